@@ -1,4 +1,4 @@
-//! Rows for tests: as texts, and as a scan codes them (numbers, addresses, decimals, dictionaries).
+//! Test data: rows as texts, and as a scan codes them (numbers, addresses, decimals, dictionaries).
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::rows::{ColumnReader, batch_of};
 
 /// Rows of a batch.
 pub const BATCH: usize = 50;
-/// Batches; every third keeps its texts.
+/// Number of batches; every third keeps its texts.
 const BATCHES: usize = 12;
 
 /// Values of a column, by row.
 pub type Values = fn(usize) -> Option<String>;
 
-/// A number that looks drawn by chance.
+/// A pseudo-random number.
 pub fn mixed(row: usize) -> usize {
     row.wrapping_mul(2_654_435_761) >> 7
 }
@@ -41,7 +41,7 @@ pub const COLUMNS: [(&str, Values); 7] = [
             .then(|| format!("{}{}.{:02}", if cents < 0 { "-" } else { "" }, cents.abs() / 100, cents.abs() % 100))
     }),
     ("address", |row| Some(format!("10.0.{}.{}", mixed(row) % 3, mixed(row) % 6))),
-    // Numbers in forms that no column of integers has, beside ones that it has.
+    // Numbers in forms that no integer column supports, next to ones that it does.
     ("odd", |row| {
         Some(
             ["007", "7", "1.0", "1", "-0", "1e3", "10.0.0.1", "", "1.50", "12345678901234567890"][mixed(row) % 10]
@@ -54,7 +54,7 @@ fn plain(texts: &[Option<String>]) -> ArrayRef {
     Arc::new(texts.iter().map(Option::as_deref).collect::<StringViewArray>())
 }
 
-/// The values of a dictionary for these texts, in an order of its own, with a text no row has and perhaps a null.
+/// A dictionary for these texts in an order of its own, with an unused text and possibly a null.
 pub fn dictionary_values(texts: &[Option<String>], shift: usize, has_null: bool) -> ArrayRef {
     let mut distinct: Vec<&str> = texts.iter().flatten().map(String::as_str).collect();
     distinct.sort_unstable();
@@ -70,7 +70,7 @@ pub fn dictionary_values(texts: &[Option<String>], shift: usize, has_null: bool)
     Arc::new(values.finish())
 }
 
-/// The texts as codes; a missing one as the code of null where the dictionary has one.
+/// The texts as codes; a missing one gets the code of the null entry, if there is one.
 pub fn dictionary(texts: &[Option<String>], values: &ArrayRef) -> ArrayRef {
     let known = values.as_string_view();
     let code_of = |text: Option<&str>| known.iter().position(|known| known == text).map(|code| code as u32);
@@ -78,7 +78,7 @@ pub fn dictionary(texts: &[Option<String>], values: &ArrayRef) -> ArrayRef {
     Arc::new(DictionaryArray::new(codes, Arc::clone(values)))
 }
 
-/// Texts as integers in a form; `None` when one has another form.
+/// Texts as integers in a format; `None` if one has another form.
 fn integers(texts: &[Option<String>], format: NumberFormat) -> Option<Vec<Option<i64>>> {
     let parse = |text: &Option<String>| match text {
         None => Some(None),
@@ -101,7 +101,7 @@ fn coded(texts: &[Option<String>], batch: usize) -> ArrayRef {
     dictionary(texts, &dictionary_values(texts, batch, batch % 4 == 1))
 }
 
-/// Batches that share the dictionaries of their columns.
+/// Number of batches that share dictionaries.
 const SLAB: usize = 4;
 
 /// The dictionaries of a column, slab by slab.
@@ -111,7 +111,7 @@ fn slabs(values: Values) -> Vec<ArrayRef> {
     (0..BATCHES.div_ceil(SLAB)).map(|slab| dictionary_values(&texts(slab), slab, slab == 1)).collect()
 }
 
-/// The rows as texts, typed with a dictionary per batch where there is no type, and with dictionaries of slabs.
+/// The rows as texts; typed, with a dictionary per batch where there is no type; and with slab dictionaries.
 pub fn batches() -> [Vec<RecordBatch>; 3] {
     let slabs: Vec<Vec<ArrayRef>> = COLUMNS.iter().map(|(_, values)| slabs(*values)).collect();
     let slabs = &slabs;
@@ -121,7 +121,7 @@ pub fn batches() -> [Vec<RecordBatch>; 3] {
             let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_iter_values(times));
             let columns = COLUMNS.iter().zip(slabs).map(move |((name, values), slabs)| {
                 let texts = texts_of(*values, batch);
-                // Plain batches come in between, of one column or of all.
+                // Some batches in between have plain texts, in one column or all.
                 let is_plain = coding == 0 || batch % 5 == 4 || (coding == 1 && (batch + name.len()) % 3 == 0);
                 let column = match coding {
                     _ if is_plain => plain(&texts),

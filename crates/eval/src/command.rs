@@ -1,8 +1,8 @@
-//! What a command is to execution: three shapes.
+//! Command traits: how commands process rows.
 //!
-//! *Row* commands look at rows as they pass (eval, where, rex, head). *Reduce* commands fold rows into groups as they
-//! come (stats, top, chart). Others need all rows at once (sort, eventstats, join); they are the engine's, which turns a
-//! search into a chain of these and drives it.
+//! *Row* commands process rows as they pass (eval, where, rex, head). *Reduce* commands fold rows into groups (stats,
+//! top, chart). Blocking commands need all rows at once (sort, eventstats, join); these are in the engine, which builds
+//! a search from all three.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::rows::RowIter;
 pub trait RowCommand: Send {
     /// Transforms a batch.
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError>;
-    /// Whether it wants no more rows (head reached its limit).
+    /// Whether it needs no more rows, such as `head` at its limit.
     fn is_done(&self) -> bool {
         false
     }
@@ -28,28 +28,27 @@ pub type MakeRowCommand = Arc<dyn Fn() -> Box<dyn RowCommand> + Send + Sync>;
 
 /// A command that folds rows into groups, worker by worker.
 pub trait Reduce: Send + Sync {
-    /// Whether [`Reduce::prepare`] must be told the range of the rows, so that all of them have to be seen first.
+    /// Whether [`Reduce::prepare`] needs the time range of the rows, so that all of them must be seen first.
     fn needs_bounds(&self, _context: &CommandContext) -> bool {
         false
     }
-    /// Whether events that differ in `_time` only may come as two rows, the first and the last of them, with a column
-    /// [`crate::rows::EVENTS`] of how many events each stands for.
+    /// Whether events that differ only in `_time` may be passed as two rows, the first and the last, with a column
+    /// [`crate::rows::EVENTS`] of the number of events that each represents.
     fn takes_extremes(&self) -> bool {
         false
     }
-    /// Whether events with the same values may come as one row, with a column [`crate::rows::EVENTS`] of how many it
-    /// stands for and without `_time`.
+    /// Whether events with equal values may be passed as one row without `_time`, with a column [`crate::rows::EVENTS`]
+    /// of the number of events.
     fn takes_counts(&self) -> bool {
         false
     }
-    /// Told once, before the first row, between which instants the rows lie; not exactly, but never too narrow.
+    /// Called once before the first row with the time range of the rows, which may be too wide but never too narrow.
     fn prepare(&self, _data: Option<(quarry_event::TimeNs, quarry_event::TimeNs)>, _context: &CommandContext) {}
-    /// What the states of folded rows depend on beside the command and the rows; `None` where that is not known before
-    /// the rows are.
+    /// Everything the states depend on besides the command and the rows; `None` if that is not known in advance.
     fn fold_name(&self, _context: &CommandContext) -> Option<String> {
         Some(String::new())
     }
-    /// Makes what folds the rows one worker reads.
+    /// Creates the folder for the rows of one worker.
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError>;
     /// The result rows from the folders of all workers.
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError>;

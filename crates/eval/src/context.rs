@@ -1,4 +1,4 @@
-//! What commands may know of the search they run in: its moment, range and user, memory, messages, whether to stop.
+//! The search context of commands: time, range, user, memory, messages, cancellation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -10,15 +10,15 @@ use crate::dataflow::Dataflow;
 use crate::expr::{ExprContext, ExprTables};
 use crate::messages::Messages;
 
-/// Open transactions unless told otherwise (limits.conf `[transactions] maxopentxn`).
+/// Default limit of open transactions (limits.conf `[transactions] maxopentxn`).
 const OPEN_TRANSACTIONS: usize = 5_000;
 /// Their events (limits.conf `[transactions] maxopenevents`).
 const OPEN_TRANSACTION_EVENTS: usize = 100_000;
 
-/// What a command may know about the search it runs in.
+/// What a command can access of the search it runs in.
 #[derive(Clone)]
 pub struct CommandContext {
-    /// Name of the search, unique among those of its server.
+    /// Id of the search, unique on its server.
     pub id: Arc<str>,
     /// Text of the search as written.
     pub search: Arc<str>,
@@ -28,26 +28,26 @@ pub struct CommandContext {
     pub zone: jiff::tz::TimeZone,
     /// Range the search reads; `timechart` shows it.
     pub range: quarry_event::TimeRange,
-    /// DataFusion with its memory pool and spill files.
+    /// Memory pool and spill files (DataFusion).
     pub dataflow: Arc<Dataflow>,
-    /// What `transaction` keeps open unless it says otherwise.
+    /// Default limits of `transaction`.
     pub transactions: TransactionLimits,
-    /// How percentiles are read off.
+    /// How percentiles are computed.
     pub percentiles: PercentileMethod,
-    /// What `lookup()` reads.
+    /// Tables for `lookup()`.
     pub tables: ExprTables,
-    /// Messages for the user: limits reached, things skipped.
+    /// Messages for the user: limits reached, data skipped.
     pub messages: Arc<Messages>,
     /// Whether and how to stop.
     pub stop: Arc<Stop>,
-    /// What it can let go of while its reader is slow.
+    /// Memory that can be released while the reader is slow.
     pub holdings: Arc<Holdings>,
-    /// What the user may do.
+    /// Permissions of the user.
     pub permissions: Arc<Permissions>,
 }
 
 impl CommandContext {
-    /// What expressions may know of the search.
+    /// The context for evaluating expressions.
     pub fn expressions(&self) -> ExprContext {
         ExprContext {
             now: self.now,
@@ -58,39 +58,39 @@ impl CommandContext {
     }
 }
 
-/// What a search has in memory only to be quick: it can be made once more.
+/// Data that a search keeps only for speed and can compute again.
 pub trait LetGo: Send + Sync {
-    /// Takes no memory until it is needed again.
+    /// Releases the memory until it is needed again.
     fn let_go(&self);
 }
 
-/// All of that of one search.
+/// All releasable data of one search.
 #[derive(Default)]
 pub struct Holdings(Mutex<Vec<Weak<dyn LetGo>>>);
 
 impl Holdings {
-    /// Adds what can be let go of, as long as somebody holds it.
+    /// Registers releasable data, as long as it exists elsewhere.
     pub fn add(&self, holding: Weak<dyn LetGo>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| other.strong_count() > 0);
         all.push(holding);
     }
 
-    /// Lets go of everything: nobody waits for the search's rows for now.
+    /// Releases everything, since nobody is waiting for rows of the search.
     pub fn let_go(&self) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         all.iter().filter_map(Weak::upgrade).for_each(|holding| holding.let_go());
     }
 }
 
-/// What the user of a search wants of it while it runs: to end, or to wait.
+/// The user's control over a running search: end or pause.
 #[derive(Debug, Default)]
 pub struct Stop {
     cancelled: AtomicBool,
     finishing: AtomicBool,
     partial: AtomicBool,
     paused: AtomicBool,
-    /// Readers of a paused search wait here.
+    /// Threads of a paused search wait here.
     gate: (Mutex<()>, Condvar),
 }
 
@@ -102,13 +102,13 @@ impl Stop {
         self.open_gate();
     }
 
-    /// Reads no more events and answers from those read.
+    /// Stops reading events; the result is based on those read.
     pub fn finish_early(&self) {
         self.finishing.store(true, Ordering::Relaxed);
         self.open_gate();
     }
 
-    /// Reads no more events until [`Stop::resume`], or until the search is to end.
+    /// Stops reading events until [`Stop::resume`], or until the search is ended.
     pub fn pause(&self) {
         self.paused.store(true, Ordering::Relaxed);
     }
@@ -119,7 +119,8 @@ impl Stop {
         self.open_gate();
     }
 
-    /// Wakes who waits. Flags are set before: whoever holds the lock has not looked at them yet or waits already.
+    /// Wakes waiting threads. Flags are set before: a thread that holds the lock has either not checked them yet or is
+    /// already waiting.
     fn open_gate(&self) {
         let (lock, waiters) = &self.gate;
         drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
@@ -140,29 +141,29 @@ impl Stop {
         drop(waiters.wait_while(held, |()| self.is_held()));
     }
 
-    /// Whether the result must not be waited for.
+    /// Whether the result is no longer needed.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether no more events are to be read, asked before each page: a paused search waits here.
+    /// Whether to stop reading events; called before each page. A paused search waits here.
     pub fn stops_reading(&self) -> bool {
         self.wait_while_paused();
         self.finishing.load(Ordering::Relaxed) || self.is_cancelled()
     }
 
-    /// Notes that the answer lacks something.
+    /// Marks the result as incomplete.
     pub fn mark_partial(&self) {
         self.partial.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the answer lacks something.
+    /// Whether the result is incomplete.
     pub fn is_partial(&self) -> bool {
         self.partial.load(Ordering::Relaxed)
     }
 }
 
-/// What `transaction` keeps open at a time; beyond, the one unchanged for longest is evicted.
+/// Limits of open transactions; beyond them the least recently changed one is evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionLimits {
     /// Open transactions.

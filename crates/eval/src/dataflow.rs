@@ -1,8 +1,8 @@
-//! What a search may hold in memory and where it spills.
+//! Memory limit and spill files of searches.
 //!
-//! All searches of an engine share one memory pool of DataFusion's runtime. Rows that are kept ask it for their bytes
-//! and go to a file when it refuses ([`crate::rows::KeptRows`]); what cannot go to a file ends with an error that names
-//! the limit ([`MemoryAccount`]).
+//! All searches of an engine share one memory pool of DataFusion's runtime. Buffered rows reserve memory from it and go
+//! to a file when it refuses ([`crate::rows::KeptRows`]). What cannot be spilled fails with an error that names the
+//! limit ([`MemoryAccount`]).
 //!
 //! Not here: sorting ([`crate::rows::sort`]), grouping ([`crate::aggregate`]).
 
@@ -21,14 +21,14 @@ pub use self::byte_gate::{ByteGate, GateEntry};
 use self::pool::WatchedPool;
 use crate::EngineError;
 
-/// In which portions rows are read and handed on; no answer depends on it.
+/// Sizes of the portions in which rows are read and passed on; no result depends on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slicing {
     /// Pages of a segment that one worker reads and folds together.
     pub window_pages: usize,
-    /// Threads that read at once; one per core when absent.
+    /// Reader threads; one per core if absent.
     pub workers: Option<usize>,
-    /// Rows that a command which goes row by row is given at once.
+    /// Rows passed to a row command at once.
     pub step_rows: usize,
 }
 
@@ -38,7 +38,7 @@ impl Default for Slicing {
     }
 }
 
-/// Bytes of wide pages, which have long rows, that searches in order of time hold at once, for each worker.
+/// Bytes of wide pages (pages with long rows) held at once by time-ordered searches, per worker.
 const WIDE_PAGE_BYTES: usize = 64 << 20;
 
 /// A memory pool and a place for spill files.
@@ -56,18 +56,18 @@ impl Debug for Dataflow {
     }
 }
 
-/// Bytes of what a command holds and cannot spill.
+/// Accounts for memory of a command that cannot spill.
 pub struct MemoryAccount(MemoryReservation);
 
 impl MemoryAccount {
-    /// Notes that so many bytes are held; an error where they are more than the search may have.
+    /// Sets the number of bytes held; an error if they exceed the search's memory.
     pub fn set(&mut self, bytes: usize) -> Result<(), EngineError> {
         self.0.try_resize(bytes).map_err(EngineError::from)
     }
 }
 
 impl Dataflow {
-    /// A dataflow that holds at most `memory_bytes` and spills into `spill`, or the system's folder for such files.
+    /// A dataflow with a limit of `memory_bytes` that spills into `spill`, or the system's temporary directory.
     pub fn new(memory_bytes: usize, spill: Option<PathBuf>) -> Result<Dataflow, EngineError> {
         let pool = Arc::new(WatchedPool::new(memory_bytes));
         let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as Arc<dyn MemoryPool>;
@@ -79,7 +79,7 @@ impl Dataflow {
         Ok(Dataflow { environment: builder.build_arc()?, pool, memory_bytes, wide_pages, slicing: Slicing::default() })
     }
 
-    /// The same with portions of other sizes.
+    /// The same with other portion sizes.
     pub fn with_slicing(self, slicing: &Slicing) -> Dataflow {
         let (window_pages, step_rows) = (slicing.window_pages.max(1), slicing.step_rows.max(1));
         Dataflow { slicing: Slicing { window_pages, workers: slicing.workers, step_rows }, ..self }
@@ -90,12 +90,12 @@ impl Dataflow {
         self.slicing.window_pages
     }
 
-    /// Rows that a command which goes row by row is given at once.
+    /// Rows passed to a row command at once.
     pub fn step_rows(&self) -> usize {
         self.slicing.step_rows
     }
 
-    /// Threads that read at once.
+    /// Reader threads.
     pub fn workers(&self) -> usize {
         self.slicing.workers.map_or_else(worker_count, |workers| workers.max(1))
     }
@@ -105,27 +105,27 @@ impl Dataflow {
         self.memory_bytes
     }
 
-    /// Bytes that were held at the fullest moment so far.
+    /// Peak memory use so far.
     pub fn most_bytes(&self) -> usize {
         self.pool.most_bytes()
     }
 
-    /// Who opens a page of very long rows goes through here.
+    /// Gate for opening pages with very long rows.
     pub fn wide_pages(&self) -> &Arc<ByteGate> {
         &self.wide_pages
     }
 
-    /// An empty account of the pool.
+    /// An empty reservation from the pool.
     pub fn reservation(&self, what: &str, can_spill: bool) -> MemoryReservation {
         MemoryConsumer::new(what).with_can_spill(can_spill).register(&self.environment.memory_pool)
     }
 
-    /// An account for what cannot spill.
+    /// An account for memory that cannot be spilled.
     pub fn account(&self, what: &str) -> MemoryAccount {
         MemoryAccount(self.reservation(what, false))
     }
 
-    /// A new file, gone when nobody holds it.
+    /// A new file, deleted when it is dropped.
     pub fn spill_file(&self) -> Result<Arc<dyn SpillFile>, EngineError> {
         Ok(self.environment.disk_manager.create_tmp_file("keeping rows")?)
     }
@@ -133,7 +133,7 @@ impl Dataflow {
 
 /// One per core.
 fn worker_count() -> usize {
-    // The system reads several files to answer, which a search for one id would feel.
+    // Finding out reads several files, which would be noticeable in a search for one id.
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong while a search runs, and which kind it is for the caller.
+//! Errors of running searches, with their kind for the caller.
 
 use quarry_spl::ast::Span;
 use quarry_spl::bounded;
@@ -7,12 +7,12 @@ use quarry_stdx::{ErrorKind, Fault, HasKind};
 /// Failure of a search.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The search asks for something that cannot be; the text is for the user.
+    /// The search is invalid; the text is for the user.
     #[error("{}", bounded(message.clone()))]
     Invalid {
         /// What is wrong and what to do.
         message: String,
-        /// Where in the search, when known.
+        /// Position in the search, if known.
         span: Option<Span>,
     },
     /// A command that the user's roles do not allow.
@@ -20,34 +20,34 @@ pub enum EngineError {
         "user {user} may not run `{command}`: it takes the capability {capability}, which none of the user's roles has"
     )]
     Forbidden {
-        /// The command; `search` where nothing may be searched.
+        /// The command; `search` if nothing may be searched.
         command: String,
-        /// Splunk's name of what it takes.
+        /// Splunk's name of the required capability.
         capability: String,
-        /// Who asked.
+        /// The user.
         user: String,
-        /// Where in the search, when known.
+        /// Position in the search, if known.
         span: Option<Span>,
     },
-    /// What the search needs beside events failed: a table, a program, the node.
+    /// Something the search needs other than events failed: a table, a program, the node.
     #[error("{}", bounded(fault.to_string()))]
     Failed {
         /// What failed.
         fault: Fault,
-        /// Where in the search, when known.
+        /// Position in the search, if known.
         span: Option<Span>,
     },
-    /// A limit was reached; names it and its value.
+    /// A limit was reached.
     #[error("{what}: limit {limit} = {value} reached")]
     Limit {
-        /// What needed more.
+        /// What exceeded it.
         what: String,
         /// Name of the limit.
         limit: &'static str,
         /// Its value.
         value: u64,
     },
-    /// Grouping or sorting needs more memory than it may have, and cannot spill.
+    /// Grouping or sorting needs more memory than allowed and cannot spill.
     #[error(
         "the search needs more memory for grouping or sorting than it may have; group by fewer fields, or raise [search] max_mem_usage_mb in limits.conf"
     )]
@@ -55,15 +55,15 @@ pub enum EngineError {
     /// A panic: a bug of ours ended a stage of the search.
     #[error("internal error while {stage}: {message}; the search has no answer, please report it")]
     Internal {
-        /// What the search was at.
+        /// Stage of the search.
         stage: &'static str,
-        /// What the panic said.
+        /// Panic message.
         message: String,
     },
     /// The store could not read.
     #[error(transparent)]
     Store(#[from] quarry_store::StoreError),
-    /// Arrow refused an operation: a bug of ours unless memory ran out.
+    /// Arrow refused an operation: a bug, unless memory ran out.
     #[error("arrow: {}", bounded(.0.to_string()))]
     Arrow(#[from] arrow::error::ArrowError),
     /// DataFusion failed.
@@ -72,14 +72,14 @@ pub enum EngineError {
 }
 
 impl From<datafusion_common::DataFusionError> for EngineError {
-    /// Tells a full memory pool from faults.
+    /// Distinguishes an exhausted memory pool from other errors.
     fn from(error: datafusion_common::DataFusionError) -> EngineError {
         use datafusion_common::DataFusionError;
         if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) {
             return EngineError::Memory;
         }
         match error {
-            // An error of ours that went through a plan.
+            // An error of this crate that passed through a DataFusion plan.
             DataFusionError::External(inner) => match inner.downcast::<EngineError>() {
                 Ok(ours) => *ours,
                 Err(other) => EngineError::DataFusion(DataFusionError::External(other)),
@@ -90,7 +90,7 @@ impl From<datafusion_common::DataFusionError> for EngineError {
 }
 
 impl From<Fault> for EngineError {
-    /// What is wrong with the search, or names nothing that there is, is the search's fault.
+    /// Invalid input and unknown names are the search's fault.
     fn from(fault: Fault) -> EngineError {
         match fault.kind() {
             ErrorKind::Invalid | ErrorKind::NotFound => EngineError::invalid(fault.to_string()),
@@ -113,12 +113,12 @@ impl HasKind for EngineError {
 }
 
 impl EngineError {
-    /// A fault of what a search names or needs, with its place in the search.
+    /// An error about something that the search names or needs, with its position.
     pub fn at(fault: impl Into<Fault>, span: Span) -> EngineError {
         EngineError::from(fault.into()).with_span(Some(span))
     }
 
-    /// Where in the search, when known.
+    /// Position in the search, if known.
     pub fn span(&self) -> Option<Span> {
         match self {
             EngineError::Invalid { span, .. }
@@ -128,7 +128,7 @@ impl EngineError {
         }
     }
 
-    /// The same error at another place; one that has no place stays as it is.
+    /// The same error at another position; an error without a position is unchanged.
     pub fn with_span(mut self, place: Option<Span>) -> EngineError {
         if let EngineError::Invalid { span, .. }
         | EngineError::Forbidden { span, .. }
@@ -139,7 +139,7 @@ impl EngineError {
         self
     }
 
-    /// The same error of a saved search, at the place where that is named.
+    /// The same error inside a saved search, at the position where that is named.
     pub fn in_saved_search(self, name: &str, span: Span) -> EngineError {
         match self {
             EngineError::Invalid { message, .. } => {
@@ -152,7 +152,7 @@ impl EngineError {
         }
     }
 
-    /// An [`EngineError::Invalid`] without a place.
+    /// An [`EngineError::Invalid`] without a position.
     pub fn invalid(message: impl Into<String>) -> EngineError {
         EngineError::Invalid { message: message.into(), span: None }
     }

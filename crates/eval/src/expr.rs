@@ -1,11 +1,11 @@
 //! Eval expressions, compiled once and run over batches of rows.
 //!
-//! Compiling resolves field names to slots, folds constants and prepares patterns and formats. Running goes by whole
-//! columns where a node has such a way (fields, comparisons, arithmetic, AND/OR/NOT) and row by row below the others,
-//! so that `if`, `case` and `AND` need not compute what a row does not use. Nothing fails while running: what cannot
-//! be computed is null.
+//! Compiling resolves field names to slots, folds constants and prepares patterns and formats. Evaluation is
+//! column-wise where a node supports it (fields, comparisons, arithmetic, AND/OR/NOT) and row-wise elsewhere, so that
+//! `if`, `case` and `AND` need not compute what a row does not use. Evaluation never fails: what cannot be computed is
+//! null.
 //!
-//! Not here: what functions compute ([`crate::functions`]), assignment to fields (the eval command).
+//! Not here: functions ([`crate::functions`]), assignment to fields (the eval command).
 
 mod arithmetic;
 mod batch;
@@ -32,14 +32,14 @@ pub use compare::{Literal, compare_column, compare_values, holds, order_values};
 pub use context::{ExprContext, ExprTables};
 pub use node::{ExprNode, Row};
 
-/// Rows whose values are looked at before the others are computed.
+/// Number of rows evaluated first, to see whether values are large.
 const TRIAL_ROWS: usize = 64;
-/// Bytes of a value that is not large.
+/// Size up to which a value is not large.
 const LIGHT_BYTES: usize = 16 << 10;
-/// Bytes of large values of one batch of rows.
+/// Maximum bytes of large values per batch of rows.
 const VALUES_BYTES_MAX: usize = 256 << 20;
 
-/// An expression ready to run. Clones share the state of `random()`.
+/// A compiled expression. Clones share the state of `random()`.
 #[derive(Clone, Debug)]
 pub struct CompiledExpr {
     root: Arc<ExprNode>,
@@ -49,7 +49,7 @@ pub struct CompiledExpr {
 }
 
 impl CompiledExpr {
-    /// Compiles an expression; errors name patterns, formats and arguments that cannot work.
+    /// Compiles an expression; fails for invalid patterns, formats and arguments.
     pub fn new(expr: &Expr, context: &ExprContext) -> Result<CompiledExpr, EngineError> {
         let (root, slots) = compile::compile(expr, context)?;
         Ok(CompiledExpr {
@@ -71,7 +71,7 @@ impl CompiledExpr {
         if rows.num_rows() <= TRIAL_ROWS {
             return column::evaluate(&self.root, &self.batch(rows)?);
         }
-        // The first rows tell whether values are large: then rows go in small parts, under a limit.
+        // The first rows tell whether values are large; if so, rows are evaluated in small parts, with a limit.
         let trial = rows.slice(0, TRIAL_ROWS);
         let trial = column::evaluate(&self.root, &self.batch(&trial)?)?;
         if weight_of(&trial) <= TRIAL_ROWS * LIGHT_BYTES {
@@ -114,7 +114,7 @@ impl CompiledExpr {
         })
     }
 
-    /// The value of one row that is given as a column for each slot.
+    /// The value for one row, given as a column per slot.
     pub fn evaluate_one(&self, columns: Vec<ArrayRef>) -> Result<Value<'static>, EngineError> {
         let batch = Batch::of_arrays(columns, 1, &self.context, &self.state);
         let value = self.root.value(&batch.row(0)).into_owned();
@@ -122,7 +122,7 @@ impl CompiledExpr {
         Ok(value)
     }
 
-    /// The rows where the condition is true; null and what is no condition count as false.
+    /// The rows for which the condition is true; null and non-conditions count as false.
     pub fn matches(&self, rows: &RecordBatch) -> Result<BooleanArray, EngineError> {
         let batch = self.batch(rows)?;
         let mask = column::condition(&self.root, &batch)?;
@@ -130,7 +130,7 @@ impl CompiledExpr {
         Ok(if mask.nulls().is_some() { arrow::compute::prep_null_mask_filter(&mask) } else { mask })
     }
 
-    /// Whether the result is a condition whatever the rows hold. Such a value cannot be assigned to a field.
+    /// Whether the result is a condition for all rows. Such a value cannot be assigned to a field.
     pub fn is_condition(&self) -> bool {
         self.root.is_condition()
     }
@@ -140,9 +140,9 @@ impl CompiledExpr {
     }
 }
 
-/// Bytes of the values of a column of texts or multivalues; nothing for numbers.
+/// Bytes of a text or multivalue column; 0 for numbers.
 fn weight_of(values: &ArrayRef) -> usize {
-    /// Bytes a value of a multivalue takes besides its text.
+    /// Overhead of a value of a multivalue, in bytes.
     const VALUE_BYTES: usize = 16;
     match values.data_type() {
         DataType::Utf8View => values.as_string_view().iter().flatten().map(str::len).sum(),

@@ -1,6 +1,6 @@
-//! Fields and rows that are cut out of texts, by commands and while events are read.
+//! Extraction of fields and rows from texts, for commands and for reading events.
 //!
-//! Not here: patterns of regular expressions ([`crate::pattern`]).
+//! Not here: regular expressions ([`crate::pattern`]).
 
 pub mod multikv;
 pub mod rex;

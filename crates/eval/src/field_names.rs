@@ -1,6 +1,6 @@
-//! Names of fields: which fit a pattern, what its stars stood for, and which names a run of batches has.
+//! Field names: matching patterns, the texts matched by wildcards, and the names in a sequence of batches.
 //!
-//! Field names are case-sensitive; a star stands for any run of characters, the first star for the shortest run.
+//! Field names are case-sensitive. `*` matches any run of characters; earlier ones match as little as possible.
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -8,10 +8,10 @@ use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 use quarry_spl::ast::FieldPattern;
 
-/// Fields of an event that come from its metadata.
+/// Fields that hold an event's metadata.
 pub const METADATA_FIELDS: [&str; 4] = ["host", "source", "sourcetype", "index"];
 
-/// What the stars of `pattern` stand for in `name`, in order; `None` when the name does not fit.
+/// The texts matched by the wildcards of `pattern` in `name`, in order; `None` if the name does not match.
 pub fn wildcard_parts<'n>(pattern: &str, name: &'n str) -> Option<Vec<&'n str>> {
     let Some((head, tail)) = pattern.split_once('*') else { return (pattern == name).then(Vec::new) };
     let rest = name.strip_prefix(head)?;
@@ -29,7 +29,7 @@ pub fn wildcard_parts<'n>(pattern: &str, name: &'n str) -> Option<Vec<&'n str>> 
     None
 }
 
-/// The template with its stars replaced in order; stars beyond the parts go.
+/// Replaces the wildcards of the template in order; surplus ones are removed.
 pub fn fill_wildcards(template: &str, parts: &[&str]) -> String {
     let mut parts = parts.iter();
     let mut filled = String::new();
@@ -43,7 +43,7 @@ pub fn fill_wildcards(template: &str, parts: &[&str]) -> String {
     filled
 }
 
-/// The names that fit one of the patterns, in the order of patterns, each once.
+/// The names that match one of the patterns, in the order of patterns, without duplicates.
 pub fn matching<'n>(patterns: &[FieldPattern], names: &'n [String]) -> Vec<&'n str> {
     let mut found: Vec<&str> = Vec::new();
     for pattern in patterns {
@@ -56,7 +56,7 @@ pub fn matching<'n>(patterns: &[FieldPattern], names: &'n [String]) -> Vec<&'n s
     found
 }
 
-/// Whether a pattern covers a name. One that does not begin with `_` leaves internal fields alone.
+/// Whether a pattern matches a name. One that does not begin with `_` does not match internal fields.
 pub fn covers(pattern: &FieldPattern, name: &str) -> bool {
     let internal = name.starts_with('_');
     (!internal || pattern.text.starts_with('_')) && wildcard_parts(&pattern.text, name).is_some()
@@ -67,17 +67,17 @@ pub fn names_of(rows: &arrow::record_batch::RecordBatch) -> Vec<String> {
     rows.schema_ref().fields().iter().map(|field| field.name().clone()).collect()
 }
 
-/// Names of columns in the order they were first seen.
+/// Column names in order of first appearance.
 #[derive(Default)]
 pub struct SeenNames {
     names: Vec<String>,
     known: HashSet<String, FixedState>,
-    /// Seen last: most batches are alike.
+    /// The last schema; most batches are alike.
     last: Option<SchemaRef>,
 }
 
 impl SeenNames {
-    /// Takes the columns of a batch into account.
+    /// Adds the columns of a batch.
     pub fn add(&mut self, rows: &RecordBatch) {
         if self.last.as_ref() == Some(rows.schema_ref()) {
             return;

@@ -1,10 +1,11 @@
-//! Bodies of eval functions: one plain function per name, found in static tables. Names, arguments, result types and
-//! volatility are rows of [`quarry_spl::functions`].
+//! Implementations of eval functions, one per name, in static tables. Names, arguments, result types and volatility are
+//! rows of [`quarry_spl::functions`].
 //!
-//! A function gets the values of its arguments and gives a value; text it did not change stays borrowed. Null in gives
-//! null out unless the function says otherwise. Patterns and formats that are constants come compiled ([`Prepared`]).
+//! A function receives the values of its arguments and returns a value; text it does not change stays borrowed. Null in
+//! gives null out unless the function says otherwise. Constant patterns and formats are passed precompiled
+//! ([`Prepared`]).
 //!
-//! Not here: functions that choose which arguments to compute (`if`, `case`, `mvmap`...): these are nodes of
+//! Not here: functions that choose which arguments to evaluate (`if`, `case`, `mvmap`...); these are nodes of
 //! [`crate::expr`].
 
 mod call;
@@ -34,7 +35,7 @@ pub use call::{Call, CallState, Function, PRINTF_WIDTH_MAX, Prepared, Run, VALUE
 pub use network::Network;
 pub use text::percent_decode;
 
-/// All bodies with the names of their functions.
+/// All implementations with their function names.
 fn bodies() -> impl Iterator<Item = &'static (&'static str, Run)> {
     let tables = [
         text::BODIES,
@@ -50,13 +51,13 @@ fn bodies() -> impl Iterator<Item = &'static (&'static str, Run)> {
     tables.into_iter().flatten()
 }
 
-/// The function of this name; none where it is a node of its own.
+/// The function of this name; `None` if it is a node type of its own.
 pub fn find(name: &str) -> Option<Function> {
     let (_, run) = bodies().find(|(known, _)| *known == name)?;
     Some(Function { row: eval_function(name)?, run: *run })
 }
 
-/// Compiles the constants among the arguments of a call; the error is a message for the user.
+/// Compiles the constant arguments of a call; the error is a message for the user.
 pub fn prepare(name: &str, args: &[Option<&Value<'static>>]) -> Result<Prepared, Fault> {
     let text = |at: usize| args.get(at).copied().flatten().and_then(|value| value.text());
     Ok(match name {

@@ -1,10 +1,10 @@
-//! Rows and what is computed over them: values, expressions, functions, patterns, conditions, aggregates, lookup tables.
+//! Rows and computations on them: values, expressions, functions, patterns, conditions, aggregates, lookup tables.
 //!
-//! Rows are Arrow batches whose schema may differ from batch to batch ([`rows`]): schema on read. A command is one of
-//! three shapes ([`command`]); aggregates fold rows into groups, and spill them to files when memory is short
-//! ([`aggregate`], [`dataflow`]).
+//! Rows are Arrow batches whose schema may differ from batch to batch ([`rows`]): schema on read. Commands are row
+//! commands, reduce commands or blocking ([`command`]); aggregates fold rows into groups, and spill to files when
+//! memory is short ([`aggregate`], [`dataflow`]).
 //!
-//! Not here: where events come from (scan), which commands a search has and how they are planned (engine).
+//! Not here: sources of events (scan), commands and planning (engine).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod aggregate;

@@ -1,6 +1,6 @@
-//! Lookup tables: where they come from, their index, and the fields of their matching rows.
+//! Lookup tables: sources, index, and fields of matching rows.
 //!
-//! A table lives in memory as one batch of texts with an index over its input columns, made once per search.
+//! A table is held in memory as one batch of texts with an index on its input columns, built once per search.
 
 mod matched_rows;
 
@@ -25,79 +25,79 @@ use crate::rows::{self, ColumnBuilder, ColumnReader, batch_of};
 
 pub use matched_rows::Lookup;
 
-/// Writes the CSV text of a table, piece by piece.
+/// Writes the CSV text of a table incrementally.
 pub type FillTable<'f> = &'f mut dyn FnMut(&mut dyn std::io::Write) -> Result<(), Fault>;
 
 /// Where tables come from.
 pub trait LookupSource: Send + Sync {
-    /// The tables and models as a user sees and may change them; `None` where that is the same for all.
+    /// The tables and models as a user can see and change them; `None` if that does not depend on the user.
     fn of_user(&self, _user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
         None
     }
-    /// The table of a transforms.conf stanza or of a CSV file; `None` when there is none of this name. An
-    /// error names the table.
+    /// The table of a transforms.conf stanza or of a CSV file; `None` if there is none of this name. An error names the
+    /// table.
     fn table(&self, name: &str) -> Result<Option<LookupTable>, Fault>;
-    /// Names there are, for a suggestion.
+    /// Existing names, for suggestions.
     fn names(&self) -> Vec<String>;
-    /// Where tables are looked for, for whoever asks for one that is not there.
+    /// Where tables are searched for, for the error message about a missing one.
     fn searched(&self) -> Option<String> {
         None
     }
-    /// Refuses a name under which [`LookupSource::write`] writes nothing, before a search does its work.
+    /// Rejects a name that [`LookupSource::write`] would not write, before a search does its work.
     fn check_written(&self, _name: &str, _context: Option<TableContext>) -> Result<(), Fault> {
         Ok(())
     }
-    /// Writes the table of a stanza or a CSV file, in place of what was there; where `fill` fails, nothing changes. A file that is
-    /// not there yet goes where `context` says, else into the app of the search, or where its user may not write that, to the
-    /// user's own.
+    /// Replaces the table of a stanza or a CSV file; if `fill` fails, nothing changes. A new file is created where
+    /// `context` says; by default in the app of the search or, if the user may not write that, among the user's own
+    /// files.
     fn write(&self, name: &str, _context: Option<TableContext>, _fill: FillTable<'_>) -> Result<(), Fault> {
         Err(Fault::invalid(format!("lookup {name}: no lookup tables can be written here")))
     }
-    /// Adds the rows that `fill` writes to a table whose rows have keys (`_key`), each in the place of the one of its key, or, with
-    /// `key_field`, of those that have its value in that field; other rows stay as they are. `false` where the table has no keys: then
-    /// nothing was written, and [`LookupSource::write`] takes it as a whole.
+    /// Adds the rows written by `fill` to a table whose rows have keys (`_key`). Each replaces the row with the same
+    /// key or, with `key_field`, those with the same value in that field; other rows are kept. `false` if the table has
+    /// no keys: nothing was written, and [`LookupSource::write`] must write it as a whole.
     fn add_rows(&self, _name: &str, _key_field: Option<&str>, _fill: FillTable<'_>) -> Result<bool, Fault> {
         Ok(false)
     }
-    /// Whether [`LookupSource::add_rows`] takes rows of this table.
+    /// Whether [`LookupSource::add_rows`] supports this table.
     fn has_keys(&self, _name: &str) -> bool {
         false
     }
-    /// A new file of `dump` below the folder of the search `sid`; `path` is relative to it, with `/` between folders.
+    /// A new file for `dump` in the directory of the search `sid`; `path` is relative to it, separated by `/`.
     fn dump_file(&self, _sid: &str, _path: &str) -> Result<Box<dyn Write + Send>, Fault> {
         Err(Fault::invalid("dump: no files can be written here"))
     }
-    /// The bytes of a model that `fit` kept; `None` where none of this name is seen. With `shared` it is the one of the app,
-    /// else the user's own before that.
+    /// The bytes of a model stored by `fit`; `None` if none of this name is visible. With `shared` it is the app's,
+    /// otherwise the user's own takes precedence.
     fn model(&self, _name: &str, _shared: bool) -> Result<Option<Vec<u8>>, Fault> {
         Ok(None)
     }
-    /// Keeps a model, whole or not at all, in place of one of its name: for the user, or with `shared` for the app.
+    /// Stores a model atomically, replacing one of the same name: for the user, or with `shared` for the app.
     fn write_model(&self, name: &str, _shared: bool, _bytes: &[u8]) -> Result<(), Fault> {
         Err(Fault::invalid(format!("model {name}: no models can be kept here")))
     }
-    /// Removes a model; `false` where none of this name is seen.
+    /// Removes a model; `false` if none of this name is visible.
     fn remove_model(&self, _name: &str, _shared: bool) -> Result<bool, Fault> {
         Ok(false)
     }
-    /// The models that are seen, by name.
+    /// The visible models, by name.
     fn models(&self) -> Result<Vec<ModelFile>, Fault> {
         Ok(Vec::new())
     }
-    /// The database of addresses that `iplocation` reads; `None` when there is none.
+    /// The GeoIP database used by `iplocation`; `None` if there is none.
     fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
         Ok(None)
     }
 }
 
-/// What a database knows of an address.
+/// Location of an address according to a database.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Location {
     /// Name of the town.
     pub city: Option<String>,
     /// Name of the country.
     pub country: Option<String>,
-    /// Name of the largest part of the country.
+    /// Name of the country's largest subdivision.
     pub region: Option<String>,
     /// Degrees north.
     pub latitude: Option<f64>,
@@ -105,7 +105,7 @@ pub struct Location {
     pub longitude: Option<f64>,
     /// Name of the continent.
     pub continent: Option<String>,
-    /// Number of the market area, in the United States.
+    /// Metro code, in the United States.
     pub metro_code: Option<i64>,
     /// Time zone, as `Europe/Berlin`.
     pub time_zone: Option<String>,
@@ -113,50 +113,50 @@ pub struct Location {
 
 /// A database of addresses.
 pub trait AddressLocations: Send + Sync {
-    /// Where an address is, in the first of the languages that its record has; `code` asks for ISO codes.
+    /// Location of an address, in the first of the languages that its record has; `code` requests ISO codes.
     fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault>;
 }
 
-/// Where a model is kept.
+/// A stored model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelFile {
     /// Its name.
     pub name: String,
     /// The app.
     pub app: String,
-    /// Whose it is; `None` where the users of the app share it.
+    /// Its owner; `None` if it is shared within the app.
     pub owner: Option<String>,
 }
 
-/// A table and how it is matched.
+/// A table and its matching rules.
 #[derive(Clone, Debug)]
 pub struct LookupTable {
     /// CSV text with a header line.
     pub csv: Arc<str>,
     /// `case_sensitive_match`.
     pub case_sensitive: bool,
-    /// `max_matches`: rows of the table one event takes values from; 0 is all up to 1,000.
+    /// `max_matches`: maximum number of matching rows per event; 0 means up to 1,000.
     pub max_matches: usize,
     /// `default_match`: value of outputs without a match.
     pub default_match: Option<String>,
-    /// Columns whose cells are `*` patterns (`match_type = WILDCARD(c)`).
+    /// Columns with `*` patterns (`match_type = WILDCARD(c)`).
     pub wildcard_columns: Vec<String>,
-    /// Columns whose cells are networks, matched by the addresses in them (`match_type = CIDR(c)`).
+    /// Columns with networks, matched by addresses in them (`match_type = CIDR(c)`).
     pub network_columns: Vec<String>,
-    /// `min_matches`: where fewer rows match, `default_match` makes up the number.
+    /// `min_matches`: if fewer rows match, `default_match` fills up the number.
     pub min_matches: usize,
-    /// Where rows hold for a time: only those before an event match, the latest first.
+    /// For time-based tables: only rows before an event match, the latest first.
     pub time: Option<TableTime>,
 }
 
-/// How rows of a table are told apart by the time of an event.
+/// Settings of a time-based table.
 #[derive(Clone, Debug)]
 pub struct TableTime {
     /// Column with the time of a row (`time_field`).
     pub column: String,
-    /// How it is written (`time_format`).
+    /// Its format (`time_format`).
     pub format: String,
-    /// How many seconds before the event a row may be, at most and at least (`max_offset_secs`, `min_offset_secs`).
+    /// Maximum and minimum number of seconds that a row may precede the event (`max_offset_secs`, `min_offset_secs`).
     pub offsets: (i64, i64),
 }
 
@@ -176,10 +176,10 @@ impl LookupTable {
     }
 }
 
-/// Rows of a table one event takes values from when nothing is set.
+/// Default of `max_matches`.
 const MATCHES_MAX: usize = 1_000;
 
-/// What to tell where there is no table of a name.
+/// Error text for a table that does not exist.
 pub fn no_table(name: &str, source: &dyn LookupSource) -> String {
     let names = source.names();
     let known = if names.is_empty() { "there are none".to_owned() } else { format!("there are {}", names.join(", ")) };
@@ -187,7 +187,7 @@ pub fn no_table(name: &str, source: &dyn LookupSource) -> String {
     format!("there is no lookup table {name}{searched}; {known}")
 }
 
-/// Names of the columns of CSV text.
+/// Column names of CSV text.
 pub fn csv_columns(text: &str) -> Result<Vec<String>, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
@@ -195,7 +195,7 @@ pub fn csv_columns(text: &str) -> Result<Vec<String>, Fault> {
     Ok(header.iter().map(str::to_owned).collect())
 }
 
-/// Reads CSV text (RFC 4180) with a header line; an empty cell is null.
+/// Parses CSV text (RFC 4180) with a header line; an empty cell is null.
 pub fn read_csv(text: &str) -> Result<RecordBatch, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
@@ -217,7 +217,7 @@ pub fn read_csv(text: &str) -> Result<RecordBatch, Fault> {
     Ok(batch_of(named, count)?)
 }
 
-/// Whether a value fits a cell of a row that is not found by its key.
+/// Test of a cell in a row that is not found by key.
 enum CellTest {
     Same(String),
     Pattern(Wildcard),
@@ -232,16 +232,16 @@ pub struct LookupIndex {
     /// Table column and event field of each output.
     outputs: Vec<(String, String)>,
     keys: KeyTable,
-    /// Rows of the table per key, in their order.
+    /// By key: rows of the table, in order.
     places: Vec<Vec<u32>>,
-    /// Rows whose key cells hold wildcards or networks, tried in order.
+    /// Rows with wildcards or networks in key cells, tried in order.
     patterns: Vec<(Vec<CellTest>, u32)>,
-    /// The time of each row, of a table whose rows hold for a time.
+    /// By row: its time, in a time-based table.
     times: Vec<Option<TimeNs>>,
 }
 
 impl LookupIndex {
-    /// Reads the table and indexes its input columns.
+    /// Parses the table and indexes its input columns.
     pub fn new(command: &LookupCommand, table: LookupTable) -> Result<LookupIndex, EngineError> {
         let rows = read_csv(&table.csv)
             .map_err(|fault| EngineError::at(fault.at(format_args!("lookup {}", command.table)), command.table_span))?;
@@ -304,7 +304,7 @@ impl LookupIndex {
         }
     }
 
-    /// Reads the times of the rows.
+    /// Parses the times of the rows.
     fn read_times(&mut self) {
         let Some(time) = &self.table.time else { return };
         let (reader, mut scratch) = (rows::reader(&self.rows, &time.column), String::new());
@@ -320,7 +320,7 @@ impl LookupIndex {
         }
     }
 
-    /// Of rows that match, those that hold at a moment, the latest first.
+    /// Of the matching rows, those valid at a given time, the latest first.
     fn at_moment(&self, mut found: Vec<u32>, moment: Option<TimeNs>) -> Vec<u32> {
         let Some(time) = &self.table.time else { return found };
         let (most, least) = time.offsets;
@@ -328,7 +328,7 @@ impl LookupIndex {
         let seconds = |seconds: i64| seconds.saturating_mul(NS_PER_SEC);
         found.retain(|row| age(row).is_some_and(|age| age >= seconds(least) && age <= seconds(most)));
         found.sort_by_key(age);
-        // Of rows that hold one after the other only the last does, unless more are asked for.
+        // By default only the latest of successive rows is used.
         found.truncate(self.table.max_matches.max(1));
         found
     }
@@ -360,12 +360,12 @@ impl LookupIndex {
 }
 
 impl LookupIndex {
-    /// The first row of the table that matches these values of its inputs.
+    /// The first row of the table that matches these input values.
     pub fn first_match(&self, values: &[String]) -> Option<u32> {
         self.find(values, &mut Vec::new()).first().copied()
     }
 
-    /// A cell of the table; `None` where it is empty or there is no such column.
+    /// A cell of the table; `None` if it is empty or there is no such column.
     pub fn cell(&self, row: u32, column: &str) -> Option<String> {
         let column = rows::column(&self.rows, column)?;
         ColumnReader::new(column).values(row as usize).next().map(std::borrow::Cow::into_owned)

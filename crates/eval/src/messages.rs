@@ -1,8 +1,8 @@
-//! What a search tells its user: messages, and how much single values lost on the way.
+//! Messages of a search for its user, including data lost in single values.
 //!
-//! A match may be given up and a text may grow too long deep down, in functions and patterns that know nothing of the
-//! search they work for. Its threads carry a note of it, so that such a loss is counted among its messages. Silence would
-//! be a wrong answer.
+//! A match may be abandoned, or a text may become too long, deep inside functions and patterns that know nothing about
+//! the search they work for. Its threads carry a reference to its messages, so that such losses are counted and
+//! reported: silence would be a wrong result.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quarry_spl::bounded;
 
-/// Longest text a replacement or concatenation may make, in bytes; what would be longer is null.
+/// Maximum length of a text made by replacement or concatenation, in bytes; a longer one becomes null.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
-/// Steps that PCRE2 takes for one match.
+/// Step limit of PCRE2 for one match.
 pub const MATCH_STEPS_MAX: u32 = 100_000;
 
-/// Messages collected while a search runs, each once, at most [`Messages::LIMIT`].
+/// Distinct messages collected while a search runs, at most [`Messages::LIMIT`].
 #[derive(Debug, Default)]
 pub struct Messages {
     list: std::sync::Mutex<Vec<String>>,
     pushes: AtomicU64,
-    /// Matches that were given up.
+    /// Number of abandoned matches.
     matches_lost: AtomicU64,
-    /// Texts that grew too long.
+    /// Number of texts that became too long.
     texts_lost: AtomicU64,
 }
 
@@ -30,7 +30,7 @@ impl Messages {
     /// Most messages kept.
     pub const LIMIT: usize = 100;
 
-    /// Adds a message unless it is already there.
+    /// Adds a message unless it exists.
     pub fn push(&self, message: impl Into<String>) {
         let message = bounded(message.into());
         self.pushes.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +50,7 @@ impl Messages {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often something was to be added, also what was there.
+    /// Number of calls that added a message, including duplicates.
     pub fn pushes(&self) -> u64 {
         self.pushes.load(Ordering::Relaxed)
     }
@@ -78,16 +78,16 @@ thread_local! {
     static SEARCH: RefCell<Option<Arc<Messages>>> = const { RefCell::new(None) };
 }
 
-/// What was lost.
+/// Kinds of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// A pattern took too many steps on a text; that counts as no match.
+    /// A pattern exceeded its step limit on a text; this counts as no match.
     Match,
-    /// A text would have become longer than its limit; it is null.
+    /// A text would have exceeded its length limit; it becomes null.
     Text,
 }
 
-/// The search whose threads note their losses; the thread forgets it with this value.
+/// Associates the thread with a search's messages until dropped.
 pub struct Noted(Option<Arc<Messages>>);
 
 impl Drop for Noted {
@@ -97,7 +97,7 @@ impl Drop for Noted {
     }
 }
 
-/// From now on this thread works for the search of these messages.
+/// From now on, losses on this thread are recorded in these messages.
 pub fn work_for(messages: Option<Arc<Messages>>) -> Noted {
     Noted(SEARCH.with(|search| std::mem::replace(&mut *search.borrow_mut(), messages)))
 }

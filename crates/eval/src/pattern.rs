@@ -1,10 +1,10 @@
-//! Patterns a user writes: regular expressions in PCRE syntax, LIKE patterns, `*` wildcards.
+//! User-defined patterns: regular expressions in PCRE syntax, LIKE patterns, `*` wildcards.
 //!
-//! A regular expression runs on the linear-time `regex` crate when it means the same there ([`translate`] says when
-//! and rewrites what differs); look-around, back references, possessive quantifiers and the rest run on PCRE2 with a
-//! match limit. A match that hits the limit counts as no match.
+//! A regular expression runs on the linear-time `regex` crate if it has the same meaning there ([`translate`] decides
+//! and rewrites differences). Look-around, back references, possessive quantifiers and the like run on PCRE2 with a
+//! match limit; a match that exceeds it counts as no match.
 //!
-//! Not here: keyword patterns over `_raw` (event), extraction settings of props.conf (pipeline).
+//! Not here: keyword patterns on `_raw` (event), patterns in props.conf (pipeline).
 
 mod like;
 mod prefixed;
@@ -24,13 +24,13 @@ pub use like::LikePattern;
 pub use replacement::Replacement;
 pub use wildcard::Wildcard;
 
-/// Longest regular expression accepted, in bytes.
+/// Maximum length of a regular expression, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 64 * 1024;
-/// Most memory one compiled expression of the linear engine may take, in bytes.
+/// Maximum memory of a compiled expression of the linear engine, in bytes.
 const COMPILED_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Most stack compiled code of PCRE2 may take, in bytes; the default is too small for long events.
+/// Maximum stack of PCRE2's compiled code, in bytes; the default is too small for long events.
 const JIT_STACK_BYTES_MAX: usize = 1024 * 1024;
-/// Set in front of every PCRE2 pattern: bounds the work of one match by [`crate::messages::MATCH_STEPS_MAX`].
+/// Prefix of every PCRE2 pattern; limits the work of one match to [`crate::messages::MATCH_STEPS_MAX`].
 const PCRE_LIMITS: &str = "(*LIMIT_MATCH=100000)";
 
 /// A compiled regular expression.
@@ -49,7 +49,7 @@ enum Engine {
 #[derive(Clone, Debug)]
 struct Linear {
     regex: regex::Regex,
-    /// A faster search for the same, made when places are asked for.
+    /// A faster equivalent search, built when positions are first requested.
     prefixed: Arc<OnceLock<Option<Prefixed>>>,
 }
 
@@ -59,7 +59,7 @@ impl Linear {
     }
 }
 
-/// Places of the groups of one match; reuse it from text to text.
+/// Positions of the groups of one match; can be reused.
 #[derive(Clone, Debug)]
 pub struct Captures(Places);
 
@@ -73,12 +73,12 @@ enum Places {
 struct LinearPlaces {
     places: regex::CaptureLocations,
     prefixed: Option<PrefixedPlaces>,
-    /// Whether the last match is that of the faster search.
+    /// Whether the last match comes from the faster search.
     is_prefixed: bool,
 }
 
 impl Captures {
-    /// First byte and end of a group that took part in the match; 0 is the whole match.
+    /// Start and end of a group that took part in the match; group 0 is the whole match.
     #[inline]
     pub fn get(&self, group: usize) -> Option<(usize, usize)> {
         match &self.0 {
@@ -110,7 +110,7 @@ impl Regex {
         }
         let mut builder = pcre2::bytes::RegexBuilder::new();
         builder.utf(true).jit_if_available(true).max_jit_stack_size(Some(JIT_STACK_BYTES_MAX));
-        // With the limit in front the pattern's own leading verbs still work: PCRE2 reads several.
+        // The pattern's own leading verbs still work after the limit, as PCRE2 accepts several.
         match builder.build(&format!("{PCRE_LIMITS}{pattern}")) {
             Ok(regex) => {
                 let names = regex.capture_names().to_vec();
@@ -129,7 +129,7 @@ impl Regex {
         }
     }
 
-    /// Room for the groups of this expression.
+    /// Storage for the groups of this expression.
     pub fn new_captures(&self) -> Captures {
         Captures(match &self.engine {
             Engine::Linear(linear) => Places::Linear(LinearPlaces {
@@ -147,8 +147,8 @@ impl Regex {
         self.captures_at(text, 0, captures)
     }
 
-    /// [`Regex::captures_into`] for the first match that starts at `start` or later; what lies before still counts
-    /// for `^` and look-behind.
+    /// [`Regex::captures_into`] for the first match at or after `start`; the text before it still counts for `^` and
+    /// look-behind.
     #[inline]
     pub fn captures_at(&self, text: &str, start: usize, captures: &mut Captures) -> bool {
         if start > text.len() {
@@ -188,7 +188,7 @@ impl Regex {
         self.names.len()
     }
 
-    /// First byte and end of every match, left to right, without overlap.
+    /// Start and end of every match, left to right, without overlap.
     pub fn find_iter<'t>(&'t self, text: &'t str) -> impl Iterator<Item = (usize, usize)> + 't {
         let mut captures = self.new_captures();
         let mut from = 0;
@@ -199,11 +199,11 @@ impl Regex {
         })
     }
 
-    /// The text with every match replaced, at most `limit` of them; `None` if there is no match.
+    /// Replaces every match, at most `limit`; `None` if there is no match.
     pub fn replace(&self, text: &str, replacement: &Replacement, limit: usize) -> Option<String> {
         let mut captures = self.new_captures();
         let (mut out, mut copied, mut from, mut count) = (String::new(), 0, 0, 0);
-        // Beyond the limit the text is no longer of use: callers drop it.
+        // Beyond the limit, callers discard the text.
         while count < limit && out.len() <= TEXT_BYTES_MAX && self.captures_at(text, from, &mut captures) {
             let Some(found) = captures.get(0) else { break };
             out.push_str(text.get(copied..found.0).unwrap_or_default());
@@ -219,12 +219,12 @@ impl Regex {
         Some(out)
     }
 
-    /// The text with every match replaced; `None` if there is no match.
+    /// Replaces every match; `None` if there is no match.
     pub fn replace_all(&self, text: &str, replacement: &Replacement) -> Option<String> {
         self.replace(text, replacement, usize::MAX)
     }
 
-    /// The pattern in the dialect of the linear engine, if that runs it.
+    /// The pattern in the linear engine's dialect, if it runs there.
     fn linear_pattern(&self) -> Option<&str> {
         match &self.engine {
             Engine::Linear(linear) => Some(linear.regex.as_str()),
@@ -239,7 +239,7 @@ impl Regex {
     }
 }
 
-/// Whether there is a match; one that was given up is noted.
+/// Whether there is a match; an abandoned one is recorded.
 fn known(matched: Result<bool, pcre2::Error>) -> bool {
     matched.unwrap_or_else(|_| {
         note(Loss::Match);
@@ -251,7 +251,7 @@ fn linear(pattern: &str) -> Option<regex::Regex> {
     regex::RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build().ok()
 }
 
-/// Where to look after a match; behind an empty one by a whole character.
+/// Where to continue after a match; after an empty one, skips a whole character.
 fn next_start(text: &str, (start, end): (usize, usize)) -> usize {
     if end > start {
         return end;
@@ -260,7 +260,7 @@ fn next_start(text: &str, (start, end): (usize, usize)) -> usize {
     end + step
 }
 
-/// PCRE2's words about a pattern, with the place in the pattern the user wrote.
+/// PCRE2's error message, with the position in the user's pattern.
 fn pcre_fault(pattern: &str, error: &pcre2::Error) -> Fault {
     let place = error.offset().map(|offset| offset.saturating_sub(PCRE_LIMITS.len()));
     let text = error.to_string();

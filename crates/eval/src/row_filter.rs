@@ -1,11 +1,11 @@
-//! The condition of `search` on rows: field tests, keywords on `_raw`, AND, OR, NOT.
+//! Conditions of `search` on rows: field tests, keywords on `_raw`, AND, OR, NOT.
 //!
-//! Compiled once and run column by column. Each test only looks at rows the answer still depends on, and tests of
-//! `_raw`, which cost most, come after the others of the same AND or OR.
+//! Compiled once and evaluated column-wise. Each test only examines rows that are still undecided, and tests of `_raw`,
+//! the most expensive, come last within the same AND or OR.
 //!
-//! Unlike `where` the values are literals and case does not count; a row without the field passes no test of it,
-//! `!=` included, while `NOT field=x` holds for it. Of several values one that passes is enough.
-//! Not here: which events to read at all (pruning by terms and time).
+//! Unlike in `where`, values are literals and comparison is case-insensitive. A row without the field passes no test of
+//! it, including `!=`, but does pass `NOT field=x`. A multivalue passes if one of its values does. Not here: which
+//! events to read at all (pruning by terms and time).
 
 mod field;
 
@@ -23,7 +23,7 @@ use crate::rows::{self, ColumnReader};
 pub use field::network_of;
 use field::{FieldTest, ValueTest};
 
-/// The column keywords look at.
+/// The column that keywords are matched on.
 const RAW_FIELD: &str = "_raw";
 
 /// A compiled search condition.
@@ -49,12 +49,12 @@ enum FieldName {
 }
 
 impl RowFilter {
-    /// Compiles a condition. Subsearches must have been replaced by their results.
+    /// Compiles a condition. Subsearches must already be replaced by their results.
     pub fn new(expr: &SearchExpr, _: &ExprContext) -> Result<RowFilter, EngineError> {
         Ok(RowFilter { test: compile(expr)? })
     }
 
-    /// Reads and compiles the text of a condition, as `searchmatch()` has it.
+    /// Parses and compiles the text of a condition, for `searchmatch()`.
     pub fn parse(text: &str, context: &ExprContext) -> Result<RowFilter, EngineError> {
         let expr = quarry_spl::parse_condition(text).map_err(|remarks| {
             let reason = remarks.first().map_or_else(|| "it cannot be read".to_owned(), ToString::to_string);
@@ -63,7 +63,7 @@ impl RowFilter {
         RowFilter::new(&expr, context)
     }
 
-    /// The rows that pass; no row is null.
+    /// The rows that pass; never null.
     pub fn matches(&self, rows: &RecordBatch) -> Result<BooleanArray, EngineError> {
         let everything = BooleanBuffer::new_set(rows.num_rows());
         Ok(BooleanArray::new(self.test.run(rows, &everything), None))
@@ -107,7 +107,7 @@ fn compile_parts(parts: &[SearchExpr]) -> Result<Vec<Test>, EngineError> {
     Ok(tests)
 }
 
-/// Tests of one field among the parts of an OR as one test, which looks values up: a subsearch gives thousands.
+/// Merges tests of one field among the branches of an OR into one test with a lookup: a subsearch may yield thousands.
 fn join_alternatives(parts: Vec<Test>) -> Vec<Test> {
     let mut joined: Vec<Test> = Vec::new();
     let mut places = hashbrown::HashMap::<String, (usize, Vec<ValueTest>), foldhash::fast::FixedState>::default();
@@ -138,7 +138,7 @@ fn name_of(field: &FieldPattern) -> FieldName {
 }
 
 impl Test {
-    /// The parts under `join`, or the only one.
+    /// Combines the parts with `join`, or returns a single part.
     fn of_parts(mut parts: Vec<Test>, join: fn(Vec<Test>) -> Test) -> Test {
         match parts.len() {
             1 => parts.pop().unwrap_or(Test::All),
@@ -146,7 +146,7 @@ impl Test {
         }
     }
 
-    /// Rank of the work per row.
+    /// Relative cost per row.
     fn cost(&self) -> u8 {
         match self {
             Test::All => 0,
@@ -157,7 +157,7 @@ impl Test {
         }
     }
 
-    /// The rows of `open` that pass; no other row does.
+    /// The rows of `open` that pass; all other bits are false.
     fn run(&self, rows: &RecordBatch, open: &BooleanBuffer) -> BooleanBuffer {
         match self {
             Test::All => open.clone(),
@@ -204,7 +204,7 @@ impl Test {
     }
 }
 
-/// The open rows whose text holds the word.
+/// The open rows whose text contains the word.
 fn raw_matches(reader: &ColumnReader, pattern: &WordPattern, open: &BooleanBuffer) -> BooleanBuffer {
     if let ColumnReader::Text(texts) = reader {
         let found = |row| open.value(row) && texts.is_valid(row) && pattern.is_match(texts.value(row).as_bytes());

@@ -1,12 +1,12 @@
-//! Reading and building the columns that flow between commands.
+//! Reading and building the columns of row batches.
 //!
 //! Physical types: Utf8View, Int64, Float64, Boolean, Timestamp(ns) for `_time`, List<Utf8View> for multivalue, Null;
-//! from a scan also Dictionary(UInt32, Utf8View), UInt32 for IPv4 addresses, Decimal64 for decimals as written.
-//! The text form is canonical, a type is only an optimisation (see `quarry_event::value`). [`ColumnReader`] reads any
-//! column by row, [`ColumnBuilder`] takes values as they come and picks the type at the end; the functions here
-//! change whole batches. A missing column is a column of nulls.
+//! from a scan also Dictionary(UInt32, Utf8View), UInt32 for IPv4 addresses, Decimal64 for decimals as written. The
+//! text form is canonical; the type is only an optimisation (see `quarry_event::value`). [`ColumnReader`] reads any
+//! column by row, [`ColumnBuilder`] accepts values of any type and chooses the column type at the end; the functions
+//! here transform whole batches. A missing column is a column of nulls.
 //!
-//! Not here: what commands and functions do with values.
+//! Not here: commands and functions.
 
 mod build;
 mod decode;
@@ -47,9 +47,9 @@ pub use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds};
 
 /// The type of `_time`.
 pub const TIME_TYPE: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
-/// Columns of a batch up to which names are compared one by one.
+/// Number of columns up to which names are compared linearly.
 const FEW_COLUMNS: usize = 32;
-/// What joins the values of a multivalue field where one text is wanted.
+/// Separator of multivalues when a single text is needed.
 pub const MULTI_SEPARATOR: &str = "\n";
 
 /// The type of a multivalue column.
@@ -62,7 +62,7 @@ pub fn multi_item() -> FieldRef {
     Arc::new(Field::new("item", DataType::Utf8View, true))
 }
 
-/// Whether the name is for the engine only and never shown.
+/// Whether the name is internal to the engine and never shown.
 pub fn is_hidden(name: &str) -> bool {
     name.starts_with("__")
 }
@@ -72,10 +72,11 @@ pub fn column<'a>(rows: &'a RecordBatch, name: &str) -> Option<&'a ArrayRef> {
     rows.column_by_name(name)
 }
 
-/// Column of how many events each row stands for; a name no field has. See [`crate::command::Reduce::takes_extremes`].
+/// Column with the number of events that each row represents; no field has this name. See
+/// [`crate::command::Reduce::takes_extremes`].
 pub const EVENTS: &str = "__events";
 
-/// Events that rows stand for.
+/// Number of events that the rows represent.
 pub fn events_of(rows: &RecordBatch) -> u64 {
     match column(rows, EVENTS).and_then(|events| events.as_primitive_opt::<Int64Type>()) {
         Some(events) => events.values().iter().map(|events| events.unsigned_abs()).sum(),
@@ -98,14 +99,15 @@ pub fn null_column(rows: usize) -> ArrayRef {
     Arc::new(NullArray::new(rows))
 }
 
-/// A batch of named columns, all `rows` long. A name that comes twice keeps its last column, at the first place.
+/// A batch of named columns, all `rows` long. Among duplicate names the last column is kept, at the first one's
+/// position.
 pub fn batch_of<N: Into<String>>(
     columns: impl IntoIterator<Item = (N, ArrayRef)>,
     rows: usize,
 ) -> Result<RecordBatch, EngineError> {
     let mut fields: Vec<Field> = Vec::new();
     let mut arrays: Vec<ArrayRef> = Vec::new();
-    // A look at each name is soon done while they are few.
+    // While there are few names, a linear search is fast enough.
     let mut places: HashMap<String, usize, FixedState> = HashMap::default();
     for (name, array) in columns {
         let field = Field::new(name, array.data_type().clone(), true);
@@ -156,7 +158,7 @@ pub fn without(rows: &RecordBatch, mut drop: impl FnMut(&str) -> bool) -> Result
     rebuild(fields, arrays, rows.num_rows())
 }
 
-/// The rows with column `from` named `to`; a column that has this name already goes. A missing `from` changes nothing.
+/// Renames column `from` to `to`, replacing an existing column of that name. A missing `from` changes nothing.
 pub fn rename(rows: &RecordBatch, from: &str, to: &str) -> Result<RecordBatch, EngineError> {
     if from == to || column(rows, from).is_none() {
         return Ok(rows.clone());
@@ -177,7 +179,7 @@ pub fn select<N: AsRef<str>>(rows: &RecordBatch, names: &[N]) -> Result<RecordBa
     batch_of(columns, rows.num_rows())
 }
 
-/// The values of `first`, and where it has none those of `second`.
+/// The values of `first`, with gaps filled from `second`.
 pub fn first_of(first: &ArrayRef, second: &ArrayRef) -> ArrayRef {
     if let DataType::Null = first.data_type() {
         return Arc::clone(second);
@@ -205,7 +207,7 @@ pub fn filter(rows: &RecordBatch, keep: &BooleanArray) -> Result<RecordBatch, En
     Ok(arrow::compute::filter_record_batch(rows, keep)?)
 }
 
-/// The rows at these places, in this order.
+/// The rows at these positions, in this order.
 pub fn take(rows: &RecordBatch, places: &UInt32Array) -> Result<RecordBatch, EngineError> {
     if rows.num_columns() == 0 {
         return rebuild(Vec::new(), Vec::new(), places.len());
@@ -232,7 +234,7 @@ pub fn as_text_array(array: &ArrayRef) -> StringViewArray {
     builder.finish()
 }
 
-/// The column as numbers; what does not read as a number is null.
+/// The column as numbers; non-numeric values become null.
 pub fn as_number_array(array: &ArrayRef) -> Float64Array {
     match ColumnReader::new(array) {
         ColumnReader::Float(numbers) => numbers,
@@ -242,7 +244,7 @@ pub fn as_number_array(array: &ArrayRef) -> Float64Array {
     }
 }
 
-/// Assembles a batch, also one without columns.
+/// Builds a batch, which may have no columns.
 fn rebuild(fields: Vec<FieldRef>, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, EngineError> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)

@@ -1,7 +1,8 @@
-//! Putting values into spans: of time and of numbers; shared by bin, chart and timechart.
+//! Spans of time and of numbers, shared by bin, chart and timechart.
 //!
-//! Spans below a day start at multiples of the epoch, days and longer at local midnight (see `quarry_event::time`).
-//! When only a number of spans is asked for, the shortest usual span that needs no more is taken.
+//! Spans shorter than a day start at multiples since the epoch, days and longer spans at local midnight (see
+//! `quarry_event::time`). If only a maximum number of spans is given, the shortest usual span that needs no more is
+//! used.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::EngineError;
 use crate::context::CommandContext;
 use crate::rows::{self, ColumnBuilder, ColumnReader};
 
-/// Spans of timechart and bin when nothing is said.
+/// Default number of spans of timechart and bin.
 pub const SPANS_MAX: usize = 100;
 /// The usual spans, ascending.
 const USUAL: [(u64, SpanUnit); 11] = [
@@ -33,10 +34,10 @@ const USUAL: [(u64, SpanUnit); 11] = [
     (1, SpanUnit::Day),
     (1, SpanUnit::Month),
 ];
-/// Days of a month where only its length matters.
+/// Length of a month when only an approximate length matters.
 const DAYS_PER_MONTH: i64 = 30;
 
-/// About how long a span is, in nanoseconds.
+/// Approximate length of a span, in nanoseconds.
 pub fn length_of(span: &Span) -> i64 {
     let day = 86_400 * NS_PER_SEC;
     let amount = i64::try_from(span.amount).unwrap_or(i64::MAX);
@@ -49,7 +50,7 @@ pub fn length_of(span: &Span) -> i64 {
     })
 }
 
-/// The shortest usual span that covers `from..to` with at most `spans` spans and is no shorter than `least`.
+/// The shortest usual span that divides `from..to` into at most `spans` spans and is at least `least`.
 pub fn usual_span(from: TimeNs, to: TimeNs, spans: usize, least: Option<&Span>) -> Span {
     let range = to.saturating_sub(from).max(0);
     let least = least.map_or(0, length_of);
@@ -61,21 +62,21 @@ pub fn usual_span(from: TimeNs, to: TimeNs, spans: usize, least: Option<&Span>) 
     usual.find(fits).unwrap_or(Span::new(1, SpanUnit::Month))
 }
 
-/// Spans of time with their alignment.
+/// Time spans with their alignment.
 #[derive(Clone, Debug)]
 pub struct TimeSpans {
     /// Length.
     pub span: Span,
     floor: SpanFloor,
     zone: TimeZone,
-    /// Where a span starts, for spans of fixed length.
+    /// Alignment of spans with a fixed length.
     align: Option<TimeNs>,
-    /// The span met last: times of neighbouring rows mostly share one.
+    /// The last span; neighbouring times usually share one.
     current: std::ops::Range<TimeNs>,
 }
 
 impl TimeSpans {
-    /// Spans of this length, aligned as `align_time` says.
+    /// Spans of this length, aligned according to `align_time`.
     pub fn new(span: Span, align_time: Option<&str>, context: &CommandContext) -> Result<TimeSpans, EngineError> {
         let align = match align_time {
             None => None,
@@ -91,7 +92,7 @@ impl TimeSpans {
         Ok(TimeSpans { span, floor, zone, align, current: 0..0 })
     }
 
-    /// Start of the span that holds `time`.
+    /// Start of the span that contains `time`.
     #[inline]
     pub fn floor(&mut self, time: TimeNs) -> TimeNs {
         if !self.current.contains(&time) {
@@ -100,7 +101,7 @@ impl TimeSpans {
         self.current.start
     }
 
-    /// The span that holds `time`.
+    /// The span that contains `time`.
     #[cold]
     fn span_of(&mut self, time: TimeNs) -> std::ops::Range<TimeNs> {
         let start = match (self.align, self.span.fixed_ns()) {
@@ -110,7 +111,7 @@ impl TimeSpans {
         start..self.next(start)
     }
 
-    /// Starts of the spans that hold the times of a column.
+    /// Starts of the spans that contain the times of a column.
     pub fn starts(&mut self, times: &ColumnReader) -> ArrayRef {
         if let ColumnReader::Time(times) = times {
             let starts: Vec<i64> = times.values().iter().map(|time| self.floor(*time)).collect();

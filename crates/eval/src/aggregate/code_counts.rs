@@ -1,8 +1,7 @@
-//! Counting rows by one or two coded columns without looking at groups at all: a count per code, or per integer.
+//! Direct counting: counts rows by code of one or two coded columns, or by integer, without a group lookup.
 //!
-//! `stats count by status` over codes of a dictionary needs one addition per row, and so does `timechart count by
-//! status`, where runs of rows share the start of a span. The counts become counts of groups
-//! when the dictionary changes, or at the end.
+//! `stats count by status` over dictionary codes needs one addition per row, and so does `timechart count by status`,
+//! where runs of rows share a span. The counts are turned into group counts when the dictionary changes, or at the end.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +12,27 @@ use super::integers::bounds;
 use super::values::{IntegerForm, is_short, short_range};
 use crate::rows::{ColumnReader, DictionaryColumn};
 
-/// Integers of a range this long are counted by their place.
+/// Maximum range of integers counted in an array.
 const INTEGERS_MAX: usize = 4 << 20;
-/// Codes, or pairs of codes, counted by their place.
+/// Maximum number of codes, or pairs of codes, counted in an array.
 const CODES_MAX: usize = 64 << 10;
-/// Codes up to which counts lie in lanes; more are seldom met in runs and should stay in the nearest cache.
+/// Number of codes up to which counts are kept in lanes; beyond that, runs are rare and the counts should stay in the
+/// nearest cache.
 const LANE_CODES_MAX: usize = 1_024;
-/// Codes a batch must bring rows for, one in so many, to be worth an array of their own.
+/// A batch must have at least one row per this many codes to justify an array of its own.
 const CODES_PER_ROW: usize = 16;
-/// The same for integers, which mostly keep to their range from batch to batch.
+/// The same for integers, whose range mostly stays the same from batch to batch.
 const INTEGERS_PER_ROW: usize = 256;
 /// Codes counted per instant.
 const TIME_CODES_MAX: usize = 4_096;
-/// Rows an instant must come with, on average, to be counted so: starts of spans do, times of events do not.
+/// Average rows per timestamp for counting by time: span starts qualify, event times do not.
 const ROWS_PER_TIME: usize = 16;
-/// Rows after which counts could overflow.
+/// Number of rows at which counts could overflow.
 const ROWS_MAX: usize = u32::MAX as usize / 2;
-/// Integers that become groups at a time.
+/// Number of integers turned into groups at a time.
 const TAKEN_INTEGERS: usize = 8_192;
 
-/// Counts that are not counts of groups yet.
+/// Counts not yet turned into group counts.
 #[derive(Default)]
 pub(crate) struct DirectCounts {
     counts: Counts,
@@ -44,9 +44,9 @@ enum Counts {
     #[default]
     Nothing,
     Integers(IntegerCounts),
-    /// By code of one dictionary, or of two with the second in the low bits.
+    /// By code of one dictionary, or of two, with the second code in the low bits.
     Codes(Vec<ArrayRef>, u32, Places),
-    /// By instant, and within an instant by code where there is a dictionary.
+    /// By time and, if there is a dictionary, by code within it.
     Times {
         dictionary: Option<ArrayRef>,
         places: usize,
@@ -54,7 +54,7 @@ enum Counts {
     },
 }
 
-/// Counts of integers of one form by their distance from `base`.
+/// Counts of integers of one form, indexed by the difference from `base`.
 struct IntegerCounts {
     form: IntegerForm,
     base: i64,
@@ -66,18 +66,18 @@ enum Places {
     Plain(Vec<u32>),
 }
 
-/// What a count is of.
+/// The value that a count belongs to.
 pub(crate) enum Counted<'a> {
-    /// Integers of one form, ascending, each with its own count.
+    /// Integers of one form, ascending, each with its count.
     Integers(IntegerForm, &'a [i64]),
     /// A text per column.
     Texts(&'a [&'a str]),
-    /// An instant, and a text where there are two columns.
+    /// A time, and a text if there are two columns.
     Time(i64, Option<&'a str>),
 }
 
 impl DirectCounts {
-    /// Counts the rows of these columns; false where they are not such columns, or others than those counted so far.
+    /// Counts the rows of these columns; false if the columns are unsuitable, or differ from those counted so far.
     pub(crate) fn add(&mut self, columns: &[ColumnReader]) -> bool {
         let rows = columns.first().map_or(0, ColumnReader::len);
         let counted = self.rows + rows < ROWS_MAX
@@ -106,8 +106,7 @@ impl DirectCounts {
         counted
     }
 
-    /// Takes the counts of another over where both are of integers of one form that lie close together; where they are
-    /// not, both stay as they are.
+    /// Takes over another's counts if both count integers of one form with close ranges; otherwise both are unchanged.
     pub(crate) fn absorb(&mut self, other: &mut DirectCounts) {
         let (Counts::Integers(mine), Counts::Integers(others)) = (&mut self.counts, &other.counts) else { return };
         if self.rows + other.rows < ROWS_MAX && mine.absorb(others) {
@@ -116,7 +115,7 @@ impl DirectCounts {
         }
     }
 
-    /// Calls `found` with values and their counts, and forgets them.
+    /// Calls `found` with values and their counts, and resets them.
     pub(crate) fn take(&mut self, mut found: impl FnMut(Counted<'_>, &[i64])) {
         self.rows = 0;
         match std::mem::take(&mut self.counts) {
@@ -192,7 +191,7 @@ impl Places {
     }
 }
 
-/// The range of integers around which any array of counts holds short integers only.
+/// The range of integers for which every array of counts contains only short integers.
 fn range_with_room(integers: &[i64]) -> Option<(i64, i64)> {
     let room = INTEGERS_MAX as i64;
     let (low, high) = short_range(integers)?;
@@ -200,12 +199,12 @@ fn range_with_room(integers: &[i64]) -> Option<(i64, i64)> {
 }
 
 impl IntegerCounts {
-    /// Counts values; false, with nothing counted, where they have no range or one too far from those so far.
+    /// Counts values; false, with nothing counted, if they have no range or it is too far from the existing one.
     fn add<T: Copy + Into<i64>>(&mut self, values: &[T], range_of: impl Fn(&[T]) -> Option<(i64, i64)>) -> bool {
-        // Mostly the array covers them all, which the bounds of the array tell.
+        // Usually the array covers all of them, which its bounds tell.
         let Some(outside) = self.count_covered(values) else { return true };
         let (counted, rest) = values.split_at(outside);
-        // The first array is one for the rows of a batch.
+        // The first array is sized for the rows of a batch.
         let most =
             if self.counts.is_empty() { INTEGERS_MAX.min(values.len() * INTEGERS_PER_ROW) } else { INTEGERS_MAX };
         let needed = range_of(rest).map(|range| (range, self.needed(range))).filter(|(_, needed)| *needed <= most);
@@ -222,7 +221,7 @@ impl IntegerCounts {
         }
     }
 
-    /// Counts values up to the first that the array does not cover, and tells the place of that.
+    /// Counts values up to the first that the array does not cover, and returns its position.
     fn count_covered<T: Copy + Into<i64>>(&mut self, values: &[T]) -> Option<usize> {
         let (base, counts) = (self.base, self.counts.as_mut_slice());
         values.iter().position(|value| {
@@ -231,7 +230,7 @@ impl IntegerCounts {
         })
     }
 
-    /// Adds the counts of others; false where they are of another form or too far away.
+    /// Adds another's counts; false if they have another form or are too far away.
     fn absorb(&mut self, others: &IntegerCounts) -> bool {
         let range = (others.base, others.base + others.counts.len() as i64 - 1);
         let needed = self.needed(range);
@@ -245,18 +244,18 @@ impl IntegerCounts {
         true
     }
 
-    /// Length of an array that covers the values so far and `low..=high`.
+    /// Array length needed to cover the values so far and `low..=high`.
     fn needed(&self, (low, high): (i64, i64)) -> usize {
         let (from, to) = (low.min(self.base), high.max(self.base + self.counts.len() as i64 - 1));
         usize::try_from(to - from).unwrap_or(usize::MAX).saturating_add(1)
     }
 
-    /// Makes room for `low..=high`, for which the array must be `needed` long.
+    /// Extends the array to cover `low..=high`; it must become `needed` long.
     fn cover(&mut self, (low, high): (i64, i64), needed: usize) {
         if low >= self.base && high - self.base < self.counts.len() as i64 {
             return;
         }
-        // A range that grows by little each time is copied seldom.
+        // Over-allocation, so that a slowly growing range is seldom copied.
         let len = needed.saturating_add(needed / 2).min(INTEGERS_MAX);
         let end = high.max(self.base + self.counts.len() as i64 - 1);
         let from = if low < self.base { end - (len as i64 - 1) } else { low.min(self.base) };
@@ -266,7 +265,7 @@ impl IntegerCounts {
         (self.base, self.counts) = (from, grown);
     }
 
-    /// Calls `found` with the form, some integers and their counts, until all have been told.
+    /// Calls `found` with the form, some integers and their counts, until all are reported.
     fn for_each_part(&self, mut found: impl FnMut(IntegerForm, &[i64], &[i64])) {
         let (mut values, mut counts) = (Vec::new(), Vec::new());
         for (some, base) in self.counts.chunks(TAKEN_INTEGERS).zip((self.base..).step_by(TAKEN_INTEGERS)) {

@@ -1,9 +1,9 @@
-//! A sketch of a distribution for percentiles: exact while there are few distinct values, a t-digest beyond.
+//! Percentile sketch: exact for few distinct values, a t-digest beyond that.
 //!
-//! The exact phase keeps each distinct value with its count; values with more digits than a double keep them. Above
-//! [`EXACT_VALUES_MAX`] values neighbours join into centroids of doubles, small ones at the ends, so that extreme
-//! percentiles stay sharp. Source: Dunning and Ertl, "Computing extremely accurate quantiles using t-digests" (2019), scale
-//! function k1.
+//! The exact phase stores each distinct value with its count, including values with more digits than a double. Beyond
+//! [`EXACT_VALUES_MAX`] values, neighbours are merged into centroids, which are small at the ends, so that extreme
+//! percentiles stay accurate. Source: Dunning and Ertl, "Computing extremely accurate quantiles using t-digests"
+//! (2019), scale function k1.
 
 use std::cmp::Ordering;
 
@@ -14,15 +14,15 @@ use super::numbers::Figure;
 
 /// Distinct values kept exactly (limits.conf `[stats] perc_digest_type` exactness bound).
 const EXACT_VALUES_MAX: usize = 10_000;
-/// Values collected before they are sorted in.
+/// Values buffered before they are merged.
 const BUFFER_MAX: usize = 4_096;
-/// Size of the sketch: about this many centroids.
+/// Size of the sketch: approximate number of centroids.
 const COMPRESSION: f64 = 400.0;
 
-/// Numbers of a value in a state: the value, what it is more than its double, its weight.
+/// Numbers per value in a state: the value, its excess over its double, its weight.
 const STATE_POINT: usize = 3;
 
-/// A number that is no double: the double next to it, and billionths it is more.
+/// A number that is not a double: the nearest double, and the difference in billionths.
 type LongNumber = (f64, i64);
 
 /// The sketch.
@@ -30,15 +30,15 @@ type LongNumber = (f64, i64);
 pub struct Digest {
     /// Sorted values or centroids with their weights.
     points: Vec<(f64, f64)>,
-    /// The same of values with more digits than a double, the last ones not sorted in yet; none where points have been joined.
+    /// The same for values with more digits than a double; the last ones are unsorted. Empty once points were merged.
     longs: Vec<(LongNumber, f64)>,
     /// How many of them are sorted.
     longs_sorted: usize,
-    /// Values not sorted in yet.
+    /// Values not merged yet.
     buffer: Vec<f64>,
-    /// Whether points have been joined.
+    /// Whether points were merged.
     rounded: bool,
-    /// Whether points must never be joined.
+    /// Whether points must never be merged.
     exact: bool,
 }
 
@@ -95,7 +95,7 @@ impl Digest {
             + self.buffer.capacity() * size_of::<f64>()
     }
 
-    /// As state: whether it rounds, then each value with what it is more than its double and its weight.
+    /// As a state: whether it is rounded, then each value with its excess over its double and its weight.
     pub fn into_state(mut self) -> Vec<f64> {
         self.settle();
         assert!(
@@ -109,12 +109,13 @@ impl Digest {
         std::iter::once(head).chain(points).chain(longs).collect()
     }
 
-    /// The value below which `percent` of the numbers lie; `None` without numbers. A sketch that rounds goes by line.
+    /// The value below which `percent` of the numbers lie; `None` without numbers. A rounded sketch interpolates
+    /// linearly.
     pub fn percentile(&mut self, percent: f64, method: PercentileMethod) -> Option<Number> {
         self.settle();
         let weights = self.points.iter().map(|(_, weight)| weight).chain(self.longs.iter().map(|(_, weight)| weight));
         let total: f64 = weights.sum();
-        // Divided last: 29 of a hundred are 29 of 100, but 0.29 times 100 is less.
+        // The division comes last: 29 % of 100 is 29, but 0.29 times 100 is less.
         let of = |numbers: f64| percent.clamp(0.0, 100.0) * numbers / 100.0;
         match method {
             _ if self.rounded => self.interpolated(of(total)).map(Number::of_float),
@@ -123,7 +124,7 @@ impl Digest {
         }
     }
 
-    /// As [`Digest::percentile`]; of a sketch that rounds not the value on the line, but the point above it.
+    /// Like [`Digest::percentile`], but a rounded sketch returns the next point above instead of interpolating.
     pub fn upper_percentile(&mut self, percent: f64, method: PercentileMethod) -> Option<Number> {
         let value = self.percentile(percent, method)?;
         if !self.rounded {
@@ -133,7 +134,7 @@ impl Digest {
         Some(above.map_or(value, Number::of_float))
     }
 
-    /// Value at a rank from 0, where each value stands for `weight` equal ones.
+    /// Value at a rank, counted from 0; each value represents `weight` equal ones.
     fn exact_at(&self, rank: f64) -> Option<Number> {
         let (low, part) = (rank.floor(), rank.fract());
         if self.longs.is_empty() {
@@ -157,7 +158,7 @@ impl Digest {
         Some(below.plus(above.minus(below).times(Number::Float(part))))
     }
 
-    /// Value at a cumulated weight, where a centroid's weight lies half before and half after it.
+    /// Value at a cumulative weight; half of a centroid's weight lies before it and half after it.
     fn interpolated(&self, target: f64) -> Option<f64> {
         let (first, last) = (self.points.first()?.0, self.points.last()?.0);
         let mut before = 0.0;
@@ -182,7 +183,7 @@ impl Digest {
         }
     }
 
-    /// Sorts points, joins equal ones, and neighbours when there are too many.
+    /// Sorts points, merges equal ones, and merges neighbours if there are too many.
     fn join(&mut self) {
         self.points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         self.points.dedup_by(|next, kept| {

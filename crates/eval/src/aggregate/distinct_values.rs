@@ -1,4 +1,4 @@
-//! Folds of distinct values: as a set where there is one group, else as pairs of group and value.
+//! Folds over distinct values: a set if there is one group, otherwise pairs of group and value.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Fold for DistinctOfAll {
     }
 }
 
-/// The values of all groups, numbered.
+/// Numbered values of all groups.
 #[derive(Clone, Default)]
 struct Numbered {
     values: ValueTable,
@@ -60,8 +60,8 @@ struct Numbered {
 }
 
 impl Numbered {
-    /// Calls `found` with each group and the number of each value that a row brings to it, after `reserve` with how
-    /// many groups and values there are.
+    /// Calls `reserve` with the number of groups and values, then `found` with each group and the number of each value
+    /// that a row contributes.
     fn update<T>(
         &mut self,
         pairs: &mut T,
@@ -92,7 +92,7 @@ impl Numbered {
         }
     }
 
-    /// A column of lists: for each group the values that `pairs` calls for, and what `after` adds to each.
+    /// A list column: for each group the values selected by `pairs`, each followed by what `after` returns.
     fn lists(&self, pairs: &[(u32, u32)], groups: usize, after: impl Fn(usize) -> Option<String>) -> ArrayRef {
         // Places of the pairs, sorted by group.
         let mut ends = vec![0u32; groups + 1];

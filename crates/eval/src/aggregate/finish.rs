@@ -1,4 +1,4 @@
-//! From merged parts to the value of a stats function.
+//! Final values of stats functions from merged states.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::sums::{extreme_of, sum_of};
 use crate::functions::time::seconds;
 use crate::rows::{ColumnBuilder, Value};
 
-/// The function's value per group; `states` are its parts in order.
+/// The function's value per group; `states` are its state columns in order.
 pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: usize) -> ArrayRef {
     match function {
         StatsFunction::Count => Arc::clone(&states[0]),
@@ -68,7 +68,7 @@ pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: us
     }
 }
 
-/// A value from a sum and the count of its numbers; without numbers there is none.
+/// A value from the sum and count of numbers; null without numbers.
 fn sums(states: &[ArrayRef], value: fn(Number, i64) -> Option<Number>) -> ArrayRef {
     let counts = states[1].as_primitive::<Int64Type>();
     let mut values = ColumnBuilder::new(counts.len());
@@ -96,7 +96,7 @@ fn extreme_numbers(states: &ArrayRef) -> Vec<Option<Number>> {
     numbers
 }
 
-/// The largest less the smallest number.
+/// Largest minus smallest number.
 fn ranges(low: &ArrayRef, high: &ArrayRef) -> ArrayRef {
     let bounds = extreme_numbers(low).into_iter().zip(extreme_numbers(high));
     let mut values = ColumnBuilder::new(low.len());
@@ -165,7 +165,7 @@ fn multi<'a>(texts: impl Iterator<Item = &'a str>) -> Value<'a> {
     Value::multi(texts.map(std::borrow::Cow::Borrowed).collect())
 }
 
-/// The most frequent value; of several the smallest text.
+/// The most frequent value; the smallest text in case of a tie.
 fn mode<'a>(texts: &[&'a str]) -> Value<'a> {
     let counted = texts.chunks_exact(2).map(|pair| (pair[1].parse::<i64>().unwrap_or(0), pair[0]));
     let best = counted.max_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(a.1)));

@@ -1,4 +1,4 @@
-//! Folds that keep values of chosen rows: the first ones in order, or those of the row with the best key.
+//! Folds that keep the values of selected rows: the first ones in order, or those of the row with the best key.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use super::state_column::{LIST_VALUES_MAX, PickKey};
 use crate::functions::time::instant;
 use crate::rows::ColumnReader;
 
-/// Bytes of a kept text besides its own, about: what the allocator adds.
+/// Approximate allocator overhead of a stored text, in bytes.
 const TEXT_BYTES: usize = 16;
-/// Texts that the first one of a list makes room for.
+/// Initial capacity of a list of texts.
 const FIRST_TEXTS: usize = 4;
 
 /// Bytes of a list of texts.
@@ -22,7 +22,7 @@ fn bytes_of(texts: &[String]) -> usize {
     room * size_of::<String>() + texts.iter().map(|text| text.len() + TEXT_BYTES).sum::<usize>()
 }
 
-/// The first values of each group, with their places.
+/// The first values of each group, with their positions.
 #[derive(Clone, Default)]
 pub(crate) struct SequenceFold {
     lists: Vec<Vec<String>>,
@@ -90,14 +90,14 @@ impl Fold for SequenceFold {
     }
 }
 
-/// The values of a row, with its key and the last slice that had a row of this key.
+/// The values of a row, with its key and the last slice that had a row with this key.
 pub(crate) struct Pick {
     key: i64,
     slice: u64,
     values: Vec<String>,
 }
 
-/// A copy may meet the slices of another search, none of which it is of.
+/// A copy may be used with slices of another search, which must not match.
 impl Clone for Pick {
     fn clone(&self) -> Pick {
         Pick { key: self.key, slice: u64::MAX, values: self.values.clone() }
@@ -107,7 +107,7 @@ impl Clone for Pick {
 /// The values of the best row of each group.
 #[derive(Clone)]
 pub(crate) struct PickFold {
-    /// What makes a row the best.
+    /// The criterion for the best row.
     pub key: PickKey,
     /// The best rows so far.
     pub picks: Vec<Option<Pick>>,
@@ -129,8 +129,8 @@ impl Fold for PickFold {
             }
             let texts = || -> Vec<String> { values.values(row).map(|value| value.into_owned()).collect() };
             match known {
-                // Of rows with one key the first of a slice counts, and of several slices any rule will do that does
-                // not depend on who read them.
+                // Among rows with equal keys, the first one within a slice wins; between slices, any rule that does not
+                // depend on which worker read them will do.
                 Some(known) if key == known.key => {
                     if known.slice != input.slice {
                         known.slice = input.slice;
@@ -188,7 +188,7 @@ impl Fold for PickFold {
 }
 
 impl PickFold {
-    /// Takes the pick of another fold.
+    /// Merges the pick of another fold.
     fn take(&mut self, group: usize, pick: Pick) {
         let known = &mut self.picks[group];
         let better = known.as_ref().is_none_or(|known| {
@@ -213,7 +213,7 @@ impl PickFold {
 }
 
 impl PickKey {
-    /// Whether a row with key `new` takes the place of one with key `known`.
+    /// Whether a row with key `new` replaces one with key `known`.
     pub fn prefers(self, new: i64, known: i64) -> bool {
         match self {
             PickKey::First | PickKey::Earliest => new < known,

@@ -1,7 +1,7 @@
-//! Folding rows into states, one kind of state per [`StateColumn`], and joining the states of two workers.
+//! Folds: state per group for each [`StateColumn`], and merging the states of two workers.
 //!
-//! A fold keeps its state per group in plain vectors, takes whole batches, and knows nothing of keys. Numbers of a
-//! column are read once per batch for all folds of its field ([`super::numbers`]); those of a dictionary once per code.
+//! A fold keeps its states in plain vectors, processes whole batches, and knows nothing about keys. Numbers of a column
+//! are read once per batch for all folds of its field ([`super::numbers`]), and once per code for dictionaries.
 //!
 //! Sums and extremes are in [`super::sums`], distinct values in [`super::distinct_values`], values of chosen rows in
 //! [`super::first_last`].
@@ -28,49 +28,49 @@ use super::state_column::{LineReads, StateColumn};
 use super::sums::{ExtremeFold, SumFold};
 use crate::rows::{ColumnReader, multi_item};
 
-/// What a fold reads of a batch.
+/// A fold's view of a batch.
 pub(crate) struct Input<'a> {
-    /// Values of the argument; `None` where rows are counted.
+    /// Values of the argument; `None` if rows are counted.
     pub values: Option<&'a ColumnReader>,
-    /// Their numbers; `None` for multivalues, and where no part asks for them.
+    /// Their numbers; `None` for multivalues, or if no fold needs them.
     pub numbers: Option<&'a NumberColumn>,
-    /// Rows that have a value.
+    /// Rows with a value.
     pub present: Option<&'a NullBuffer>,
     /// `_time`.
     pub times: Option<&'a ColumnReader>,
-    /// How many events each row stands for; one each where absent.
+    /// Number of events represented by each row; one each if absent.
     pub events: Option<&'a [i64]>,
-    /// Number of the slice the batch is of.
+    /// Slice number of the batch.
     pub slice: u64,
     /// Position of the batch's first row in the whole search.
     pub row_base: u64,
 }
 
-/// Collects one part of an aggregate.
+/// Accumulates one state column of an aggregate.
 pub(crate) trait Fold: AnyFold + Send + Sync {
     /// Takes a batch.
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>);
-    /// Takes the states of another fold of the same part; `groups` are its groups' numbers here, all below `total`.
+    /// Merges the states of another fold of the same kind; `groups` maps its group numbers to ours, all below `total`.
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize);
-    /// Takes states of a column that [`Fold::state`] made, one per entry of `groups`, all below `total`.
+    /// Merges states from a column made by [`Fold::state`], one per entry of `groups`, all below `total`.
     fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize);
     /// The states of groups `0..groups`.
     fn state(self: Box<Self>, groups: usize) -> ArrayRef;
-    /// How many values each group has, where that is all that is wanted of distinct values.
+    /// Number of values per group, if distinct values are only counted.
     fn lengths(&self, _groups: usize) -> Option<Vec<i64>> {
         None
     }
-    /// Counts so many rows of each of these groups, where rows are counted.
+    /// For row counts: adds this many rows to each of these groups.
     fn count_more(&mut self, _groups: &[u32], _rows: &[i64]) {}
     /// Bytes held, about.
     fn bytes(&self) -> usize;
 }
 
-/// What any fold can do that can be cloned.
+/// What every cloneable fold supports.
 pub(crate) trait AnyFold {
     /// Another one with the same states.
     fn copy(&self) -> Box<dyn Fold>;
-    /// Itself, to be known by its type.
+    /// Itself, for downcasting.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
@@ -115,17 +115,17 @@ pub(crate) fn reads_numbers(part: StateColumn) -> bool {
     )
 }
 
-/// Whether folds of `part` read how many digits the numbers have after the point.
+/// Whether folds of `part` read the number of decimal places.
 pub(crate) fn reads_scales(part: StateColumn) -> bool {
     matches!(part, StateColumn::Sum | StateColumn::SumOfSquares)
 }
 
-/// The other fold as the same type.
+/// Downcasts the other fold to the same type.
 pub(super) fn same<T: 'static>(other: Box<dyn Fold>) -> Option<T> {
     other.into_any().downcast().ok().map(|fold| *fold)
 }
 
-/// Makes room for so many groups.
+/// Extends the states to this many groups.
 pub(super) fn grow<T: Clone>(states: &mut Vec<T>, groups: usize, empty: T) {
     if states.len() < groups {
         states.resize(groups, empty);
@@ -154,7 +154,7 @@ impl Input<'_> {
         }
     }
 
-    /// Calls `found` with the group and all that is known of each number of each row.
+    /// Calls `found` with the group and exact figure of each number of each row.
     pub(super) fn for_each_figure(&self, members: &Members<'_>, mut found: impl FnMut(usize, Figure)) {
         match (self.numbers, self.values) {
             (Some(numbers), _) => members.for_each(|row, group| {
@@ -179,12 +179,13 @@ struct CountFold {
     lanes: Vec<[u32; LANES]>,
 }
 
-/// Runs of one group would make each addition wait for the one before; neighbouring rows count in different places.
+/// Runs of one group would make each addition wait for the previous one, so neighbouring rows are counted in different
+/// lanes.
 pub(super) const LANES: usize = 4;
-/// Rows per group from which rows are counted in lanes.
+/// Rows per group from which on rows are counted in lanes.
 const LANE_ROWS_PER_GROUP: usize = 8;
 
-/// Counts how often each number is there, by row modulo [`LANES`].
+/// Counts occurrences of each number, by row modulo [`LANES`].
 pub(super) fn add_in_lanes(lanes: &mut [[u32; LANES]], numbers: &[u32]) {
     let chunks = numbers.chunks_exact(LANES);
     chunks.remainder().iter().for_each(|number| lanes[*number as usize][0] += 1);
@@ -279,7 +280,7 @@ impl Fold for CountFold {
     }
 }
 
-/// The smallest or largest text that is no number.
+/// The smallest or largest text that is not a number.
 #[derive(Clone)]
 struct TextFold {
     texts: Vec<Option<Box<str>>>,
@@ -306,7 +307,7 @@ impl Fold for TextFold {
             });
             return;
         };
-        // Where every value is a number there is nothing to look at.
+        // If every value is a number there is nothing to do.
         let absent = input.present.map_or(0, NullBuffer::null_count);
         if matches!(values, ColumnReader::Int(_) | ColumnReader::Float(_) | ColumnReader::Time(_))
             || numbers.null_count() <= absent

@@ -1,8 +1,8 @@
-//! Folding all rows a worker reads, and from the folders of all workers to the values of groups.
+//! Folding the rows of one worker, and merging the folders of all workers into the values of groups.
 //!
-//! A folder takes batch after batch of any slices. Folders that fit into memory together are joined there and finish
-//! without ever writing their states down. One that grows beyond its share gives its states away and starts anew; then
-//! the states of all folders are merged part by part ([`super::spill`]).
+//! A folder accepts batches of any slices. Folders that fit into memory together are merged there and finished without
+//! serializing states. A folder that grows beyond its share spills its states and starts over; then the states of all
+//! folders are merged partition by partition ([`super::spill`]).
 
 use std::sync::Arc;
 
@@ -23,28 +23,28 @@ use crate::context::CommandContext;
 use crate::dataflow::Dataflow;
 use crate::rows::{self, ColumnReader, batch_of};
 
-/// Rows after which a folder looks at its size, at least.
+/// Minimum number of rows between two checks of a folder's size.
 const CHECK_ROWS: usize = 16_384;
-/// The part of the search's memory that folders take together is one in so many: as much again is needed for the
-/// values made of their states, and for sorting these.
+/// All folders together may use a third of the search's memory; the rest is for the resulting values and for sorting
+/// them.
 const MEMORY_SHARE: usize = 3;
-/// Rows of one slice are told apart by so many bits of their position.
+/// Bits of a position that number the rows within a slice.
 const ROW_BITS: u32 = 32;
 
 /// Folds rows; see the module.
 pub struct Folder {
     plan: AggregatePlan,
-    /// What rows pass through first.
+    /// Row command applied to rows first.
     shape: Option<Box<dyn RowCommand>>,
     groups: GroupTable,
     arguments: Vec<ArgumentColumn>,
     folds: Vec<ColumnFolds>,
-    /// Rows counted by code, where rows are only counted; [`Folder::settle`] makes them counts of groups.
+    /// Direct counts, if rows are only counted; [`Folder::settle`] turns them into group counts.
     direct: DirectCounts,
     only_counts: bool,
-    /// Partial states spilled for lack of memory, and how often they were split before.
+    /// Spilled partial states, with the number of times they were split before.
     spilled: Option<SpilledPartials>,
-    /// What folders that were added had spilled.
+    /// Spilled states of folders merged into this one.
     others: Vec<SpilledPartials>,
     level: u32,
     dataflow: Arc<Dataflow>,
@@ -52,7 +52,7 @@ pub struct Folder {
     rows_until_check: usize,
 }
 
-/// The groups of a folder and their states, to be added to other folders any number of times.
+/// Groups and states of a folder, which can be merged into other folders any number of times.
 pub struct FoldedPart {
     groups: GroupTable,
     folds: Vec<Vec<Box<dyn Fold>>>,
@@ -66,7 +66,7 @@ impl FoldedPart {
     }
 }
 
-/// An argument that one or more aggregates read.
+/// An argument shared by one or more aggregates.
 struct ArgumentColumn {
     argument: Argument,
     numbers: Option<Numbers>,
@@ -82,11 +82,11 @@ struct ColumnFolds {
 pub enum Folded {
     /// In memory.
     Groups(Box<Folder>),
-    /// Spilled, to be merged part by part.
+    /// Spilled, to be merged partition by partition.
     Parts(Box<MergedFolders>),
 }
 
-/// Values of all groups whose keys are not written yet.
+/// Values of all groups; keys are not materialised yet.
 pub struct Finished {
     groups: GroupTable,
     /// Values of the aggregates.
@@ -94,17 +94,17 @@ pub struct Finished {
 }
 
 impl Folder {
-    /// A folder that takes its share of the search's memory.
+    /// A folder with the regular share of the search's memory.
     pub fn new(plan: &AggregatePlan, context: &CommandContext) -> Folder {
         Folder::with_limit(plan, plan.bytes_max(context) / context.dataflow.workers(), context)
     }
 
-    /// A folder that gives states away above so many bytes.
+    /// A folder that spills its states above this many bytes.
     pub fn with_limit(plan: &AggregatePlan, bytes_max: usize, context: &CommandContext) -> Folder {
         Folder::of_states(plan, bytes_max, 0, context)
     }
 
-    /// A folder for states that were split so often.
+    /// A folder for states that were already split `level` times.
     pub(super) fn of_states(plan: &AggregatePlan, bytes_max: usize, level: u32, context: &CommandContext) -> Folder {
         let mut folder = Folder {
             plan: plan.clone(),
@@ -128,13 +128,13 @@ impl Folder {
         folder
     }
 
-    /// The folder with rows passing through `shape` first.
+    /// Applies `shape` to rows first.
     pub fn after(mut self, shape: Box<dyn RowCommand>) -> Folder {
         self.shape = Some(shape);
         self
     }
 
-    /// Takes rows of a slice, of which `place` rows came before. Slices ascend with the order of rows.
+    /// Adds rows of a slice; `place` rows of it came before. Slices ascend with the order of rows.
     pub fn add(&mut self, rows: &RecordBatch, slice: u64, place: u64) -> Result<(), EngineError> {
         let shaped = self.shape.as_mut().map(|shape| shape.apply(rows.clone())).transpose()?;
         let rows = shaped.as_ref().unwrap_or(rows);
@@ -177,7 +177,7 @@ impl Folder {
         self.check(rows.num_rows())
     }
 
-    /// Makes rows counted by code rows counted by group.
+    /// Turns direct counts into group counts.
     fn settle(&mut self) {
         let Folder { direct, groups, folds, .. } = self;
         direct.take(|counted, rows| {
@@ -206,7 +206,7 @@ impl Folder {
         if self.bytes() > self.bytes_max { self.give_away() } else { Ok(()) }
     }
 
-    /// Gives the states of all groups away; an error where that cannot help.
+    /// Spills the states of all groups; an error if that cannot help.
     fn give_away(&mut self) -> Result<(), EngineError> {
         let is_one_group = self.plan.by.is_empty() || (self.level > 0 && self.groups.len() == 1);
         if is_one_group || !SpilledPartials::may_split(self.level) {
@@ -254,7 +254,7 @@ impl Folder {
         assert!(self.folds.iter().all(|folds| folds.argument < self.arguments.len()), "each reads an argument");
     }
 
-    /// The states of all groups as a batch; the folder starts anew.
+    /// The states of all groups as a batch; the folder is reset.
     pub fn take_state(&mut self) -> Result<RecordBatch, EngineError> {
         self.settle();
         let groups = self.groups.len();
@@ -269,7 +269,7 @@ impl Folder {
 
     /// Everything spilled.
     pub(super) fn into_spilled(mut self) -> Result<SpilledPartials, EngineError> {
-        // Rows counted by code since the last time are in no group yet.
+        // Direct counts since the last call are not in groups yet.
         self.settle();
         if self.groups.len() > 0 || self.spilled.is_none() {
             self.give_away()?;
@@ -293,7 +293,7 @@ impl Folder {
         self.check(states.num_rows())
     }
 
-    /// What the folder holds, for later; `None` when it had to give states away.
+    /// The folder's groups and states, for later use; `None` if it had to spill.
     pub fn part(&mut self) -> Option<FoldedPart> {
         self.settle();
         let parts = |column: &ColumnFolds| column.parts.iter().map(|fold| fold.copy()).collect();
@@ -303,7 +303,7 @@ impl Folder {
         self.spilled.is_none().then_some(FoldedPart { groups, folds, bytes })
     }
 
-    /// Adds the groups and states of a part folded before, of the same plan.
+    /// Merges the groups and states of a part folded earlier with the same plan.
     pub fn add_part(&mut self, part: &FoldedPart) -> Result<(), EngineError> {
         self.settle();
         assert_eq!(self.folds.len(), part.folds.len(), "a part is of the same plan");
@@ -316,7 +316,7 @@ impl Folder {
         self.check(groups.len())
     }
 
-    /// Adds everything of another folder of the same plan.
+    /// Merges another folder of the same plan, including spilled states.
     pub fn add_folder(&mut self, other: Folder) -> Result<(), EngineError> {
         if other.has_spilled() {
             let spilled = other.into_spilled()?;
@@ -328,7 +328,7 @@ impl Folder {
         self.check(groups)
     }
 
-    /// Takes the groups of another folder.
+    /// Merges the groups of another folder.
     fn absorb(&mut self, mut other: Folder) {
         self.direct.absorb(&mut other.direct);
         self.settle();
@@ -382,7 +382,7 @@ impl Finished {
 }
 
 impl AggregatePlan {
-    /// Joins the folders of all workers, in memory if they fit there.
+    /// Merges the folders of all workers, in memory if they fit.
     pub fn gather(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Folded, EngineError> {
         let bytes: usize = folders.iter().map(Folder::bytes).sum();
         let has_spilled = |folder: &Folder| folder.has_spilled() || !folder.others.is_empty();
@@ -405,7 +405,7 @@ impl AggregatePlan {
         Ok(Folded::Parts(Box::new(MergedFolders::new(self, spilled, self.bytes_max(context), context))))
     }
 
-    /// The rows of batches, folded in their order.
+    /// Folds batches in order.
     pub fn fold(
         &self,
         batches: Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + '_>,
@@ -429,7 +429,7 @@ impl AggregatePlan {
         self.all(folded, context, |folder| folder.finished().rows(self, None))
     }
 
-    /// Folded rows as one state per group. All of them must fit into memory.
+    /// One state per group. All of them must fit into memory.
     pub fn states(&self, folded: Folded, context: &CommandContext) -> Result<RecordBatch, EngineError> {
         self.all(folded, context, |mut folder| folder.take_state())
     }
@@ -455,14 +455,14 @@ impl AggregatePlan {
         rows::concat_rows(all)
     }
 
-    /// Bytes that the folders of all workers take together. One group cannot be spilled and may take more.
+    /// Memory limit for the folders of all workers. A single group cannot be spilled and may exceed it.
     fn bytes_max(&self, context: &CommandContext) -> usize {
         let share = if self.by.is_empty() { 1 } else { MEMORY_SHARE };
         context.dataflow.memory_bytes() / share
     }
 }
 
-/// The values an aggregate reads; `None` counts rows. False conditions are no values.
+/// The values read by an aggregate; `None` counts rows. False conditions are no values.
 fn argument_values(argument: &Argument, rows: &RecordBatch) -> Result<Option<ColumnReader>, EngineError> {
     let array = match argument {
         Argument::Rows => return Ok(None),

@@ -1,8 +1,8 @@
-//! Which group a row belongs to: the values of its BY fields, numbered per field and then combined.
+//! Group lookup: the values of the BY fields, numbered per field and then combined.
 //!
-//! Each field has a table of its distinct values; fields are combined two by two, left to right. Two complete columns
-//! of dictionaries skip all that with a small table from both codes to the group. Texts are made for groups that are
-//! shown, at the end.
+//! Each field has a table of its distinct values; fields are combined pairwise, left to right. Two complete dictionary
+//! columns bypass this with a small table from both codes to the group. Texts are only materialised for groups in the
+//! output.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use super::pairs::PairTable;
 use super::values::{IntegerForm, ValueTable};
 use crate::rows::{ColumnReader, DictionaryColumn};
 
-/// Most groups a multivalue BY may put one row into (cross product of its values).
+/// Maximum number of groups for one row with multivalue BY fields (cross product of its values).
 const GROUPS_PER_ROW_MAX: usize = 10_000;
-/// Pairs of codes of two dictionaries that are translated by one table.
+/// Maximum number of code pairs of two dictionaries translated by one table.
 const CODE_PAIRS_MAX: usize = 64 << 10;
 
-/// The groups of rows of a batch.
+/// Group membership of a batch's rows.
 pub(crate) struct Members<'a> {
-    /// How rows and groups belong together.
+    /// How rows map to groups.
     pub kind: MemberKind<'a>,
     /// Rows of the batch.
     pub rows: usize,
-    /// Groups there are so far.
+    /// Number of groups so far.
     pub groups: usize,
 }
 
@@ -32,14 +32,14 @@ pub(crate) struct Members<'a> {
 pub(crate) enum MemberKind<'a> {
     /// All rows are in group 0.
     One,
-    /// A group per row; [`NONE`] for rows that belong to no group.
+    /// One group per row; [`NONE`] for rows without a group.
     Each {
         /// The groups.
         groups: &'a [u32],
-        /// Whether every row has one.
+        /// Whether every row has a group.
         complete: bool,
     },
-    /// Pairs of row and group, in order of rows.
+    /// Pairs of row and group, in row order.
     Pairs(&'a [(u32, u32)]),
 }
 
@@ -64,7 +64,7 @@ impl Members<'_> {
     }
 }
 
-/// What two dictionaries' codes mean together.
+/// Groups for pairs of codes of two dictionaries.
 struct CodePairs {
     left: ArrayRef,
     right: ArrayRef,
@@ -72,13 +72,13 @@ struct CodePairs {
     groups: Vec<u32>,
 }
 
-/// The groups seen so far.
+/// The groups so far.
 #[derive(Default)]
 pub(crate) struct GroupTable {
     fields: Vec<ValueTable>,
-    /// What stands for a missing value of each field.
+    /// Substitute for a missing value of each field.
     texts_of_null: Vec<Option<&'static str>>,
-    /// Combination of the first `at + 2` fields: the pair before and the value of the last.
+    /// Combination of the first `at + 2` fields: the previous combination and the value of the last field.
     pairs: Vec<PairTable>,
     codes: Option<CodePairs>,
     numbers: Vec<u32>,
@@ -87,7 +87,8 @@ pub(crate) struct GroupTable {
 }
 
 impl GroupTable {
-    /// Groups of so many BY fields, each with what stands for a missing value; a row that has none is in no group.
+    /// `texts_of_null` has the substitute for a missing value of each BY field; a row without value and substitute has
+    /// no group.
     pub(crate) fn new(texts_of_null: Vec<Option<&'static str>>) -> GroupTable {
         GroupTable {
             fields: texts_of_null.iter().map(|_| ValueTable::default()).collect(),
@@ -106,7 +107,7 @@ impl GroupTable {
         }
     }
 
-    /// The groups of rows. A row without a BY field belongs to none, one with several values to several.
+    /// The groups of rows. A row that lacks a BY field has no group; a multivalue puts it into several.
     pub(crate) fn members(&mut self, columns: &[ColumnReader], rows: usize) -> Members<'_> {
         assert_eq!(columns.len(), self.fields.len(), "a column per BY field");
         if columns.is_empty() {
@@ -182,7 +183,7 @@ impl GroupTable {
         &self.groups
     }
 
-    /// The group of an instant, and of a text where there are two fields.
+    /// The group of a time and, with two fields, a text.
     pub(crate) fn group_of_time(&mut self, time: i64, text: Option<&str>) -> u32 {
         let [first, rest @ ..] = self.fields.as_mut_slice() else { return 0 };
         let number = first.number_of_time(time);
@@ -209,7 +210,7 @@ impl GroupTable {
         group
     }
 
-    /// How many first numbers the pairs at `at` may have.
+    /// Upper bound of the first numbers of the pairs at `at`.
     fn lefts(&self, at: usize) -> usize {
         match at.checked_sub(1) {
             Some(before) => self.pairs[before].pairs().len(),
@@ -217,7 +218,7 @@ impl GroupTable {
         }
     }
 
-    /// Puts a row into the group of each combination of one value per BY field.
+    /// Adds a row to the group of each combination of its BY values.
     fn combine(&mut self, columns: &[ColumnReader], row: usize) {
         let mut values: Vec<Vec<_>> = columns.iter().map(|column| column.values(row).collect()).collect();
         for (values, text) in values.iter_mut().zip(&self.texts_of_null) {
@@ -232,14 +233,14 @@ impl GroupTable {
         for _ in 0..GROUPS_PER_ROW_MAX {
             let group = self.group_of(values.iter().zip(&places).map(|(values, at)| values[*at].as_ref()));
             self.members.push((row as u32, group));
-            // The last field runs fastest.
+            // The last field varies fastest.
             let Some(at) = (0..places.len()).rev().find(|at| places[*at] + 1 < values[*at].len()) else { return };
             places[at] += 1;
             places[at + 1..].fill(0);
         }
     }
 
-    /// Adds the groups of another table and gives the number each has here.
+    /// Merges the groups of another table and returns the number of each in this one.
     pub(crate) fn absorb(&mut self, other: &GroupTable) -> Vec<u32> {
         assert_eq!(self.fields.len(), other.fields.len(), "tables that join have the same BY fields");
         let mut fields = self.fields.iter_mut().zip(&other.fields);
@@ -276,7 +277,7 @@ impl GroupTable {
         columns
     }
 
-    /// The same groups, without what only speeds up adding rows.
+    /// The same groups, without auxiliary tables that only speed up adding rows.
     pub(crate) fn copy(&self) -> GroupTable {
         GroupTable {
             fields: self.fields.clone(),
@@ -294,7 +295,7 @@ impl GroupTable {
     }
 }
 
-/// Puts the number of `text` where there is none.
+/// Fills in the number of `text` where there is none.
 fn fill(numbers: &mut [u32], text: Option<&str>, values: &mut ValueTable) {
     if let Some(text) = text
         && numbers.contains(&NONE)
@@ -304,7 +305,7 @@ fn fill(numbers: &mut [u32], text: Option<&str>, values: &mut ValueTable) {
     }
 }
 
-/// Bits of the codes of both when all pairs of them fit one table.
+/// Bits of both codes, if one table can hold all pairs.
 fn code_bits(left: &DictionaryColumn, right: &DictionaryColumn) -> Option<(u32, u32)> {
     let bits = |column: &DictionaryColumn| column.texts.len().max(1).next_power_of_two().trailing_zeros();
     let (left, right) = (bits(left), bits(right));

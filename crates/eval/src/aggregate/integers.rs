@@ -1,27 +1,27 @@
-//! Integers to dense numbers, and sets of integers: by their place while they lie close together, else hashed.
+//! Maps and sets of integers: arrays or bitmaps while values are close together, hash tables otherwise.
 //!
-//! Status codes, sizes, user numbers and addresses of one network lie in small ranges: then an array entry (or a bit)
-//! per possible value is both smaller and faster than any hash table. The array grows with the range seen; a range
-//! beyond its limit moves everything into a hash table for good.
+//! Status codes, sizes, user ids and addresses of one network have small ranges, for which an array entry (or bit) per
+//! possible value is both smaller and faster than a hash table. The array grows with the range; a range beyond its
+//! limit moves everything to a hash table permanently.
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-/// Entries of a direct array at most: 16 MiB.
+/// Maximum entries of an array: 16 MiB.
 const DIRECT_ENTRIES_MAX: usize = 4 << 20;
-/// Bits of a set at most: 32 MiB.
+/// Maximum bits of a set: 32 MiB.
 const BITS_MAX: usize = 256 << 20;
-/// Entries an array starts with, at least.
+/// Minimum initial length of an array.
 const ENTRIES_MIN: usize = 1_024;
 
-/// An entry that is not set.
+/// An unset entry.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Smallest and largest of some values.
+/// Smallest and largest value.
 pub(crate) fn bounds<T: Copy + Ord + Into<i64>>(values: &[T]) -> Option<(i64, i64)> {
-    /// Values compared side by side, so that no comparison waits for the one before.
+    /// Number of values compared in parallel, so that no comparison waits for the previous one.
     const LANES: usize = 4;
     let first = *values.first()?;
     let (mut low, mut high) = ([first; LANES], [first; LANES]);
@@ -38,8 +38,8 @@ pub(crate) fn bounds<T: Copy + Ord + Into<i64>>(values: &[T]) -> Option<(i64, i6
     Some((low.into_iter().min()?.into(), high.into_iter().max()?.into()))
 }
 
-/// The first value and the length of an array that covers what it did (`base`, `len`) and `low..=high`, with room to
-/// grow on the side it grew; `None` beyond `most` entries.
+/// First value and length of an array that covers the existing range (`base`, `len`) and `low..=high`, with room to
+/// grow in the same direction; `None` beyond `most` entries.
 fn covering(base: i64, len: usize, low: i64, high: i64, most: usize) -> Option<(i64, usize)> {
     let (from, to) = match len {
         0 => (low, high),
@@ -55,7 +55,7 @@ fn hash_of(value: i64) -> u64 {
     FixedState::default().hash_one(value)
 }
 
-/// Integers with a number each.
+/// A map from integers to numbers.
 #[derive(Clone, Default)]
 pub(crate) struct IntegerTable {
     base: i64,
@@ -64,7 +64,7 @@ pub(crate) struct IntegerTable {
 }
 
 impl IntegerTable {
-    /// Appends the number of each value, all within `range`, which `number` makes for new ones.
+    /// Appends the number of each value, all within `range`; `number` assigns numbers to new ones.
     pub(crate) fn entries<T: Copy + Into<i64>>(
         &mut self,
         values: &[T],
@@ -88,7 +88,7 @@ impl IntegerTable {
         }));
     }
 
-    /// The number of one value, which `number` makes when it is new.
+    /// The number of one value; `number` assigns it if the value is new.
     #[inline]
     pub(crate) fn entry(&mut self, value: i64, mut number: impl FnMut(i64) -> u32) -> u32 {
         self.cover(value, value);
@@ -110,7 +110,7 @@ impl IntegerTable {
         self.direct.capacity() * size_of::<u32>() + hashed
     }
 
-    /// Makes room for values of this range.
+    /// Extends the array to this range.
     #[inline]
     fn cover(&mut self, low: i64, high: i64) {
         let inside = low >= self.base && high - self.base < self.direct.len() as i64;
@@ -228,7 +228,7 @@ impl IntegerSet {
         self.bits.capacity() * size_of::<u64>() + hashed
     }
 
-    /// Makes room for values of this range.
+    /// Extends the bitmap to this range.
     fn cover(&mut self, low: i64, high: i64) {
         let len = self.bits.len() * 64;
         let inside = len > 0 && low >= self.base && high - self.base < len as i64;
@@ -237,7 +237,7 @@ impl IntegerSet {
         }
         match covering(self.base, len, low, high, BITS_MAX) {
             Some((base, len)) => {
-                // Words of the old bits stay words: the new base lies whole words below the old one.
+                // The new base is a whole number of words below the old one.
                 let shift = if self.bits.is_empty() { 0 } else { (self.base - base).div_euclid(64) };
                 let base = if self.bits.is_empty() { base } else { self.base - shift * 64 };
                 let base = if base > low { base - 64 } else { base };

@@ -1,9 +1,9 @@
-//! Group keys: the texts of the BY fields, interned to dense numbers.
+//! Group keys: the texts of the BY fields, mapped to dense numbers.
 //!
-//! A key of one field is its text; a key of several is each text after its length, so that no two combinations look
-//! alike. All keys lie in one buffer, each behind its number and its length, and the table has next to each place of a
-//! key a part of its hash: a key that is known costs two looks at memory that is far away. Keys that come many at a
-//! time have these looks taken beforehand, so that none waits for the other.
+//! The key of one field is its text; the key of several is each text prefixed by its length, so that keys are
+//! unambiguous. All keys are stored in one buffer, each after its number and length. The hash table holds part of the
+//! hash next to each slot, so a lookup of a known key costs two accesses to distant memory. For keys looked up in bulk,
+//! both are prefetched.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray};
 use foldhash::fast::FixedState;
 use quarry_event::time::parse_epoch;
 
-/// Records begin at multiples of so many bytes, so that 32 bits say where.
+/// Alignment of records, so that 32 bits can address them.
 const RECORD_UNIT: usize = 8;
 /// Bytes of a record before its key: number and length.
 const HEAD_BYTES: usize = 8;
-/// Places of the first table.
+/// Initial number of slots.
 const FIRST_SLOTS: usize = 4;
-/// Of so many places at most one fewer is taken.
+/// One slot in this many stays free.
 const SLOTS_PER_FREE: usize = 4;
-/// Keys whose places are looked at before the first of them is searched.
+/// Number of keys prefetched before the first is looked up.
 const AHEAD_KEYS: usize = 256;
-/// Record of a place that is free.
+/// Record of a free slot.
 const FREE: u32 = u32::MAX;
 
-/// A place of the table; its key's hash says near which one it is.
+/// A slot of the hash table.
 #[derive(Clone, Copy)]
 struct Slot {
     hash: u32,
@@ -37,7 +37,7 @@ struct Slot {
 pub struct KeyTable {
     slots: Vec<Slot>,
     records: Vec<u8>,
-    /// Where the record of each key begins.
+    /// Record of each key.
     starts: Vec<u32>,
 }
 
@@ -46,7 +46,7 @@ fn hash_of(key: &[u8]) -> u32 {
 }
 
 impl KeyTable {
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -62,7 +62,7 @@ impl KeyTable {
         self.intern_hashed(key, hash_of(key))
     }
 
-    /// The numbers of keys, new or known, added to `numbers`.
+    /// Appends the numbers of keys, new or known, to `numbers`.
     pub fn intern_all(&mut self, keys: &[&[u8]], numbers: &mut Vec<u32>) {
         numbers.reserve(keys.len());
         let mut hashes = [0; AHEAD_KEYS];
@@ -75,7 +75,7 @@ impl KeyTable {
         }
     }
 
-    /// Brings near what a search for these hashes will look at.
+    /// Prefetches the memory for a lookup of these hashes.
     fn look_ahead(&self, hashes: &[u32]) {
         if self.slots.is_empty() {
             return;
@@ -114,7 +114,7 @@ impl KeyTable {
         number
     }
 
-    /// The number of a key, or the free place it belongs in.
+    /// The number of a key, or the free slot for it.
     #[inline]
     fn search(&self, key: &[u8], hash: u32) -> Result<u32, usize> {
         let mut at = self.home(hash);
@@ -133,7 +133,7 @@ impl KeyTable {
         }
     }
 
-    /// The place a search for this hash begins at.
+    /// The slot at which the search for this hash begins.
     #[inline]
     fn home(&self, hash: u32) -> usize {
         (hash >> (u32::BITS - self.slots.len().trailing_zeros())) as usize
@@ -181,7 +181,7 @@ impl KeyTable {
     }
 }
 
-/// Where a record begins in the buffer.
+/// Offset of a record in the buffer.
 #[inline]
 fn offset(record: u32) -> usize {
     record as usize * RECORD_UNIT
@@ -195,7 +195,7 @@ pub fn add_key_part(key: &mut Vec<u8>, text: &str, parts: usize) {
     key.extend_from_slice(text.as_bytes());
 }
 
-/// The key column as shown: `_time` becomes an instant again.
+/// The key column for output: `_time` becomes a timestamp again.
 pub fn shown_key(name: &str, keys: &ArrayRef) -> ArrayRef {
     if name != "_time" {
         return Arc::clone(keys);

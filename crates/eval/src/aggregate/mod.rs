@@ -1,11 +1,13 @@
-//! Aggregation that can be split: each worker folds the rows it reads ([`folder`]), folders join, the whole finishes.
+//! Splittable aggregation: each worker folds the rows it reads ([`folder`]), folders are merged, the result is
+//! finished.
 //!
-//! Every stats function is a short list of *parts* ([`StateColumn`]), each a state per group with a way to fold values in and
-//! to join two workers' states ([`fold`]), also as a column ([`state`]), which is how they are spilled when memory is
-//! short and merged part by part ([`spill`]). `avg` is a sum and a count, `range` a minimum and a maximum. [`finish`] turns merged
-//! parts into the function's value. Which group a row is in is for [`groups`], which values are equal for [`values`].
+//! Every stats function consists of a short list of *state columns* ([`StateColumn`]). Each has a state per group, a
+//! way to fold values in and to merge two workers' states ([`fold`]), and a serialized form ([`state`]), in which
+//! states are spilled when memory is short and merged partition by partition ([`spill`]). `avg` is a sum and a count,
+//! `range` a minimum and a maximum. [`finish`] turns merged states into the function's value. [`groups`] finds the
+//! group of a row, [`values`] defines which values are equal.
 //!
-//! Not here: which rows, the shape of the result (chart, timechart, top are in the engine).
+//! Not here: selection of rows, layout of the result (chart, timechart and top are in the engine).
 
 mod code_counts;
 pub mod digest;
@@ -46,7 +48,7 @@ use crate::expr::{CompiledExpr, ExprContext};
 use crate::field_names::METADATA_FIELDS;
 use crate::rows::batch_of;
 
-/// An aggregate ready to run.
+/// A compiled aggregate.
 #[derive(Clone)]
 pub struct AggregateColumn {
     /// Function.
@@ -68,14 +70,14 @@ pub enum Argument {
     Expr(Arc<CompiledExpr>),
 }
 
-/// A set of aggregates over groups.
+/// A set of aggregates by group.
 #[derive(Clone)]
 pub struct AggregatePlan {
     /// Aggregates in order of output.
     pub columns: Vec<AggregateColumn>,
-    /// Names of the grouping fields.
+    /// Names of the BY fields.
     pub by: Vec<String>,
-    /// Where the last of them comes from when it is the series of a table.
+    /// Source of the last BY field if it is the series of a table.
     pub series: Option<Series>,
 }
 
@@ -84,7 +86,7 @@ pub struct AggregatePlan {
 pub struct Series {
     /// The field.
     pub field: String,
-    /// What stands for a missing value.
+    /// Substitute for a missing value.
     pub null: &'static str,
 }
 
@@ -124,7 +126,7 @@ impl AggregatePlan {
         Ok(AggregatePlan { columns: columns.collect::<Result<_, EngineError>>()?, by, series: None })
     }
 
-    /// Whether the first and the last of some events that differ in `_time` only tell as much as all of them.
+    /// Whether, of events that differ only in `_time`, the first and the last suffice.
     pub fn takes_extremes(&self) -> bool {
         use StatsFunction::{Count, Dc, Earliest, EarliestTime, EstDc, Latest, LatestTime, Max, Min, Range, Values};
         let is_alike = |name: &str| METADATA_FIELDS.contains(&name);
@@ -139,7 +141,7 @@ impl AggregatePlan {
         self.series.is_none() && self.by.iter().all(|name| is_alike(name)) && self.columns.iter().all(takes)
     }
 
-    /// Whether rows that stand for all events with the same values tell as much as these.
+    /// Whether one row with a count can represent all events with equal values.
     pub fn takes_counts(&self) -> bool {
         use StatsFunction::{Count, Dc, EstDc, Max, Min, Range, Values};
         let takes = |column: &AggregateColumn| {
@@ -149,7 +151,7 @@ impl AggregatePlan {
         self.series.is_none() && self.columns.iter().all(takes)
     }
 
-    /// Whether the value of a group depends on the others: sparklines of all groups cover the same spans.
+    /// Whether the value of a group depends on other groups: the sparklines of all groups cover the same spans.
     pub fn looks_at_all_groups(&self) -> bool {
         self.columns.iter().any(|column| matches!(column.function, StatsFunction::Sparkline { .. }))
     }
@@ -161,14 +163,14 @@ impl AggregatePlan {
         (self.by.iter().enumerate()).map(move |(at, name)| series.filter(|_| at == last).unwrap_or(name))
     }
 
-    /// What stands for a missing value of each key; `None` where such a row belongs to no group.
+    /// Substitute for a missing value of each key; `None` if such a row has no group.
     fn key_texts_of_null(&self) -> Vec<Option<&'static str>> {
         let last = self.by.len().wrapping_sub(1);
         let series = self.series.as_ref().map(|series| series.null);
         (0..self.by.len()).map(|at| series.filter(|_| at == last)).collect()
     }
 
-    /// Merges states of which several may be of one group into one state per group.
+    /// Merges states, several of which may belong to one group, into one state per group.
     pub fn merge(&self, states: &RecordBatch, context: &CommandContext) -> Result<RecordBatch, EngineError> {
         let mut folder = Folder::with_limit(self, usize::MAX, context);
         folder.add_states(states)?;
@@ -204,12 +206,12 @@ impl AggregatePlan {
     }
 }
 
-/// Whether an argument names several fields, so that the columns depend on the rows.
+/// Whether an argument has a wildcard, so that the columns depend on the rows.
 pub fn has_wildcards(aggregates: &[Aggregate]) -> bool {
     aggregates.iter().any(|aggregate| matches!(&aggregate.arg, AggregateArg::Field(field) if field.is_wildcard()))
 }
 
-/// Replaces wildcard arguments by one aggregate per field of `names` that fits and is not grouped by.
+/// Replaces wildcard arguments by one aggregate for each matching field of `names` that is not a BY field.
 pub fn expand_wildcards(aggregates: &[Aggregate], by: &[String], names: &[String]) -> Vec<Aggregate> {
     let mut expanded = Vec::new();
     for aggregate in aggregates {

@@ -1,11 +1,12 @@
-//! Variance by exact sums: of the numbers and of their squares, each with its rounding error.
+//! Variance from compensated sums of the numbers and of their squares.
 //!
-//! The textbook formula, squares less the square of the sum, loses all digits in doubles. With the errors kept there are
-//! twice as many, so that what is left has as many as the numbers had, and does not depend on their order.
+//! The textbook formula, mean of squares minus square of the mean, loses all digits in doubles. With the rounding
+//! errors kept, precision is doubled, so that the result is as precise as the input and does not depend on the order of
+//! numbers.
 
 use super::total::Total;
 
-/// What is known of a set of numbers.
+/// Moments of a set of numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moments {
     count: f64,
@@ -41,18 +42,18 @@ impl Moments {
         self.high = self.high.max(other.high);
     }
 
-    /// Variance; of a sample when `sample`, where one number has none.
+    /// Variance; the sample variance if `sample`, which a single number does not have.
     pub fn variance(&self, sample: bool) -> Option<f64> {
         let divisor = if sample { self.count - 1.0 } else { self.count };
         if self.count == 0.0 {
             return None;
         }
-        // Equal numbers have none, not even a rounding error's.
+        // The variance of equal numbers is exactly 0, without rounding error.
         let has_none = divisor <= 0.0 || self.low == self.high;
         Some(if has_none { 0.0 } else { (self.distances() / divisor).max(0.0) })
     }
 
-    /// Sum of the squared distances from the mean.
+    /// Sum of squared deviations from the mean.
     fn distances(&self) -> f64 {
         let (sum, lost) = (self.sum.sum, self.sum.lost);
         let square = sum * sum;
@@ -71,7 +72,7 @@ impl Moments {
         [count, sum.sum, sum.lost, squares.sum, squares.lost, low, high]
     }
 
-    /// From state; anything malformed is the empty set.
+    /// From a state; a malformed one is the empty set.
     pub fn from_state(state: &[f64]) -> Moments {
         match *state {
             [count, sum, sum_lost, squares, squares_lost, low, high] => Moments {

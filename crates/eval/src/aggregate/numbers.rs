@@ -1,10 +1,10 @@
-//! The numbers of a column as folds read them: a double each, and what is needed to answer in the digits that were read.
+//! Numbers of a column as folds read them: a double each, plus what is needed to return as many digits as were read.
 //!
-//! Sums are taken of doubles. A double holds most decimals only nearly; as long as it is known how many digits after
-//! the point the numbers had at most (their *scale*), the sum can be rounded to that many, which is the sum of what was
-//! written. Integers beyond 2^53 and instants have a *rest* beside their double.
+//! Sums are computed on doubles, which represent most decimals only approximately. If the maximum number of decimal
+//! places (the *scale*) is known, the sum can be rounded to it, which is the exact sum of the numbers as written.
+//! Integers beyond 2^53 and timestamps have a *rest* in addition to their double.
 //!
-//! Not here: what folds make of them ([`super::fold`]).
+//! Not here: folds ([`super::fold`]).
 
 use arrow::array::{Array, ArrayRef, Float64Array};
 use quarry_event::time::NS_PER_SEC;
@@ -13,33 +13,33 @@ use quarry_event::value::{MAX_EXACT_INTEGER, Number, exact_number};
 
 use crate::rows::{ColumnReader, DictionaryColumn};
 
-/// Scale of numbers of which one has more digits than a decimal.
+/// Scale if a number has more digits than a decimal.
 pub const NO_SCALE: u8 = u8::MAX;
-/// Digits after the point of an instant.
+/// Scale of a timestamp.
 const TIME_SCALE: u8 = 9;
-/// Bytes of a text up to which its digits are no more than a decimal's.
+/// Length of a text up to which it has no more digits than a decimal.
 const SHORT_TEXT: usize = 16;
-/// Scales tried for doubles before the general way.
+/// Number of scales tried for doubles before the general method.
 const SCALES_TRIED: usize = 10;
-/// Seconds below which their billionths fit 64 bits.
+/// Seconds below which nanoseconds fit 64 bits.
 const NANOS_FIT: f64 = 9e9;
 
 /// One number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figure {
-    /// The double next to it.
+    /// The nearest double.
     pub value: f64,
-    /// Billionths it is more than the double. Never none for an integer beyond 2^53, to know it from a double: there it
-    /// is one billionth more, which is to be dropped.
+    /// Excess over the double in billionths. Never 0 for an integer beyond 2^53, to distinguish it from a double: 1 is
+    /// stored instead and must be ignored.
     pub rest: i64,
-    /// Digits after the point, or [`NO_SCALE`].
+    /// Decimal places, or [`NO_SCALE`].
     pub scale: u8,
 }
 
 /// Billionths of a double.
 fn nanos_of(value: f64) -> i128 {
     if value.abs() < NANOS_FIT {
-        // A conversion truncates, so that this is the same in 64 bits.
+        // The conversion truncates, so this gives the same in 64 bits.
         let whole = value as i64;
         let part = (value - whole as f64) * NS_PER_SEC as f64;
         return (whole * NS_PER_SEC + (part + 0.5f64.copysign(part)) as i64).into();
@@ -55,7 +55,7 @@ impl Figure {
         Figure { scale: scale.unwrap_or(NO_SCALE), ..Figure::without_scale(number) }
     }
 
-    /// The figure of a number of which the scale is not asked.
+    /// The figure of a number, without computing its scale.
     pub(super) fn without_scale(number: Number) -> Figure {
         let value = number.as_f64();
         let exact = match number {
@@ -68,7 +68,7 @@ impl Figure {
         Figure { value, rest: (exact - nanos_of(value)) as i64, scale: NO_SCALE }
     }
 
-    /// The number of a text, with its scale where that is asked for.
+    /// The number of a text, with its scale if requested.
     fn of_text(text: &str, with_scale: bool) -> Option<Figure> {
         let number = exact_number(text)?;
         let figure = Figure::without_scale(number);
@@ -88,7 +88,7 @@ impl Figure {
         match self.value.abs() >= MAX_EXACT_INTEGER {
             true => self.rest.div_euclid(NS_PER_SEC) as f64,
             false if self.rest == 0 && self.scale != TIME_SCALE => 0.0,
-            // The double is no whole number of billionths itself; a sum of many would show that.
+            // The double is not a whole number of billionths itself, which would show in a long sum.
             false => {
                 let part = (self.value - self.value.trunc()) * NS_PER_SEC as f64;
                 (self.rest as f64 + (part.round() - part)) / NS_PER_SEC as f64
@@ -111,9 +111,9 @@ impl Figure {
 
 /// The numbers of a batch's rows.
 pub struct NumberColumn {
-    /// Their doubles; null where a row has no number.
+    /// Doubles; null where a row has no number.
     pub values: Float64Array,
-    /// What they are more, where any is.
+    /// Their rests, if there are any.
     rests: Option<Vec<i64>>,
     scales: Scales,
 }
@@ -124,7 +124,7 @@ enum Scales {
 }
 
 impl NumberColumn {
-    /// The number of a row that has one.
+    /// The number of a row, which must have one.
     #[inline]
     pub fn figure(&self, row: usize) -> Figure {
         let scale = match &self.scales {
@@ -135,7 +135,7 @@ impl NumberColumn {
         Figure { value: self.values.value(row), rest, scale }
     }
 
-    /// The scale of all numbers, where doubles tell all else.
+    /// The doubles and their common scale, if there are no rests.
     pub fn plain(&self) -> Option<(&Float64Array, u8)> {
         match &self.scales {
             Scales::All(scale) if self.rests.is_none() => Some((&self.values, *scale)),
@@ -143,7 +143,7 @@ impl NumberColumn {
         }
     }
 
-    /// Whether doubles tell the numbers apart.
+    /// Whether doubles do not suffice to distinguish the numbers.
     pub fn has_rests(&self) -> bool {
         self.rests.is_some()
     }
@@ -162,7 +162,7 @@ impl NumberColumn {
     }
 }
 
-/// Reads the numbers of one argument's columns, and remembers how those of its last dictionary were read.
+/// Reads the numbers of one argument's columns, and caches those of the last dictionary.
 #[derive(Default)]
 pub struct Numbers {
     dictionary: Option<(ArrayRef, Vec<Option<Figure>>)>,
@@ -170,7 +170,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// From now on scales are read, too.
+    /// From now on, scales are read too.
     pub fn read_scales(&mut self) {
         self.with_scales = true;
     }
@@ -226,10 +226,10 @@ impl Numbers {
     }
 }
 
-/// The scales of doubles. Neighbours mostly have the same one, so that of the row before is tried first.
+/// The scales of doubles. Neighbours usually share one, so the previous row's is tried first.
 fn scales_of(values: &Float64Array) -> Scales {
     const UNITS: [f64; SCALES_TRIED] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
-    /// A decimal with as many digits comes back from its double.
+    /// A decimal with this many digits is recovered exactly from its double.
     const UNITS_MAX: f64 = 1e15;
     let mut last = 0;
     let scales = values.iter().map(|value| {

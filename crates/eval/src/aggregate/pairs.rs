@@ -1,6 +1,6 @@
-//! Pairs of two numbers, numbered in order of first appearance: combinations of two fields, values of a group.
+//! Maps pairs of numbers to dense numbers: combinations of two fields, or values of a group.
 //!
-//! Both numbers are dense, so few of each make a small table with a cell per pair; more are hashed.
+//! Both numbers are dense, so few of each form a small table with a cell per pair; larger ones are hashed.
 
 use std::hash::BuildHasher;
 
@@ -9,13 +9,13 @@ use hashbrown::HashTable;
 
 use super::integers::NONE;
 
-/// Cells of the table at most: 4 MiB.
+/// Maximum cells of the table: 4 MiB.
 const CELLS_MAX: usize = 1 << 20;
 
 /// Distinct pairs.
 #[derive(Clone, Default)]
 pub(crate) struct PairTable {
-    /// Bits of the second number in a cell's place.
+    /// Bits of the second number in a cell's index.
     right_bits: u32,
     cells: Vec<u32>,
     /// Each pair with its number.
@@ -33,8 +33,8 @@ impl PairTable {
         &self.pairs
     }
 
-    /// Makes room for first numbers below `lefts` and second ones below `rights`. To be called before numbers that
-    /// large are asked for.
+    /// Reserves space for first numbers below `lefts` and second ones below `rights`. Must be called before
+    /// [`PairTable::number`] with such numbers.
     pub(crate) fn reserve(&mut self, lefts: usize, rights: usize) {
         let fits = rights <= 1 << self.right_bits && lefts << self.right_bits <= self.cells.len();
         if self.hashed.is_some() || (fits && !self.cells.is_empty()) {
@@ -60,7 +60,7 @@ impl PairTable {
         }
     }
 
-    /// The number of a pair, new or known; room for it must be reserved.
+    /// The number of a pair, new or known; space must be reserved.
     #[inline]
     pub(crate) fn number(&mut self, left: u32, right: u32) -> u32 {
         if self.hashed.is_some() {
@@ -93,7 +93,7 @@ impl PairTable {
     }
 }
 
-/// A set of pairs without numbers: a bit for each second number of each first one, while that is little.
+/// A set of pairs: one bit per pair while that is small.
 #[derive(Clone, Default)]
 pub(crate) struct PairSet {
     bits: Vec<Vec<u64>>,
@@ -101,11 +101,11 @@ pub(crate) struct PairSet {
     hashed: Option<PairTable>,
 }
 
-/// Words of all bits of a [`PairSet`] at most: 32 MiB.
+/// Maximum words of a [`PairSet`]: 32 MiB.
 const WORDS_MAX: usize = 4 << 20;
 
 impl PairSet {
-    /// Makes room for first numbers below `lefts`, and for hashed second ones below `rights`.
+    /// Reserves space for first numbers below `lefts` and, if hashed, second ones below `rights`.
     pub(crate) fn reserve(&mut self, lefts: usize, rights: usize) {
         if self.bits.len() < lefts {
             self.bits.resize(lefts, Vec::new());
@@ -115,7 +115,7 @@ impl PairSet {
         }
     }
 
-    /// Adds a pair; room for it must be reserved.
+    /// Adds a pair; space must be reserved.
     #[inline]
     pub(crate) fn insert(&mut self, left: u32, right: u32) {
         if let Some(hashed) = &mut self.hashed {

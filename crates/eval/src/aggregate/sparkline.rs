@@ -1,7 +1,7 @@
-//! `sparkline`: one number per span of time, in one value.
+//! `sparkline`: one number per time span, as a single value.
 //!
-//! The spans are as long as asked for. When nothing is asked, they start at a second and double whenever a group has
-//! more than [`POINTS_MAX`] of them, so that no range has to be known before; at the end all groups take the longest.
+//! The span is as requested. By default it starts at one second and doubles whenever a group exceeds [`POINTS_MAX`]
+//! points, so that no range has to be known in advance; at the end all groups use the longest span.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,26 +13,26 @@ use quarry_spl::ast::StatsFunction;
 
 use super::total::Total;
 
-/// Points of a sparkline whose span is not given.
+/// Maximum points of a sparkline without a requested span.
 const POINTS_MAX: usize = 128;
-/// Points of a sparkline whose span is given; spans double beyond.
+/// Maximum points with a requested span; the span doubles beyond that.
 const GIVEN_POINTS_MAX: usize = 5_000;
-/// First value of a sparkline, by which clients know one.
+/// First value of a sparkline, by which clients recognise one.
 const MARK: &str = "##__SPARKLINE__##";
 
-/// Bits of a value's hash that are kept: a number of the state holds so many exactly.
+/// Bits kept of a value's hash, which a double in the state represents exactly.
 const HASH_BITS: u32 = 53;
 
-/// What is known of the numbers of one span.
+/// State of one time span.
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
     count: f64,
     sum: Total,
     low: f64,
     high: f64,
-    /// Sum of the squared distances from the mean.
+    /// Sum of squared deviations from the mean.
     spread: f64,
-    /// Hashes of the values, where distinct ones are counted.
+    /// Hashes of the values, for distinct counts.
     distinct: BTreeSet<u64>,
 }
 
@@ -52,7 +52,7 @@ impl Point {
         self.distinct.extend(other.distinct);
     }
 
-    /// What the function makes of the numbers.
+    /// The function's value.
     fn value(&self, function: &StatsFunction) -> f64 {
         let mean = self.sum.value() / self.count;
         let of_sample = if self.count > 1.0 { self.spread / (self.count - 1.0) } else { 0.0 };
@@ -76,24 +76,24 @@ impl Point {
 /// The spans of one group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sparkline {
-    /// Seconds of a span; 0 before the first number.
+    /// Span in seconds; 0 before the first number.
     width: i64,
     given: bool,
     points: BTreeMap<i64, Point>,
 }
 
 impl Sparkline {
-    /// An empty sparkline with spans of so many seconds, or of a length to be found.
+    /// An empty sparkline with a span of `width` seconds, or an automatic span.
     pub(crate) fn new(width: Option<i64>) -> Sparkline {
         Sparkline { width: width.unwrap_or(1).max(1), given: width.is_some(), points: BTreeMap::new() }
     }
 
-    /// Adds a number, or a row where rows are counted.
+    /// Adds a number, or a row if rows are counted.
     pub(crate) fn add(&mut self, time: TimeNs, number: f64) {
         self.add_point(time, Point::of(number));
     }
 
-    /// Adds a value of which distinct ones are counted.
+    /// Adds a value for a distinct count.
     pub(crate) fn add_value(&mut self, time: TimeNs, hash: u64) {
         let distinct = BTreeSet::from([hash >> (u64::BITS - HASH_BITS)]);
         self.add_point(time, Point { distinct, ..Point::of(0.0) });
@@ -112,7 +112,7 @@ impl Sparkline {
         }
     }
 
-    /// Joins points to spans of `width` seconds.
+    /// Merges points into spans of `width` seconds.
     fn widen(&mut self, width: i64) {
         let mut points = BTreeMap::new();
         for (start, point) in std::mem::take(&mut self.points) {
@@ -130,8 +130,8 @@ impl Sparkline {
             + hashes * 2 * size_of::<u64>()
     }
 
-    /// As state: width, whether it was given, then of each point its start, count, sum with its error, lowest, highest,
-    /// spread, number of hashes and these.
+    /// As a state: width, whether it was requested, then for each point its start, count, sum with its error, minimum,
+    /// maximum, spread, number of hashes and the hashes.
     pub(crate) fn to_state(&self) -> Vec<f64> {
         let mut state = vec![self.width as f64, if self.given { 1.0 } else { 0.0 }];
         for (start, point) in &self.points {
@@ -158,7 +158,7 @@ impl Sparkline {
         Sparkline { width: *width as i64, given: *given != 0.0, points }
     }
 
-    /// Adds the points of another.
+    /// Merges the points of another sparkline.
     pub(crate) fn merge(&mut self, mut other: Sparkline) {
         let width = self.width.max(other.width);
         self.given |= other.given;
@@ -201,7 +201,7 @@ pub(crate) fn values_of(mut groups: Vec<Sparkline>, inner: &StatsFunction) -> Ve
     groups.iter().map(line).collect()
 }
 
-/// Whether a sparkline can be made of this function.
+/// Whether sparklines support this function.
 pub(crate) fn takes(inner: &StatsFunction) -> bool {
     use StatsFunction::{Avg, Count, Dc, Max, Min, Range, Stdev, StdevP, Sum, SumSq, Var, VarP};
     matches!(inner, Count | Sum | Avg | Min | Max | Range | Dc | Stdev | StdevP | Var | VarP | SumSq)

@@ -1,8 +1,8 @@
-//! Partial states spilled for lack of memory, and merging them part by part.
+//! Spilled partial states, merged partition by partition.
 //!
-//! A batch of states is split by a hash of its groups' keys into [`PARTS`] parts, which are kept in memory or in a file
-//! ([`KeptRows`]). All states of a group are in one part, so each part is merged by a folder of its own, and one part
-//! is in memory at a time. A part that does not fit is spilled once more, split by another hash.
+//! A batch of states is partitioned by a hash of its group keys into [`PARTS`] partitions, which are kept in memory or
+//! in a file ([`KeptRows`]). All states of a group are in one partition, so each partition is merged by a folder of its
+//! own, one at a time. A partition that does not fit is spilled again with another hash.
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -18,32 +18,32 @@ use crate::context::CommandContext;
 use crate::dataflow::Dataflow;
 use crate::rows::{self, ColumnReader, KeptRows};
 
-/// Parts that states are split into.
+/// Number of partitions.
 pub(crate) const PARTS: usize = 32;
-/// How often a part may be split again; beyond it a few groups alone are too large.
+/// Maximum number of times a partition is split again; beyond that, a few groups alone are too large.
 const LEVELS_MAX: u32 = 6;
 
-/// States of groups, split by their keys.
+/// Partial states, partitioned by group key.
 pub struct SpilledPartials {
     states: KeptRows,
-    /// Part of each batch of states.
+    /// Partition of each batch of states.
     parts: Vec<u8>,
     level: u32,
 }
 
 impl SpilledPartials {
-    /// No states; `level` counts how often they were split before.
+    /// No states; `level` is the number of times they were split before.
     pub fn new(level: u32, dataflow: &Arc<Dataflow>) -> SpilledPartials {
         assert!(SpilledPartials::may_split(level), "states are split no further than the limit");
         SpilledPartials { states: KeptRows::new("groups", dataflow), parts: Vec::new(), level }
     }
 
-    /// Whether states may be split once more.
+    /// Whether states may be split again.
     pub fn may_split(level: u32) -> bool {
         level < LEVELS_MAX
     }
 
-    /// Takes states whose first `keys` columns are the groups' keys.
+    /// Adds states whose first `keys` columns are the group keys.
     pub fn add(&mut self, states: &RecordBatch, keys: usize) -> Result<(), EngineError> {
         let readers: Vec<ColumnReader> = states.columns()[..keys].iter().map(ColumnReader::new).collect();
         let hashes = FixedState::with_seed(u64::from(self.level));
@@ -67,17 +67,17 @@ impl SpilledPartials {
     }
 }
 
-/// Folders of the merged parts, each with all of its groups; see the module.
+/// Folders of the merged partitions, each with complete groups; see the module.
 pub struct MergedFolders {
     plan: AggregatePlan,
     context: CommandContext,
     bytes_max: usize,
-    /// What is still to be merged, the next one last: states and their next part.
+    /// States to be merged with their next partition, the next one last.
     todo: Vec<(Vec<SpilledPartials>, usize)>,
 }
 
 impl MergedFolders {
-    /// Merges what folders gave away; a part may hold `bytes_max`.
+    /// Merges what folders spilled; a partition may use `bytes_max`.
     pub fn new(
         plan: &AggregatePlan,
         spilled: Vec<SpilledPartials>,
@@ -87,7 +87,7 @@ impl MergedFolders {
         MergedFolders { plan: plan.clone(), context: context.clone(), bytes_max, todo: vec![(spilled, 0)] }
     }
 
-    /// The folder of the next part; `None` at the end.
+    /// The folder of the next partition; `None` at the end.
     fn next_folder(&mut self) -> Result<Option<Folder>, EngineError> {
         while let Some((spilled, next)) = self.todo.last_mut() {
             let part = *next;

@@ -1,4 +1,4 @@
-//! The form of a part's states as a column: what a folder gives away when memory is short and takes back to merge.
+//! Serialized form of state columns, in which a folder spills its states and merges them again.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::rows::multi_type;
 
 /// Digits of a position in a sequence entry.
 const POSITION_DIGITS: usize = 20;
-/// Digits of a value's place within its row.
+/// Digits of a value's index within its row.
 const PLACE_DIGITS: usize = 3;
 
 /// The item field of a list of numbers.
@@ -22,7 +22,7 @@ pub(crate) fn state_type(part: StateColumn) -> DataType {
     match part {
         StateColumn::Values | StateColumn::Numbers => DataType::Int64,
         StateColumn::MinText | StateColumn::MaxText => DataType::Utf8View,
-        // A sum is two numbers and its scale: states that are rounded would show in which order they were merged.
+        // A sum is stored as two numbers and its scale: a rounded state would depend on the order of merging.
         StateColumn::MinNumber
         | StateColumn::MaxNumber
         | StateColumn::Sum
@@ -34,7 +34,7 @@ pub(crate) fn state_type(part: StateColumn) -> DataType {
     }
 }
 
-/// One entry of a `list` state; entries sort by where their value came from.
+/// An entry of a `list` state; entries sort by the position of their value.
 pub(crate) fn sequence_entry(position: u64, place: usize, value: &str) -> String {
     format!("{position:0POSITION_DIGITS$}{place:0PLACE_DIGITS$}{value}")
 }

@@ -1,9 +1,9 @@
-//! The parts that the states of aggregates are made of.
+//! State columns that the states of aggregates consist of.
 
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{PercentileKind, StatsFunction};
 
-/// Values `list` keeps (limits.conf `[stats] list_maxsize`).
+/// Maximum number of values kept by `list` (limits.conf `[stats] list_maxsize`).
 pub const LIST_VALUES_MAX: usize = 100;
 
 /// One state column of a function.
@@ -11,7 +11,7 @@ pub const LIST_VALUES_MAX: usize = 100;
 pub enum StateColumn {
     /// Values of the field.
     Values,
-    /// Values that are numbers.
+    /// Count of numeric values.
     Numbers,
     /// Sum of the numbers.
     Sum,
@@ -21,11 +21,11 @@ pub enum StateColumn {
     MinNumber,
     /// Largest number.
     MaxNumber,
-    /// Smallest text that is no number.
+    /// Smallest non-numeric text.
     MinText,
-    /// Largest text that is no number.
+    /// Largest non-numeric text.
     MaxText,
-    /// Count, mean and sum of squared distances from it.
+    /// Count, mean and sum of squared deviations.
     Moments,
     /// Distinct values.
     Distinct,
@@ -33,34 +33,34 @@ pub enum StateColumn {
     Sequence,
     /// Distinct values with their counts.
     Tally,
-    /// Sketch of the distribution of the numbers.
+    /// Sketch of the distribution of numbers.
     Digest {
-        /// Whether it must never round.
+        /// Whether it must never be rounded.
         exact: bool,
     },
     /// The values of one row with its key.
     Pick(PickKey),
-    /// Numbers per span of time; seconds of a span when given.
+    /// Numbers per time span; the span in seconds, if requested.
     Sparkline {
         /// Seconds.
         width: Option<i64>,
-        /// What of the values.
+        /// What is read of the values.
         reads: LineReads,
     },
 }
 
-/// What a sparkline reads of the values of a row.
+/// What a sparkline reads of a row's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LineReads {
-    /// Those that are numbers.
+    /// The numeric ones.
     Numbers,
-    /// That they are there.
+    /// Only their presence.
     Values,
     /// Which they are.
     Distinct,
 }
 
-/// Which row a [`StateColumn::Pick`] takes.
+/// Which row a [`StateColumn::Pick`] selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PickKey {
     /// First in order of arrival at the command.

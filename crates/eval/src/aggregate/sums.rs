@@ -1,4 +1,4 @@
-//! Folds of numbers that answer in the digits they read: sums, the smallest and the largest number.
+//! Folds of numbers that return as many digits as they read: sums, minimum and maximum.
 
 use std::sync::Arc;
 
@@ -97,11 +97,11 @@ impl Fold for SumFold {
     }
 }
 
-/// The smallest or largest number; NaN stands for none.
+/// The smallest or largest number; NaN means none.
 #[derive(Clone)]
 pub(super) struct ExtremeFold<const LARGEST: bool> {
     numbers: Vec<f64>,
-    /// What each is more than its double, in billionths; empty as long as none is.
+    /// Excess over each double, in billionths; empty while all are 0.
     rests: Vec<i64>,
 }
 
@@ -116,7 +116,7 @@ impl<const LARGEST: bool> ExtremeFold<LARGEST> {
         if LARGEST { known.max(number) } else { known.min(number) }
     }
 
-    /// Takes a number that is told apart by its rest; there must be rests.
+    /// Compares a number including its rest; `rests` must be allocated.
     fn join_exact(&mut self, group: usize, number: f64, rest: i64) {
         let (known, known_rest) = (&mut self.numbers[group], &mut self.rests[group]);
         let is_better = match (LARGEST, known.is_nan()) {
@@ -174,7 +174,7 @@ impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
 
     fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
         self.grow(groups, false);
-        // No number must not take part in a merge.
+        // Groups without a number must not take part in a merge.
         let states = self.numbers.iter().take(groups).enumerate().map(|(at, number)| match number.is_nan() {
             true => Vec::new(),
             false => vec![*number, self.rests.get(at).copied().unwrap_or(0) as f64],

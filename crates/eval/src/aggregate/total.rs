@@ -1,24 +1,25 @@
-//! Sums that depend as little on the order of their numbers as doubles allow.
+//! Sums that depend on the order of their numbers as little as doubles allow.
 //!
-//! Workers add numbers in whatever order they read pages. A plain sum would show that in its last digits, so that the
-//! same search would not always give the same answer.
+//! Workers add numbers in the order in which they read pages. That would show in the last digits of a plain sum, so
+//! that the same search would not always give the same result.
 
 use quarry_event::value::Number;
 use quarry_event::value::decimal::Decimal;
 
 use super::numbers::NO_SCALE;
 
-/// Units of a sum's last digit up to which it is rounded to that digit: as many as a sum of integers may have.
+/// Size of a sum, in units of its last decimal place, up to which it is rounded to that place; the same as for sums of
+/// integers.
 const UNITS_MAX: f64 = 1e30;
 
-/// A sum with what rounding has cost it so far.
+/// A compensated sum.
 ///
 /// The error of an addition is itself a double (Knuth, "The Art of Computer Programming" 4.2.2, theorem B).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Total {
     /// The sum as rounded.
     pub sum: f64,
-    /// What is to be added to it.
+    /// Accumulated error, to be added to the sum.
     pub lost: f64,
 }
 
@@ -32,7 +33,7 @@ impl Total {
         self.sum = sum;
     }
 
-    /// Adds the square of a number, its own error included.
+    /// Adds the square of a number, including the rounding error of the square.
     #[inline]
     pub fn add_square(&mut self, number: f64) {
         let square = number * number;
@@ -46,10 +47,10 @@ impl Total {
         self.lost += other.lost;
     }
 
-    /// The sum of numbers with so many digits after the point at most, rounded to them.
+    /// The sum of numbers with at most `scale` decimal places, rounded to that scale.
     ///
-    /// Their doubles are off by half a unit in the last place each, so this is the sum of the decimals as long as all
-    /// digits of the numbers, added without their signs, are fewer than sixteen; else it is the next double, about.
+    /// Each double is off by up to half a unit in the last place, so this is the exact sum of the decimals as long as
+    /// their absolute values add up to fewer than sixteen digits; beyond that, approximately the nearest double.
     pub fn rounded(self, scale: u8) -> Number {
         let unit = 10f64.powi(i32::from(scale));
         let scaled = self.sum * unit;
@@ -64,7 +65,7 @@ impl Total {
     /// The sum.
     pub fn value(self) -> f64 {
         let value = self.sum + self.lost;
-        // Infinite sums have no error.
+        // An infinite sum has no error term.
         if value.is_nan() { self.sum } else { value }
     }
 }

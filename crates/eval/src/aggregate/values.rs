@@ -1,8 +1,8 @@
-//! Distinct values of a field, whatever types its columns come in.
+//! Distinct values of a field, independent of its columns' types.
 //!
-//! A value is its text, but numbers, addresses and decimals that a column holds as integers are kept as such: the
-//! text is made at the end, and only where it is shown. So that equal texts meet, a text in one of these written forms
-//! is read as its integer first ([`Kind`]). Codes of a dictionary are translated once per dictionary.
+//! A value is identified by its text, but numbers, addresses and decimals that a column stores as integers are kept as
+//! integers; the text is only made for output. So that equal texts match, a text in one of these forms is first parsed
+//! as an integer ([`Kind`]). Dictionary codes are translated once per dictionary.
 
 use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, TimestampNanosecondArray};
 use quarry_event::template::NumberFormat;
@@ -13,30 +13,30 @@ use super::integers::{IntegerSet, IntegerTable, NONE, bounds};
 use super::keys::KeyTable;
 use crate::rows::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 
-/// Dictionaries whose translation is kept.
+/// Number of dictionaries whose translation is cached.
 const DICTIONARIES_MAX: usize = 8;
-/// Values of another table that are looked up at a time.
+/// Values of another table looked up at a time.
 const ABSORBED_VALUES: usize = 8_192;
-/// Integers of more digits are kept as texts, decimals too.
+/// Integers and decimals with more digits are kept as texts.
 const INTEGER_BOUND: i64 = 10i64.pow(18);
-/// Digits after the point of a decimal kept as an integer.
+/// Maximum decimal places of a decimal kept as an integer.
 const DECIMAL_DIGITS_MAX: usize = 9;
 
-/// A value in the form it is kept in; equal texts always have the same form.
+/// A value in its stored form; equal texts always have the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind<'a> {
-    /// An integer as integers are written.
+    /// A canonically written integer.
     Integer(i64),
     /// An IPv4 address.
     Address(u32),
-    /// Digits after the point, and the number without its point.
+    /// Decimal places, and the number without its point.
     Decimal(u8, i64),
     /// Any other text.
     Text(&'a str),
 }
 
 impl<'a> Kind<'a> {
-    /// The form of a text.
+    /// Parses a text.
     #[inline]
     pub(crate) fn of(text: &'a str) -> Kind<'a> {
         let bytes = text.as_bytes();
@@ -59,13 +59,13 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The form of a decimal; `None` where only the text will do.
+    /// The form of a decimal; `None` if only the text will do.
     fn of_decimal(number: i64, digits: u8) -> Option<Kind<'a>> {
         (number.unsigned_abs() < INTEGER_BOUND as u64).then_some(Kind::Decimal(digits, number))
     }
 }
 
-/// How integers of a column are written.
+/// How the integers of a column are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IntegerForm {
     /// As integers of at most 18 digits.
@@ -74,17 +74,17 @@ pub(super) enum IntegerForm {
     Address,
 }
 
-/// The range of integers that are all short.
+/// The range in which all integers are short.
 pub(super) fn short_range(integers: &[i64]) -> Option<(i64, i64)> {
     bounds(integers).filter(|(low, high)| is_short(*low) && is_short(*high))
 }
 
-/// Whether an integer is kept as such.
+/// Whether an integer is stored as one.
 pub(super) fn is_short(integer: i64) -> bool {
     integer.unsigned_abs() < INTEGER_BOUND as u64
 }
 
-/// Something per code of the dictionaries seen last; a clone has seen none, so that it keeps no text alive.
+/// Data per code of the most recent dictionaries; a clone starts empty, so that it keeps no texts alive.
 struct Dictionaries<T>(Vec<(ArrayRef, Vec<T>)>);
 
 impl<T> Default for Dictionaries<T> {
@@ -100,7 +100,7 @@ impl<T> Clone for Dictionaries<T> {
 }
 
 impl<T: Clone> Dictionaries<T> {
-    /// What is kept of this dictionary, `empty` for every code at first.
+    /// The data of this dictionary, initially `empty` for every code.
     fn of(&mut self, column: &DictionaryColumn, empty: T) -> &mut Vec<T> {
         let known = self.0.iter().position(|(values, _)| column.shares(values));
         match known {
@@ -114,18 +114,18 @@ impl<T: Clone> Dictionaries<T> {
     }
 }
 
-/// Texts of a batch whose numbers are kept by their views. A view holds a short text or points into a buffer of its
-/// array, so equal views of one array are equal texts: names of hosts repeat that way.
+/// Number of texts per batch cached by their views. A view holds a short text or points into a buffer of its array, so
+/// equal views within an array mean equal texts; host names repeat that way.
 const VIEWS: usize = 64;
 
 #[inline]
 fn place_of(view: u128) -> usize {
-    /// An odd number whose product spreads the bits of a view; 2^64 divided by the golden ratio.
+    /// Odd multiplier that spreads the bits of a view: 2^64 divided by the golden ratio.
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     ((view ^ (view >> 64)) as u64).wrapping_mul(SPREAD) as usize >> (usize::BITS - VIEWS.trailing_zeros())
 }
 
-/// Where a numbered value came from.
+/// Source of a numbered value.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
     Integer(i64),
@@ -178,7 +178,7 @@ impl Distinct {
         }
     }
 
-    /// The number of a text by its place among the texts, which is the last one's or a known one's.
+    /// The number of a text by its index; the index is new, or known.
     fn number_of_text(&mut self, at: u32) -> u32 {
         if at as usize == self.text_numbers.len() {
             self.text_numbers.push(add(&mut self.origins, Origin::Text(at)));
@@ -186,7 +186,7 @@ impl Distinct {
         self.text_numbers[at as usize]
     }
 
-    /// The numbers of values. Texts are looked up many at a time.
+    /// The numbers of values. Texts are looked up in bulk.
     fn numbers<'k>(&mut self, kinds: impl Iterator<Item = Kind<'k>>) -> Vec<u32> {
         let (mut numbers, mut places, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for (place, kind) in kinds.enumerate() {
@@ -242,7 +242,7 @@ fn write_kind(kind: Kind<'_>, out: &mut String) {
 }
 
 impl ValueTable {
-    /// How many values there are.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.distinct.origins.len()
     }
@@ -284,7 +284,7 @@ impl ValueTable {
         column.append_value(&scratch);
     }
 
-    /// The numbers of a column's values, [`NONE`] where there is none. Not for multivalues.
+    /// The numbers of a column's values, [`NONE`] for nulls. Not for multivalues.
     pub(crate) fn numbers(&mut self, column: &ColumnReader, out: &mut Vec<u32>) {
         out.clear();
         out.reserve(column.len());
@@ -351,7 +351,7 @@ impl ValueTable {
         }));
     }
 
-    /// Instants come in runs, more so when they are starts of spans.
+    /// Timestamps come in runs, in particular span starts.
     fn numbers_of_times(&mut self, times: &TimestampNanosecondArray, out: &mut Vec<u32>) {
         let mut last = (0, NONE);
         out.extend(times.values().iter().enumerate().map(|(row, time)| {
@@ -376,7 +376,7 @@ impl ValueTable {
     }
 
     fn numbers_of_texts(&mut self, texts: &StringViewArray, out: &mut Vec<u32>) {
-        // Rows with equal views share a place in what is looked up.
+        // Rows with equal views share one lookup.
         let (mut known, mut asked) = ([(0u128, NONE); VIEWS], Vec::new());
         out.extend(texts.views().iter().enumerate().map(|(row, view)| {
             if texts.is_null(row) {
@@ -393,7 +393,7 @@ impl ValueTable {
         out.iter_mut().filter(|place| **place != NONE).for_each(|place| *place = numbers[*place as usize]);
     }
 
-    /// Adds the values of another table and gives the number each has here.
+    /// Merges the values of another table and returns the number of each in this one.
     pub(crate) fn absorb(&mut self, other: &ValueTable) -> Vec<u32> {
         let mut numbers = Vec::with_capacity(other.len());
         for start in (0..other.len()).step_by(ABSORBED_VALUES) {
@@ -417,7 +417,7 @@ impl ValueTable {
     }
 }
 
-/// Values without numbers, where only the set matters.
+/// A set of values without numbers.
 #[derive(Clone, Default)]
 pub(crate) struct ValueSet {
     integers: IntegerSet,

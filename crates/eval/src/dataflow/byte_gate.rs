@@ -1,12 +1,12 @@
-//! A gate for what is large: all searches together hold so many bytes of it, and others wait until some is let go.
+//! A byte-weighted semaphore for large data: all searches together hold at most this many bytes, others wait.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often one that waits looks whether it still has to.
+/// Interval at which a waiting search checks again.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Looks after which it goes in all the same: a search may hold entries of which the one who waits does not know, and two
-/// such searches would wait for one another.
+/// Number of checks after which it enters regardless: a search may hold other entries, and two such searches would
+/// otherwise deadlock.
 const LOOKS_MAX: usize = 100;
 
 /// The gate.
@@ -20,11 +20,11 @@ pub struct ByteGate {
 #[derive(Debug, Default)]
 struct Held {
     bytes: usize,
-    /// Those who wait.
+    /// Number of waiting searches.
     waiting: usize,
 }
 
-/// Bytes that went through, free again when it is dropped.
+/// Bytes held; released on drop.
 #[derive(Debug)]
 pub struct GateEntry {
     gate: Arc<ByteGate>,
@@ -37,8 +37,8 @@ impl ByteGate {
         ByteGate { most, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// Enters with so many bytes as soon as they fit, nobody else is in, or five seconds are over; `None` when `is_over` before. Who
-    /// holds an entry already does not wait for another: then `may_wait` is false.
+    /// Enters with `bytes` as soon as they fit, nobody else is inside, or five seconds have passed; `None` if `is_over`
+    /// becomes true first. A search that already holds an entry must not wait for another: `may_wait` is then false.
     pub fn enter(self: &Arc<ByteGate>, bytes: usize, may_wait: bool, is_over: impl Fn() -> bool) -> Option<GateEntry> {
         let mut held = self.locked();
         let mut looks = 0;
@@ -55,7 +55,7 @@ impl ByteGate {
         Some(GateEntry { gate: Arc::clone(self), bytes })
     }
 
-    /// Whether somebody waits: who can do without its bytes for now lets go of them.
+    /// Whether someone is waiting, so that bytes not needed now should be released.
     pub fn is_wanted(&self) -> bool {
         self.locked().waiting > 0
     }

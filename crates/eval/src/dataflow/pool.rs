@@ -1,4 +1,4 @@
-//! The memory pool of searches: DataFusion's fair one, and how much of it was ever taken.
+//! The memory pool of searches: DataFusion's fair pool with a peak counter.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion_common::Result;
 use datafusion_execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 
-/// A fair pool that remembers its fullest moment.
+/// A fair pool that records its peak use.
 #[derive(Debug)]
 pub(super) struct WatchedPool {
     pool: FairSpillPool,
@@ -14,12 +14,12 @@ pub(super) struct WatchedPool {
 }
 
 impl WatchedPool {
-    /// A pool of so many bytes.
+    /// A pool of `bytes` bytes.
     pub(super) fn new(bytes: usize) -> WatchedPool {
         WatchedPool { pool: FairSpillPool::new(bytes), most: AtomicUsize::new(0) }
     }
 
-    /// Bytes taken at the fullest moment.
+    /// Peak use in bytes.
     pub(super) fn most_bytes(&self) -> usize {
         self.most.load(Ordering::Relaxed)
     }

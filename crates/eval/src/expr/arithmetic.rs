@@ -1,7 +1,7 @@
 //! `+ - * / %` on values and on columns.
 //!
-//! Numbers are computed with as they are written ([`quarry_event::value::decimal`]): integers and decimals exactly as
-//! long as they fit, times to the nanosecond. A value that is no number gives null, and so does division by zero.
+//! Numbers are computed as written ([`quarry_event::value::decimal`]): integers and decimals exactly as long as they
+//! fit, times to the nanosecond. A value that is not a number yields null, as does division by zero.
 
 use arrow::array::{ArrayRef, Datum, Int64Array, Scalar};
 use arrow::compute::kernels::numeric;
@@ -60,7 +60,7 @@ impl Operand {
         }
     }
 
-    /// The decimal of a row that is stored as one.
+    /// The row's value, if stored as a decimal.
     #[inline]
     fn decimal(&self, row: usize) -> Option<Decimal> {
         match self {
@@ -86,7 +86,7 @@ pub(crate) fn calculate(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Value<'
     result.map_or(Value::Null, Value::of_number)
 }
 
-/// `a op b` for two numbers; none by zero.
+/// `a op b` for two numbers; `None` for division by zero.
 fn number_of(op: Arithmetic, a: Number, b: Number) -> Option<Number> {
     match op {
         Arithmetic::Add => Some(a.plus(b)),
@@ -97,7 +97,7 @@ fn number_of(op: Arithmetic, a: Number, b: Number) -> Option<Number> {
     }
 }
 
-/// `a op b` for two decimals; none by zero and where the result is no decimal.
+/// `a op b` for two decimals; `None` for division by zero or if the result is not a decimal.
 fn decimal_of(op: Arithmetic, a: Decimal, b: Decimal) -> Option<Number> {
     match op {
         Arithmetic::Add => a.plus(b),
@@ -108,7 +108,7 @@ fn decimal_of(op: Arithmetic, a: Decimal, b: Decimal) -> Option<Number> {
     }
 }
 
-/// `+` as eval has it: the sum of two numbers, else two texts in a row.
+/// `+` of eval: the sum of two numbers, otherwise the concatenation of two texts.
 pub(crate) fn add(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
     let sum = calculate(Arithmetic::Add, a, b);
     if !sum.is_null() {
@@ -119,7 +119,7 @@ pub(crate) fn add(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
     if joinable(a) && joinable(b) { concatenate(a, b) } else { Value::Null }
 }
 
-/// `.`: the texts of both; null if either is.
+/// `.`: concatenation; null if either is null.
 pub(crate) fn concatenate(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
     match (a.text(), b.text()) {
         (Some(a), Some(b)) if a.len() + b.len() <= TEXT_BYTES_MAX => {
@@ -136,7 +136,7 @@ pub(crate) fn concatenate(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
     }
 }
 
-/// An instant so many seconds later or earlier is an instant again, also where its number would not need one.
+/// A time plus or minus seconds remains a time, even if a plain number would suffice.
 fn moved_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'static>> {
     let moved = match (op, a, b) {
         (Arithmetic::Add, Value::Time(time), Value::Int(seconds))
@@ -173,7 +173,7 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
     builder.finish()
 }
 
-/// Integers that do not overflow; a quotient need not be one.
+/// Integers without overflow; a quotient need not be an integer.
 fn int_column(op: Arithmetic, a: &Operand, b: &Operand) -> Option<ArrayRef> {
     let (a, b) = (a.as_int()?, b.as_int()?);
     match op {

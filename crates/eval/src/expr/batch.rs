@@ -1,4 +1,4 @@
-//! The columns of one batch, resolved for the slots of an expression.
+//! Columns of a batch, resolved for the slots of an expression.
 
 use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;
@@ -16,11 +16,11 @@ use crate::rows::{self, ColumnReader};
 pub enum Slot {
     /// A column.
     Field(String),
-    /// The rows a `searchmatch()` selects.
+    /// The rows selected by a `searchmatch()`.
     Search(Box<RowFilter>),
 }
 
-/// A batch as an expression sees it.
+/// A batch as seen by an expression.
 pub struct Batch<'a> {
     arrays: Vec<ArrayRef>,
     readers: Vec<ColumnReader>,
@@ -52,14 +52,14 @@ impl<'a> Batch<'a> {
         Ok(Batch::of_arrays(arrays, batch.num_rows(), context, state))
     }
 
-    /// A batch of one column at its slot; the others are null.
+    /// A batch with one column at its slot; the others are null.
     pub(super) fn of_slot(slot: usize, values: &ArrayRef, context: &'a ExprContext, state: &'a CallState) -> Batch<'a> {
         let mut arrays = vec![rows::null_column(values.len()); slot];
         arrays.push(std::sync::Arc::clone(values));
         Batch::of_arrays(arrays, values.len(), context, state)
     }
 
-    /// A batch of columns by slot.
+    /// A batch with columns by slot.
     pub(super) fn of_arrays(
         arrays: Vec<ArrayRef>,
         rows: usize,
@@ -70,7 +70,7 @@ impl<'a> Batch<'a> {
         Batch { arrays, readers, singles: Vec::new(), single_readers: Vec::new(), rows, context, state }
     }
 
-    /// Computes the parts that read one coded column only.
+    /// Evaluates the parts that read a single coded column.
     pub(super) fn with_singles(mut self, root: &ExprNode) -> Result<Batch<'a>, EngineError> {
         let mut singles: Vec<Option<ArrayRef>> = Vec::new();
         root.each_single(&mut |single| {
@@ -84,7 +84,7 @@ impl<'a> Batch<'a> {
         Ok(self)
     }
 
-    /// What a part of the expression gave, if it was computed.
+    /// The result of a single-column part, if computed.
     pub(super) fn single(&self, single: &Single) -> Option<&ArrayRef> {
         self.singles.get(single.at).and_then(Option::as_ref)
     }

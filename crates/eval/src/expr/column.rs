@@ -1,7 +1,7 @@
-//! Running an expression over a whole batch.
+//! Column-wise evaluation of an expression.
 //!
-//! A node with a whole-column way takes its operands as columns; any other goes row by row. The right side of AND and
-//! OR, if it goes row by row, is only asked where the left side leaves the answer open.
+//! A node that supports it takes its operands as columns; any other is evaluated row by row. The right side of AND and
+//! OR, if evaluated row by row, is only computed where the left side leaves the result open.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) fn evaluate(node: &ExprNode, batch: &Batch<'_>) -> Result<ArrayRef, E
     })
 }
 
-/// The truth of every row; what is no condition is null.
+/// The truth of every row; non-conditions are null.
 pub(super) fn condition(node: &ExprNode, batch: &Batch<'_>) -> Result<BooleanArray, EngineError> {
     Ok(match node {
         ExprNode::Single(single) => match batch.single(single).and_then(|values| values.as_boolean_opt()) {
@@ -96,7 +96,7 @@ pub(super) fn condition(node: &ExprNode, batch: &Batch<'_>) -> Result<BooleanArr
     })
 }
 
-/// Whether the node is computed by columns down to the fields.
+/// Whether the node is evaluated column-wise down to the fields.
 pub(super) fn is_columnar(node: &ExprNode, batch: &Batch<'_>) -> bool {
     match node {
         ExprNode::Slot(_) | ExprNode::Constant(_) => true,
@@ -128,7 +128,8 @@ fn truth_by_row(node: &ExprNode, batch: &Batch<'_>) -> BooleanArray {
     builder.finish()
 }
 
-/// `left OR right` if `decides` is true, else `left AND right`: a left side equal to `decides` is the answer.
+/// `left OR right` if `decides` is true, otherwise `left AND right`: where the left side equals `decides`, it is the
+/// result.
 fn where_open(left: &BooleanArray, decides: bool, right: &ExprNode, batch: &Batch<'_>) -> BooleanArray {
     let mut builder = BooleanBuilder::with_capacity(batch.len());
     for row in 0..batch.len() {
@@ -198,7 +199,7 @@ fn coalesce(values: &[ExprNode], batch: &Batch<'_>) -> Result<ArrayRef, EngineEr
     Ok(builder.finish())
 }
 
-/// Conditions by column, values by row and only where they are chosen.
+/// Conditions column-wise, values row by row and only where chosen.
 fn case(arms: &[(ExprNode, ExprNode)], batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
     let masks = arms.iter().map(|(test, _)| condition(test, batch)).collect::<Result<Vec<_>, _>>()?;
     let mut builder = ColumnBuilder::new(batch.len());
@@ -211,7 +212,7 @@ fn case(arms: &[(ExprNode, ExprNode)], batch: &Batch<'_>) -> Result<ArrayRef, En
     Ok(builder.finish())
 }
 
-/// Whether a node that reads integers computes them by column.
+/// Whether a node that reads integers is evaluated column-wise.
 pub(super) fn is_numeric_by_column(node: &ExprNode) -> bool {
     match node {
         ExprNode::Slot(_) | ExprNode::Constant(_) => true,

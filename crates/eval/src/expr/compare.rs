@@ -1,7 +1,7 @@
-//! Comparing values: by number if both read as numbers, else by the bytes of their texts.
+//! Comparison of values: as numbers if both are numeric, otherwise by the bytes of their texts.
 //!
-//! Null compares to null. A multivalue holds if any of its values does. Comparing a column with a literal, the most
-//! common condition, has its own ways by column type.
+//! Comparison with null yields null. A multivalue passes if any of its values does. Comparing a column with a literal,
+//! the most common condition, is specialised by column type.
 
 use std::cmp::Ordering;
 
@@ -66,7 +66,7 @@ pub fn order_values(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     Some(a.text()?.as_bytes().cmp(b.text()?.as_bytes()))
 }
 
-/// A constant to compare with, read once.
+/// A comparison constant, parsed once.
 #[derive(Clone, Debug)]
 pub struct Literal {
     number: Option<Number>,
@@ -74,7 +74,7 @@ pub struct Literal {
 }
 
 impl Literal {
-    /// A literal of this text, which may read as a number.
+    /// A literal with this text, which may be numeric.
     pub fn new(text: &str) -> Literal {
         Literal { number: exact_number(text), text: text.to_owned() }
     }
@@ -87,12 +87,12 @@ impl Literal {
         }
     }
 
-    /// The number it reads as.
+    /// Its number, if it is numeric.
     pub fn number(&self) -> Option<Number> {
         self.number
     }
 
-    /// Whether it reads as a number.
+    /// Whether it is numeric.
     pub fn is_number(&self) -> bool {
         self.number.is_some()
     }
@@ -123,7 +123,7 @@ impl Literal {
     }
 }
 
-/// `column op literal` for every row; null where the column is.
+/// `column op literal` for every row; null where the column is null.
 pub fn compare_column(reader: &ColumnReader, op: CompareOp, literal: &Literal) -> BooleanArray {
     let fast = match (reader, literal.number) {
         (ColumnReader::Int(array), Some(Number::Int(value))) => by_kernel(op, array, &Int64Array::new_scalar(value)),
@@ -159,7 +159,7 @@ fn by_kernel(op: CompareOp, a: &dyn arrow::array::Datum, b: &dyn arrow::array::D
     }
 }
 
-/// Texts against a number: each text is read, unless it is the literal's own text.
+/// Texts against a number: each text is parsed, unless it equals the literal's own text.
 fn compare_texts(array: &StringViewArray, op: CompareOp, literal: &Literal) -> BooleanArray {
     let same = holds(op, Ordering::Equal);
     BooleanArray::from_unary(
@@ -170,7 +170,7 @@ fn compare_texts(array: &StringViewArray, op: CompareOp, literal: &Literal) -> B
     )
 }
 
-/// Decimals against a number: their texts have a point, so they never read as integers.
+/// Decimals against a number: their texts contain a point, so they are never integers.
 fn compare_decimals(reader: &ColumnReader, op: CompareOp, literal: Number) -> BooleanArray {
     let order = |row| reader.number(row).map(|number| holds(op, Number::Float(number).order(literal)));
     (0..reader.len()).map(order).collect()

@@ -1,4 +1,4 @@
-//! From syntax tree to nodes: names become slots, constants are computed, patterns compiled.
+//! Compiler from syntax tree to nodes: resolves names to slots, folds constants, compiles patterns.
 
 use quarry_event::value::exact_number;
 use quarry_spl::ast::{BinaryOp, CompareOp, Expr, ExprKind, UnaryOp};
@@ -31,7 +31,7 @@ struct Compiler<'c> {
     state: CallState,
 }
 
-/// An error at a place of the search.
+/// An error with its position in the search.
 fn invalid(expr: &Expr, message: impl Into<String>) -> EngineError {
     EngineError::Invalid { message: message.into(), span: Some(expr.span) }
 }
@@ -88,7 +88,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Functions that decide which arguments to compute, or bind values; the others come from the table.
+    /// Functions that choose which arguments to evaluate, or bind values; the others come from the table.
     fn call(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<ExprNode, EngineError> {
         match (name, args) {
             ("true", []) => Ok(ExprNode::Constant(Value::Bool(true))),
@@ -118,7 +118,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// `needle IN (values)`; constants are read once.
+    /// `needle IN (values)`; constants are parsed once.
     fn membership(&mut self, needle: &Expr, values: &[Expr]) -> Result<ExprNode, EngineError> {
         let (needle, values) = (self.boxed(needle)?, self.nodes(values)?);
         let literal = |node: &ExprNode| if let ExprNode::Constant(value) = node { Literal::of(value) } else { None };
@@ -159,7 +159,7 @@ impl Compiler<'_> {
         Ok(ExprNode::Call(function, nodes, prepared))
     }
 
-    /// The table of a `lookup()`, which must be named by a constant; columns that are named by constants must be there.
+    /// The table of a `lookup()`, whose name must be constant; constant column names must exist.
     fn table(&self, args: &[Expr]) -> Result<Prepared, EngineError> {
         let [table, asked @ ..] = args else { return Ok(Prepared::Nothing) };
         let ExprKind::Text(name) = &table.kind else {
@@ -202,7 +202,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The bound name is the third argument, or else the first field of the first one.
+    /// The bound name is the third argument, or else the first field of the first argument.
     fn mvmap(&mut self, values: &Expr, each: &Expr, rest: &[Expr]) -> Result<ExprNode, EngineError> {
         let mut names = Vec::new();
         match rest.first().map(|expr| &expr.kind) {
@@ -231,7 +231,7 @@ impl Compiler<'_> {
         Ok(ExprNode::Slot(self.slots.len() - 1))
     }
 
-    /// The node, or its value if that depends on nothing.
+    /// The node, or its value if it is constant.
     fn folded(&self, node: ExprNode) -> ExprNode {
         let row = Row::detached(self.context, &self.state);
         if matches!(node, ExprNode::Constant(_)) || !is_constant(&node) {
@@ -242,12 +242,12 @@ impl Compiler<'_> {
     }
 }
 
-/// A number keeps the digits that it is written with, as one that a field holds.
+/// A number keeps the digits it is written with, like one in a field.
 fn number(value: f64, written: &str) -> Value<'static> {
     exact_number(written).map_or_else(|| Value::number_of(value), Value::of_number)
 }
 
-/// Puts a constant on the right, where it is read only once.
+/// Moves a constant to the right, where it is parsed only once.
 fn comparison(op: CompareOp, left: Box<ExprNode>, right: Box<ExprNode>) -> ExprNode {
     let literal = |node: &ExprNode| if let ExprNode::Constant(value) = node { Literal::of(value) } else { None };
     if let Some(literal) = literal(&right) {
@@ -259,7 +259,7 @@ fn comparison(op: CompareOp, left: Box<ExprNode>, right: Box<ExprNode>) -> ExprN
     ExprNode::Compare(op, left, right)
 }
 
-/// Whether the node's operands are constants. They are folded already, so one level is enough.
+/// Whether the node's operands are constants. They are already folded, so one level is enough.
 fn is_constant(node: &ExprNode) -> bool {
     let constant = |node: &ExprNode| matches!(node, ExprNode::Constant(_));
     let constant_arms = |arms: &[(ExprNode, ExprNode)]| arms.iter().all(|(a, b)| constant(a) && constant(b));
@@ -283,7 +283,7 @@ fn is_constant(node: &ExprNode) -> bool {
     }
 }
 
-/// Names of the fields an expression reads, each once, in order.
+/// Distinct names of the fields an expression reads, in order.
 fn collect_fields<'e>(expr: &'e Expr, names: &mut Vec<&'e str>) {
     match &expr.kind {
         ExprKind::Field(name) if !names.contains(&name.as_str()) => names.push(name),
@@ -301,7 +301,7 @@ fn collect_fields<'e>(expr: &'e Expr, names: &mut Vec<&'e str>) {
     }
 }
 
-/// Texts in place of an object of what is looked for and a list of what is wanted would find nothing in every row.
+/// Plain texts instead of the JSON object and array would match nothing in any row.
 fn check_json_of_lookup(asked: &[Expr]) -> Result<(), EngineError> {
     let literal = |expr: &Expr| match &expr.kind {
         ExprKind::Text(text) | ExprKind::Number(_, text) => Some(text.clone()),

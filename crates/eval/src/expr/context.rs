@@ -1,4 +1,4 @@
-//! What an expression may know about the search it belongs to.
+//! Context of an expression: what it can access of the search.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use quarry_spl::ast::PercentileMethod;
 
 use crate::lookup::LookupSource;
 
-/// What an expression may know about the search it belongs to.
+/// What an expression can access of the search it belongs to.
 #[derive(Clone, Debug)]
 pub struct ExprContext {
     /// Start of the search; `now()`.
     pub now: TimeNs,
     /// Time zone of the user.
     pub zone: jiff::tz::TimeZone,
-    /// What `lookup()` reads.
+    /// Tables for `lookup()`.
     pub tables: ExprTables,
-    /// How percentiles are read off.
+    /// How percentiles are computed.
     pub percentiles: PercentileMethod,
 }
 
-/// The tables `lookup()` may read; none outside of searches.
+/// The tables for `lookup()`; none outside of searches.
 #[derive(Clone, Default)]
 pub struct ExprTables(pub Option<Arc<dyn LookupSource>>);
 

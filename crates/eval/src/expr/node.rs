@@ -1,4 +1,4 @@
-//! The nodes of a compiled expression and how one row runs through them.
+//! Nodes of a compiled expression, and their evaluation for one row.
 
 use std::borrow::Cow;
 
@@ -24,11 +24,11 @@ pub enum ExprNode {
     Negate(Box<ExprNode>),
     /// `NOT x`.
     Not(Box<ExprNode>),
-    /// `a + b` and the like.
+    /// `a + b` etc.
     Arithmetic(Arithmetic, Box<ExprNode>, Box<ExprNode>),
     /// `a . b`.
     Concat(Box<ExprNode>, Box<ExprNode>),
-    /// `a < b` and the like.
+    /// `a < b` etc.
     Compare(CompareOp, Box<ExprNode>, Box<ExprNode>),
     /// A comparison with a constant on the right.
     CompareLiteral(CompareOp, Box<ExprNode>, Literal),
@@ -46,28 +46,28 @@ pub enum ExprNode {
     IsNull(Box<ExprNode>),
     /// `isnotnull(x)`.
     IsNotNull(Box<ExprNode>),
-    /// `if(a, b, c)` and `case(a, b, ...)`: the value behind the first true condition.
+    /// `if(a, b, c)` and `case(a, b, ...)`: the value after the first true condition.
     Case(Vec<(ExprNode, ExprNode)>),
-    /// `validate(a, b, ...)`: the value behind the first false condition.
+    /// `validate(a, b, ...)`: the value after the first false condition.
     Validate(Vec<(ExprNode, ExprNode)>),
     /// `coalesce(...)`.
     Coalesce(Vec<ExprNode>),
-    /// `mvfilter(predicate)`: values of the slot for which the predicate holds.
+    /// `mvfilter(predicate)`: values of the slot that satisfy the predicate.
     MvFilter(usize, Box<ExprNode>),
-    /// `mvmap(values, each)`: `each` with the slot bound to one value after the other.
+    /// `mvmap(values, each)`: evaluates `each` with the slot bound to each value in turn.
     MvMap(Box<ExprNode>, usize, Box<ExprNode>),
     /// Any other function.
     Call(Function, Vec<ExprNode>, Prepared),
-    /// A part that reads one column only.
+    /// A part that reads a single column.
     Single(Box<Single>),
 }
 
-/// One row, and the values bound by `mvmap` and `mvfilter` around the node.
+/// One row, and values bound by enclosing `mvmap` and `mvfilter`.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
     /// Columns by slot.
     pub(super) columns: &'a [ColumnReader],
-    /// Parts of the expression that are computed already.
+    /// Parts of the expression already computed.
     pub(super) singles: &'a [Option<ColumnReader>],
     /// Row in the columns.
     pub(super) row: usize,
@@ -75,11 +75,11 @@ pub struct Row<'a> {
     pub(super) binding: Option<&'a Binding<'a>>,
     /// The search.
     pub(super) context: &'a ExprContext,
-    /// What calls of the expression share.
+    /// State shared by the calls of the expression.
     pub(super) state: &'a CallState,
 }
 
-/// A value that stands in for a column.
+/// A value bound in place of a column.
 pub(crate) struct Binding<'a> {
     slot: usize,
     text: &'a str,
@@ -87,7 +87,7 @@ pub(crate) struct Binding<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// A row outside any batch, to compute constants with.
+    /// A row outside any batch, for folding constants.
     pub(super) fn detached(context: &'a ExprContext, state: &'a CallState) -> Row<'a> {
         Row { columns: &[], singles: &[], row: 0, binding: None, context, state }
     }
@@ -113,7 +113,7 @@ impl<'a> Row<'a> {
 }
 
 impl ExprNode {
-    /// Whether the result is a condition whatever the rows hold.
+    /// Whether the result is a condition for all rows.
     pub fn is_condition(&self) -> bool {
         match self {
             ExprNode::Constant(value) => matches!(value, Value::Bool(_)),
@@ -158,7 +158,7 @@ impl ExprNode {
         }
     }
 
-    /// The truth in a row; `None` is null, and so is what is no condition.
+    /// The truth for a row; `None` for null and non-conditions.
     pub fn truth<'a>(&'a self, row: &Row<'a>) -> Option<bool> {
         match self {
             ExprNode::Not(inner) => inner.truth(row).map(|truth| !truth),
@@ -198,7 +198,7 @@ impl ExprNode {
     }
 }
 
-/// A copy that borrows the texts.
+/// A copy with borrowed texts.
 pub(super) fn borrowed<'a>(value: &'a Value<'static>) -> Value<'a> {
     match value {
         Value::Text(text) => Value::text_of(text),
@@ -212,7 +212,7 @@ fn first_arm<'a>(arms: &'a [(ExprNode, ExprNode)], wanted: bool, row: &Row<'a>) 
     arm.map_or(Value::Null, |(_, value)| value.value(row))
 }
 
-/// True if any value is equal; null if none is and something was null.
+/// True if any value is equal; null if none is and one was null.
 fn is_in<'a>(needle: &Value<'a>, values: &'a [ExprNode], row: &Row<'a>) -> Option<bool> {
     let mut result = Some(false);
     for value in values {
@@ -253,7 +253,7 @@ fn map_values<'a>(values: &'a ExprNode, slot: usize, each: &'a ExprNode, row: &R
 }
 
 fn call<'a>(function: &Function, args: &'a [ExprNode], prepared: &'a Prepared, row: &Row<'a>) -> Value<'a> {
-    /// Calls with no more arguments need no allocation.
+    /// Maximum number of arguments of a call that needs no allocation.
     const INLINE: usize = 4;
     let call = Call { now: row.context.now, zone: &row.context.zone, state: row.state, prepared };
     if args.len() <= INLINE {
@@ -267,7 +267,7 @@ fn call<'a>(function: &Function, args: &'a [ExprNode], prepared: &'a Prepared, r
     checked(function, (function.run)(&mut values, &call))
 }
 
-/// The value, which must be of the type that the function's row states: expressions are typed by it.
+/// Checks that a value has the type stated in the function's row, on which typing of expressions relies.
 fn checked<'a>(function: &Function, value: Value<'a>) -> Value<'a> {
     debug_assert!(function.may_return(&value), "{} returned {value:?}", function.row.help.name);
     value

@@ -1,11 +1,11 @@
-//! Parts of an expression that read one column only.
+//! Single-column parts of an expression.
 //!
-//! Such a part gives equal results for equal values, so it is computed once per distinct value of a coded column
-//! ([`crate::rows::DistinctMemo`]), whatever functions it consists of. The largest such parts are found when the
-//! expression is compiled, apart from those whose value is a condition in some rows and something else in others.
+//! A part that reads only one column gives equal results for equal values, so it is computed once per distinct value of
+//! a coded column ([`crate::rows::DistinctMemo`]), whatever functions it contains. The largest such parts are
+//! determined at compile time; parts whose value is a condition in some rows and not in others are excluded.
 //!
-//! Functions that change from call to call, searches in expressions and what `mvmap` and `mvfilter` do with a value they
-//! bind are never taken out.
+//! Functions that change from call to call, searches in expressions, and what `mvmap` and `mvfilter` do with a bound
+//! value are never extracted.
 
 use arrow::array::ArrayRef;
 
@@ -17,24 +17,24 @@ use crate::EngineError;
 use crate::functions::CallState;
 use crate::rows::{ColumnReader, DistinctMemo, Numbers, Value};
 
-/// A part that reads one column only.
+/// A part that reads a single column.
 #[derive(Debug)]
 pub struct Single {
     /// The part.
     pub(super) inner: ExprNode,
     /// The slot it reads.
     pub(super) slot: usize,
-    /// Its number among the parts.
+    /// Its index among the parts.
     pub(super) at: usize,
     numbers: Numbers,
     memo: DistinctMemo,
 }
 
 impl Single {
-    /// What the part gives for each row of the column it reads; `None` where rows are to be computed one by one.
+    /// The part's result for each row of its column; `None` if rows should be evaluated one by one.
     pub(super) fn compute(&self, column: &ArrayRef, context: &ExprContext) -> Result<Option<ArrayRef>, EngineError> {
         let results = self.memo.run(column, self.numbers, |values| {
-            // A value that fails may belong to no row that asks for it: rows then find out themselves.
+            // A value that fails may not be used by any row; the rows are then evaluated individually.
             let state = CallState::default();
             let made = evaluate(&self.inner, &Batch::of_slot(self.slot, values, context, &state))?;
             Ok(state.check().is_ok().then(|| vec![made]))
@@ -42,14 +42,14 @@ impl Single {
         Ok(results.and_then(|mut results| results.pop()))
     }
 
-    /// The column of its results, if they were computed.
+    /// The column of its results, if computed.
     #[inline]
     pub(super) fn known<'a>(&self, row: &Row<'a>) -> Option<&'a ColumnReader> {
         row.singles.get(self.at).and_then(Option::as_ref)
     }
 }
 
-/// The node with its largest parts that read one field marked.
+/// Marks the largest parts of the node that read one field.
 pub(super) fn with_singles(node: ExprNode, slots: &[Slot]) -> ExprNode {
     Marker { slots, count: 0 }.mark(node)
 }
@@ -91,7 +91,7 @@ impl Marker<'_> {
         nodes.into_iter().map(|node| self.mark(node)).collect()
     }
 
-    /// The node with its operands marked.
+    /// Marks parts of the node's operands.
     fn parts(&mut self, node: ExprNode) -> ExprNode {
         match node {
             ExprNode::Constant(_) | ExprNode::Slot(_) | ExprNode::Single(_) | ExprNode::MvFilter(..) => node,
@@ -116,7 +116,7 @@ impl Marker<'_> {
         }
     }
 
-    /// Adds what a node reads.
+    /// Adds the columns that a node reads.
     fn reads(&self, node: &ExprNode, reads: &mut Reads) {
         match node {
             ExprNode::Slot(slot) => self.add(*slot, reads),
@@ -144,7 +144,7 @@ enum Reads {
     More,
 }
 
-/// Whether a value is a condition in some rows and something else in others, which a column cannot hold.
+/// Whether the value is a condition in some rows and not in others, which a column cannot represent.
 fn is_mixed(node: &ExprNode) -> bool {
     let values: Vec<&ExprNode> = match node {
         ExprNode::Case(arms) | ExprNode::Validate(arms) => arms.iter().map(|(_, value)| value).collect(),
@@ -186,7 +186,7 @@ impl ExprNode {
         }
     }
 
-    /// The marked parts in it.
+    /// Calls the function for the marked parts.
     pub(super) fn each_single(
         &self,
         visit: &mut dyn FnMut(&Single) -> Result<(), EngineError>,

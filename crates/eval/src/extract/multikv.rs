@@ -1,7 +1,7 @@
-//! Tables that stand in the text of an event, cut into rows and cells.
+//! Tables in the text of an event, split into rows and cells.
 //!
-//! A line of names is the header; the lines below are cut into words, which go to the columns in order where there are
-//! as many, and by their place otherwise. With a rule of multikv.conf ([`rules`]) it says what is what.
+//! A line of names is the header. The lines below are split into words, which are assigned to columns in order if the
+//! numbers match, and by position otherwise. A rule of multikv.conf ([`rules`]) overrides all of this.
 
 pub mod rules;
 mod tokens;
@@ -12,16 +12,16 @@ use quarry_spl::ast::MultiKvCommand;
 
 use self::rules::{SeeCells, TableRule};
 
-/// Reads tables as the options of `multikv` say.
+/// Reads tables according to the options of `multikv`.
 #[derive(Clone)]
 pub struct TableReader {
     /// The options.
     pub command: Arc<MultiKvCommand>,
-    /// The rule that they name.
+    /// The rule named by the options.
     pub rule: Option<Arc<TableRule>>,
 }
 
-/// A word of a line, with the characters it stands at.
+/// A word of a line, with its character range.
 #[derive(Clone)]
 struct Word<'t> {
     text: &'t str,
@@ -29,18 +29,18 @@ struct Word<'t> {
     end: usize,
 }
 
-/// What is shown the rows of tables: the line, the columns and its words.
+/// Receives the rows of tables: the line, the columns and its words.
 type SeeRow<'s> = &'s mut dyn FnMut(&str, &[Column], &[Word<'_>]);
 
-/// A column: its name and where its name stands.
+/// A column: its name and the position of the name.
 struct Column {
     name: String,
     start: usize,
     end: usize,
 }
 
-/// The cells of the tables in a text with the names of their columns: what `KV_MODE = multi` makes fields of, and with a
-/// rule `KV_MODE = multi:STANZA`.
+/// Cells of the tables in a text with their column names: fields for `KV_MODE = multi` and, with a rule, `KV_MODE =
+/// multi:STANZA`.
 pub fn table_cells(text: &str, rule: Option<&TableRule>, see: &mut dyn FnMut(&str, &str)) {
     if let Some(rule) = rule {
         rule.rows(text, true, true, &mut |_, cells| cells.iter().for_each(|(name, value)| see(name, value)));
@@ -66,7 +66,7 @@ pub fn table_cells(text: &str, rule: Option<&TableRule>, see: &mut dyn FnMut(&st
 }
 
 impl TableReader {
-    /// Shows each row of the tables in a text with names and values of its cells.
+    /// Passes each row of the tables in a text on, as names and values of its cells.
     pub fn rows(&self, text: &str, see: SeeCells<'_>) {
         let Some(rule) = &self.rule else {
             return self.table(text, &mut |line, columns, words| {
@@ -82,9 +82,9 @@ impl TableReader {
         });
     }
 
-    /// Shows each row of the tables in a text.
+    /// Passes each row of the tables in a text on.
     fn table(&self, text: &str, see: SeeRow<'_>) {
-        // Lines that are not blank, and whether a blank one stood before.
+        // Non-blank lines, and whether each follows a blank one.
         let mut lines: Vec<(&str, bool)> = Vec::new();
         let mut after_blank = true;
         for line in text.lines() {
@@ -123,7 +123,7 @@ impl TableReader {
     }
 }
 
-/// Which line is the header: the first of names that begin with capitals, else the first without numbers, else the first.
+/// Index of the header: the first line of capitalised names, else the first without numbers, else the first.
 fn header_of(lines: &[(&str, bool)]) -> usize {
     let named = |line: &str| words_of(line).iter().all(|word| !word.text.starts_with(|c: char| c.is_ascii_digit()));
     let several = |line: &str| words_of(line).len() > 1;
@@ -131,7 +131,7 @@ fn header_of(lines: &[(&str, bool)]) -> usize {
     capitals.or_else(|| lines.iter().position(|(line, _)| several(line) && named(line))).unwrap_or(0)
 }
 
-/// Whether all words look like names of columns that begin with capitals.
+/// Whether all words look like capitalised column names.
 fn is_header(words: &[Word<'_>]) -> bool {
     let is_name = |word: &Word<'_>| {
         let letters = word.text.trim_start_matches(|c: char| !c.is_alphanumeric());
@@ -182,7 +182,7 @@ fn numbered(words: &[Word<'_>]) -> Vec<Column> {
     words.iter().enumerate().map(name).collect()
 }
 
-/// The words of a line by column. What is left over belongs to the last column.
+/// Assigns the words of a line to columns. Surplus words belong to the last column.
 fn assigned<'c>(columns: &'c [Column], words: &[Word<'_>], line: &str) -> Vec<(&'c Column, String)> {
     let Some(last) = columns.len().checked_sub(1) else { return Vec::new() };
     if words.len() >= columns.len() {
@@ -190,11 +190,11 @@ fn assigned<'c>(columns: &'c [Column], words: &[Word<'_>], line: &str) -> Vec<(&
         let rest: String = line.chars().skip(words[last].start).collect();
         return plain.chain([(&columns[last], rest.trim_end().to_owned())]).collect();
     }
-    // Fewer words than columns: each goes to the column it stands nearest to, in order.
+    // Fewer words than columns: each is assigned to the nearest column, in order.
     let mut taken = Vec::new();
     let mut from = 0;
     for (at, word) in words.iter().enumerate() {
-        // As many columns must stay for the words to come.
+        // Enough columns must be left for the remaining words.
         let to = columns.len() - (words.len() - at);
         let distance =
             |column: &Column| column.start.saturating_sub(word.end).max(word.start.saturating_sub(column.end));

@@ -18,7 +18,7 @@ pub struct Rex {
     regex: Regex,
     /// Number and name of each named group.
     groups: Vec<(usize, String)>,
-    /// What was found in values.
+    /// Memo of results by value.
     memo: Arc<DistinctMemo>,
 }
 
@@ -30,7 +30,7 @@ impl Rex {
         Rex { command, regex, groups, memo: Arc::default() }
     }
 
-    /// Every match of one text, up to the limit, as texts per group, and the places of the first.
+    /// All matches in one text, up to the limit, as texts per group, and the positions of the first match.
     fn matches<'t>(
         &self,
         text: &'t str,
@@ -62,13 +62,13 @@ impl Rex {
     }
 }
 
-/// Where the character behind `at` begins.
+/// Start of the character after `at`.
 pub fn next_character(text: &str, at: usize) -> usize {
     at + text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
 }
 
 impl Rex {
-    /// What each group found in each value, and where, if that is wanted.
+    /// What each group found in each value, and its position if requested.
     fn find(&self, values: &ArrayRef) -> Vec<ArrayRef> {
         let (source, count) = (ColumnReader::new(values), values.len());
         let mut columns: Vec<ColumnBuilder> = self.groups.iter().map(|_| ColumnBuilder::new(count)).collect();

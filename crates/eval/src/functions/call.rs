@@ -1,6 +1,6 @@
-//! What bodies of eval functions are given, and what they have in common: the call, its limits, its arguments.
+//! Shared parts of function implementations: the call, its limits, its arguments.
 //!
-//! Not here: the functions, and finding them by name ([`super::find`]).
+//! Not here: the functions, and their lookup by name ([`super::find`]).
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,39 +17,39 @@ use crate::EngineError;
 use crate::pattern::{LikePattern, Regex, Replacement};
 use crate::rows::Value;
 
-/// Most values a function may create (`mvrange`, `split`).
+/// Maximum number of values a function may create (`mvrange`, `split`).
 pub const VALUES_MAX: usize = 100_000;
-/// Longest text `printf` may create by a width or precision, in bytes.
+/// Maximum width or precision of `printf`, in bytes.
 pub const PRINTF_WIDTH_MAX: usize = 10_000;
 
-/// What a function may know beside its arguments.
+/// Context of a function call besides its arguments.
 pub struct Call<'c> {
     /// Start of the search.
     pub now: TimeNs,
     /// Time zone of the user.
     pub zone: &'c TimeZone,
-    /// What calls of one expression share.
+    /// State shared by the calls of one expression.
     pub state: &'c CallState,
     /// Constant arguments, compiled.
     pub prepared: &'c Prepared,
 }
 
-/// What calls of one expression share.
+/// State shared by the calls of one expression.
 #[derive(Debug, Default)]
 pub struct CallState {
     /// State of `random()`.
     pub random: AtomicU64,
-    /// Whether some multivalue had more values than it may; the expression then fails.
+    /// Whether a multivalue exceeded its limit; the expression then fails.
     outgrown: AtomicBool,
 }
 
 impl CallState {
-    /// A state whose random numbers follow from `seed`.
+    /// Random numbers are determined by `seed`.
     pub fn new(seed: u64) -> CallState {
         CallState { random: AtomicU64::new(seed), outgrown: AtomicBool::new(false) }
     }
 
-    /// Fails when a multivalue outgrew its limit: a cut one would answer wrongly without a sign.
+    /// Fails if a multivalue exceeded its limit, since a truncated one would silently give a wrong result.
     pub fn check(&self) -> Result<(), EngineError> {
         if !self.outgrown.load(Ordering::Relaxed) {
             return Ok(());
@@ -60,7 +60,7 @@ impl CallState {
 }
 
 impl Call<'_> {
-    /// The values, unless they are more than [`VALUES_MAX`]: then the expression fails.
+    /// The values, unless there are more than [`VALUES_MAX`]: then the expression fails.
     pub(super) fn collected<T>(&self, mut values: impl Iterator<Item = T>) -> Vec<T> {
         let kept: Vec<T> = values.by_ref().take(VALUES_MAX).collect();
         if kept.len() == VALUES_MAX && values.next().is_some() {
@@ -70,13 +70,13 @@ impl Call<'_> {
     }
 }
 
-/// A function body. It may take values out of `args`.
+/// A function implementation. It may take values out of `args`.
 pub type Run = for<'a> fn(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a>;
 
-/// A function with its body.
+/// A function with its implementation.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// What is known of it.
+    /// Its row in the table of functions.
     pub row: &'static EvalFunction,
     /// The body.
     pub run: Run,
@@ -93,13 +93,13 @@ impl Function {
         self.row.result == ResultType::Boolean
     }
 
-    /// Whether a value is of the type that the row states.
+    /// Whether a value has the type stated in the row.
     pub fn may_return(&self, value: &Value<'_>) -> bool {
         match (self.row.result, value) {
             (ResultType::Any, _) | (_, Value::Null) | (ResultType::Boolean, Value::Bool(_)) => true,
             (ResultType::Number, Value::Int(_) | Value::Float(_) | Value::Time(_)) => true,
             (ResultType::Text, Value::Text(_) | Value::Multi(_)) => true,
-            // A number whose digits are kept, such as 2.00.
+            // A number with significant trailing digits, such as 2.00.
             (ResultType::Number, Value::Text(text)) => quarry_event::value::parse_number(text).is_some(),
             (ResultType::Boolean | ResultType::Number | ResultType::Text, _) => false,
         }
@@ -109,11 +109,11 @@ impl Function {
 /// Constant arguments compiled once.
 #[derive(Clone, Debug)]
 pub enum Prepared {
-    /// Nothing to prepare, or the argument is no constant.
+    /// Nothing to prepare, or the argument is not constant.
     Nothing,
     /// A regular expression.
     Regex(Regex),
-    /// A regular expression and what replaces its matches.
+    /// A regular expression with its replacement.
     Replace(Regex, Replacement),
     /// A LIKE pattern.
     Like(LikePattern),
@@ -123,11 +123,11 @@ pub enum Prepared {
     Network(Network),
     /// A table.
     Table(Box<EvalTable>),
-    /// A calculation whose figures count.
+    /// A calculation with significant figures.
     Figures(Box<Figures>),
 }
 
-/// Takes an argument out; a missing one is null.
+/// Takes an argument; a missing one is null.
 #[inline]
 pub(super) fn take<'a>(args: &mut [Value<'a>], at: usize) -> Value<'a> {
     args.get_mut(at).map_or(Value::Null, |value| std::mem::replace(value, Value::Null))
@@ -139,7 +139,7 @@ pub(super) fn number(args: &[Value<'_>], at: usize) -> Option<f64> {
     args.get(at).and_then(Value::number)
 }
 
-/// An argument as a whole number, cut off towards zero.
+/// An argument as an integer, truncated towards zero.
 pub(super) fn integer(args: &[Value<'_>], at: usize) -> Option<i64> {
     number(args, at).filter(|value| value.is_finite()).map(|value| value as i64)
 }
@@ -161,12 +161,12 @@ pub(super) fn any_text<'a>(value: &Value<'_>, mut test: impl FnMut(&str) -> bool
     }
 }
 
-/// A part of a text, borrowed if the text is.
+/// Part of a text, borrowed if the text is.
 pub(super) fn part_of<'a>(text: Cow<'a, str>, part: impl Fn(&str) -> &str) -> Cow<'a, str> {
     match text {
         Cow::Borrowed(text) => {
             let kept = part(text);
-            // A part that lies elsewhere, such as a literal, has no place in the text.
+            // A part from elsewhere, such as a literal, has no offset in the text.
             let at = (kept.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
             text.get(at..at.saturating_add(kept.len())).map_or_else(|| Cow::Owned(kept.to_owned()), Cow::Borrowed)
         }

@@ -88,7 +88,7 @@ fn type_of<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     })
 }
 
-/// Conditions stay, texts say it, numbers are true unless zero.
+/// Conditions are kept, texts are parsed, numbers are true unless zero.
 fn to_bool<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let value = take(args, 0);
     if let Value::Bool(_) = value {
@@ -104,7 +104,7 @@ fn to_bool<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
 }
 
-/// An address of version 4 with the bits of a mask alone.
+/// An IPv4 address masked.
 fn ip_mask<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let address = |at: usize| args.get(at)?.text()?.trim().parse::<std::net::Ipv4Addr>().ok();
     let (Some(mask), Some(address)) = (address(0), address(1)) else { return Value::Null };

@@ -1,4 +1,4 @@
-//! Hash functions; the result is lower-case hexadecimal.
+//! Hash functions; results are lower-case hexadecimal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,23 +1,23 @@
-//! `sigfig`: the result of a calculation in as many digits as the numbers it began with justify.
+//! `sigfig`: rounds the result of a calculation to its significant figures.
 //!
 //! A product or quotient has as many significant figures as the operand with the fewest, a sum or difference as many
-//! digits after the point: `1.00*1111` is 1111, of which three figures are known: 1110. What counts is how numbers are
-//! written, so the calculation is looked at part by part, down to its fields and numbers.
+//! decimal places: `1.00*1111` is 1111 with three significant figures, so 1110. What counts is how numbers are written,
+//! so the calculation is traced back to its fields and literals.
 
 use quarry_event::value::Number;
 use quarry_spl::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 
 use crate::rows::Value;
 
-/// Decimal places, to the right or left of the point, beyond which nothing is rounded.
+/// Decimal places, on either side of the point, beyond which nothing is rounded.
 const PLACES_MAX: i32 = 18;
 
-/// A calculation whose figures count.
+/// A calculation with significant figures.
 #[derive(Clone, Debug)]
 pub enum Figures {
-    /// A number as it is written in the search.
+    /// A number as written in the search.
     Written(String),
-    /// The argument at this place of the call.
+    /// The argument with this index.
     Argument(usize),
     /// `a op b`.
     Combined(BinaryOp, Box<Figures>, Box<Figures>),
@@ -25,7 +25,7 @@ pub enum Figures {
     Negated(Box<Figures>),
 }
 
-/// A number and the place of its last known digit: 2 for hundredths, -1 for tens.
+/// A number and the position of its last significant digit: 2 for hundredths, -1 for tens.
 #[derive(Clone, Copy)]
 struct Known {
     number: Number,
@@ -33,7 +33,8 @@ struct Known {
 }
 
 impl Figures {
-    /// Takes an expression apart; what is no calculation is appended to `parts`, whose values become arguments.
+    /// Splits an expression; subexpressions that are not calculations are appended to `parts`, whose values become
+    /// arguments.
     pub fn of<'e>(expr: &'e Expr, parts: &mut Vec<&'e Expr>) -> Figures {
         match &expr.kind {
             ExprKind::Number(_, written) => Figures::Written(written.clone()),
@@ -51,7 +52,7 @@ impl Figures {
         }
     }
 
-    /// The result, rounded to its last known digit; null where an operand is no number.
+    /// The result, rounded to its last significant digit; null if an operand is not a number.
     pub fn rounded<'a>(&self, args: &[Value<'a>]) -> Value<'a> {
         self.known(args).map_or(Value::Null, |known| Value::of_number(round_at(known.number, known.place)))
     }
@@ -96,7 +97,7 @@ fn magnitude(number: Number) -> i32 {
     }
 }
 
-/// A number as it is written: its digits after the point are known.
+/// A number as written: its decimal places are significant.
 fn known_of(text: &str) -> Option<Known> {
     let number = quarry_event::value::exact_number(text)?;
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));

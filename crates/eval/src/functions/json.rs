@@ -1,4 +1,4 @@
-//! Functions on JSON texts. A text that is no JSON, or a path that leads nowhere, gives null.
+//! Functions on JSON texts. Invalid JSON, or a path that matches nothing, gives null.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,7 @@ pub(super) static BODIES: &[(&str, Run)] = &[
     ("isobject", |args, _| is_kind(args, |json| matches!(json, Json::Object(_)))),
 ];
 
-/// A path that is one key, dots and all.
+/// A path that consists of one key, including its dots.
 fn exact_path(path: &str) -> Vec<Step> {
     vec![Step::Key(path.to_owned())]
 }
@@ -52,7 +52,7 @@ fn document(args: &[Value<'_>]) -> Option<Json> {
     Json::parse(&args.first()?.text()?)
 }
 
-/// What a value becomes inside a document: numbers and conditions keep their type, JSON texts nest.
+/// Conversion of a value to JSON: numbers and conditions keep their type, JSON texts are nested.
 fn to_json(value: &Value<'_>) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -72,7 +72,7 @@ fn text_to_json(text: &str) -> Json {
     }
 }
 
-/// What a part of a document becomes as a field.
+/// Conversion of JSON to a field value.
 fn to_value<'a>(json: &Json) -> Value<'a> {
     match json {
         Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
@@ -164,7 +164,7 @@ fn json_entries<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     Value::owned(Json::Array(items.collect()).to_string())
 }
 
-/// An array stays, anything else becomes the elements of one.
+/// An array is kept, anything else becomes the elements of one.
 fn to_array<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     if let Some(Json::Array(_)) = document(args) {
         return take(args, 0);
@@ -202,7 +202,7 @@ fn json_delete<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     Value::owned(document.to_string())
 }
 
-/// Adds values at the end of arrays; `flatten` adds the elements of an array one by one.
+/// Appends values to arrays; `flatten` appends the elements of an array individually.
 fn grow<'a>(args: &mut [Value<'a>], flatten: bool) -> Value<'a> {
     let Some(mut document) = document(args) else { return Value::Null };
     for pair in args[1..].chunks_exact(2) {
@@ -223,7 +223,7 @@ fn grow<'a>(args: &mut [Value<'a>], flatten: bool) -> Value<'a> {
     Value::owned(document.to_string())
 }
 
-/// The elements as a multivalue; a true second argument keeps texts in quotes.
+/// The elements as a multivalue; a true second argument keeps strings quoted.
 fn json_array_to_mv<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let quoted = is_true(args.get(1));
     match document(args) {
@@ -235,7 +235,7 @@ fn json_array_to_mv<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
 }
 
-/// The values as an array of texts; with a true second argument numbers and JSON keep their type.
+/// The values as an array of strings; with a true second argument, numbers and JSON keep their type.
 fn mv_to_json_array<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let infer = is_true(args.get(1));
     let values = take(args, 0);

@@ -1,7 +1,7 @@
-//! A JSON document that keeps the order of its keys, and the paths that look into it.
+//! A JSON document that preserves the order of keys, and paths into it.
 //!
-//! A path is keys joined by dots; `{}` behind a key means all elements of its array and `{N}` one of them, counted
-//! from zero: `a.b{}.c`. Used by the `json_*` functions, `spath()` and the `spath` command.
+//! A path is keys joined by dots; `{}` after a key means all elements of its array and `{N}` one of them, counted from
+//! zero: `a.b{}.c`. Used by the `json_*` functions, `spath()` and the `spath` command.
 
 use std::cell::Cell;
 use std::fmt;
@@ -19,15 +19,15 @@ pub enum Json {
     Bool(bool),
     /// A number.
     Number(Number),
-    /// A number in billionths that has more digits than a double: a time. Only what is written has it, not what is read.
+    /// A time in nanoseconds, with more digits than a double. Only occurs in output, never in parsed documents.
     Instant(i64),
-    /// A number that was read and has more digits than a double, as it was written.
+    /// A parsed number with more digits than a double, as written.
     Long(Box<str>),
     /// A text.
     Text(String),
     /// An array.
     Array(Vec<Json>),
-    /// Keys and values as they come; of equal keys the last counts.
+    /// Keys and values in order; among equal keys the last one wins.
     Object(Vec<(String, Json)>),
 }
 
@@ -43,7 +43,7 @@ pub enum Step {
 }
 
 impl Json {
-    /// Reads a document; `None` if it is none.
+    /// Parses a document; `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Json> {
         let text = text.trim();
         let numbers = WrittenNumbers { text, at: Cell::new(0), passed: Cell::new(0) };
@@ -53,7 +53,7 @@ impl Json {
         Some(json)
     }
 
-    /// Reads a document if it is an object or an array.
+    /// Parses a document if it is an object or an array.
     pub fn parse_container(text: &str) -> Option<Json> {
         if text.trim_start().starts_with(['{', '[']) { Json::parse(text) } else { None }
     }
@@ -66,7 +66,7 @@ impl Json {
         }
     }
 
-    /// The text a field shows: scalars plain, objects and arrays as JSON, null as nothing.
+    /// The text as a field: scalars plain, objects and arrays as JSON, null as no value.
     pub fn field_text(&self) -> Option<String> {
         match self {
             Json::Null => None,
@@ -75,7 +75,7 @@ impl Json {
         }
     }
 
-    /// Every value the path leads to, in document order.
+    /// All values that the path matches, in document order.
     pub fn find<'j>(&'j self, path: &[Step], found: &mut Vec<&'j Json>) {
         let Some((step, rest)) = path.split_first() else {
             found.push(self);
@@ -97,7 +97,7 @@ impl Json {
         }
     }
 
-    /// Puts `value` where the path leads, making objects on the way; false if something else is in the way.
+    /// Sets the value at a path, creating objects on the way; false if another value is in the way.
     pub fn set(&mut self, path: &[Step], value: Json) -> bool {
         match path.split_first() {
             None => *self = value,
@@ -125,7 +125,7 @@ impl Json {
         true
     }
 
-    /// Removes what the path leads to.
+    /// Removes the value at a path.
     pub fn remove(&mut self, path: &[Step]) {
         match (path, self) {
             ([Step::Key(key)], Json::Object(entries)) => entries.retain(|(name, _)| name != key),
@@ -232,21 +232,22 @@ fn write_quoted(text: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     out.write_str(&serde_json::to_string(text).map_err(|_| fmt::Error)?)
 }
 
-/// The numbers of a document as they are written, in its order, in which they are also read: a reader is given doubles.
+/// The numbers of a document as written, in document order, which is also the parsing order: the parser only passes on
+/// doubles.
 struct WrittenNumbers<'t> {
     text: &'t str,
     at: Cell<usize>,
-    /// Numbers behind that place that nobody asked for.
+    /// Numbers after that position that nothing asked for.
     passed: Cell<usize>,
 }
 
 impl WrittenNumbers<'_> {
-    /// One more number was read, whose text is of no interest.
+    /// Skips a number whose text is not needed.
     fn pass(&self) {
         self.passed.set(self.passed.get() + 1);
     }
 
-    /// The text of the number that was just read.
+    /// The text of the number just parsed.
     fn current(&self) -> &str {
         for _ in 0..self.passed.take() {
             self.read();
@@ -272,7 +273,7 @@ impl WrittenNumbers<'_> {
     }
 }
 
-/// The place behind the quote that ends a text.
+/// The position after a string's closing quote.
 fn end_of_text(bytes: &[u8], mut at: usize) -> usize {
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -287,7 +288,7 @@ fn end_of_text(bytes: &[u8], mut at: usize) -> usize {
 /// Digits that every double keeps.
 const DOUBLE_DIGITS: usize = 15;
 
-/// Whether a double may not keep all digits of the number.
+/// Whether a double may lose digits of the number.
 fn is_long(number: &str) -> bool {
     let digits = number.bytes().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0').count();
     digits > DOUBLE_DIGITS && !number.contains(['e', 'E'])

@@ -1,4 +1,4 @@
-//! Functions on numbers. What is no number, and what has no result, is null.
+//! Numeric functions. Non-numeric arguments and undefined results give null.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -60,7 +60,7 @@ pub(super) static BODIES: &[(&str, Run)] = &[
     ("bit_shift_right", |args, _| bits(args, |a, b| a.checked_shr(b as u32).unwrap_or(0))),
 ];
 
-/// A result that is no number is null; infinity stays.
+/// NaN becomes null; infinity is kept.
 pub(super) fn result<'a>(value: f64) -> Value<'a> {
     if value.is_nan() { Value::Null } else { Value::number_of(value) }
 }
@@ -85,7 +85,7 @@ fn log<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     if value <= 0.0 || base <= 0.0 || base == 1.0 {
         return Value::Null;
     }
-    // Exact for whole powers of ten and two, which a quotient of logarithms is not.
+    // Exact for integer powers of ten and two, which a quotient of logarithms is not.
     if base == 10.0 {
         result(value.log10())
     } else if base == 2.0 {
@@ -118,7 +118,7 @@ fn abs<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 fn whole<'a>(args: &[Value<'a>], function: fn(f64) -> f64) -> Value<'a> {
     match args.first().and_then(Value::exact_number) {
         Some(Number::Int(value)) => Value::Int(value),
-        // Its double may be the next whole number already.
+        // Its double may already be the next integer.
         Some(Number::Nanos(ns)) => {
             let (whole, rest) = (ns / NS_PER_SEC, ns % NS_PER_SEC);
             Value::Int(whole + function(rest as f64 / NS_PER_SEC as f64) as i64)
@@ -128,7 +128,7 @@ fn whole<'a>(args: &[Value<'a>], function: fn(f64) -> f64) -> Value<'a> {
     }
 }
 
-/// Half away from zero. With decimals asked for, all of them show, zeros too.
+/// Rounds half away from zero. If decimals are requested, all are shown, including zeros.
 fn round<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let digits = if args.len() > 1 { integer(args, 1) } else { Some(0) };
     let Some(digits) = digits.filter(|digits| *digits >= 0) else { return Value::Null };
@@ -141,14 +141,14 @@ fn round<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
         return Value::Float(value);
     }
     let digits = digits.min(ROUND_DIGITS_MAX) as usize;
-    // Rounds the decimal a user sees, so that 1.005 gives 1.01 although the double lies below it.
+    // Rounds the decimal as displayed, so that 1.005 gives 1.01 although its double is slightly smaller.
     let decimal = Decimal::of(exact).and_then(|decimal| decimal.fixed(digits as u32));
     let text = decimal.unwrap_or_else(|| format!("{:.digits$}", round_to(value, digits)));
     let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
     Value::owned(if is_zero { text.trim_start_matches('-').to_owned() } else { text })
 }
 
-/// Rounds a double that is no decimal.
+/// Rounds a double that is not a decimal.
 fn round_to(value: f64, digits: usize) -> f64 {
     let scale = 10f64.powi(digits as i32);
     let scaled = value * scale;
@@ -218,7 +218,7 @@ fn avg<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     from_exact(sum.divided_by(Number::Int(count)))
 }
 
-/// 0 to 2^31 - 1, from a counter mixed well: the same search at the same time gives the same numbers.
+/// 0 to 2^31 - 1, from a well mixed counter: the same search at the same time gives the same numbers.
 fn random<'a>(_: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     /// The golden ratio in 64 bits: steps of it visit every state.
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -229,7 +229,7 @@ fn random<'a>(_: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     Value::Int(((mixed ^ (mixed >> 31)) >> 33) as i64)
 }
 
-/// The bits of a mask that are not set; without a mask those of the whole numbers that a double holds.
+/// The complement of a value within a mask; the default mask is that of integers exact in a double.
 fn bit_not<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     const EXACT_BITS: u64 = (1 << f64::MANTISSA_DIGITS) - 1;
     let whole = |at: usize| integer(args, at).and_then(|value| u64::try_from(value).ok());

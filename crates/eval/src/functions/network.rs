@@ -1,4 +1,4 @@
-//! Networks of addresses, as `cidrmatch`, searches and lookup tables write them.
+//! CIDR networks for `cidrmatch`, searches and lookup tables.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Reads `10.0.0.0/8`, `fe80::/10` or an address.
+    /// Parses `10.0.0.0/8`, `fe80::/10` or an address.
     pub fn parse(text: &str) -> Option<Network> {
         let (address, length) = match text.trim().split_once('/') {
             Some((address, length)) => (address, Some(length.parse::<u32>().ok()?)),

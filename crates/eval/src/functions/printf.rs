@@ -1,7 +1,7 @@
 //! `printf(format, values...)`.
 //!
-//! Conversions `d i u o x X c s f F e E g G a A %` with the flags `- + space # 0 '`, width and precision (also `*`).
-//! A value that does not fit its conversion, or a missing one, prints as nothing for `s` and `c` and as 0 for numbers.
+//! Conversions `d i u o x X c s f F e E g G a A %` with the flags `- + space # 0 '`, width and precision (also `*`). A
+//! missing or unsuitable value prints as empty for `s` and `c` and as 0 for numbers.
 
 use std::borrow::Cow;
 
@@ -57,7 +57,7 @@ pub(super) fn printf<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 }
 
 impl Conversion {
-    /// Reads flags, width and precision; gives what follows.
+    /// Parses flags, width and precision; returns the rest.
     fn read<'f, 'v, 'a: 'v>(&mut self, format: &'f str, values: &mut impl Iterator<Item = &'v Value<'a>>) -> &'f str {
         let mut rest = format;
         while let Some(flag) = rest.chars().next() {
@@ -114,7 +114,7 @@ impl Conversion {
                 self.write_float(kind, number, digits, out);
             }
             'e' | 'E' | 'g' | 'G' | 'a' | 'A' => self.write_float(kind, number, None, out),
-            // An unknown conversion shows as written.
+            // An unknown conversion is printed as written.
             other => {
                 out.push('%');
                 out.push(other);
@@ -137,14 +137,14 @@ impl Conversion {
         self.pad(&sign, &digits, self.zero && self.precision.is_none(), out);
     }
 
-    /// The digits of a time with more of them than a double has.
+    /// The digits of a time that exceeds the precision of a double.
     fn digits_of_instant(&self, number: Number) -> Option<String> {
         let precision = self.precision.unwrap_or(DEFAULT_PRECISION);
         let decimal = Decimal::of(number).filter(|_| matches!(number, Number::Nanos(_)))?;
         Some(decimal.fixed(u32::try_from(precision).ok()?)?.trim_start_matches('-').to_owned())
     }
 
-    /// `digits` are those that it has with `f`, where its double has fewer.
+    /// `digits` are those of `f` format, if the double lacks precision.
     fn write_float(&self, kind: char, number: f64, digits: Option<String>, out: &mut String) {
         let magnitude = number.abs();
         let precision = self.precision.unwrap_or(DEFAULT_PRECISION);
@@ -202,7 +202,7 @@ fn size(value: i64) -> usize {
     usize::try_from(value).unwrap_or(0).min(PRINTF_WIDTH_MAX)
 }
 
-/// A number or `*`, which takes a value.
+/// Parses a number or `*`, which takes a value.
 fn read_size<'f, 'v, 'a: 'v>(
     format: &'f str,
     values: &mut impl Iterator<Item = &'v Value<'a>>,
@@ -234,9 +234,9 @@ fn scientific(magnitude: f64, precision: usize) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
 
-/// The shorter of plain and scientific with so many significant digits.
+/// The shorter of plain and scientific notation with this many significant digits.
 fn shortest(magnitude: f64, digits: usize, keep_zeros: bool) -> String {
-    /// Exponent below which the scientific form is shorter.
+    /// Exponent below which scientific notation is shorter.
     const PLAIN_FROM: i32 = -4;
     let text = scientific(magnitude, digits - 1);
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));

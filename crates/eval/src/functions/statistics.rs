@@ -1,4 +1,4 @@
-//! Figures over the arguments of one call: median, mode, spread. What is no number does not count, but for `mode`.
+//! Statistics over the arguments of one call: median, mode, spread. Non-numeric values are ignored, except by `mode`.
 
 use quarry_event::value::Number;
 
@@ -33,7 +33,7 @@ fn range<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     bounds.map_or(Value::Null, |(low, high)| Value::of_number(high.minus(low)))
 }
 
-/// Sum of squared distances from the mean over the count less `less`; one number of a sample has none.
+/// Sum of squared deviations divided by the count minus `less`; undefined for a sample of one.
 fn variance(numbers: &[f64], less: usize) -> Option<f64> {
     let count = numbers.len();
     if count <= less {
@@ -44,7 +44,7 @@ fn variance(numbers: &[f64], less: usize) -> Option<f64> {
     Some(squares / (count - less) as f64)
 }
 
-/// The middle one; of an even count the mean of the two in the middle.
+/// The middle value; for an even count, the mean of the two middle ones.
 fn median<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     of_numbers(args, |numbers| {
         let mut sorted = numbers.to_vec();
@@ -55,7 +55,7 @@ fn median<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     })
 }
 
-/// The most frequent text; of equally frequent ones the first.
+/// The most frequent text; the first one in case of a tie.
 fn mode<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let mut counts: Vec<(String, usize)> = Vec::new();
     for text in args.iter().flat_map(Value::values) {

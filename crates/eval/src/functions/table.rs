@@ -1,7 +1,7 @@
-//! `lookup(TABLE, OBJECT, ARRAY)`: what the first row of a table says that matches, as a JSON object.
+//! `lookup(TABLE, OBJECT, ARRAY)`: fields of the first matching row of a table, as a JSON object.
 //!
-//! The table is read when the expression is compiled; an index is made for each set of columns that is asked by, the
-//! first time it is. Not here: the lookup command ([`crate::lookup`]).
+//! The table is loaded when the expression is compiled; an index is built on first use for each set of input columns.
+//! Not here: the lookup command ([`crate::lookup`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,22 +14,22 @@ use super::json_tree::Json;
 use crate::lookup::{LookupIndex, LookupTable, csv_columns};
 use crate::rows::Value;
 
-/// Sets of columns that one call asks by, at most; a call beyond finds nothing.
+/// Maximum number of sets of input columns per call; beyond that, nothing is found.
 const INDEXES_MAX: usize = 16;
 
 pub(super) static BODIES: &[(&str, Run)] = &[("lookup", lookup)];
 
-/// A table that a call reads.
+/// A table used by a call.
 #[derive(Clone)]
 pub struct EvalTable {
     name: Arc<str>,
     table: LookupTable,
     columns: Arc<[String]>,
-    /// By the columns asked by.
+    /// By input columns.
     indexes: Arc<Mutex<Indexes>>,
 }
 
-/// Indexes by their columns; `None` where the table lacks one of them.
+/// Indexes by their columns; `None` if the table lacks one of them.
 type Indexes = BTreeMap<Vec<String>, Option<Arc<LookupIndex>>>;
 
 impl std::fmt::Debug for EvalTable {
@@ -39,19 +39,19 @@ impl std::fmt::Debug for EvalTable {
 }
 
 impl EvalTable {
-    /// Reads the names of the columns; the error is a message for the user.
+    /// Reads the column names; the error is a message for the user.
     pub fn new(name: &str, table: LookupTable) -> Result<EvalTable, Fault> {
         let columns = csv_columns(&table.csv).map_err(|fault| fault.at(format_args!("lookup {name}")))?;
         Ok(EvalTable { name: name.into(), table, columns: columns.into(), indexes: Arc::default() })
     }
 
-    /// What to tell of a column that the table lacks.
+    /// Message for a column that the table lacks.
     pub fn lacks(&self, column: &str) -> Option<String> {
         let known = self.columns.iter().any(|known| known == column);
         (!known).then(|| format!("lookup {} has no column {column}; it has {}", self.name, self.columns.join(", ")))
     }
 
-    /// The table by these columns; `None` where it lacks one.
+    /// The index on these columns; `None` if the table lacks one.
     fn index(&self, columns: Vec<String>) -> Option<Arc<LookupIndex>> {
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = indexes.get(&columns) {
@@ -74,7 +74,7 @@ impl EvalTable {
     }
 }
 
-/// Null without a match; a column that is empty in the row is left out.
+/// Null without a match; columns that are empty in the row are omitted.
 fn lookup<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let Prepared::Table(table) = call.prepared else { return Value::Null };
     let document = |at: usize| args.get(at).and_then(Value::text).and_then(|text| Json::parse(&text));

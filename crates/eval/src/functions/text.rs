@@ -1,4 +1,4 @@
-//! Functions on texts. On a multivalue those that give one text for one text work value by value.
+//! Text functions. Functions from one text to one text are applied to each value of a multivalue.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -68,7 +68,7 @@ fn substr<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     map_texts(take(args, 0), |text| part_of(text, |text| substring(text, start, length)))
 }
 
-/// Characters from the one-based `start`, counted from the end if negative.
+/// Substring from the one-based `start`, counted from the end if negative.
 fn substring(text: &str, start: i64, length: i64) -> &str {
     if length <= 0 {
         return &text[..0];
@@ -105,7 +105,7 @@ fn rtrim<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 }
 
 fn trim_with<'a>(args: &mut [Value<'a>], cut: for<'t> fn(&'t str, &str) -> &'t str) -> Value<'a> {
-    /// What goes when nothing is named.
+    /// Default characters to trim.
     const BLANKS: &str = " \t";
     let set = match args.len() {
         0 | 1 => Cow::Borrowed(BLANKS),
@@ -117,7 +117,7 @@ fn trim_with<'a>(args: &mut [Value<'a>], cut: for<'t> fn(&'t str, &str) -> &'t s
     map_texts(take(args, 0), |text| part_of(text, |text| cut(text, &set)))
 }
 
-/// Null instead of a text that outgrew [`TEXT_BYTES_MAX`].
+/// Null for a text that exceeds [`TEXT_BYTES_MAX`].
 fn limited(value: Value<'_>) -> Value<'_> {
     let outgrown = match &value {
         Value::Text(text) => text.len() > TEXT_BYTES_MAX,
@@ -161,7 +161,7 @@ fn split<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     }
 }
 
-/// The parts between delimiters; every character by itself without one.
+/// The parts between delimiters; single characters if the delimiter is empty.
 fn pieces<'t: 'd, 'd>(text: &'t str, delimiter: &'d str) -> Box<dyn Iterator<Item = &'t str> + 'd> {
     if delimiter.is_empty() {
         return Box::new(text.char_indices().map(|(at, character)| &text[at..at + character.len_utf8()]));
@@ -173,7 +173,7 @@ fn urldecode<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     map_texts(take(args, 0), |text| if text.contains('%') { Cow::Owned(percent_decode(&text)) } else { text })
 }
 
-/// Replaces `%XX`; bytes that are no UTF-8 become replacement characters.
+/// Decodes `%XX`; invalid UTF-8 becomes replacement characters.
 pub fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -207,7 +207,7 @@ fn tostring<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
 }
 
-/// Thousands separated, two decimals if there is a fraction.
+/// With thousands separators, and two decimals if there is a fraction.
 fn with_commas(number: f64) -> String {
     let text = if number.fract() == 0.0 { format!("{:.0}", number.abs()) } else { format!("{:.2}", number.abs()) };
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));

@@ -1,4 +1,4 @@
-//! Functions on instants. A time is a number of seconds, or a time column with its nanoseconds.
+//! Time functions. A time is a number of seconds, or a time column with nanoseconds.
 
 use quarry_event::TimeNs;
 use quarry_event::time::{
@@ -17,7 +17,7 @@ pub(super) static BODIES: &[(&str, Run)] = &[
     ("strptime", strptime),
 ];
 
-/// The instant a value stands for.
+/// The time that a value represents.
 pub fn instant(value: &Value<'_>) -> Option<TimeNs> {
     match value {
         Value::Time(time) => Some(*time),
@@ -28,7 +28,7 @@ pub fn instant(value: &Value<'_>) -> Option<TimeNs> {
     }
 }
 
-/// Rounded to microseconds: a double holds no more of today's times.
+/// Rounded to microseconds, the precision of a double for present times.
 fn from_seconds(seconds: f64) -> Option<TimeNs> {
     const MICROS_PER_SEC: f64 = 1e6;
     const NS_PER_MICRO: i64 = 1000;
@@ -36,12 +36,12 @@ fn from_seconds(seconds: f64) -> Option<TimeNs> {
     if micros.abs() < (i64::MAX / NS_PER_MICRO) as f64 { (micros as i64).checked_mul(NS_PER_MICRO) } else { None }
 }
 
-/// Whole seconds as an integer, else a time with its fraction.
+/// Whole seconds as an integer, otherwise a time with its fraction.
 pub fn seconds<'a>(time: TimeNs) -> Value<'a> {
     if time % NS_PER_SEC == 0 { Value::Int(time / NS_PER_SEC) } else { Value::Time(time) }
 }
 
-/// Refuses a modifier that can never be applied.
+/// Rejects a modifier that can never be applied.
 pub(super) fn check_modifier(modifier: &str) -> Result<(), Fault> {
     match apply_modifier(modifier, 0, &jiff::tz::TimeZone::UTC) {
         Ok(_) => Ok(()),
@@ -83,7 +83,7 @@ fn strptime<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
         return Value::Null;
     }
     let Some(text) = text.text() else { return Value::Null };
-    // A day without its year is in the year that is near, a time of day alone is one of today.
+    // A day without a year is in the nearest year; a time without a day is today.
     let context = ResolveContext { now: call.now, tz: call.zone, last: None };
     let read = |format: &Format| {
         let (parts, _) = format.parse_prefix(text.as_bytes())?;

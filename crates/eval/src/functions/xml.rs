@@ -1,15 +1,15 @@
 //! Values at paths of an XML text, for `spath`, `xmlkv` and `xpath`.
 //!
-//! A path is names of elements joined by dots, from the root on; `{2}` behind a name stands for the second element of
-//! that name, `{@id}` at the end for an attribute. The text is read once from front to back and need not be well
-//! formed: what is never closed has no value. Not here: namespaces (a prefix is part of the name), entities of a DTD.
+//! A path is element names joined by dots, from the root; `{2}` after a name selects the second element of that name,
+//! `{@id}` at the end an attribute. The text is read once from front to back and need not be well-formed: an element
+//! that is never closed has no value. Not here: namespaces (a prefix is part of the name), entities of a DTD.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use quarry_spl::ast::{XPath, XPathStep};
 
-/// Elements inside each other; what lies deeper is not read.
+/// Maximum nesting depth; deeper elements are not read.
 const NESTING_MAX: usize = 100;
 /// Longest entity, `&#x10FFFF;`.
 const ENTITY_BYTES_MAX: usize = 10;
@@ -32,7 +32,7 @@ pub fn xml_get(text: &str, path: &str) -> Vec<Cow<'static, str>> {
     found
 }
 
-/// Every attribute and every element without elements inside, with its path.
+/// Every attribute and every leaf element, with its path.
 pub fn xml_fields(text: &str, found: &mut dyn FnMut(&str, &str)) {
     let mut path = String::new();
     walk(text, &mut |seen| {
@@ -55,9 +55,9 @@ pub fn xml_fields(text: &str, found: &mut dyn FnMut(&str, &str)) {
     });
 }
 
-/// The values an XPath leads to, in the order the elements end.
+/// The values selected by an XPath, in the order in which elements end.
 pub fn xpath_get(text: &str, path: &XPath) -> Vec<String> {
-    // Attributes of the elements that are open, by where their content starts.
+    // Attributes of the open elements, by the start of their content.
     let mut attributes: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
     let mut found = Vec::new();
     walk(text, &mut |seen| {
@@ -78,9 +78,9 @@ pub fn xpath_get(text: &str, path: &XPath) -> Vec<String> {
     found
 }
 
-/// Whether the steps lead from the root to the last of the open elements.
+/// Whether the steps match the path from the root to the innermost open element.
 fn leads_to(steps: &[XPathStep], open: &[Open<'_>], attributes: &BTreeMap<usize, Vec<(String, String)>>) -> bool {
-    // After how many elements the steps so far may stand.
+    // By number of elements: whether the steps so far can end there.
     let mut reached = vec![false; open.len() + 1];
     reached[0] = true;
     for step in steps {
@@ -103,7 +103,7 @@ fn leads_to(steps: &[XPathStep], open: &[Open<'_>], attributes: &BTreeMap<usize,
     reached.last().copied().unwrap_or(false)
 }
 
-/// Every element without elements inside, with its own name.
+/// Every leaf element, with its own name.
 pub fn xml_leaves(text: &str, found: &mut dyn FnMut(&str, &str)) {
     walk(text, &mut |seen| {
         if let (true, None, Some(element)) = (seen.is_leaf, seen.attribute, seen.open.last()) {
@@ -112,7 +112,7 @@ pub fn xml_leaves(text: &str, found: &mut dyn FnMut(&str, &str)) {
     });
 }
 
-/// A text with its entities resolved.
+/// Resolves entities.
 pub fn xml_unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     unescape(text, &mut out);
@@ -146,33 +146,33 @@ fn fits(steps: &[Step<'_>], seen: &Seen<'_>) -> bool {
         })
 }
 
-/// An element whose end has not come yet.
+/// An element whose end was not reached yet.
 struct Open<'t> {
     name: &'t str,
-    /// Which of its siblings of this name it is, from 1.
+    /// Position among its siblings of this name, from 1.
     position: u32,
-    /// Where its content starts.
+    /// Start of its content.
     start: usize,
-    /// Its own text so far, entities resolved.
+    /// Its own text so far, with entities resolved.
     text: String,
     has_elements: bool,
     /// Elements inside by name.
     counts: BTreeMap<&'t str, u32>,
 }
 
-/// An attribute, or an element that was closed.
+/// An attribute or a closed element.
 struct Seen<'a> {
-    /// The elements around and the element itself.
+    /// The enclosing elements and the element itself.
     open: &'a [Open<'a>],
     /// Name of the attribute.
     attribute: Option<&'a str>,
-    /// Its value; the text as written of an element with elements inside.
+    /// Its value; for an element with child elements, the text as written.
     value: &'a str,
-    /// Whether there are no elements inside.
+    /// Whether there are no child elements.
     is_leaf: bool,
 }
 
-/// Shows each attribute and each closed element.
+/// Visits each attribute and each closed element.
 fn walk(text: &str, see: &mut dyn FnMut(&Seen<'_>)) {
     let mut open: Vec<Open<'_>> = Vec::new();
     let mut at = 0;
@@ -193,7 +193,7 @@ fn walk(text: &str, see: &mut dyn FnMut(&Seen<'_>)) {
             continue;
         } else if let Some(name) = tag.strip_prefix("</") {
             let name = name.trim_end_matches('>').trim_end();
-            // A missing end is made up for by the end of an element around it.
+            // A missing end tag is implied by the end of an enclosing element.
             let Some(place) = open.iter().rposition(|element| element.name == name) else { continue };
             open.truncate(place + 1);
             close(&mut open, &text[..start], see);
@@ -209,7 +209,7 @@ fn walk(text: &str, see: &mut dyn FnMut(&Seen<'_>)) {
     }
 }
 
-/// Bytes up to the end of a tag, a comment or a literal part; `None` if it never ends.
+/// Bytes up to the end of a tag, comment, CDATA section or processing instruction; `None` if it never ends.
 fn tag_length(tag: &str) -> Option<usize> {
     for (start, end) in [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")] {
         if tag.starts_with(start) {
@@ -261,7 +261,7 @@ fn close(open: &mut Vec<Open<'_>>, before: &str, see: &mut dyn FnMut(&Seen<'_>))
     open.pop();
 }
 
-/// Appends a text with its entities resolved; those unknown stay as they are.
+/// Appends a text with entities resolved; unknown ones are kept.
 fn unescape(text: &str, out: &mut String) {
     let mut rest = text;
     while let Some((plain, after)) = rest.split_once('&') {

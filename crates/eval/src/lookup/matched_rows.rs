@@ -1,4 +1,4 @@
-//! `lookup` as a row command: the fields of the rows of a table that match each row.
+//! `lookup` as a row command: adds the fields of matching table rows to each row.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::spans::time_ns;
 #[derive(Clone)]
 pub struct Lookup {
     index: Arc<LookupIndex>,
-    /// What a table without further inputs says of each value.
+    /// Memo of outputs by value, for tables with a single input.
     memo: Arc<DistinctMemo>,
 }
 
@@ -26,7 +26,7 @@ impl Lookup {
         Lookup { index: Arc::new(index), memo: Arc::default() }
     }
 
-    /// Names of the fields by which it finds rows of the table.
+    /// Names of its input fields.
     pub fn reads(&self) -> impl Iterator<Item = &str> {
         let command = &self.index.command;
         let moment = self.index.table.time.as_ref().map(|_| command.time_field.as_deref().unwrap_or("_time"));
@@ -95,8 +95,7 @@ impl RowCommand for Lookup {
     }
 }
 
-/// Which rows have none of the inputs: there is nothing to look up, so that they stay as they are. `None` when every
-/// row has one.
+/// Rows without any input; they are left unchanged. `None` if every row has one.
 fn rows_without_input(inputs: &[ArrayRef], count: usize) -> Option<Vec<bool>> {
     if inputs.iter().any(|input| input.null_count() == 0 && input.data_type() != &DataType::Null) {
         return None;
@@ -106,7 +105,7 @@ fn rows_without_input(inputs: &[ArrayRef], count: usize) -> Option<Vec<bool>> {
     lacks.contains(&true).then_some(lacks)
 }
 
-/// Values of one column where `takes_first`, else of the other.
+/// Values of `first` where `takes_first`, otherwise of `second`.
 fn chosen(first: &ArrayRef, second: &ArrayRef, takes_first: &[bool]) -> ArrayRef {
     let (first, second) = (ColumnReader::new(first), ColumnReader::new(second));
     let mut column = ColumnBuilder::new(takes_first.len());
@@ -116,7 +115,7 @@ fn chosen(first: &ArrayRef, second: &ArrayRef, takes_first: &[bool]) -> ArrayRef
     column.finish()
 }
 
-/// Matches of a row; an input with several values tries each combination of its values in turn.
+/// Matches of a row; for multivalue inputs, each combination of values is tried in turn.
 fn matches_of_row(index: &LookupIndex, inputs: &[rows::ColumnReader], row: usize, key: &mut Vec<u8>) -> Vec<u32> {
     let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
     for reader in inputs {

@@ -1,6 +1,7 @@
-//! LIKE patterns: `%` matches any run of characters, `_` one character, the whole text must match, case counts.
+//! LIKE patterns: `%` matches any run of characters, `_` one character; the whole text must match, case-sensitively.
 //!
-//! The common shapes (`x`, `x%`, `%x`, `%x%`) compare bytes directly; others walk the text once with one resume point.
+//! The common forms (`x`, `x%`, `%x`, `%x%`) compare bytes directly; others scan the text once with one backtracking
+//! point.
 
 use memchr::memmem;
 
@@ -25,7 +26,7 @@ enum Token {
 }
 
 impl LikePattern {
-    /// Compiles a pattern; `\%`, `\_` and `\\` stand for the plain characters.
+    /// Compiles a pattern; `\%`, `\_` and `\\` are literal characters.
     pub fn new(pattern: &str) -> LikePattern {
         let tokens = tokens(pattern);
         let plain = |tokens: &[Token]| -> Option<String> {
@@ -78,7 +79,7 @@ fn tokens(pattern: &str) -> Vec<Token> {
     tokens
 }
 
-/// On a mismatch the last run takes one character more and the tokens behind it start over.
+/// On a mismatch, the last `%` takes one more character and the tokens after it start over.
 fn matches_tokens(tokens: &[Token], text: &str) -> bool {
     let (mut token, mut rest) = (0, text);
     let mut resume: Option<(usize, &str)> = None;

@@ -1,10 +1,11 @@
-//! Searches for expressions whose matches all begin with one of a few literals, such as `ticket (?<id>[0-9a-f]+)`.
+//! Prefix search: fast search for expressions whose matches all begin with one of a few literals, such as `ticket
+//! (?<id>[0-9a-f]+)`.
 //!
-//! The literal is looked for, and where it stands a one-pass automaton says at once whether a match begins there and where its
-//! groups are. The linear engine would go over the match three times: for its end, for its start and for its groups. The
-//! first literal that begins a match begins the leftmost one, so that the result is the same.
+//! The literal is searched for; at each occurrence a one-pass automaton tells whether a match begins there, and where
+//! its groups are. The linear engine would scan the match three times: for its end, its start and its groups. The first
+//! literal that begins a match begins the leftmost match, so the result is the same.
 //!
-//! Not here: expressions that are no one-pass automaton, or begin with anything else.
+//! Not here: expressions that are not one-pass, or that begin with anything else.
 
 use regex_automata::dfa::onepass::{self, DFA};
 use regex_automata::nfa::thompson::NFA;
@@ -12,21 +13,22 @@ use regex_automata::util::prefilter::Prefilter;
 use regex_automata::util::primitives::NonMaxUsize;
 use regex_automata::{Anchored, Input, MatchKind, Span};
 
-/// Most memory the automaton of one expression may take, in bytes.
+/// Maximum memory of an expression's automaton, in bytes.
 const AUTOMATON_BYTES_MAX: usize = 1 << 20;
-/// Shortest literal that is worth looking for, in bytes.
+/// Shortest literal worth searching for, in bytes.
 const LITERAL_BYTES_MIN: usize = 2;
-/// Literals without a match in one text, after which the linear engine goes on, so that no text takes more than linear time.
+/// Number of literals without a match in one text after which the linear engine takes over, so that every text takes
+/// linear time.
 const CANDIDATES_MAX: usize = 8;
 
-/// An expression that is searched for by the literals its matches begin with.
+/// An expression with a prefix search.
 #[derive(Clone, Debug)]
 pub(super) struct Prefixed {
     literals: Prefilter,
     dfa: DFA,
 }
 
-/// Places of the groups of one match, and room for the search.
+/// Positions of the groups of one match, and scratch space.
 #[derive(Clone, Debug)]
 pub(super) struct PrefixedPlaces {
     cache: onepass::Cache,
@@ -34,7 +36,7 @@ pub(super) struct PrefixedPlaces {
 }
 
 impl Prefixed {
-    /// `None` for an expression that cannot be searched for so.
+    /// `None` for an expression that does not qualify.
     pub(super) fn new(pattern: &str) -> Option<Prefixed> {
         let tree = regex_automata::util::syntax::parse(pattern).ok()?;
         let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, &tree)?;
@@ -54,7 +56,7 @@ impl Prefixed {
         PrefixedPlaces { cache: self.dfa.create_cache(), slots: vec![None; slots] }
     }
 
-    /// Whether there is a match that starts at `start` or later; `None` where the linear engine has to tell.
+    /// Whether there is a match at or after `start`; `None` if the linear engine must decide.
     #[inline]
     pub(super) fn captures_at(&self, text: &str, start: usize, places: &mut PrefixedPlaces) -> Option<bool> {
         let mut from = start;
@@ -73,7 +75,7 @@ impl Prefixed {
 }
 
 impl PrefixedPlaces {
-    /// First byte and end of a group that took part in the match.
+    /// Start and end of a group that took part in the match.
     #[inline]
     pub(super) fn get(&self, group: usize) -> Option<(usize, usize)> {
         let start = self.slots.get(group * 2).copied().flatten()?;

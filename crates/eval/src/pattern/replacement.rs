@@ -1,4 +1,4 @@
-//! The right side of a replacement: plain text with `\1` or `$1` for groups.
+//! Replacement texts: plain text with `\1` or `$1` for groups.
 
 use super::{Captures, Regex};
 
@@ -15,7 +15,7 @@ enum ReplacementPart {
 }
 
 impl Replacement {
-    /// Reads `\N` and `$N` as groups of `regex` and `\\` as a backslash. `$N` beyond the last group is plain text, so
+    /// Parses `\N` and `$N` as groups of `regex` and `\\` as a backslash. `$N` beyond the last group is literal, so
     /// that prices survive; `\N` beyond it is empty.
     pub fn new(text: &str, regex: &Regex) -> Replacement {
         let mut parts = Vec::new();
@@ -44,7 +44,7 @@ impl Replacement {
         Replacement { parts }
     }
 
-    /// Appends what replaces a match of `text`.
+    /// Appends the replacement for a match of `text`.
     pub fn expand(&self, text: &str, captures: &Captures, out: &mut String) {
         for part in &self.parts {
             match part {
@@ -55,9 +55,9 @@ impl Replacement {
     }
 }
 
-/// The group a text starts with: its number or name in braces, and the bytes it takes.
+/// The group reference at the start of a text, a number or a name in braces, and its length.
 fn group_number(text: &str, must_exist: bool, regex: &Regex) -> Option<(usize, usize)> {
-    /// Groups beyond 99 cannot be named.
+    /// Groups beyond 99 cannot be referenced.
     const DIGITS_MAX: usize = 2;
     if must_exist && let Some(inner) = text.strip_prefix('{') {
         let (name, _) = inner.split_once('}')?;
@@ -66,7 +66,7 @@ fn group_number(text: &str, must_exist: bool, regex: &Regex) -> Option<(usize, u
         return Some((group, name.len() + 2));
     }
     let digits = text.bytes().take(DIGITS_MAX).take_while(u8::is_ascii_digit).count();
-    // `\12` is group 1 and a 2 where there are no twelve groups.
+    // `\12` is group 1 followed by a 2 if there are fewer than twelve groups.
     let exists = |length: &usize| text[..*length].parse::<usize>().is_ok_and(|group| group < regex.group_count());
     let length = (1..=digits).rev().find(exists);
     match length {

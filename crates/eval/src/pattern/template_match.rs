@@ -1,17 +1,17 @@
-//! Regular expressions over templates: where in a template a match can be, before any value of its variables is known.
+//! Regular expressions over templates: determines where in a template a match can be, before the values of its
+//! variables are known.
 //!
-//! The texts of a slab fall into a few hundred templates. For each of them a [`Planner`] tries every place a match can
-//! start at, literal byte by literal byte and variable by variable: it steps an anchored automaton over the literals and, at a
-//! variable, over every string its [`ValueTraits`] allow. Places whose attempts all die without a match are out. The others
-//! become [`Window`]s: the parts of the template an attempt can read before it has ended one way or the other. The
-//! expression then runs once per combination of the values in a window, on a text of a few bytes, and gives exactly
-//! what it gives on the whole event.
+//! The texts of a slab share a few hundred templates. For each, a [`Planner`] tries every position at which a match can
+//! start: it steps an anchored automaton over the literals and, at a variable, over every string that its
+//! [`ValueTraits`] allow. Positions at which all attempts fail are excluded. The others become [`Window`]s: the parts
+//! of the template that an attempt can read before it is decided. The expression then runs once per combination of
+//! values in a window, on a text of a few bytes, with the same result as on the whole event.
 //!
-//! Why that is exact: a window goes on until every attempt that starts in it has ended, so what follows cannot change
-//! the answer, and windows are asked from left to right, so the leftmost match wins. Behind a start one character of
-//! context is kept where the expression looks behind.
+//! This is exact: a window extends until every attempt that starts in it is decided, so later text cannot change the
+//! result; and windows are evaluated from left to right, so the leftmost match wins. If the expression looks behind,
+//! one character of context before the start is kept.
 //!
-//! Not here: reading columns (scan), which expressions are pushed into the scan (lower).
+//! Not here: reading columns (scan), which expressions are pushed down into the scan (engine).
 
 mod attempts;
 mod decision;
@@ -35,14 +35,14 @@ pub use decision::{Decision, ValueTest};
 pub use dependence::GroupPlaces;
 pub use memo::CombinationMemo;
 
-/// Automaton states an attempt may be in at one place; with more the template is not planned.
+/// Maximum number of automaton states of an attempt at one position; with more, the template is not planned.
 const STATES_MAX: usize = 128;
-/// Steps of the automaton spent on one template; with more it is not planned.
+/// Maximum number of automaton steps per template; with more, it is not planned.
 const STEPS_MAX: usize = 400_000;
-/// Most memory the lazy automaton of one expression may take, in bytes.
+/// Maximum memory of an expression's lazy automaton, in bytes.
 const AUTOMATON_BYTES_MAX: usize = 4 << 20;
 
-/// A template with the templates in its variables put in place.
+/// A template with the templates of its variables substituted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlatTemplate {
     parts: Vec<FlatPart>,
@@ -53,12 +53,12 @@ pub struct FlatTemplate {
 pub enum FlatPart {
     /// These bytes, whole characters.
     Literal(Box<[u8]>),
-    /// A value of this column, whole characters, of which this is known.
+    /// A value of this column, made of whole characters, with these traits.
     Variable(u32, ValueTraits),
 }
 
 impl FlatTemplate {
-    /// The parts in order; neighbouring literals become one.
+    /// The parts in order; adjacent literals are merged.
     pub fn new(parts: impl IntoIterator<Item = FlatPart>) -> FlatTemplate {
         let mut joined: Vec<FlatPart> = Vec::new();
         for part in parts {
@@ -71,19 +71,19 @@ impl FlatTemplate {
         FlatTemplate { parts: joined }
     }
 
-    /// A template of these shapes as it is; `None` if a variable is no column.
+    /// A template of this set, unchanged; `None` if a variable has no column.
     pub fn of(template_set: &TemplateSet, template: &Template) -> Option<FlatTemplate> {
         Some(FlatTemplate::new(flat_parts(template_set, template)?))
     }
 
-    /// The template with one of the templates of a variable's column in place of the variable.
+    /// The template with a variable replaced by one of the templates of its column.
     pub fn with_variable(&self, part: usize, template_set: &TemplateSet, template: &Template) -> Option<FlatTemplate> {
         let (before, after) = (self.parts.get(..part)?, self.parts.get(part + 1..)?);
         let inner = flat_parts(template_set, template)?;
         Some(FlatTemplate::new(before.iter().cloned().chain(inner).chain(after.iter().cloned())))
     }
 
-    /// The parts between two places, and part of a literal where one lies inside it.
+    /// The parts between two positions; literals are cut at positions inside them.
     pub fn between(&self, from: TemplatePosition, to: TemplatePosition) -> FlatTemplate {
         let cut = |part: usize| match (self.parts.get(part)?, part == from.part, part == to.part) {
             (FlatPart::Literal(bytes), first, last) => {
@@ -97,7 +97,7 @@ impl FlatTemplate {
         FlatTemplate::new((from.part..=to.part).filter_map(cut))
     }
 
-    /// What is left from a place on, and part of a literal where it lies inside one.
+    /// The rest from a position on; a literal is cut at a position inside it.
     pub fn from_on(mut self, from: TemplatePosition) -> FlatTemplate {
         self.parts.drain(..from.part.min(self.parts.len()));
         if let Some(FlatPart::Literal(bytes)) = self.parts.first_mut().filter(|_| from.offset > 0) {
@@ -109,7 +109,7 @@ impl FlatTemplate {
         self
     }
 
-    /// Literals and columns, which tell templates of the same shapes apart.
+    /// Literals and columns, which identify the template within its set.
     pub fn key(&self) -> Template {
         let parts = self.parts.iter().map(|part| match part {
             FlatPart::Literal(bytes) => TemplatePart::Literal(bytes.clone()),
@@ -118,7 +118,7 @@ impl FlatTemplate {
         Template { parts: parts.collect() }
     }
 
-    /// Appends the text between two places; `value` appends the value of the variable that is this part.
+    /// Appends the text between two positions; `value` appends the value of a variable, given its part.
     pub fn write_between(
         &self,
         from: TemplatePosition,
@@ -149,7 +149,7 @@ impl FlatTemplate {
         }
     }
 
-    /// Parts of a range of places that are variables.
+    /// Parts of a range that are variables.
     fn variables(&self, from: TemplatePosition, to: TemplatePosition) -> Vec<usize> {
         (from.part..to.part).filter(|part| self.literal(*part).is_none()).collect()
     }
@@ -165,60 +165,59 @@ fn flat_parts(template_set: &TemplateSet, template: &Template) -> Option<Vec<Fla
     template.parts.iter().map(flat).collect()
 }
 
-/// A place in a template: before byte `offset` of a literal, or before a variable.
+/// A position in a template: before byte `offset` of a literal, or before a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TemplatePosition {
-    /// Number of the part; the number of parts is the end of the template.
+    /// Index of the part; the number of parts means the end of the template.
     pub part: usize,
-    /// Byte of the literal; 0 at a variable.
+    /// Byte offset in a literal; 0 at a variable.
     pub offset: usize,
 }
 
-/// Where in one template matches can be.
+/// Where matches can be in one template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MatchPlan {
     /// No text of the template matches.
     Never,
-    /// The leftmost match is that of the first window that has one.
+    /// The leftmost match is in the first window that has one.
     Windows(Vec<Window>),
-    /// The whole text must be looked at.
+    /// The whole text must be searched.
     Unknown,
 }
 
-/// Part of a template in which matches of a range of starts lie.
+/// Part of a template that contains the matches of a range of start positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Where the text of the window starts: `start` or a little before.
+    /// Start of the window's text: `start` or slightly before.
     pub context: TemplatePosition,
-    /// First place a match of this window may start at.
+    /// First position at which a match of this window may start.
     pub start: TemplatePosition,
-    /// First place behind those a match of this window may start at.
+    /// End of the positions at which a match of this window may start.
     pub starts_end: TemplatePosition,
-    /// Where the text of the window ends.
+    /// End of the window's text.
     pub end: TemplatePosition,
     /// Parts of the text that are variables, in order.
     pub variables: Vec<usize>,
-    /// Those of the variables whose values decide the wanted groups, in order.
+    /// The variables whose values decide the requested groups, in order.
     pub read: Vec<usize>,
-    /// The other variables with a value that may stand in them whatever they hold.
+    /// The other variables, each with a valid value to use regardless of the actual one.
     pub fillers: Vec<(usize, Box<str>)>,
     /// Whether every text of the template has a match here.
     pub certain: bool,
-    /// Where the wanted groups are, if that is the same whatever the values; no expression has to run then.
+    /// Positions of the requested groups if they do not depend on values; the expression need not run then.
     pub groups: Option<GroupPlaces>,
-    /// What decides whether there is a match, where its groups are at the same places in every match but not every text
-    /// has one.
+    /// Decides whether there is a match, if its groups have fixed positions but not every text has a match.
     pub decision: Option<Decision>,
 }
 
 impl Window {
-    /// Last place of the template that the window or one of its groups reaches.
+    /// Last position of the template that the window or one of its groups reaches.
     pub fn reach(&self) -> TemplatePosition {
         let told = self.groups.iter().chain(self.decision.iter().map(|decision| &decision.places));
         told.flatten().flatten().map(|(_, end)| *end).fold(self.end, TemplatePosition::max)
     }
 
-    /// The window in what is left of its template from `origin` on, which does not come after it.
+    /// The window relative to `origin`, which must not come after it.
     pub fn seen_from(&self, origin: TemplatePosition) -> Window {
         let place = |place: TemplatePosition| place.seen_from(origin);
         let groups = |groups: &GroupPlaces| {
@@ -247,9 +246,9 @@ impl Window {
         }
     }
 
-    /// Runs the expression on this window. `text` becomes the window's text, to which `value` appends those of
-    /// [`Window::read`] in their order, with fillers in the other variables. Gives the text where a match starts in the
-    /// window, whose groups are in `captures` then; those that are not wanted mean nothing.
+    /// Runs the expression on this window. The window's text is built in `text`: `value` appends the values of
+    /// [`Window::read`] in order, fillers are used for the other variables. Returns the text if a match starts in the
+    /// window; `captures` then holds its groups, of which only the requested ones are meaningful.
     pub fn evaluate<'t>(
         &self,
         template: &FlatTemplate,
@@ -265,7 +264,7 @@ impl Window {
         Ok(is_here.then_some(text))
     }
 
-    /// Builds the text; gives the bytes where `start` and `starts_end` are.
+    /// Builds the text; returns the byte offsets of `start` and `starts_end`.
     fn fill(
         &self,
         template: &FlatTemplate,
@@ -301,37 +300,38 @@ pub struct Planner {
     dfa: DFA,
     cache: Cache,
     nfa: NFA,
-    /// Whether the expression looks at what is around a place: `^ $ \b`.
+    /// Whether the expression has assertions: `^ $ \b`.
     looks: bool,
-    /// Whether what follows a place is looked at before it is read: `$ \b`.
+    /// Whether it has assertions about the text that follows: `$ \b`.
     looks_ahead: bool,
-    /// Bytes that some match starts with.
+    /// Possible first bytes of a match.
     firsts: ByteSet,
-    /// One byte of each class the automaton tells apart.
+    /// One byte of each equivalence class of the automaton.
     every_class: Vec<u8>,
-    /// How attempts got over variables.
+    /// Cached results of attempts passing variables.
     passes: attempts::KnownPasses,
     /// Whether an attempt in this state has matched, whatever follows.
     settled: HashMap<LazyStateID, bool, foldhash::fast::FixedState>,
     steps: usize,
     /// Steps spent on templates so far.
     spent: usize,
-    /// Numbers of the groups that somebody asks for.
+    /// Numbers of the requested groups.
     wanted: Vec<usize>,
-    /// Steps spent so far on what windows depend on.
+    /// Steps spent so far on dependence analysis.
     walked: usize,
-    /// What came of them.
+    /// Cached results of dependence analysis.
     known: dependence::KnownDependence,
-    /// How often the automaton was emptied: numbers of its states are of one time only.
+    /// How often the automaton's cache was cleared; state ids are only valid until then.
     emptied: usize,
 }
 
-/// A template is too much for the planner.
+/// A template exceeds the planner's limits.
 #[derive(Debug)]
 struct TooMuch;
 
 impl Planner {
-    /// A planner for these groups of the expression; `None` if it runs on PCRE2, can match nothing, or is too large.
+    /// A planner for these groups of the expression; `None` if it runs on PCRE2, can match the empty text, or is too
+    /// large.
     pub fn new(regex: &Regex, wanted: impl IntoIterator<Item = usize>) -> Option<Planner> {
         let pattern = regex.linear_pattern()?;
         let tree = regex_automata::util::syntax::parse(pattern).ok()?;
@@ -374,7 +374,7 @@ impl Planner {
         let mut windows = self.windows_once(template);
         self.spent += self.steps;
         if self.forget_if_cleared() {
-            // States found for earlier templates filled the automaton's memory: once more with an empty one.
+            // States of earlier templates filled the automaton's memory; retry with an empty cache.
             windows = self.windows_once(template);
             self.spent += self.steps;
             if self.forget_if_cleared() {
@@ -388,7 +388,7 @@ impl Planner {
         }
     }
 
-    /// Starts over with an empty automaton if it was emptied meanwhile: numbers of states are no longer what they were.
+    /// Starts over if the automaton's cache was cleared meanwhile, since state ids are invalid then.
     fn forget_if_cleared(&mut self) -> bool {
         let cleared = self.cache.clear_count() > 0;
         if cleared {
@@ -403,8 +403,8 @@ impl Planner {
     fn windows_once(&mut self, template: &FlatTemplate) -> Result<Vec<Window>, TooMuch> {
         self.steps = 0;
         let mut windows: Vec<Window> = Vec::new();
-        // Where attempts without a match have ended. A window cut off before that place could show one of them a
-        // false end of the text.
+        // End of the attempts that failed. A window cut off before that position could present a false end of text to
+        // one of them.
         let mut failed_end = TemplatePosition { part: 0, offset: 0 };
         for (part, kind) in template.parts.iter().enumerate() {
             let places = match kind {
@@ -451,7 +451,7 @@ impl Planner {
         Ok(windows)
     }
 
-    /// The window of the attempts that start at one byte of a literal or anywhere in a variable.
+    /// The window of the attempts that start at one byte of a literal, or anywhere in a variable.
     fn window(&self, template: &FlatTemplate, start: TemplatePosition, attempt: &Attempt) -> Window {
         let starts_end = match template.literal(start.part) {
             Some(bytes) if start.offset + 1 < bytes.len() => {
@@ -475,8 +475,8 @@ impl Planner {
         }
     }
 
-    /// Bytes an attempt survives as its first one, whatever lies before. A byte inside a character is none, as an
-    /// expression reads characters.
+    /// Bytes with which an attempt can start, whatever precedes it. Bytes inside a character are excluded, since
+    /// expressions match whole characters.
     fn find_firsts(&mut self) -> Result<ByteSet, TooMuch> {
         let mut starts = vec![self.start_state(None)?];
         if self.looks {
@@ -498,7 +498,7 @@ impl Planner {
         Ok(firsts)
     }
 
-    /// Where the text must start for the expression to look behind a place.
+    /// Where the text must start so that the expression can look behind a position.
     fn context(&self, template: &FlatTemplate, start: TemplatePosition) -> TemplatePosition {
         if !self.looks || start.part == 0 && start.offset == 0 {
             return start;
@@ -507,7 +507,7 @@ impl Planner {
         let mut offset = start.offset;
         if offset == 0 {
             part -= 1;
-            // Behind a variable that can be empty lies what is before it.
+            // What precedes a possibly empty variable is also included.
             while part > 0 && matches!(&template.parts[part], FlatPart::Variable(_, traits) if traits.min_len == 0) {
                 part -= 1;
             }
@@ -521,17 +521,17 @@ impl Planner {
         TemplatePosition { part, offset }
     }
 
-    /// Steps of automata that all templates so far took, which is what planning costs.
+    /// Total automaton steps so far, the cost of planning.
     pub fn spent(&self) -> usize {
         self.spent + self.walked
     }
 
-    /// Whether what lies around a match can decide about it.
+    /// Whether text around a match can decide about it.
     pub fn looks_around(&self) -> bool {
         self.looks
     }
 
-    /// Whether what follows a match can decide about it.
+    /// Whether text after a match can decide about it.
     pub fn looks_ahead(&self) -> bool {
         self.looks_ahead
     }
@@ -541,7 +541,7 @@ impl Planner {
         let mut seen = ByteSet::EMPTY;
         let mut representatives = Vec::new();
         let classes = self.dfa.byte_classes();
-        // Runs of bytes are of one class as a rule.
+        // Consecutive bytes usually belong to one class.
         let mut last = None;
         for (at, word) in bytes.words().into_iter().enumerate() {
             let mut left = word;
@@ -559,7 +559,7 @@ impl Planner {
     }
 }
 
-/// Whether two windows, one after the other, are better asked as one: it needs no more values than one of them.
+/// Whether two adjacent windows are better merged, because the merged window needs no more values than one of them.
 fn joins(template: &FlatTemplate, first: &Window, second: &Window) -> bool {
     let variables = template.variables(first.context.min(second.context), first.end.max(second.end)).len();
     variables <= first.variables.len().max(second.variables.len())

@@ -1,8 +1,8 @@
-//! Rewrites a PCRE pattern for the linear engine, or says that it cannot run there with the same meaning.
+//! Translates a PCRE pattern for the linear engine, or reports that it cannot run there with the same meaning.
 //!
-//! The two dialects differ silently in a few places: `\d \w \s \b` are ASCII in PCRE but Unicode in the linear
-//! engine, `\<` is a plain `<` in PCRE, `[` inside a class is plain, `a++` is possessive. Everything the linear
-//! engine refuses by itself (look-around, back references) needs no rule here.
+//! The dialects differ silently in a few points: `\d \w \s \b` are ASCII in PCRE but Unicode in the linear engine, `\<`
+//! is a plain `<` in PCRE, `[` inside a class is plain, `a++` is possessive. Constructs that the linear engine rejects
+//! by itself (look-around, back references) need no rule here.
 
 /// The pattern in the linear engine's dialect; `None` if PCRE2 must run it.
 pub(super) fn translate(pattern: &str) -> Option<String> {
@@ -23,7 +23,7 @@ pub(super) fn translate(pattern: &str) -> Option<String> {
     Some(out)
 }
 
-/// Copies one escape; gives its length. `None` where the dialects part.
+/// Copies one escape; returns its length. `None` if the dialects differ.
 fn push_escape(rest: &str, out: &mut String, in_class: bool) -> Option<usize> {
     let escaped = rest[1..].chars().next()?;
     let length = 1 + escaped.len_utf8();
@@ -49,14 +49,14 @@ fn push_escape(rest: &str, out: &mut String, in_class: bool) -> Option<usize> {
             out.push('\\');
             out.push(escaped);
         }
-        // A digit is a back reference or an octal code; other letters mean different things.
+        // A digit is a back reference or an octal code; other letters have different meanings.
         _ if escaped.is_ascii_alphanumeric() => return None,
         _ => push_plain(escaped, out),
     }
     Some(length)
 }
 
-/// A character that stands for itself, escaped where the linear engine would read more into it.
+/// A literal character, escaped if the linear engine would interpret it.
 fn push_plain(character: char, out: &mut String) {
     const SPECIAL: &str = r"\.+*?()|[]{}^$#&-~";
     if SPECIAL.contains(character) {
@@ -65,7 +65,7 @@ fn push_plain(character: char, out: &mut String) {
     out.push(character);
 }
 
-/// Copies a bracket class; gives its length.
+/// Copies a bracket class; returns its length.
 fn push_class(rest: &str, out: &mut String) -> Option<usize> {
     let mut at = 1;
     out.push('[');
@@ -73,7 +73,7 @@ fn push_class(rest: &str, out: &mut String) -> Option<usize> {
         out.push('^');
         at += 1;
     }
-    // A bracket right at the start is a member.
+    // A bracket at the start is a member.
     if rest[at..].starts_with(']') {
         out.push_str(r"\]");
         at += 1;
@@ -113,7 +113,7 @@ fn push_class(rest: &str, out: &mut String) -> Option<usize> {
     }
 }
 
-/// Copies the opening of a group; gives its length. Extended mode reads blanks in classes differently.
+/// Copies the opening of a group; returns its length. Extended mode treats blanks in classes differently.
 fn push_group(rest: &str, out: &mut String) -> Option<usize> {
     if rest.starts_with("(*") {
         return None;

@@ -1,4 +1,4 @@
-//! Value patterns of `search`: the whole value must match, `*` matches anything, case does not count unless asked.
+//! Value patterns of `search`: the whole value must match, `*` matches anything, case-insensitive by default.
 
 use quarry_event::segment::{WordBound, WordPattern};
 
@@ -38,7 +38,7 @@ impl Wildcard {
         matches!(self.shape, Shape::Any)
     }
 
-    /// The text of a pattern without wildcards for which case does not count; it is ASCII.
+    /// The text of a case-insensitive ASCII pattern without wildcards.
     pub fn folded_text(&self) -> Option<&[u8]> {
         match &self.shape {
             Shape::Exact(text) if !self.case_sensitive && text.is_ascii() => Some(text),

@@ -1,7 +1,7 @@
 //! Tests of one field against literals.
 //!
-//! Few values are compared one after the other. Many, as a subsearch or a long IN gives, are looked up by lower-case
-//! text and by number; patterns stay comparisons.
+//! A few values are compared one after the other. Many, from a subsearch or a long IN, are looked up by lower-case text
+//! and by number; patterns are always compared.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::functions::Network;
 use crate::pattern::Wildcard;
 use crate::rows::{ColumnReader, DictionaryColumn};
 
-/// So many tests of a field are looked up instead of compared.
+/// Number of tests of a field from which on they are looked up.
 const SET_FROM: usize = 8;
 
 /// `op value` of a search condition.
@@ -26,7 +26,7 @@ pub(super) struct ValueTest {
     op: CompareOp,
     literal: Literal,
     wildcard: Wildcard,
-    /// The addresses a value like `10.0.0.0/8` stands for, as Splunk reads it.
+    /// The network of a value like `10.0.0.0/8`, as in Splunk.
     network: Option<Network>,
 }
 
@@ -51,7 +51,7 @@ impl ValueTest {
         }
     }
 
-    /// Equal as texts, or as numbers if both are some: `200` is `200.0`.
+    /// Equal as texts, or as numbers if both are numeric: `200` equals `200.0`.
     #[inline]
     fn equals(&self, text: &str) -> bool {
         self.wildcard.is_match(text)
@@ -59,13 +59,13 @@ impl ValueTest {
             || self.network.is_some_and(|network| network.contains(text))
     }
 
-    /// Whether only being there counts.
+    /// Whether only the presence of a value matters.
     fn is_presence(&self) -> bool {
         self.op == CompareOp::Eq && self.wildcard.is_any()
     }
 }
 
-/// The network that a value of a search names.
+/// The network in a search value.
 pub fn network_of(value: &str) -> Option<Network> {
     if value.contains('/') { Network::parse(value) } else { None }
 }
@@ -73,14 +73,14 @@ pub fn network_of(value: &str) -> Option<Network> {
 /// Tests of a field of which one must pass.
 #[derive(Clone, Debug)]
 pub(super) struct FieldTest {
-    /// Tests that are run one after the other.
+    /// Tests that are evaluated one after the other.
     tests: Vec<ValueTest>,
     /// Equality tests that are looked up.
     set: Option<Arc<ValueSet>>,
 }
 
 impl FieldTest {
-    /// Joins tests; many equalities become a set.
+    /// Combines tests; many equality tests become a set.
     pub(super) fn new(tests: Vec<ValueTest>) -> FieldTest {
         if tests.len() < SET_FROM {
             return FieldTest { tests, set: None };
@@ -107,7 +107,7 @@ impl FieldTest {
         self.tests.iter().any(|test| test.passes(text)) || self.set.as_ref().is_some_and(|set| set.contains(text))
     }
 
-    /// The open rows of which a value passes.
+    /// The open rows with a value that passes.
     pub(super) fn run(&self, reader: &ColumnReader, open: &BooleanBuffer) -> BooleanBuffer {
         if self.tests.iter().any(ValueTest::is_presence) {
             return BooleanBuffer::collect_bool(open.len(), |row| open.value(row) && !reader.is_null(row));
@@ -139,7 +139,7 @@ impl FieldTest {
 }
 
 impl FieldTest {
-    /// [`FieldTest::run`] with each text asked once.
+    /// [`FieldTest::run`] with each dictionary text tested once.
     fn run_codes(&self, column: &DictionaryColumn, open: &BooleanBuffer) -> BooleanBuffer {
         let mut known: Vec<Option<bool>> = vec![None; column.texts.len()];
         BooleanBuffer::collect_bool(open.len(), |row| match column.code(row).filter(|_| open.value(row)) {
@@ -157,7 +157,7 @@ struct ValueSet {
     tests: Vec<ValueTest>,
 }
 
-/// A number such that equal numbers have equal keys.
+/// A key that is equal for equal numbers.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum NumberKey {
     Int(i64),
@@ -165,7 +165,7 @@ enum NumberKey {
 }
 
 impl ValueSet {
-    /// Takes a test in if looking up can answer it.
+    /// Adds a test if a lookup can answer it.
     fn take(&mut self, test: &ValueTest) -> bool {
         if test.network.is_some() {
             return false;
@@ -200,7 +200,7 @@ fn number_key(number: Number) -> NumberKey {
     }
 }
 
-/// The rows that are true; null is not.
+/// The rows that are true; null counts as false.
 fn set_bits(found: &BooleanArray) -> BooleanBuffer {
     match found.nulls() {
         Some(nulls) => found.values() & nulls.inner(),

@@ -1,8 +1,8 @@
 //! Building a column from values whose type is not known before the last one.
 //!
-//! The builder starts with nulls only, takes the type of the first value and moves to a wider type when a value does
-//! not fit: integers to numbers, anything to text, text to multivalue. Each move copies the column once, so there are
-//! at most three.
+//! The builder starts with nulls only, adopts the type of the first value and widens when a value does not fit:
+//! integers to numbers, anything to text, text to multivalue. Each widening copies the column once, so there are at
+//! most three copies.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ enum Building {
     Multi(ListBuilder<StringViewBuilder>),
 }
 
-/// Types a builder can be asked to take next.
+/// Types that a builder can switch to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Bool,
@@ -47,7 +47,7 @@ impl ColumnBuilder {
         ColumnBuilder { column: Building::Null(0), capacity }
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -79,7 +79,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Adds a row without value.
+    /// Adds a null.
     #[inline]
     pub fn push_null(&mut self) {
         match &mut self.column {
@@ -157,7 +157,7 @@ impl ColumnBuilder {
         builder.append(true);
     }
 
-    /// The column, with the narrowest type that holds every value.
+    /// The column, with the narrowest type that fits all values.
     pub fn finish(self) -> ArrayRef {
         match self.column {
             Building::Null(rows) => null_column(rows),
@@ -182,7 +182,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Moves to a type that takes `value`, a value of kind `kind` that did not fit, and adds it.
+    /// Widens to a type that accepts `value`, which has kind `kind` and did not fit, and adds it.
     #[cold]
     fn widen(&mut self, kind: Kind, value: Value<'_>) {
         let target = match (self.kind(), kind) {

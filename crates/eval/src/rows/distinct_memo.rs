@@ -1,12 +1,12 @@
-//! Computing once per distinct value of a column instead of once per row.
+//! Evaluation once per distinct value of a column instead of once per row.
 //!
-//! [`DistinctMemo::run`] gives its caller the distinct values of a coded column, null as the last of them, and spreads
-//! what the caller makes of each over the rows; texts come back coded. What is made of a whole dictionary is kept, as a
-//! scan shares one among many batches. A dictionary is worked through as a whole only when as many rows have asked as it
-//! has values, so that the work is never more than twice what rows need; before, only the values that occur are.
+//! [`DistinctMemo::run`] passes its caller the distinct values of a coded column, followed by null, and spreads the
+//! results over the rows; texts are returned coded. Results for a whole dictionary are cached, as a scan shares one
+//! among many batches. A dictionary is evaluated as a whole only after as many rows have asked as it has values, so
+//! that the work is at most twice what the rows need; until then only the values that occur are evaluated.
 //!
-//! The caller must compute each value from that value alone. Columns of distinct rows, which gain nothing, are refused.
-//! Only coded columns give coded ones: who reads no codes is never given any.
+//! The caller must compute each result from the value alone. Columns of distinct values, which gain nothing, are
+//! refused. Only coded columns yield coded results: callers that do not read codes never get any.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,22 +22,22 @@ use super::decode::plain_column;
 use super::{ColumnReader, DictionaryColumn};
 use crate::EngineError;
 
-/// Dictionaries whose results are kept.
+/// Number of dictionaries with cached results.
 const DICTIONARIES_MAX: usize = 8;
-/// Bytes of texts that the results of one dictionary may have to be kept.
+/// Maximum bytes of texts in the cached results of one dictionary.
 const KEPT_BYTES_MAX: usize = 16 << 20;
-/// Values of a dictionary that are computed at once.
+/// Values of a dictionary evaluated at once.
 const CHUNK_VALUES: usize = 4_096;
-/// Numbers of a batch are worth counting only if each comes so often on average.
+/// Average number of repetitions from which on counting a batch's numbers pays off.
 const REPEATS_MIN: usize = 2;
-/// Batches that are let pass after one whose numbers did not repeat.
+/// Number of batches skipped after one whose numbers did not repeat.
 const BATCHES_SKIPPED: u32 = 15;
-/// A dictionary so many times as long as a batch is not given a table by code.
+/// Ratio of dictionary size to batch size above which no table by code is made.
 const TABLE_RATIO: usize = 16;
-/// Place of a value that does not occur, code of a result that is null.
+/// Index of a value that does not occur; code of a null result.
 const NONE: u32 = u32::MAX;
 
-/// What was made of the dictionaries of one column.
+/// Cached results for the dictionaries of one column.
 #[derive(Debug, Default)]
 pub struct DistinctMemo {
     known: Mutex<Vec<Known>>,
@@ -52,31 +52,30 @@ struct Known {
     made: Made,
 }
 
-/// What is known of a whole dictionary.
+/// Results for a whole dictionary.
 #[derive(Clone, Debug)]
 enum Made {
     NotYet,
-    /// It cannot be had: too large, or some value fails.
+    /// Not available: too large, or some value fails.
     Never,
     Results(Arc<Vec<Spreadable>>),
 }
 
-/// Whether numbers, too, are looked at by distinct value.
+/// Whether numbers are evaluated by distinct value, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
-    /// Whole numbers have quicker ways.
+    /// No; integers have faster methods.
     AsTheyAre,
-    /// What is done with a value costs more than counting it.
+    /// Yes; evaluating a value costs more than counting it.
     ByValue,
 }
 
-/// What a caller makes of values: columns as long as the values are, or `None` if these cannot be computed apart from
-/// their rows.
+/// Results for values: columns of the same length, or `None` if they cannot be computed apart from their rows.
 pub(crate) type Computed = Result<Option<Vec<ArrayRef>>, EngineError>;
 
 impl DistinctMemo {
-    /// What `compute` makes of each value of `column`, by row; `None` where rows are better computed one by one.
-    /// A memo belongs to one way of computing.
+    /// The result of `compute` for each value of `column`, by row; `None` if rows should be evaluated one by one. A
+    /// memo must always be used with the same computation.
     pub fn run(
         &self,
         column: &ArrayRef,
@@ -103,7 +102,7 @@ impl DistinctMemo {
             return Ok(None);
         };
         let Some(made) = compute(&values)? else { return Ok(None) };
-        // Whole numbers also come to those who read no codes.
+        // Callers that do not read codes get integers too.
         let spreadable = |made| match column.data_type() {
             DataType::Int64 => Spreadable::Values(made),
             _ => Spreadable::new(made),
@@ -147,7 +146,7 @@ impl DistinctMemo {
         made.into_iter().map(|made| Spreadable::new(made).spread(&places)).collect::<Result<Vec<_>, _>>().map(Some)
     }
 
-    /// Counts rows in; whether they are enough for the whole dictionary, and what is known of it.
+    /// Counts rows; returns whether there are enough of them to evaluate the whole dictionary, and its cached results.
     fn note(&self, column: &DictionaryColumn) -> (bool, Made) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match known.iter().position(|known| column.shares(&known.values)) {
@@ -170,7 +169,7 @@ impl DistinctMemo {
     }
 }
 
-/// What is made of a whole dictionary, null behind it; `None` if that cannot be, or is too large.
+/// Results for a whole dictionary, followed by null; `None` if not available or too large.
 fn whole(
     column: &DictionaryColumn,
     compute: &impl Fn(&ArrayRef) -> Computed,
@@ -195,7 +194,7 @@ fn whole(
     Ok(Some(results))
 }
 
-/// Columns one below the other.
+/// Concatenates columns.
 fn joined(parts: impl Iterator<Item = ArrayRef>) -> Result<ArrayRef, EngineError> {
     const NAME: &str = "value";
     let parts = parts.map(|part| super::batch_of([(NAME, Arc::clone(&part))], part.len()));
@@ -211,7 +210,7 @@ fn text_bytes(array: &ArrayRef) -> usize {
     }
 }
 
-/// The texts with a null behind them.
+/// The texts followed by a null.
 fn with_null(texts: &StringViewArray) -> Result<ArrayRef, EngineError> {
     let picked: ScalarBuffer<u128> = texts.views().iter().copied().chain([0]).collect();
     let present = |row: usize| row < texts.len() && texts.is_valid(row);
@@ -219,7 +218,7 @@ fn with_null(texts: &StringViewArray) -> Result<ArrayRef, EngineError> {
     Ok(Arc::new(StringViewArray::try_new(picked, texts.data_buffers().to_vec(), Some(nulls))?))
 }
 
-/// The texts of codes that occur, null behind them, and which of them each row has.
+/// The texts of codes that occur, followed by null, and the index of each row's text.
 fn occurring(column: &DictionaryColumn) -> Result<(ArrayRef, Vec<u32>), EngineError> {
     let rows = column.codes.len();
     let mut places = Vec::with_capacity(rows);
@@ -247,7 +246,7 @@ fn occurring(column: &DictionaryColumn) -> Result<(ArrayRef, Vec<u32>), EngineEr
     Ok((with_null(&texts)?, places))
 }
 
-/// The distinct numbers of a column as commands read them, null behind them, and which of them each row has.
+/// The distinct numbers of a column as commands read them, followed by null, and the index of each row's number.
 fn distinct_numbers(column: &ArrayRef) -> Result<Option<(ArrayRef, Vec<u32>)>, EngineError> {
     let numbers: Box<dyn Iterator<Item = Option<i64>> + '_> = match column.data_type() {
         DataType::Int64 => Box::new(column.as_primitive::<Int64Type>().iter()),
@@ -278,10 +277,10 @@ fn distinct_numbers(column: &ArrayRef) -> Result<Option<(ArrayRef, Vec<u32>)>, E
     Ok(Some((plain_column(&values)?, places)))
 }
 
-/// A column by place instead of row.
+/// A column indexed by value instead of row.
 #[derive(Debug)]
 enum Spreadable {
-    /// Texts, and which of them each place has.
+    /// Texts, and the code of each index.
     Coded(Vec<u32>, ArrayRef),
     /// A value per place.
     Values(ArrayRef),
@@ -295,7 +294,7 @@ impl Spreadable {
         }
     }
 
-    /// The column of rows that have these places.
+    /// The column for rows with these indices.
     fn spread(&self, places: &[u32]) -> Result<ArrayRef, EngineError> {
         match self {
             Spreadable::Coded(codes, texts) => {
@@ -311,7 +310,7 @@ impl Spreadable {
     }
 }
 
-/// The distinct texts, and the number of each text among them.
+/// The distinct texts, and the code of each text.
 fn coded(texts: &StringViewArray) -> Option<(Vec<u32>, ArrayRef)> {
     let mut known: HashMap<&str, u32, FixedState> = HashMap::default();
     let mut firsts: Vec<u128> = Vec::new();

@@ -1,10 +1,10 @@
-//! Rows that a command has to keep, within the search's memory.
+//! Row buffer of a command, within the search's memory.
 //!
-//! Batches are held while the memory pool grants their bytes. When it refuses, all that is held goes to one file of the
-//! disk manager, each batch for itself, so that rows can be read forwards, backwards and any number of times. A batch
-//! is made compact first: texts of a scan point into the text of whole pages and would keep all of it alive.
+//! Batches are held in memory while the pool grants their bytes. When it refuses, everything held goes to one spill
+//! file, batch by batch, so that rows can be read forwards, backwards and repeatedly. Batches are compacted first:
+//! texts of a scan point into the text of whole pages and would keep all of it alive.
 //!
-//! Not here: sorting and grouping of kept rows ([`super::sort`], [`crate::aggregate`]).
+//! Not here: sorting and grouping ([`super::sort`], [`crate::aggregate`]).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -28,18 +28,18 @@ use crate::EngineError;
 use crate::context::CommandContext;
 use crate::dataflow::Dataflow;
 
-/// Kept rows hold at most one in so many of the search's memory: the command that reads them needs the rest.
+/// A row buffer may hold at most 1/4 of the search's memory; the command that reads it needs the rest.
 const MEMORY_SHARE: usize = 4;
-/// Bytes of a column beside its values, about.
+/// Approximate overhead of a column, in bytes.
 const COLUMN_BYTES: usize = 32;
-/// Bytes of shared text that may be kept alive for nothing.
+/// Bytes of unused shared text that may be kept alive.
 const SLACK_BYTES: usize = 64 << 10;
 
-/// Rows in the order they came; see the module.
+/// Rows in order of arrival; see the module.
 pub struct KeptRows {
     dataflow: Arc<Dataflow>,
     held: MemoryReservation,
-    /// Bytes of them at most.
+    /// Maximum bytes held.
     held_max: usize,
     places: VecDeque<BatchLocation>,
     file: Option<KeptFile>,
@@ -60,7 +60,7 @@ struct KeptFile {
 }
 
 impl KeptRows {
-    /// No rows; `what` names them where memory is accounted.
+    /// An empty buffer; `what` names it in memory accounting.
     pub fn new(what: &str, dataflow: &Arc<Dataflow>) -> KeptRows {
         KeptRows {
             held: dataflow.reservation(what, true),
@@ -74,7 +74,7 @@ impl KeptRows {
         }
     }
 
-    /// No rows, of which only so many bytes are to be held, though there may be room for more.
+    /// An empty buffer that holds at most `bytes`, even if there is more memory.
     pub fn within(bytes: usize, what: &str, dataflow: &Arc<Dataflow>) -> KeptRows {
         let kept = KeptRows::new(what, dataflow);
         KeptRows { held_max: kept.held_max.min(bytes), ..kept }
@@ -89,7 +89,7 @@ impl KeptRows {
         Ok(kept)
     }
 
-    /// Adds rows at the end; a batch without rows is dropped.
+    /// Appends rows; an empty batch is dropped.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), EngineError> {
         if batch.num_rows() == 0 {
             return Ok(());
@@ -117,18 +117,18 @@ impl KeptRows {
         self.places.len()
     }
 
-    /// Bytes of all rows that were ever added.
+    /// Total bytes of all rows ever added.
     #[cfg(test)]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes of an average row.
+    /// Average bytes per row.
     pub fn row_bytes(&self) -> usize {
         usize::try_from(self.bytes / (self.rows as u64).max(1)).unwrap_or(usize::MAX)
     }
 
-    /// One schema for all rows that were ever added, see [`Unified`].
+    /// A common schema for all rows ever added, see [`Unified`].
     pub fn schema(&self) -> SchemaRef {
         self.unified.schema()
     }
@@ -152,7 +152,7 @@ impl KeptRows {
         }
     }
 
-    /// Batch number `at`, from the first one that was not dropped.
+    /// Batch number `at`, counted from the first one not dropped.
     pub fn batch(&self, at: usize) -> Result<RecordBatch, EngineError> {
         match &self.places[at] {
             BatchLocation::Held(batch, _) => Ok(batch.clone()),
@@ -160,18 +160,18 @@ impl KeptRows {
         }
     }
 
-    /// The rows once more, for a reader that outlives this borrow.
+    /// Reads the rows again, for a reader that outlives this borrow.
     pub fn shared(self: &Arc<KeptRows>) -> RowIter {
         let kept = Arc::clone(self);
         Box::new((0..kept.places.len()).map(move |at| kept.batch(at)))
     }
 
-    /// The batches in order, any number of times.
+    /// The batches in order, repeatable.
     pub fn iter(&self) -> impl Iterator<Item = Result<RecordBatch, EngineError>> + '_ {
         (0..self.places.len()).map(|at| self.batch(at))
     }
 
-    /// The batches in order; what was read is kept no longer.
+    /// The batches in order; each is dropped once read.
     pub fn into_rows(self) -> RowIter {
         Box::new(Draining { kept: self, backwards: false })
     }
@@ -181,7 +181,7 @@ impl KeptRows {
         Box::new(Draining { kept: self, backwards: true })
     }
 
-    /// The batches in order, each under the schema of all.
+    /// The batches in order, each converted to the common schema.
     pub fn into_unified_rows(self) -> RowIter {
         let schema = self.schema();
         Box::new(self.into_rows().map(move |batch| conform(&batch?, &schema)))
@@ -193,13 +193,13 @@ impl KeptRows {
         }
     }
 
-    /// Moves all that is held into the file, if anything is.
+    /// Spills everything held, if anything.
     pub fn leave_memory(&mut self) -> Result<(), EngineError> {
         let is_held = self.places.iter().any(|place| matches!(place, BatchLocation::Held(..)));
         if is_held { self.write_held() } else { Ok(()) }
     }
 
-    /// Moves all that is held into the file.
+    /// Spills everything held.
     fn write_held(&mut self) -> Result<(), EngineError> {
         let file = match &mut self.file {
             Some(file) => file,
@@ -209,7 +209,7 @@ impl KeptRows {
         for place in &mut self.places {
             let BatchLocation::Held(batch, _) = place else { continue };
             let start = out.written;
-            // Columns that point into one text would each take it along.
+            // Columns that point into one text would each write all of it.
             let own = owned(batch)?;
             let mut writer = StreamWriter::try_new(&mut out, own.schema_ref())?;
             writer.write(&own)?;
@@ -244,7 +244,7 @@ impl BatchLocation {
     }
 }
 
-/// Counts what is written.
+/// Counts the bytes written.
 struct Counting<W> {
     out: W,
     written: u64,
@@ -262,7 +262,7 @@ impl<W: Write> Write for Counting<W> {
     }
 }
 
-/// Kept rows on their way out.
+/// Buffered rows being read out.
 struct Draining {
     kept: KeptRows,
     backwards: bool,
@@ -282,7 +282,7 @@ impl Iterator for Draining {
     }
 }
 
-/// All rows in one batch, for a command that looks at them in no order; an error where they do not fit into memory.
+/// All rows in one batch, for a command that needs random access; an error if they do not fit into memory.
 pub fn rows_in_memory(what: &str, rows: RowIter, context: &CommandContext) -> Result<RecordBatch, EngineError> {
     let mut account = context.dataflow.account(what);
     let (mut all, mut bytes) = (Vec::new(), 0);
@@ -295,7 +295,7 @@ pub fn rows_in_memory(what: &str, rows: RowIter, context: &CommandContext) -> Re
     concat_rows(all)
 }
 
-/// The rows without text that no row needs, and their bytes.
+/// Removes unused shared text, and returns the rows with their size in bytes.
 pub fn compact(batch: &RecordBatch) -> Result<(RecordBatch, usize), EngineError> {
     let bytes = batch.columns().iter().map(value_bytes).sum::<usize>();
     let mut buffers: Vec<(usize, usize)> = Vec::new();
@@ -309,7 +309,7 @@ pub fn compact(batch: &RecordBatch) -> Result<(RecordBatch, usize), EngineError>
     Ok((owned(batch)?, bytes))
 }
 
-/// The rows with texts that are theirs alone.
+/// Copies texts, so that nothing is shared.
 pub(crate) fn owned(batch: &RecordBatch) -> Result<RecordBatch, EngineError> {
     let columns = batch.columns().iter().map(without_slack);
     rebuild(batch.schema_ref().fields().to_vec(), columns.collect(), batch.num_rows())
@@ -344,7 +344,7 @@ fn items_of(lists: &ListArray) -> (usize, usize) {
     (offsets.first().map_or(0, |at| *at as usize), offsets.last().map_or(0, |at| *at as usize))
 }
 
-/// Adds address and length of the buffers that texts of the column point into.
+/// Adds address and length of the buffers that the column's texts point into.
 fn text_buffers(array: &ArrayRef, found: &mut Vec<(usize, usize)>) {
     if let Some(texts) = array.as_string_view_opt() {
         found.extend(texts.data_buffers().iter().map(|buffer: &Buffer| (buffer.as_ptr() as usize, buffer.len())));
@@ -355,7 +355,7 @@ fn text_buffers(array: &ArrayRef, found: &mut Vec<(usize, usize)>) {
     }
 }
 
-/// The column with texts of its own.
+/// The column with its own copy of the texts.
 fn without_slack(array: &ArrayRef) -> ArrayRef {
     if let Some(texts) = array.as_string_view_opt() {
         return Arc::new(texts.gc());

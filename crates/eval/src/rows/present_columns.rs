@@ -1,10 +1,10 @@
-//! Rows without the columns that none of them has a value in.
+//! Batches without all-null columns.
 //!
-//! Rows of events with keys of their own have thousands of columns under one schema, and values in a few. A *lean*
-//! batch has only the columns with values; their names say which columns of the schema they are. Lean batches are put
-//! together column by column, where only those that have the column take part.
+//! Events with many different keys have thousands of columns in one schema, of which each row uses a few. Such batches
+//! are reduced to the columns that have values; their names identify the columns of the schema. They are concatenated
+//! column by column, and only batches that have a column take part.
 //!
-//! Not here: which batches are cut short so that few columns have values in them ([`super::sparse_rows`]).
+//! Not here: cutting batches so that few columns have values ([`super::sparse_rows`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,18 +22,18 @@ use super::unify::conform_column;
 use super::{null_column, rebuild};
 use crate::EngineError;
 
-/// The columns that batches of present columns may have.
+/// The schema that reduced batches refer to.
 pub(super) struct PresentColumns {
     fields: Vec<FieldRef>,
     places: HashMap<String, usize, FixedState>,
     /// One null of each type.
     nulls: Vec<ArrayRef>,
-    /// The columns as a batch has them that has no value there.
+    /// The columns as null columns.
     missing: Vec<FieldRef>,
 }
 
 impl PresentColumns {
-    /// The columns of `schema`, with texts for dictionaries: batches of one column may have different ones.
+    /// From `schema`, with text in place of dictionary types, as batches may have different dictionaries.
     pub(super) fn new(schema: &SchemaRef) -> PresentColumns {
         let with_type = |field: &FieldRef, kind| Arc::new(Field::new(field.name(), kind, true));
         let plain = |field: &FieldRef| match field.data_type() {
@@ -49,12 +49,12 @@ impl PresentColumns {
         }
     }
 
-    /// Type of the column at this place.
+    /// Type of the column at this index.
     pub(super) fn kind(&self, at: usize) -> &DataType {
         self.fields[at].data_type()
     }
 
-    /// Bytes of a row that has all columns, without long texts.
+    /// Bytes of a row with all columns, without long texts.
     pub(super) fn row_bytes(&self) -> usize {
         let width = |kind: &DataType| match kind {
             DataType::Null => 0,
@@ -63,7 +63,7 @@ impl PresentColumns {
         self.fields.iter().map(|field| width(field.data_type())).sum()
     }
 
-    /// The rows with only the columns that have values.
+    /// Reduces the rows to the columns with values.
     pub(super) fn without_null_columns(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
         for (field, array) in rows.schema_ref().fields().iter().zip(rows.columns()) {
@@ -77,7 +77,7 @@ impl PresentColumns {
         rebuild(fields, columns, rows.num_rows())
     }
 
-    /// The column at this place of a batch of present columns.
+    /// The column at this index for a reduced batch.
     pub(super) fn column(&self, rows: &RecordBatch, at: usize) -> ArrayRef {
         let field = &self.fields[at];
         match rows.column_by_name(field.name()) {
@@ -86,7 +86,7 @@ impl PresentColumns {
         }
     }
 
-    /// A batch of present columns with all columns, those without a value as nulls that take no bytes.
+    /// Restores all columns of a reduced batch; missing ones become nulls without storage.
     pub(super) fn whole(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let nothing = null_column(rows.num_rows());
         let mut fields = self.missing.clone();
@@ -100,7 +100,7 @@ impl PresentColumns {
         rebuild(fields, columns, rows.num_rows())
     }
 
-    /// Rows of batches of present columns, each by its batch and its place there, in batches of present columns with texts of their own.
+    /// Gathers rows, each given by its batch and its index there, into reduced batches with copied texts.
     pub(super) fn gather(
         &self,
         batches: &[RecordBatch],
@@ -128,7 +128,7 @@ impl PresentColumns {
         let (mut fields, mut columns) = (Vec::with_capacity(by_place.len()), Vec::with_capacity(by_place.len()));
         for (at, arrays) in by_place {
             let mut all: Vec<&dyn Array> = vec![self.nulls[at].as_ref()];
-            // A batch without the column gives the null in front.
+            // A batch that lacks the column contributes the leading null.
             let mut array_of = vec![None; sources.len()];
             for (number, array) in arrays {
                 array_of[number] = Some(all.len());
@@ -146,7 +146,7 @@ impl PresentColumns {
         narrowed(rows)?.iter().map(|part| self.without_null_columns(part)).collect()
     }
 
-    /// A batch of present columns without rows.
+    /// A reduced batch without rows.
     pub(super) fn empty() -> RecordBatch {
         RecordBatch::new_empty(Arc::new(Schema::empty()))
     }

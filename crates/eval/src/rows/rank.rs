@@ -1,4 +1,4 @@
-//! The rank of a value when rows are sorted: numbers before addresses before texts, missing values last.
+//! Sort rank of a value: numbers before addresses before texts, missing values last.
 //!
 //! The constants are classes of values, in ascending order.
 
@@ -14,7 +14,7 @@ pub const TEXT: i64 = 3;
 /// No value; last in either direction.
 pub const MISSING: i64 = 4;
 
-/// Class, number and text of a value by which it is sorted.
+/// Class, number and text that determine the sort position of a value.
 pub fn rank(kind: SortKind, text: Option<&str>) -> (i64, Option<f64>, Option<&str>) {
     match (kind, text) {
         (_, None) => (MISSING, None, None),

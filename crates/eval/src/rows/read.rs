@@ -1,7 +1,7 @@
-//! Reading a column row by row, with the choice by type taken once per column.
+//! Row-wise reading of a column; the type is resolved once per column.
 //!
-//! Columns of a scan may come coded: texts as codes of a dictionary, addresses as their 32 bits, decimals as integers
-//! with a known number of digits after the point. A coded value reads as exactly the text it was written as.
+//! Columns of a scan may be coded: texts as dictionary codes, addresses as 32 bits, decimals as integers with a known
+//! scale. A coded value reads exactly as it was written.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_number, write_integer
 
 use super::{FALSE_TEXT, MULTI_SEPARATOR, TRUE_TEXT, Value, multi_type, time_seconds};
 
-/// Digits after the point of a decimal column at most.
+/// Maximum scale of a decimal column.
 const DECIMAL_DIGITS_MAX: i8 = 9;
 
 /// A column with its type known.
@@ -38,9 +38,9 @@ pub enum ColumnReader {
     Text(StringViewArray),
     /// Texts by their code.
     Dictionary(DictionaryColumn),
-    /// IPv4 addresses, the first part highest.
+    /// IPv4 addresses, first octet in the highest bits.
     Address(UInt32Array),
-    /// Decimals as integers, with so many digits after the point.
+    /// Decimals as integers, with their scale.
     Decimal(Decimal64Array, u8),
     /// Multivalues: the lists and their items.
     Multi(ListArray, StringViewArray),
@@ -53,12 +53,12 @@ pub struct DictionaryColumn {
     pub codes: UInt32Array,
     /// The text of each code.
     pub texts: StringViewArray,
-    /// The texts as the scan shares them among batches.
+    /// The texts as shared by a scan's batches.
     pub values: ArrayRef,
 }
 
 impl DictionaryColumn {
-    /// The code of a row; `None` without value.
+    /// The code of a row; `None` for null.
     #[inline]
     pub fn code(&self, row: usize) -> Option<usize> {
         let code = self.codes.is_valid(row).then(|| self.codes.value(row) as usize)?;
@@ -70,13 +70,13 @@ impl DictionaryColumn {
         self.codes.null_count() == 0 && self.texts.null_count() == 0
     }
 
-    /// Whether codes of both mean the same texts because it is the same dictionary.
+    /// Whether both have the same dictionary, so that equal codes mean equal texts.
     pub fn shares(&self, values: &ArrayRef) -> bool {
         same_array(&self.values, values)
     }
 }
 
-/// Whether both are the same texts in the same memory.
+/// Whether both are the same array in memory.
 fn same_array(a: &ArrayRef, b: &ArrayRef) -> bool {
     std::sync::Arc::ptr_eq(a, b)
         || match (a.as_string_view_opt(), b.as_string_view_opt()) {
@@ -90,7 +90,7 @@ fn same_array(a: &ArrayRef, b: &ArrayRef) -> bool {
 }
 
 impl ColumnReader {
-    /// Reads `array`; types outside the engine's model are converted to the nearest one inside.
+    /// Reads `array`; unsupported types are converted to the nearest supported one.
     pub fn new(array: &ArrayRef) -> ColumnReader {
         match array.data_type() {
             DataType::Null => ColumnReader::Null(array.len()),
@@ -139,12 +139,12 @@ impl ColumnReader {
         };
         match arrow::compute::cast(array, &target) {
             Ok(array) if array.data_type() == &target => ColumnReader::new(&array),
-            // What cannot be converted has no SPL value.
+            // A type that cannot be converted has no SPL value.
             _ => ColumnReader::Null(array.len()),
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -165,7 +165,7 @@ impl ColumnReader {
         }
     }
 
-    /// Whether the row has no value.
+    /// Whether the row is null.
     #[inline]
     pub fn is_null(&self, row: usize) -> bool {
         match self {
@@ -182,7 +182,7 @@ impl ColumnReader {
         }
     }
 
-    /// Which rows have a value; `None` when all do.
+    /// Rows that are not null; `None` if all are.
     pub fn present(&self) -> Option<NullBuffer> {
         let nulls = match self {
             ColumnReader::Null(rows) => Some(NullBuffer::new_null(*rows)),
@@ -201,7 +201,7 @@ impl ColumnReader {
         nulls.filter(|nulls| nulls.null_count() > 0)
     }
 
-    /// The canonical text, written to `scratch` unless the column holds it. A multivalue is joined by newline.
+    /// The canonical text, written to `scratch` unless the column holds it. A multivalue is joined by newlines.
     #[inline]
     pub fn text<'a>(&'a self, row: usize, scratch: &'a mut String) -> Option<&'a str> {
         if let ColumnReader::Text(array) = self {
@@ -243,7 +243,7 @@ impl ColumnReader {
         }
     }
 
-    /// The value as a number; a multivalue of several values is none.
+    /// The value as a number; a multivalue with several values has none.
     #[inline]
     pub fn number(&self, row: usize) -> Option<f64> {
         if self.is_null(row) {
@@ -264,7 +264,7 @@ impl ColumnReader {
         }
     }
 
-    /// The value as a decimal, where the column holds integers, decimals or doubles that are some.
+    /// The value as a decimal, if the column holds integers, decimals or doubles that are decimals.
     #[inline]
     pub fn decimal(&self, row: usize) -> Option<Decimal> {
         match self {
@@ -310,7 +310,7 @@ impl ColumnReader {
             ColumnReader::Dictionary(column) => {
                 column.code(row).map_or(Value::Null, |code| Value::text_of(column.texts.value(code)))
             }
-            // Their texts, not their numbers: `8.70` stays `8.70`.
+            // Uses their texts, not their numbers: `8.70` stays `8.70`.
             ColumnReader::Address(_) | ColumnReader::Decimal(..) => {
                 let mut text = String::new();
                 self.write_text(row, &mut text);
@@ -352,7 +352,7 @@ pub fn write_address(address: u32, out: &mut String) {
     }
 }
 
-/// Appends a decimal with so many digits after the point: `8.70`.
+/// Appends a decimal with `digits` decimal places: `8.70`.
 pub fn write_decimal(number: i64, digits: u8, out: &mut String) {
     let unit = 10u64.pow(u32::from(digits));
     let magnitude = number.unsigned_abs();
@@ -368,8 +368,8 @@ pub fn write_decimal(number: i64, digits: u8, out: &mut String) {
     }
 }
 
-/// The number that the text of a decimal reads as. Where both integers are exact doubles, their quotient is the double
-/// next to the true value, which is what reading the text gives.
+/// The number that a decimal's text parses to. If both integers are exact in a double, their quotient is the double
+/// nearest to the true value, as when parsing the text.
 #[inline]
 pub(crate) fn decimal_number(number: i64, digits: u8) -> Option<f64> {
     if number.unsigned_abs() <= MAX_EXACT_INTEGER as u64 {

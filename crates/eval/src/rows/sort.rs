@@ -1,12 +1,11 @@
-//! Sorting kept rows within the search's memory.
+//! External merge sort of buffered rows within the search's memory.
 //!
-//! Rows are gathered into runs that fit into memory. One run alone is sorted there; several are sorted one after the
-//! other, kept as rows once more ([`KeptRows`], so that they may go to a file), and merged: a few at a time, with one
-//! small batch of each in memory. Keys are compared as bytes of arrow's row format, so that the order is the same on
-//! every way. Rows with equal keys stay in the order they came. On the way rows keep only the columns that have values ([`super::present_columns`]): a column
-//! takes bytes only where it has values.
+//! Rows are collected into runs that fit into memory. A single run is sorted in memory. Several runs are sorted one
+//! after the other, buffered again ([`KeptRows`], which may spill), and merged several at a time with a small batch of
+//! each in memory. Keys are compared as bytes of arrow's row format, so that the order does not depend on the method.
+//! The sort is stable. Meanwhile rows keep only the columns that have values ([`super::present_columns`]).
 //!
-//! Not here: what is sorted by (engine).
+//! Not here: sort keys (engine).
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -25,25 +24,25 @@ use super::stream::RowIter;
 use crate::EngineError;
 use crate::dataflow::Dataflow;
 
-/// A run takes at most one in so many bytes of the memory; sorting it needs its keys and a copy besides.
+/// A run takes at most 1/8 of the memory; sorting it also needs its keys and a copy.
 const RUN_SHARE: usize = 8;
-/// A run is at least this part of its share, whatever the memory pool says: smaller ones would be too many.
+/// A run takes at least 1/8 of its share, even if the memory pool refuses: smaller runs would be too many.
 const SMALLEST_RUN_SHARE: usize = 8;
-/// A batch of a run takes at most one in so many bytes of the memory.
+/// A batch of a run takes at most 1/128 of the memory.
 const BATCH_SHARE: usize = 128;
-/// Bytes of a column of a batch beside its values, about.
+/// Approximate overhead of a column of a batch, in bytes.
 const COLUMN_BYTES: usize = 128;
-/// Rows of such a batch, at most.
+/// Maximum number of rows of such a batch.
 const BATCH_ROWS: usize = 8_192;
-/// Rows of such a batch, at least.
+/// Minimum number of rows of such a batch.
 const BATCH_ROWS_MIN: usize = 16;
-/// Runs that are merged at once.
+/// Number of runs merged at once.
 const MERGED_RUNS_MAX: usize = 16;
 
-/// A column by its place, and its direction.
+/// A column by index, with its direction.
 pub(crate) type SortColumn = (usize, SortOptions);
 
-/// The rows, under their unified schema, in the order of the columns at `keys`; the first `limit` of them.
+/// Sorts the rows, under their common schema, by the columns at `keys`; returns the first `limit`.
 pub fn sorted(
     rows: KeptRows,
     keys: &[SortColumn],
@@ -91,7 +90,7 @@ pub fn sorted(
     Ok(whole(order, merge))
 }
 
-/// Lean rows with all columns again.
+/// Restores all columns of reduced rows.
 fn whole(
     order: Arc<SortOrder>,
     rows: impl Iterator<Item = Result<RecordBatch, EngineError>> + Send + 'static,
@@ -99,7 +98,7 @@ fn whole(
     Box::new(rows.map(move |batch| order.schema.whole(&batch?)))
 }
 
-/// What is sorted by, and in which portions.
+/// Sort keys and batch sizes.
 struct SortOrder {
     keys: Vec<SortColumn>,
     limit: usize,
@@ -119,7 +118,7 @@ impl SortOrder {
     }
 }
 
-/// Rows of the run that is gathered.
+/// Rows of the run being collected.
 struct Pile {
     order: Arc<SortOrder>,
     converter: Arc<RowConverter>,
@@ -146,7 +145,7 @@ impl Pile {
     fn push(&mut self, batch: RecordBatch) -> Result<(), EngineError> {
         let (batch, bytes) = compact(&batch)?;
         let bytes = bytes + batch.num_columns() * COLUMN_BYTES;
-        // The keys are as much again.
+        // The keys take about the same again.
         self.refused |= self.held.try_grow(2 * bytes).is_err();
         self.bytes += bytes;
         self.batches.push(batch);
@@ -158,7 +157,7 @@ impl Pile {
         self.bytes > most
     }
 
-    /// The rows in order; the pile is empty then.
+    /// Sorts and returns the rows; the pile is empty afterwards.
     fn take_sorted(&mut self) -> Result<Portions, EngineError> {
         let batches = std::mem::take(&mut self.batches);
         (self.bytes, self.refused) = (0, false);
@@ -179,20 +178,20 @@ impl Pile {
     }
 }
 
-/// Sorted rows of a pile, some at a time.
+/// Sorted rows of a run, in batches.
 struct Portions {
     order: Arc<SortOrder>,
     batches: Vec<RecordBatch>,
     places: Vec<(u32, u32)>,
     sorted: Vec<u32>,
     next: usize,
-    /// Batches that are made already.
+    /// Finished batches.
     ready: VecDeque<RecordBatch>,
     _held: MemoryReservation,
 }
 
 impl Portions {
-    /// Makes the next batches; none at the end.
+    /// Builds the next batches; none at the end.
     fn make(&mut self) -> Result<(), EngineError> {
         let end = self.sorted.len().min(self.next + self.order.batch_rows);
         let some = &self.sorted[self.next..end];
@@ -224,10 +223,10 @@ impl Iterator for Portions {
     }
 }
 
-/// Sorted runs, one behind the other.
+/// Sorted runs, concatenated.
 struct Runs {
     rows: KeptRows,
-    /// Number of the batch behind the last one of each run.
+    /// End of each run, as a batch number.
     ends: Vec<usize>,
 }
 
@@ -244,33 +243,33 @@ impl Runs {
         Ok(())
     }
 
-    /// The batches of each run.
+    /// The batch numbers of each run.
     fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| start..*end)
     }
 }
 
-/// Where the merge is in a run.
+/// Position of the merge in a run.
 struct Cursor {
     batches: Range<usize>,
     keys: Rows,
     row: usize,
-    /// Place of its batch among those that the next rows come from.
+    /// Index of its batch among the current source batches.
     source: usize,
 }
 
-/// Several sorted runs as one.
+/// Merges several sorted runs.
 struct Merge {
     order: Arc<SortOrder>,
     converter: Arc<RowConverter>,
     runs: Arc<KeptRows>,
     cursors: Vec<Cursor>,
-    /// Numbers of cursors that have rows left: each before its children, which are at twice its place and the next.
+    /// Indices of cursors with rows left, as a binary heap: the children of `i` are at `2i + 1` and `2i + 2`.
     heap: Vec<usize>,
     sources: Vec<RecordBatch>,
     left: usize,
-    /// Batches that are made already.
+    /// Finished batches.
     ready: VecDeque<RecordBatch>,
 }
 
@@ -316,13 +315,13 @@ impl Merge {
         Ok(true)
     }
 
-    /// Earlier runs come first where keys are equal.
+    /// Among equal keys, earlier runs come first.
     fn compare(&self, a: usize, b: usize) -> Ordering {
         let (first, second) = (&self.cursors[a], &self.cursors[b]);
         first.keys.row(first.row).cmp(&second.keys.row(second.row)).then(a.cmp(&b))
     }
 
-    /// Moves the cursor at this place of the heap behind those that come before it.
+    /// Sifts the cursor at this heap position down.
     fn sink(&mut self, mut at: usize) {
         loop {
             let children = (2 * at + 1)..(2 * at + 3).min(self.heap.len());
@@ -335,7 +334,7 @@ impl Merge {
         }
     }
 
-    /// Makes the next batches; none at the end.
+    /// Builds the next batches; none at the end.
     fn make(&mut self) -> Result<(), EngineError> {
         let most = self.order.batch_rows.min(self.left);
         let mut places = Vec::with_capacity(most);
@@ -359,7 +358,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Lets go of the batches that no cursor is in.
+    /// Drops source batches that no cursor uses.
     fn forget_sources(&mut self) {
         let mut known = std::mem::take(&mut self.sources);
         for number in &self.heap {

@@ -1,10 +1,10 @@
-//! Wide rows that hold few values.
+//! Sparse rows: many columns, few values.
 //!
-//! A batch has a place for each row in each column. Of events with keys of their own that is hundreds of empty places
-//! for each value. Such a batch is cut into short ones: a column without value in these few rows takes no bytes there,
-//! and one that has some takes a place for each of these rows only. Names and order of the columns stay.
+//! A batch has a cell for each row in each column. For events with many different keys, that is hundreds of empty cells
+//! per value. Such a batch is cut into short ones: a column without values in these few rows takes no space, and one
+//! with values takes cells for these rows only. Names and order of columns are kept.
 //!
-//! Not here: who reads such rows (scan).
+//! Not here: readers of such rows (scan).
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::EngineError;
 
 /// Rows of a short batch.
 const SHORT_ROWS: usize = 64;
-/// Columns from which on cutting is worth it.
+/// Number of columns from which on cutting pays off.
 const WIDE_COLUMNS: usize = 32;
-/// Places for each value, from which on a batch is cut.
+/// Cells per value from which on a batch is cut.
 const PLACES_PER_VALUE: usize = 8;
 
-/// The rows in batches whose bytes go by the values that are there.
+/// Cuts the rows into batches whose size is proportional to their values.
 pub(super) fn narrowed(batch: RecordBatch) -> Result<Vec<RecordBatch>, EngineError> {
     if !is_sparse(&batch) {
         return Ok(vec![batch]);
@@ -32,7 +32,7 @@ pub(super) fn narrowed(batch: RecordBatch) -> Result<Vec<RecordBatch>, EngineErr
     cut(&batch, &places)
 }
 
-/// The rows at these places, in this order, in such batches.
+/// The rows at these positions, in this order, as such batches.
 pub fn narrowed_at(batch: &RecordBatch, places: &UInt32Array) -> Result<Vec<RecordBatch>, EngineError> {
     if is_sparse(batch) { cut(batch, places.values()) } else { Ok(vec![take(batch, places)?]) }
 }
@@ -57,7 +57,7 @@ fn cut(batch: &RecordBatch, places: &[u32]) -> Result<Vec<RecordBatch>, EngineEr
     places.chunks(SHORT_ROWS).map(|places| short(batch, places, &missing, &nulls)).collect()
 }
 
-/// Some rows of a batch, with nothing for columns that are empty in them.
+/// Some rows of a batch; columns that are empty there take no space.
 fn short(
     batch: &RecordBatch,
     places: &[u32],
@@ -74,7 +74,7 @@ fn short(
             arrays.push(Arc::clone(&nothing));
         } else {
             fields.push(Arc::clone(field));
-            // A slice would keep all places alive.
+            // A slice would keep all cells alive.
             arrays.push(arrow::compute::take(array, &taken, None)?);
         }
     }

@@ -1,6 +1,6 @@
 //! Batches cut by bytes.
 //!
-//! A batch has so many rows, and a row may have a megabyte: what is sent or written piece by piece is bounded by bytes.
+//! A batch is limited in rows, but a row may have a megabyte; what is sent or written at once is limited by bytes here.
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray};
 use arrow::datatypes::{DataType, UInt32Type};
@@ -8,14 +8,14 @@ use arrow::record_batch::RecordBatch;
 
 use super::kept_rows::value_bytes;
 
-/// Adds up what the values of each row of a batch take, in bytes.
+/// Size of the values in each row of a batch, in bytes.
 pub fn row_bytes(batch: &RecordBatch) -> Vec<usize> {
     let mut bytes = vec![0; batch.num_rows()];
     batch.columns().iter().for_each(|column| add_bytes(column, &mut bytes));
     bytes
 }
 
-/// The rows in batches of at most `most` bytes, or of one row that takes more.
+/// Splits the rows into batches of at most `most` bytes, or of a single larger row.
 pub fn split_by_bytes(batch: &RecordBatch, most: usize) -> Vec<RecordBatch> {
     if batch.columns().iter().map(value_bytes).sum::<usize>() <= most {
         return vec![batch.clone()];

@@ -1,4 +1,4 @@
-//! Bringing batches whose schemas differ under one schema.
+//! Unifies batches with different schemas under a common one.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use quarry_event::value::MAX_EXACT_INTEGER;
 use super::{ColumnReader, as_number_array, as_text_array, multi_item, multi_type, rebuild};
 use crate::EngineError;
 
-/// The narrowest type that holds values of both: missing gives way, integers become numbers, what does not agree
-/// becomes text, and a multivalue stays one.
+/// The narrowest type for values of both: null yields to anything, integers become numbers, incompatible types become
+/// text, and multivalue stays multivalue.
 pub(crate) fn promote(a: &DataType, b: &DataType) -> DataType {
     match (a, b) {
         _ if a == b => a.clone(),
@@ -25,18 +25,18 @@ pub(crate) fn promote(a: &DataType, b: &DataType) -> DataType {
     }
 }
 
-/// The schema of all batches seen so far.
+/// The common schema of all batches so far.
 #[derive(Default)]
 pub(crate) struct Unified {
-    /// Name, type, and whether there are integers beyond what a double holds exactly.
+    /// Name, type, and whether there are integers that a double cannot represent exactly.
     fields: Vec<(String, DataType, bool)>,
     places: hashbrown::HashMap<String, usize, foldhash::fast::FixedState>,
-    /// The schema seen last and its fields' places, since most batches are alike.
+    /// The last schema and the indices of its fields, since most batches are alike.
     last: Option<(SchemaRef, Vec<usize>)>,
 }
 
 impl Unified {
-    /// Takes a batch into account.
+    /// Adds a batch.
     pub(crate) fn add(&mut self, batch: &RecordBatch) {
         let known = self.last.take().filter(|(schema, _)| schema == batch.schema_ref());
         let (schema, places) = known.unwrap_or_else(|| self.places_of(batch.schema()));
@@ -69,7 +69,7 @@ impl Unified {
 
     /// Columns in order of first appearance.
     pub(crate) fn schema(&self) -> SchemaRef {
-        // An integer beyond 2^53 would lose digits as a double; as text it keeps them.
+        // An integer beyond 2^53 would lose digits as a double, but not as text.
         let typed = self.fields.iter().map(|(name, kind, wide)| {
             let kind = if *wide && *kind == DataType::Float64 { DataType::Utf8View } else { kind.clone() };
             Field::new(name, kind, true)
@@ -78,7 +78,7 @@ impl Unified {
     }
 }
 
-/// One schema for all batches: columns in order of first appearance.
+/// A common schema of all batches: columns in order of first appearance.
 fn unified_schema<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> SchemaRef {
     let mut unified = Unified::default();
     batches.into_iter().for_each(|batch| unified.add(batch));
@@ -90,7 +90,8 @@ fn has_wide_integers(array: &ArrayRef) -> bool {
     array.as_primitive_opt::<Int64Type>().is_some_and(wide)
 }
 
-/// The rows under `schema`: columns by name, missing ones null, others dropped, types converted as [`promote`] says.
+/// Converts the rows to `schema`: columns by name, missing ones null, others dropped, types converted as by
+/// [`promote`].
 pub fn conform(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, EngineError> {
     if rows.schema_ref() == schema {
         return Ok(rows.clone());
@@ -102,7 +103,7 @@ pub fn conform(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, En
     rebuild(schema.fields().to_vec(), columns.collect(), rows.num_rows())
 }
 
-/// The column as `kind`. Values that cannot be of that type become null; [`promote`] never asks for that.
+/// Converts the column to `kind`. Values that cannot be converted become null; [`promote`] never requires that.
 pub(crate) fn conform_column(array: &ArrayRef, kind: &DataType) -> ArrayRef {
     if array.data_type() == kind {
         return Arc::clone(array);
@@ -129,7 +130,7 @@ fn as_multi_array(array: &ArrayRef) -> ArrayRef {
     Arc::new(ListArray::new(multi_item(), offsets, Arc::new(texts), nulls))
 }
 
-/// All rows in one batch under their [`unified_schema`]. No batch gives no rows and no columns.
+/// Concatenates all rows under their [`unified_schema`]. Without batches, there are no rows and no columns.
 pub fn concat_rows(batches: Vec<RecordBatch>) -> Result<RecordBatch, EngineError> {
     if batches.len() <= 1 {
         let only = batches.into_iter().next();

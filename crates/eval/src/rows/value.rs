@@ -1,4 +1,4 @@
-//! One value of a row: what expressions compute with when no whole-column way exists.
+//! A single value of a row, for row-wise evaluation.
 
 use std::borrow::Cow;
 
@@ -22,16 +22,16 @@ pub enum Value<'a> {
     Int(i64),
     /// Any other number.
     Float(f64),
-    /// An instant in nanoseconds; acts as the number of seconds.
+    /// A time in nanoseconds; acts as a number of seconds.
     Time(i64),
-    /// A text, which may read as a number.
+    /// A text, which may be numeric.
     Text(Cow<'a, str>),
-    /// Several texts. Use [`Value::multi`], which keeps at least two in here.
+    /// Several texts, at least two; use [`Value::multi`].
     Multi(Vec<Cow<'a, str>>),
 }
 
 impl<'a> Value<'a> {
-    /// A text that lives elsewhere.
+    /// A borrowed text.
     pub fn text_of(text: &'a str) -> Value<'a> {
         Value::Text(Cow::Borrowed(text))
     }
@@ -41,7 +41,7 @@ impl<'a> Value<'a> {
         Value::Text(Cow::Owned(text))
     }
 
-    /// Several values; none is null and one is a plain text.
+    /// Several values; none becomes null and one a plain text.
     pub fn multi(mut values: Vec<Cow<'a, str>>) -> Value<'a> {
         match values.len() {
             0 => Value::Null,
@@ -50,7 +50,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A number, as an integer where it is one exactly.
+    /// A number, as an integer if it is one exactly.
     pub fn number_of(value: f64) -> Value<'a> {
         match Number::of_float(value) {
             Number::Int(value) => Value::Int(value),
@@ -58,7 +58,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A number; an instant is one in nanoseconds.
+    /// A number; a time is converted to nanoseconds.
     pub fn of_number(number: Number) -> Value<'a> {
         match number {
             Number::Int(value) => Value::Int(value),
@@ -67,12 +67,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether there is no value.
+    /// Whether it is null.
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 
-    /// The canonical text; values of a multivalue are joined by newline.
+    /// The canonical text; values of a multivalue are joined by newlines.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         match self {
             Value::Null => None,
@@ -96,7 +96,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a number: numbers, times in seconds, and texts that read as numbers.
+    /// The value as a number: numbers, times in seconds, and numeric texts.
     pub fn number(&self) -> Option<f64> {
         match self {
             Value::Int(value) => Some(*value as f64),
@@ -117,7 +117,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Every value as text, in order: none for null.
+    /// Every value as text, in order; empty for null.
     pub fn values(&self) -> Vec<Cow<'_, str>> {
         match self {
             Value::Multi(values) => values.iter().map(|text| Cow::Borrowed(text.as_ref())).collect(),
@@ -158,7 +158,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Seconds since the epoch; beyond microseconds the double rounds.
+/// Seconds since the epoch; rounded beyond microseconds.
 pub fn time_seconds(ns: i64) -> f64 {
     Number::Nanos(ns).as_f64()
 }

@@ -1,11 +1,10 @@
-//! Rules of multikv.conf: where the sections of a table lie in a text, and how their lines become names and cells.
+//! Rules of multikv.conf: where the sections of a table are in a text, and how their lines become names and cells.
 //!
-//! A table is a preamble (`pre`), a `header`, a `body` and what follows (`post`). Each section begins at a line that a
-//! regular expression finds or a number of lines on, and ends the same way. The header's tokens are the names of columns,
-//! each line of the body is a row. After one table another one may follow.
+//! A table consists of a preamble (`pre`), a `header`, a `body` and a trailer (`post`). Each section starts and ends at
+//! a line found by a regular expression, or after a number of lines. The header's tokens are the column names; each
+//! line of the body is a row. Further tables may follow.
 //!
-//! Not here: which rows and fields `multikv` keeps ([`super`]), and tokens of `pre` and `post`, which are nothing
-//! that rows have.
+//! Not here: which rows and fields `multikv` keeps ([`super`]); tokens of `pre` and `post`, which rows do not use.
 
 use quarry_stdx::Fault;
 use std::collections::BTreeMap;
@@ -16,10 +15,10 @@ use super::tokens::{Tokens, items};
 
 /// Names of the sections in their order.
 const SECTIONS: [&str; 4] = ["pre", "header", "body", "post"];
-/// Lines of one section, or between two, that a rule may count.
+/// Maximum number of lines that a rule may count.
 const LINES_MAX: usize = 1_000_000;
 
-/// How tables of a kind are read.
+/// How to read tables of one kind.
 #[derive(Debug)]
 pub struct TableRule {
     pre: Option<Section>,
@@ -28,7 +27,7 @@ pub struct TableRule {
     post: Option<Section>,
 }
 
-/// A part of a table.
+/// A section of a table.
 #[derive(Debug, Default)]
 struct Section {
     start: Start,
@@ -41,12 +40,12 @@ struct Section {
 
 #[derive(Debug, Default)]
 enum Start {
-    /// Where the section before it ended.
+    /// Where the previous section ended.
     #[default]
     Here,
-    /// So many lines further on.
+    /// This many lines later.
     After(usize),
-    /// At the next line that is like this.
+    /// At the next line that matches.
     At(Regex),
 }
 
@@ -56,7 +55,7 @@ enum End {
     Unsaid,
     /// After so many lines.
     Count(usize),
-    /// In front of the next line that is like this.
+    /// Before the next line that matches.
     Before(Regex),
 }
 
@@ -68,11 +67,11 @@ enum Ignored {
     Like(Vec<Regex>),
 }
 
-/// What is shown the rows: the line, and names and values of its cells.
+/// Receives rows: the line, and names and values of its cells.
 pub type SeeCells<'s> = &'s mut dyn FnMut(&str, Vec<(String, String)>);
 
 impl TableRule {
-    /// Reads a stanza; the error is for the user.
+    /// Parses a stanza; the error is for the user.
     pub fn new(settings: &BTreeMap<String, String>) -> Result<TableRule, Fault> {
         let mut sections: BTreeMap<&str, Section> = BTreeMap::new();
         for (key, value) in settings {
@@ -94,7 +93,7 @@ impl TableRule {
         Ok(rule)
     }
 
-    /// Shows each row of the tables in a text.
+    /// Passes each row of the tables in a text on.
     pub fn rows(&self, text: &str, several_tables: bool, named: bool, see: SeeCells<'_>) {
         let lines: Vec<&str> = text.lines().collect();
         let mut place = 0;
@@ -107,7 +106,7 @@ impl TableRule {
         }
     }
 
-    /// Shows the rows of the next table; where it ends, if there is one.
+    /// Passes the rows of the next table on; returns where it ends, if there is one.
     fn table(&self, lines: &[&str], from: usize, named: bool, see: SeeCells<'_>) -> Option<usize> {
         let mut place = from;
         if let Some(pre) = &self.pre {
@@ -116,7 +115,7 @@ impl TableRule {
         }
         let (mut names, mut header_line) = (Vec::new(), String::new());
         if let Some(header) = &self.header {
-            // A header that is only a list of names takes no line.
+            // A header that is only a list of names occupies no line.
             let is_list = matches!(header.tokens, Some(Tokens::List(_)));
             let unsaid = usize::from(!is_list || !matches!(header.start, Start::Here));
             let (start, end) = header.lines(lines, place, unsaid)?;
@@ -177,8 +176,8 @@ impl Section {
         Ok(())
     }
 
-    /// First line and the one behind the last; `unsaid` is how many there are where nothing says so. `None` when it does
-    /// not begin.
+    /// First line and end of the section; `unsaid` is the number of lines if no setting gives it. `None` if it does not
+    /// start.
     fn lines(&self, lines: &[&str], from: usize, unsaid: usize) -> Option<(usize, usize)> {
         let (start, is_found) = match &self.start {
             Start::Here => (from, false),
@@ -190,7 +189,7 @@ impl Section {
             End::Unsaid => unsaid,
             End::Count(count) => *count,
             End::Before(regex) => {
-                // The line that it was found by is in it.
+                // Includes the line that it was found by.
                 let first = usize::from(is_found);
                 let end = rest.iter().skip(first).position(|line| regex.is_match(line));
                 end.map_or(rest.len(), |end| end + first)
@@ -199,7 +198,7 @@ impl Section {
         Some((start, start + count.min(rest.len())))
     }
 
-    /// Lines that belong to the section, as they are and after replacing.
+    /// Lines that belong to the section, original and after replacement.
     fn members_of<'s>(&'s self, lines: &'s [&'s str]) -> impl Iterator<Item = (&'s str, String)> {
         let is_member = |line: &&&str| {
             let is_ignored = match &self.ignored {

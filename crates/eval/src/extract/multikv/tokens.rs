@@ -1,54 +1,54 @@
-//! Tokens of multikv.conf: how a line of a table is cut into pieces, and how lists of settings are read.
+//! Tokens of multikv.conf: how a line of a table is split, and how list settings are parsed.
 
 use quarry_stdx::Fault;
 
-/// What cuts a line.
+/// How to split a line.
 #[derive(Debug)]
 pub(crate) enum Tokens {
-    /// `_token_list_`: these, whatever the line is.
+    /// `_token_list_`: fixed tokens.
     List(Vec<String>),
-    /// `_chop_`: pieces by their first character and length.
+    /// `_chop_`: tokens by first character and length.
     Chop(Vec<(usize, usize)>),
     /// `_tokenize_`.
     Split {
-        /// How many at most; the last one takes the rest of the line.
+        /// Maximum number of tokens; the last one takes the rest of the line.
         most: Most,
-        /// What stands between them.
+        /// Delimiter characters.
         delimiters: Vec<char>,
-        /// Whether several delimiters in a row are one.
+        /// Whether consecutive delimiters count as one.
         consumes: bool,
     },
-    /// `_align_`: pieces that stand below texts of the header.
+    /// `_align_`: tokens at the position of header texts.
     Align(Vec<Aligned>),
 }
 
-/// How many pieces `_tokenize_` makes.
+/// Number of tokens made by `_tokenize_`.
 #[derive(Debug)]
 pub(crate) enum Most {
     All,
-    /// As many as the section before has.
+    /// As many as the previous section has.
     AsBefore,
     Count(usize),
 }
 
-/// A piece that begins or ends where a text of the header does.
+/// A token that begins or ends where a text of the header does.
 #[derive(Debug)]
 pub(crate) struct Aligned {
     header: String,
     at_its_end: bool,
-    /// Characters at most; `None` up to the next blank.
+    /// Maximum number of characters; `None` means up to the next blank.
     width: Option<usize>,
 }
 
 impl Default for Tokens {
-    /// Words, as many as the header has.
+    /// As many words as the header has.
     fn default() -> Tokens {
         Tokens::Split { most: Most::AsBefore, delimiters: vec![' ', '\t'], consumes: true }
     }
 }
 
 impl Tokens {
-    /// Reads the setting; the error is for the user.
+    /// Parses the setting; the error is for the user.
     pub(crate) fn new(text: &str) -> Result<Tokens, Fault> {
         let items = items(text);
         let (kind, rest) = items.split_first().map_or(("", [].as_slice()), |(first, rest)| (first.text.as_str(), rest));
@@ -83,7 +83,7 @@ impl Tokens {
         }
     }
 
-    /// The pieces of a line; `before` is how many the section before has.
+    /// The tokens of a line; `before` is the number of tokens in the previous section.
     pub(crate) fn of(&self, line: &str, header: &str, before: usize) -> Vec<String> {
         match self {
             Tokens::List(names) => names.clone(),
@@ -106,7 +106,7 @@ impl Tokens {
     }
 }
 
-/// A number, delimiters, and perhaps whether several are one.
+/// Parses a number, delimiters, and optionally whether consecutive ones count as one.
 fn split(items: &[Item]) -> Option<Tokens> {
     let (first, mut rest) = items.split_first()?;
     let most = match first.text.parse::<i64>().ok()? {
@@ -131,7 +131,7 @@ fn split(items: &[Item]) -> Option<Tokens> {
     (!delimiters.is_empty()).then_some(Tokens::Split { most, delimiters, consumes })
 }
 
-/// The line cut at delimiters into at most so many pieces.
+/// Splits the line at delimiters into at most `most` tokens.
 fn pieces(line: &str, most: usize, delimiters: &[char], consumes: bool) -> Vec<String> {
     let mut all = Vec::new();
     let mut rest = line;
@@ -153,7 +153,7 @@ fn pieces(line: &str, most: usize, delimiters: &[char], consumes: bool) -> Vec<S
 }
 
 impl Aligned {
-    /// The piece of a line; nothing where the header has no such text.
+    /// The token of a line; empty if the header does not contain the text.
     fn of(&self, line: &str, header: &str) -> String {
         let Some(byte) = header.find(&self.header) else { return String::new() };
         let start = header[..byte].chars().count();
@@ -172,15 +172,15 @@ impl Aligned {
     }
 }
 
-/// One part of a list.
+/// An item of a list setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) text: String,
     pub(crate) quoted: bool,
 }
 
-/// The parts of a setting: words and texts in quotes between blanks, commas and `=`. A backslash stays in quotes, but in
-/// front of a quote.
+/// The items of a setting: words and quoted texts, separated by blanks, commas and `=`. Inside quotes, a backslash is
+/// literal unless a quote follows.
 pub(crate) fn items(text: &str) -> Vec<Item> {
     let mut all = Vec::new();
     let mut signs = text.chars().peekable();

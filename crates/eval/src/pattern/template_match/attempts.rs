@@ -1,4 +1,4 @@
-//! Attempts to match: the automaton, started at one place, over everything a template may hold from there on.
+//! Match attempts: runs the automaton from one position over all possible continuations of a template.
 
 use hashbrown::HashMap;
 use quarry_event::template::{ByteSet, ValueTraits};
@@ -11,26 +11,26 @@ use super::{
     is_inside_character,
 };
 
-/// Variables passed that a planner remembers.
+/// Maximum number of cached variable passes.
 const PASSES_MAX: usize = 4_096;
-/// Shortest lengths of values are told apart up to this one.
+/// Minimum lengths of values are distinguished up to this one.
 const LENGTH_MAX: u32 = 64;
 
 /// A state and whether a match was seen on the way to it.
 type Live = (LazyStateID, bool);
 
-/// What became of the attempts at one place.
+/// Outcome of the attempts at one position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt {
     /// Where all have ended.
     pub(super) end: TemplatePosition,
-    /// Whether one may have matched.
+    /// Whether an attempt may have matched.
     pub(super) matched: bool,
-    /// Whether the one attempt there is matches whatever the variables hold.
+    /// Whether there is one attempt and it always matches.
     pub(super) certain: bool,
 }
 
-/// What it depends on how attempts get over a variable.
+/// Cache key of passing a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PassKey {
     live: Box<[Live]>,
@@ -46,22 +46,22 @@ impl PassKey {
     }
 }
 
-/// What is known of variables that were passed.
+/// Cache of passing variables.
 pub(super) type KnownPasses = HashMap<PassKey, Attempts, foldhash::fast::FixedState>;
 
-/// All that attempts may have come to.
+/// All possible outcomes of attempts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempts {
-    /// States of those that have not ended.
+    /// States of undecided attempts.
     live: Vec<Live>,
-    /// Whether one may have matched.
+    /// Whether an attempt may have matched.
     matched: bool,
-    /// Whether one may have failed.
+    /// Whether an attempt may have failed.
     failed: bool,
 }
 
 impl Planner {
-    /// Makes all attempts that start at a place: anywhere in it, if it is a variable.
+    /// Runs all attempts that start at a position, or anywhere in it if it is a variable.
     pub(super) fn attempt(&mut self, template: &FlatTemplate, start: TemplatePosition) -> Result<Attempt, TooMuch> {
         let mut attempts = Attempts::default();
         let mut place = start;
@@ -94,7 +94,7 @@ impl Planner {
         Ok(Attempt { end: place, matched: attempts.matched, certain })
     }
 
-    /// Where the attempt at a byte of a literal ends, if it ends in the literal without a match; nearly all do.
+    /// The end of an attempt that fails within the literal in which it starts, as nearly all do.
     pub(super) fn failed_in_literal(
         &mut self,
         literal: &[u8],
@@ -123,7 +123,7 @@ impl Planner {
         }))
     }
 
-    /// The states attempts start in: one for each thing that may lie before.
+    /// The start states: one for each kind of text that may precede.
     fn begin(
         &mut self,
         template: &FlatTemplate,
@@ -174,14 +174,14 @@ impl Planner {
         Ok(())
     }
 
-    /// The state of an attempt behind this byte, or at the start of the text.
+    /// The start state after this byte, or at the start of the text.
     pub(super) fn start_state(&mut self, behind: Option<u8>) -> Result<LazyStateID, TooMuch> {
         let config = start::Config::new().anchored(Anchored::Yes).look_behind(behind);
         let state = self.dfa.start_state(&mut self.cache, &config).map_err(|_| TooMuch)?;
         if state.is_quit() { Err(TooMuch) } else { Ok(state) }
     }
 
-    /// Over a literal from a byte on; gives the byte where all attempts have ended, or its length.
+    /// Steps over a literal from a byte on; returns the byte where all attempts are decided, or its length.
     fn through_literal(&mut self, attempts: &mut Attempts, literal: &[u8], from: usize) -> Result<usize, TooMuch> {
         let mut at = from;
         if let [one] = attempts.live[..] {
@@ -198,7 +198,7 @@ impl Planner {
         Ok(at)
     }
 
-    /// The same for one state, which has one successor per byte.
+    /// The same for a single state, which has one successor per byte.
     fn alone_through_literal(
         &mut self,
         (mut state, mut seen): Live,
@@ -224,7 +224,7 @@ impl Planner {
         Ok(literal.len())
     }
 
-    /// Over every value a variable may have. Many templates have the same variables where an attempt gets to.
+    /// Steps over every value of a variable. Many templates have the same variables where an attempt arrives.
     fn through_variable(&mut self, attempts: &mut Attempts, traits: &ValueTraits) -> Result<(), TooMuch> {
         let key = PassKey::new(&attempts.live, traits);
         if let Some(known) = self.passes.get(&key) {
@@ -266,7 +266,7 @@ impl Planner {
             }
             current = self.step(&current, &bytes, attempts)?;
             if length >= shortest.max(1) {
-                // Longer values bring nothing new where no new state comes up.
+                // Longer values add nothing if no new state appears.
                 current.retain(|state| seen.binary_search(state).is_err());
                 seen.extend(&current);
                 seen.sort_unstable();
@@ -289,7 +289,7 @@ impl Planner {
         Ok(())
     }
 
-    /// One more byte, any of these; attempts that end are taken down.
+    /// Steps over one more byte of this set; records attempts that end.
     fn step(&mut self, live: &[Live], bytes: &[u8], attempts: &mut Attempts) -> Result<Vec<Live>, TooMuch> {
         let mut next = Vec::with_capacity(live.len());
         for (state, seen) in live {
@@ -317,8 +317,8 @@ impl Planner {
         if next.is_quit() || self.steps > STEPS_MAX { Err(TooMuch) } else { Ok(next) }
     }
 
-    /// Whether an attempt in this state has matched and nothing that follows can change the match. The automaton says
-    /// that a match ended only one byte later; without this the window would take in the part behind it.
+    /// Whether an attempt in this state has matched and no later text can change the match. The automaton reports a
+    /// match one byte late; without this check the window would include the following part.
     fn is_settled(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
         if let Some(known) = self.settled.get(&state) {
             return Ok(*known);
@@ -328,7 +328,7 @@ impl Planner {
         Ok(settled)
     }
 
-    /// Whether a match ended one byte ago and none that goes on can take its place.
+    /// Whether a match ended one byte ago and no running thread can replace it.
     fn has_ended(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
         if !state.is_match() {
             return Ok(false);
@@ -341,8 +341,7 @@ impl Planner {
         Ok(!self.matches_at_end(state)?)
     }
 
-    /// Whether a match ends right here whatever follows. Where the expression looks ahead the groups
-    /// might still differ.
+    /// Whether a match ends here whatever follows. If the expression looks ahead, the groups might still differ.
     fn ends_here(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
         for at in 0..self.every_class.len() {
             let next = self.next(state, self.every_class[at])?;

@@ -1,9 +1,9 @@
-//! Windows whose groups lie at the same places in every match, while not every text has one: `after (?<n>\\d+) attempts` where the
-//! template says `after N TEXT`. Whether there is a match depends on fewer values than the groups are made of, and nobody has to
-//! look for groups.
+//! Windows whose groups have fixed positions in every match, although not every text matches: `after (?<n>\\d+)
+//! attempts` if the template is `after N TEXT`. Whether there is a match depends on fewer values than the groups, and
+//! the groups need not be searched.
 //!
-//! Where one value alone decides, the automaton's state at its beginning is known: of each value only the bytes are
-//! looked at after which the answer is settled.
+//! If a single value decides, the automaton's state before it is known: only as many bytes of each value are read as
+//! decide the result.
 
 use std::str::Utf8Error;
 
@@ -15,16 +15,16 @@ use crate::pattern::{Captures, Regex};
 /// Whether a window has a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Where the wanted groups are if it has one.
+    /// Positions of the requested groups if it has one.
     pub places: GroupPlaces,
     /// The variables whose values decide, in order.
     pub read: Vec<usize>,
-    /// The other variables of the window, with a value that may stand in them whatever they hold.
+    /// The other variables of the window, each with a valid value to use regardless of the actual one.
     pub fillers: Vec<(usize, Box<str>)>,
 }
 
 impl Window {
-    /// Runs the expression to see whether there is a match that starts in this window. `value` appends the values of
+    /// Runs the expression to decide whether a match starts in this window. `value` appends the values of
     /// [`Decision::read`].
     pub fn has_match(
         &self,
@@ -41,10 +41,10 @@ impl Window {
         Ok(is_match && captures.get(0).is_some_and(|(found, _)| found < starts_end))
     }
 
-    /// What tests the only value that decides; `None` where several do or matches may start at several places.
+    /// A test for the only deciding value; `None` if there are several, or matches may start at several positions.
     pub fn value_test(&self, decision: &Decision, template: &FlatTemplate) -> Option<ValueTest> {
         let [only] = decision.read[..] else { return None };
-        // A value in which matches may start is no single start, however short the text around it is.
+        // A value in which matches may start does not have a single start, however short the surrounding text is.
         if self.starts_end > (TemplatePosition { part: only, offset: 0 }) {
             return None;
         }
@@ -67,20 +67,20 @@ impl Window {
     }
 }
 
-/// Tests the values of one variable.
+/// Tests values of one variable.
 #[derive(Debug)]
 pub struct ValueTest {
     /// Byte before the match.
     behind: Option<u8>,
-    /// What lies between the start of the match and the value.
+    /// Text between the start of the match and the value.
     before: Vec<u8>,
-    /// What lies behind the value in the window.
+    /// Text after the value in the window.
     after: Vec<u8>,
-    /// The automaton's state before the value, and when it was found.
+    /// The automaton's state before the value, and the cache generation in which it was found.
     state: Option<(LazyStateID, usize)>,
 }
 
-/// What the automaton says of a match.
+/// The automaton's verdict about a match.
 enum Step {
     Open(LazyStateID),
     Match,
@@ -88,10 +88,10 @@ enum Step {
 }
 
 impl ValueTest {
-    /// Whether there is a match with this value; `None` where the automaton gives up.
+    /// Whether there is a match with this value; `None` if the automaton gives up.
     pub fn is_match(&mut self, planner: &mut Planner, value: &[u8]) -> Option<bool> {
         let answer = self.ask(planner, value);
-        // States found for earlier values may have filled the automaton's memory.
+        // States of earlier values may have filled the automaton's memory.
         match planner.forget_if_cleared() {
             true => None,
             false => answer,
@@ -128,7 +128,7 @@ impl ValueTest {
     }
 }
 
-/// Over bytes until it is settled whether there is a match.
+/// Steps over bytes until it is decided whether there is a match.
 fn through(planner: &mut Planner, mut state: LazyStateID, bytes: &[u8]) -> Option<Step> {
     for byte in bytes {
         state = planner.next(state, *byte).ok()?;

@@ -1,17 +1,18 @@
-//! Which variables decide the wanted groups of a window, found by running the expression over all values at once.
+//! Dependence analysis: which variables decide the requested groups of a window, found by running the expression over
+//! all values at once.
 //!
-//! This is an abstract interpretation of a Pike machine: the threads of the expression run over the template with
-//! *places* of it as positions. A variable stands for every value its [`ValueTraits`] allow, so that behind it there is a
-//! set of *configurations*, one for each way the threads can come out. A variable behind which each configuration has only
-//! one successor decides nothing; a group decides nothing but itself, and groups nobody wants are not followed at all,
-//! so that one that is in doubt costs no other. What comes of it:
+//! This is an abstract interpretation of a Pike VM: the threads of the expression run over the template, with template
+//! *positions* in place of text offsets. A variable stands for every value that its [`ValueTraits`] allow, so after it
+//! there is a set of *configurations*, one for each possible outcome of the threads. A variable after which each
+//! configuration has only one successor decides nothing. Each group decides only itself, and groups that are not
+//! requested are not tracked, so that an undecided one does not affect the others. The result is one of:
 //!
-//! - all wanted groups lie at the same places of the template whatever the variables hold ([`Dependence::groups`]): no
-//!   expression has to run, and a group that spans one variable is that variable's column;
-//! - or the answer depends on the values of some variables only ([`Dependence::read`]), and any allowed value may stand in
-//!   the others ([`filler`]).
+//! - all requested groups have fixed positions in the template, whatever the values are ([`Dependence::groups`]): the
+//!   expression need not run, and a group that spans one variable is that variable's column;
+//! - or the result depends on the values of some variables only ([`Dependence::read`]), and any allowed value may be
+//!   used for the others ([`filler`]).
 //!
-//! Where there are too many configurations, threads or steps, or an assertion cannot be followed, nothing is claimed.
+//! If there are too many configurations, threads or steps, or an assertion cannot be evaluated, nothing is claimed.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -24,60 +25,60 @@ use regex_automata::util::primitives::{PatternID, StateID};
 
 use super::{Decision, FlatPart, FlatTemplate, Planner, TemplatePosition, Window, intersection, is_inside_character};
 
-/// Threads of one configuration at most.
+/// Maximum number of threads of a configuration.
 const THREADS_MAX: usize = 64;
 /// Configurations followed at once.
 const CONFIGURATIONS_MAX: usize = 64;
-/// Steps of threads spent on one window.
+/// Maximum number of thread steps per window.
 const STEPS_MAX: usize = 40_000;
-/// Steps of threads that one planner spends in all, some hundredths of a second.
+/// Maximum total number of thread steps of one planner, a few hundredths of a second.
 const PLANNER_STEPS_MAX: usize = 4_000_000;
-/// Shortest values beyond this length are not stepped over byte by byte.
+/// Minimum lengths beyond this are not stepped over byte by byte.
 const LENGTH_MAX: u32 = 256;
-/// Windows that a planner remembers.
+/// Maximum number of cached windows.
 const KNOWN_MAX: usize = 8_192;
 
-/// Start and end of each group in the template; `None` for one that takes no part or is not wanted.
+/// Start and end of each group in the template; `None` for a group that does not take part or is not requested.
 pub type GroupPlaces = Vec<Option<(TemplatePosition, TemplatePosition)>>;
 
-/// What the wanted groups of a window depend on.
+/// What the requested groups of a window depend on.
 #[derive(Debug)]
 pub(super) struct Dependence {
-    /// Where the groups are, if there is always a match with them at these places.
+    /// Positions of the groups, if there is always a match with these.
     pub(super) groups: Option<GroupPlaces>,
     /// Parts whose values decide, ascending.
     pub(super) read: Vec<usize>,
-    /// Where the groups are in every match, and the parts whose values decide whether there is one, where not every text has
-    /// one.
+    /// Positions of the groups in every match, and the parts whose values decide whether there is one, if not every
+    /// text matches.
     pub(super) decision: Option<(GroupPlaces, Vec<usize>)>,
 }
 
 /// A position in a text of the template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Position {
-    /// The same place for every text.
+    /// The same position in every text.
     Fixed(TemplatePosition),
-    /// Inside a variable, where the threads are now: at its end if the value ends here.
+    /// Inside the variable being passed; at its end if the value ends here.
     Here,
     /// Inside this part.
     Within(usize),
 }
 
-/// Start of the match, then start and end of each wanted group. Threads have the same until one of them enters a group.
+/// Start of the match, then start and end of each requested group. Threads share them until one enters a group.
 type Registers = Rc<[Option<Position>]>;
 
-/// What lies before a position, as far as assertions tell it apart.
+/// What precedes a position, as far as assertions distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behind {
     Start,
     LineFeed,
     Word,
     Other,
-    /// A byte of a character beyond ASCII.
+    /// A byte of a non-ASCII character.
     Wide,
 }
 
-/// What lies after a position.
+/// What follows a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ahead {
     Unknown,
@@ -85,7 +86,7 @@ enum Ahead {
     End,
 }
 
-/// Threads by falling priority, each in a state that reads a byte or looks ahead, and the best match so far.
+/// Threads in order of priority, each in a state that reads a byte or looks ahead, and the best match so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Configuration {
     behind: Behind,
@@ -93,23 +94,23 @@ struct Configuration {
     matched: Option<Registers>,
 }
 
-/// One step of the walk: what each configuration before it became.
+/// One step of the walk: the successors of each configuration.
 struct Layer {
-    /// The variable that was passed; `None` for a byte of a literal.
+    /// The variable passed; `None` for a byte of a literal.
     variable: Option<usize>,
-    /// By configuration before the step, the numbers of those behind it.
+    /// By configuration before the step: the indices of its successors.
     next: Vec<Vec<usize>>,
 }
 
 /// Nothing can be claimed.
 struct Unclear;
 
-/// What is known of windows by what the walk over them sees, as many templates are alike there: what they depend on,
-/// with parts counted from the window's first; `None` where nothing can be claimed.
+/// Cached dependence of windows, by everything that the walk can see, since many templates agree there; parts are
+/// counted from the window's first. `None` if nothing can be claimed.
 pub(super) type KnownDependence = HashMap<Box<[u8]>, Option<Dependence>, foldhash::fast::FixedState>;
 
 impl Planner {
-    /// Finds out what each window depends on; what lies behind a window that always has a match is dropped.
+    /// Determines what each window depends on; windows after one that always matches are dropped.
     pub(super) fn find_dependence(&mut self, template: &FlatTemplate, windows: &mut Vec<Window>) {
         for at in 0..windows.len() {
             let Ok(found) = self.dependence(template, &windows[at]) else { continue };
@@ -128,7 +129,7 @@ impl Planner {
         }
     }
 
-    /// What a window depends on, from what is known of windows like it or by a walk.
+    /// What a window depends on, from the cache or by a walk.
     fn dependence(&mut self, template: &FlatTemplate, window: &Window) -> Result<Dependence, Unclear> {
         let origin = window.context;
         let key = self.view(template, window);
@@ -142,7 +143,7 @@ impl Planner {
         let groups = self.nfa.group_info().group_len(PatternID::ZERO);
         let found =
             finals.map(|finals| dependence_of(&finals, deciding_variables(&layers, &finals), &self.wanted, groups));
-        // What the walk saw beyond the window is not in the key.
+        // What the walk saw beyond the window is not part of the key.
         if reached <= window.end && self.known.len() < KNOWN_MAX {
             let kept = found.as_ref().ok().map(|found| found.with_places(|place| place.seen_from(origin)));
             self.known.insert(key, kept);
@@ -150,7 +151,7 @@ impl Planner {
         found
     }
 
-    /// All that a walk over a window can see of its template, as far as the expression tells it apart.
+    /// Everything that a walk over a window can see of its template, as far as the expression distinguishes it.
     fn view(&self, template: &FlatTemplate, window: &Window) -> Box<[u8]> {
         let (first, last) = (window.context, window.end);
         let number = |view: &mut Vec<u8>, number: usize| view.extend((number as u32).to_le_bytes());
@@ -168,7 +169,7 @@ impl Planner {
                     let bytes = bytes.get(start..end).unwrap_or_default();
                     number(&mut view, bytes.len());
                     for byte in bytes {
-                        // Bytes of one class are one to the automaton, but not to assertions.
+                        // Bytes of one class are equal to the automaton, but not to assertions.
                         match byte.is_ascii() {
                             true => view.extend([self.kind_before(*byte), self.dfa.byte_classes().get(*byte)]),
                             false => view.extend([u8::MAX, *byte]),
@@ -189,7 +190,7 @@ impl Planner {
         view.into()
     }
 
-    /// What assertions tell of a byte that lies before them.
+    /// What assertions can tell about a byte before them.
     fn kind_before(&self, byte: u8) -> u8 {
         match behind(byte) {
             _ if !self.looks => 0,
@@ -201,7 +202,7 @@ impl Planner {
 }
 
 impl Dependence {
-    /// The same with every place moved.
+    /// The same with every position mapped.
     fn with_places(&self, moved: impl Fn(TemplatePosition) -> TemplatePosition) -> Dependence {
         let group =
             |group: &Option<(TemplatePosition, TemplatePosition)>| group.map(|(start, end)| (moved(start), moved(end)));
@@ -221,7 +222,7 @@ impl TemplatePosition {
     /// Where every template starts.
     const START: TemplatePosition = TemplatePosition { part: 0, offset: 0 };
 
-    /// The place relative to `origin`, which does not come after it.
+    /// The position relative to `origin`, which must not come after it.
     pub(super) fn seen_from(self, origin: TemplatePosition) -> TemplatePosition {
         let part = self.part - origin.part;
         TemplatePosition {
@@ -230,7 +231,7 @@ impl TemplatePosition {
         }
     }
 
-    /// The place that this one, relative to `origin`, is in the whole template.
+    /// Converts a position relative to `origin` to one in the whole template.
     fn behind(self, origin: TemplatePosition) -> TemplatePosition {
         let offset = if self.part == 0 { self.offset + origin.offset } else { self.offset };
         TemplatePosition { part: self.part + origin.part, offset }
@@ -244,17 +245,17 @@ struct Walk<'a> {
     window: &'a Window,
     /// Register of each capture slot of the expression.
     register_of: Vec<Option<usize>>,
-    /// Whether what lies behind a position counts.
+    /// Whether what precedes and follows a position matters.
     looks: bool,
     layers: Vec<Layer>,
     steps: usize,
-    /// Room for what [`Walk::add_thread`] has left to do.
+    /// Work list of [`Walk::add_thread`].
     open: Vec<(StateID, Registers)>,
-    /// By state the number of the list of threads that came by it last.
+    /// By state: number of the thread list that visited it last.
     seen: Vec<u32>,
-    /// Number of the list that is being made.
+    /// Number of the thread list being built.
     list: u32,
-    /// Place up to which the walk has come.
+    /// Furthest position reached by the walk.
     reached: TemplatePosition,
 }
 
@@ -268,7 +269,7 @@ impl<'a> Walk<'a> {
         let mut register_of = vec![None; planner.nfa.group_info().slot_len()];
         register_of[0] = Some(0);
         for (at, group) in planner.wanted.iter().enumerate() {
-            // The start of the whole match has its register already.
+            // The start of the whole match already has its register.
             if *group > 0 {
                 register_of[group * 2] = Some(1 + at * 2);
             }
@@ -289,7 +290,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// The configurations the walk ends in.
+    /// The configurations at the end of the walk.
     fn run(&mut self) -> Result<Vec<Configuration>, Unclear> {
         let mut place = self.window.start;
         self.list += 1;
@@ -339,7 +340,7 @@ impl<'a> Walk<'a> {
             }
         }
         for one in &mut all {
-            // A match that starts behind the window is no match of this window.
+            // A match that starts after the window is not a match of this window.
             one.matched = one.matched.take().filter(|registers| match registers[0] {
                 Some(Position::Fixed(start)) => start < self.window.starts_end,
                 Some(Position::Within(part)) => TemplatePosition { part, offset: 0 } < self.window.starts_end,
@@ -349,12 +350,12 @@ impl<'a> Walk<'a> {
         Ok(all)
     }
 
-    /// Whether no further byte can change what a configuration gives.
+    /// Whether no further byte can change a configuration's result.
     fn is_over(&self, one: &Configuration, place: TemplatePosition) -> bool {
         one.list.is_empty() && (one.matched.is_some() || place >= self.window.starts_end)
     }
 
-    /// What lies before the window, if that is the same for all texts.
+    /// What precedes the window, if it is the same for all texts.
     fn behind_start(&self) -> Result<Behind, Unclear> {
         let start = self.window.start;
         if !self.looks {
@@ -379,7 +380,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What a configuration can become over the values of a variable.
+    /// The possible successors of a configuration over the values of a variable.
     fn outcomes(
         &mut self,
         from: &Configuration,
@@ -395,7 +396,7 @@ impl<'a> Walk<'a> {
             (planner.classes(traits.firsts), planner.classes(intersection(traits.firsts, traits.lasts)));
         let (mut ends, mut seen) = (Vec::new(), Vec::new());
         if traits.min_len == 0 {
-            // Behind an empty value the positions are those before it.
+            // After an empty value, the positions are those before it.
             let mut same = from.clone();
             let place = TemplatePosition { part: part + 1, offset: 0 };
             same.rename(Position::Fixed(TemplatePosition { part, offset: 0 }), Position::Fixed(place));
@@ -422,7 +423,7 @@ impl<'a> Walk<'a> {
                 add(&mut next, self.step(one, byte, before, Position::Here, starts)?)?;
             }
             if length >= traits.min_len.max(1) {
-                // Longer values bring nothing new where no new configuration comes up.
+                // Longer values add nothing if no new configuration appears.
                 next.retain(|one| !seen.contains(one));
                 for one in &next {
                     add(&mut seen, one.clone())?;
@@ -433,8 +434,8 @@ impl<'a> Walk<'a> {
         Ok(ends)
     }
 
-    /// A configuration one byte further. `before` and `after` are the positions around the byte; `starts` says whether
-    /// a match of the window may start behind it.
+    /// Steps a configuration over one byte. `before` and `after` are the positions around the byte; `starts` tells
+    /// whether a match of the window may start after it.
     fn step(
         &mut self,
         from: &Configuration,
@@ -462,7 +463,7 @@ impl<'a> Walk<'a> {
             if let Some(to) = to
                 && self.add_thread(&mut next, to, registers.clone(), after, Ahead::Unknown)?
             {
-                // Threads of lower priority lose against this match.
+                // Threads of lower priority lose to this match.
                 return Ok(next);
             }
         }
@@ -472,7 +473,7 @@ impl<'a> Walk<'a> {
         if next.list.len() > THREADS_MAX { Err(Unclear) } else { Ok(next) }
     }
 
-    /// The configuration with assertions answered that had to wait for what follows.
+    /// The configuration with assertions resolved that had to wait for the following byte.
     fn resolved<'c>(
         &mut self,
         from: &'c Configuration,
@@ -499,7 +500,7 @@ impl<'a> Walk<'a> {
         self.add_thread(one, self.planner.nfa.start_anchored(), registers, position, Ahead::Unknown).map(drop)
     }
 
-    /// Adds what a thread in `state` can become without reading; says whether it matches.
+    /// Adds the successors of a thread in `state` that need no input; returns whether it matches.
     fn add_thread(
         &mut self,
         one: &mut Configuration,
@@ -511,7 +512,7 @@ impl<'a> Walk<'a> {
         self.open.clear();
         self.open.push((state, registers));
         while let Some((state, mut registers)) = self.open.pop() {
-            // A thread of higher priority came to all that follows from this state.
+            // A thread of higher priority has already visited this state.
             if std::mem::replace(&mut self.seen[state.as_usize()], self.list) == self.list {
                 continue;
             }
@@ -547,7 +548,7 @@ impl<'a> Walk<'a> {
 }
 
 impl Configuration {
-    /// Makes every [`Position::Here`] another position.
+    /// Replaces every [`Position::Here`] by another position.
     fn move_here(&mut self, to: Position) {
         self.rename(Position::Here, to);
     }
@@ -562,7 +563,7 @@ impl Configuration {
     }
 }
 
-/// What the configurations at the end say of the wanted groups.
+/// Derives the dependence of the requested groups from the final configurations.
 fn dependence_of(finals: &[Configuration], deciding: Vec<usize>, wanted: &[usize], groups: usize) -> Dependence {
     let mut read = deciding.clone();
     let mut add = |part| {
@@ -605,7 +606,7 @@ fn dependence_of(finals: &[Configuration], deciding: Vec<usize>, wanted: &[usize
     Dependence { groups: same, read, decision }
 }
 
-/// Those of a window's variables that are read, and what may stand in the others.
+/// Splits a window's variables into those that are read and those with fillers.
 fn read_and_filled(
     template: &FlatTemplate,
     variables: &[usize],
@@ -624,7 +625,7 @@ fn read_and_filled(
     (read, fillers)
 }
 
-/// First part behind a position, or the part it starts in.
+/// First part after a position, or the part it starts in.
 fn part_of(position: Position, is_end: bool) -> usize {
     match position {
         Position::Fixed(place) if is_end && place.offset > 0 => place.part + 1,
@@ -639,7 +640,7 @@ fn pairs<'c>(all: &'c [Configuration], bytes: &'c [u8]) -> impl Iterator<Item = 
     all.iter().flat_map(move |one| bytes.iter().map(move |byte| (one, *byte)))
 }
 
-/// Number of a configuration, which is added unless it is there.
+/// Index of a configuration, which is added if new.
 fn add(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Unclear> {
     if let Some(known) = all.iter().position(|known| *known == one) {
         return Ok(known);
@@ -648,9 +649,9 @@ fn add(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Unclea
     if all.len() > CONFIGURATIONS_MAX { Err(Unclear) } else { Ok(all.len() - 1) }
 }
 
-/// The variables where configurations part that come to different answers.
+/// The variables at which configurations with different results diverge.
 fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> {
-    // From the end to the start: the answer that a configuration comes to, `None` where what follows decides.
+    // From end to start: the result that a configuration leads to, `None` if later values decide.
     let wanted = |one: &Configuration| one.matched.as_ref().map(|registers| registers[1..].to_vec());
     let answers: Vec<_> = finals.iter().map(wanted).collect();
     let first_of = |answer| answers.iter().position(|known| known == answer);
@@ -696,7 +697,7 @@ fn holds(look: Look, behind: Behind, ahead: Ahead) -> Result<Option<bool>, Uncle
         Ahead::End => None,
         Ahead::Byte(byte) => Some(byte),
     };
-    // Whether a character beyond ASCII is part of a word its bytes do not tell.
+    // Whether a non-ASCII character belongs to a word cannot be told from its bytes.
     let before = || if behind == Behind::Wide { Err(Unclear) } else { Ok(behind == Behind::Word) };
     let after = || match next {
         Some(0x80..) => Err(Unclear),
@@ -715,7 +716,7 @@ fn holds(look: Look, behind: Behind, ahead: Ahead) -> Result<Option<bool>, Uncle
     }))
 }
 
-/// A text that the traits of a variable allow; `None` where only characters beyond ASCII make one.
+/// A text allowed by the traits of a variable; `None` if that requires non-ASCII characters.
 fn filler(traits: &ValueTraits) -> Option<Box<str>> {
     let ascii = |bytes: ByteSet| bytes.iter().find(u8::is_ascii);
     if traits.min_len == 0 {

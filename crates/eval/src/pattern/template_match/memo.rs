@@ -1,15 +1,15 @@
-//! Answers by dictionary code: each combination of values is asked once.
+//! Memo of answers by dictionary code: each combination of values is evaluated once.
 
 use hashbrown::HashMap;
 
-/// Combinations of values remembered for one template of one slab; beyond them each row is asked on its own.
+/// Maximum number of cached combinations per template and slab; beyond that each row is evaluated separately.
 pub(crate) const COMBINATIONS_MAX: usize = 65_536;
 
-/// An answer for each combination of dictionary codes that was asked for, up to [`COMBINATIONS_MAX`].
+/// An answer for each requested combination of dictionary codes, up to [`COMBINATIONS_MAX`].
 #[derive(Clone, Debug)]
 pub struct CombinationMemo<T> {
     answers: Vec<T>,
-    /// Number of the answer, plus one, by the code of a single variable.
+    /// Index of the answer plus one, by the code of a single variable.
     single: Vec<u32>,
     pairs: HashMap<u64, u32, foldhash::fast::FixedState>,
     others: HashMap<Box<[u32]>, u32, foldhash::fast::FixedState>,
@@ -27,8 +27,8 @@ impl<T> Default for CombinationMemo<T> {
 }
 
 impl<T> CombinationMemo<T> {
-    /// Number in [`CombinationMemo::answers`] of the answer for these codes, if they were asked for. All calls must
-    /// give as many codes.
+    /// Index in [`CombinationMemo::answers`] of the answer for these codes, if known. All calls must pass the same
+    /// number of codes.
     #[inline]
     pub fn known(&self, codes: &[u32]) -> Option<u32> {
         match codes {
@@ -38,12 +38,12 @@ impl<T> CombinationMemo<T> {
         }
     }
 
-    /// Whether no further combination is remembered.
+    /// Whether no further combinations are cached.
     pub fn is_full(&self) -> bool {
         self.answers.len() >= COMBINATIONS_MAX
     }
 
-    /// Number of the answer for these codes; `None` if the memo is full.
+    /// Index of the answer for these codes; `None` if the memo is full.
     pub fn number(&mut self, codes: &[u32], find: impl FnOnce() -> T) -> Option<u32> {
         let known = self.known(codes);
         if known.is_some() {
@@ -73,7 +73,7 @@ impl<T> CombinationMemo<T> {
         Some(number)
     }
 
-    /// Every answer found so far.
+    /// All answers found so far.
     pub fn answers(&self) -> &[T] {
         &self.answers
     }

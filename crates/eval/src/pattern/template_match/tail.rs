@@ -1,12 +1,13 @@
-//! What follows the last wanted group of an expression, as far as it decides whether there is a match.
+//! Tail elimination: simplifies the part of an expression after the last requested group, as far as it only decides
+//! whether there is a match.
 //!
-//! A repetition at the end is taken as often as it has to be: `(?<file>\S+)\] (?<message>.+)` finds the same files as
-//! `(?<file>\S+)\] .`, and whoever wants the file has no need to read to the end of the message. That is exact: which way
-//! the expression takes up to the repetition depends on whether there is a match behind it, not on how long it is.
+//! A repetition at the end is taken only as often as necessary: `(?<file>\S+)\] (?<message>.+)` finds the same files as
+//! `(?<file>\S+)\] .`, so that the rest of the message need not be read if only the file is requested. This is exact:
+//! the path taken up to the repetition depends on whether it matches, not on how long the match is.
 
 use regex_syntax::hir::{Hir, HirKind, Repetition};
 
-/// The expression without what cannot change these groups; everything counts for the whole match, group 0.
+/// The expression without parts that cannot affect these groups; for the whole match, group 0, every part matters.
 pub(super) fn without_tail(tree: Hir, wanted: &[usize]) -> Hir {
     if wanted.contains(&0) { tree } else { shortened(tree, wanted) }
 }
@@ -43,7 +44,7 @@ fn shortened(tree: Hir, wanted: &[usize]) -> Hir {
     }
 }
 
-/// The expression as it was.
+/// The expression unchanged.
 fn whole(kind: HirKind) -> Hir {
     match kind {
         HirKind::Empty => Hir::empty(),
