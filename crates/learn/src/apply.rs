@@ -1,4 +1,4 @@
-//! What a model says of rows.
+//! Applying a model: its predictions for rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::model::{Answer, Body, Model};
 use crate::options::Options;
 use crate::{LearnError, Stop};
 
-/// Options of which one given takes the place of all.
+/// Options of which a single given one replaces all.
 const THRESHOLDS: [&str; 3] = ["threshold", "lower_threshold", "upper_threshold"];
 
-/// A model that is ready to be asked.
+/// A model prepared for prediction.
 pub struct Applied {
     model: Model,
     names: Vec<String>,
@@ -23,19 +23,19 @@ pub struct Applied {
 
 struct ReadyDensities {
     shows_density: bool,
-    /// How many thresholds there are.
+    /// Number of thresholds.
     thresholds: usize,
     groups: BTreeMap<Vec<String>, ReadyGroup>,
 }
 
 struct ReadyGroup {
     density: Density,
-    /// For each threshold the outliers, and these as they are shown.
+    /// For each threshold: the outlier ranges, and their text form.
     outliers: Vec<(Vec<Range>, Arc<[String]>)>,
 }
 
 impl Model {
-    /// The model with options that stand in for those of `fit`, and with a name for the field it makes.
+    /// Prepares the model; `options` override those of `fit`, `output` names the resulting field.
     pub fn ready(self, options: &Options, output: Option<&str>) -> Result<Applied, LearnError> {
         if !self.can_be_applied() {
             return Err(LearnError::Data(format!(
@@ -68,7 +68,7 @@ impl Model {
         Ok(Applied { model: self, names, with_probabilities, densities })
     }
 
-    /// Names of the fields that are made.
+    /// Names of the resulting fields.
     fn names(&self, output: Option<&str>, probabilities: bool, options: &Options) -> Result<Vec<String>, LearnError> {
         let prefixed = |prefix: &str| format!("{}_", output.unwrap_or(prefix));
         Ok(match &self.body {
@@ -123,12 +123,12 @@ impl Applied {
         &self.model
     }
 
-    /// Names of the fields that it makes.
+    /// Names of the resulting fields.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The fields that it makes, by [`Applied::names`]: a value for each row.
+    /// The resulting fields, in the order of [`Applied::names`]: one value per row.
     pub fn apply(&self, columns: &[Column<'_>], rows: usize, stop: Stop<'_>) -> Result<Vec<Vec<Answer>>, LearnError> {
         let mut answers = vec![vec![Answer::Null; rows]; self.names.len()];
         if let Some(densities) = &self.densities {
@@ -147,7 +147,7 @@ impl Applied {
         Ok(answers)
     }
 
-    /// What is said of one row, by the place of the field.
+    /// Predicts one row; passes values on by the index of the field.
     fn say(&self, encoded: &Encoded, at: usize, classes: &[Arc<str>], mut put: impl FnMut(usize, Answer)) {
         let row = encoded.matrix.row(at);
         let probabilities = match &self.model.body {

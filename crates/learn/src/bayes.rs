@@ -1,4 +1,4 @@
-//! Gaussian naive Bayes: classes whose columns are normal and independent of each other.
+//! Gaussian naive Bayes: the columns of each class are assumed to be normal and independent.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::logistic_regression::shares;
 use crate::matrix::Matrix;
 use crate::{LearnError, Stop, exact_numbers, go_on};
 
-/// Share of each class, and middle and variance of each of its columns.
+/// Prior of each class, with mean and variance of each of its columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bayes {
     pub(crate) width: usize,
@@ -21,7 +21,7 @@ pub struct Bayes {
 }
 
 impl Bayes {
-    /// How probable each class is.
+    /// Probability of each class.
     pub(crate) fn probabilities(&self, row: &[f64]) -> Vec<f64> {
         let lines = self.means.chunks_exact(self.width).zip(self.variances.chunks_exact(self.width));
         let logs = lines.zip(&self.shares).map(|((means, variances), share)| {
@@ -33,7 +33,8 @@ impl Bayes {
     }
 }
 
-/// Fits rows to classes; every class has a row. To all variances `smoothing` times the greatest of the columns is added.
+/// Fits rows to classes, each of which has a row. `smoothing` times the largest variance of a column is added to all
+/// variances.
 pub(crate) fn fit(
     x: &Matrix,
     classes: &[u32],
@@ -59,7 +60,7 @@ pub(crate) fn fit(
     go_on(stop)?;
     let (_, spreads) = crate::linear_regression::spreads(x);
     let most = spreads.iter().fold(0.0f64, |most, spread| most.max(spread * spread));
-    // Columns that are all constant tell nothing, and must not divide by 0 either.
+    // Constant columns carry no information, but must not cause a division by 0.
     let added = if most > 0.0 { smoothing * most } else { 1.0 };
     variances.iter_mut().for_each(|variance| *variance = (*variance + added).max(f64::MIN_POSITIVE));
     let whole = x.rows() as f64;

@@ -1,4 +1,4 @@
-//! Groups of rows that lie near each other: k-means and DBSCAN.
+//! Clustering: k-means and DBSCAN.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,11 +8,11 @@ use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
 /// Groups at most.
 pub(crate) const CLUSTERS_MAX: usize = 1_000;
-/// Starts, of which the best counts.
+/// Number of starts, of which the best is used.
 const STARTS: usize = 10;
-/// Rounds of a start at most.
+/// Maximum number of rounds per start.
 const ROUNDS_MAX: usize = 300;
-/// Rows that DBSCAN looks at at most: each is compared with each.
+/// Maximum number of rows for DBSCAN, which compares each with each.
 const DBSCAN_ROWS_MAX: usize = 20_000;
 
 /// Centres of groups.
@@ -24,13 +24,13 @@ pub struct Clusters {
     pub(crate) centres: Vec<f64>,
     /// Rows of each.
     pub(crate) sizes: Vec<u64>,
-    /// Sum of the squared distances of all rows to their centres.
+    /// Sum of squared distances of all rows to their centres.
     #[serde(with = "exact_numbers")]
     pub(crate) inertia: f64,
 }
 
 impl Clusters {
-    /// The nearest centre and how far it is.
+    /// The nearest centre and its distance.
     pub(crate) fn nearest(&self, row: &[f64]) -> (usize, f64) {
         let (place, square) = nearest(&self.centres, self.width, row);
         (place, square.sqrt())
@@ -46,8 +46,8 @@ fn nearest(centres: &[f64], width: usize, row: &[f64]) -> (usize, f64) {
     squares.fold((0, f64::INFINITY), |best, next| if next.1 < best.1 { next } else { best })
 }
 
-/// Groups by Lloyd's method from starts by k-means++ (Arthur, Vassilvitskii, 2007). Groups are numbered in the order of
-/// their first rows.
+/// Lloyd's algorithm with k-means++ initialisation (Arthur, Vassilvitskii, 2007). Clusters are numbered in order of
+/// their first row.
 pub(crate) fn k_means(x: &Matrix, count: usize, seed: u64, stop: Stop<'_>) -> Result<Clusters, LearnError> {
     if x.rows() < count {
         let message = format!("{} rows cannot make {count} clusters: give a smaller k", x.rows());
@@ -116,8 +116,8 @@ fn started(x: &Matrix, count: usize, rng: &mut Rng, stop: Stop<'_>) -> Result<(V
     Ok((centres, inertia))
 }
 
-/// The group of each row, -1 for none: rows with so many rows within a distance, themselves included, and what these reach
-/// (Ester, Kriegel, Sander, Xu, 1996). Groups are numbered in the order of their first rows.
+/// The cluster of each row, -1 for noise (Ester, Kriegel, Sander, Xu, 1996): core rows have at least `neighbours` rows
+/// within `distance`, themselves included. Clusters are numbered in order of their first row.
 pub(crate) fn dbscan(x: &Matrix, distance: f64, neighbours: usize, stop: Stop<'_>) -> Result<Vec<i64>, LearnError> {
     let rows = x.rows();
     if rows > DBSCAN_ROWS_MAX {

@@ -1,26 +1,26 @@
-//! Densities of one field as they are kept and asked: how probable a value is, and which values are outliers.
+//! Densities of one field, as stored and evaluated: the probability of a value, and which values are outliers.
 //!
-//! Outliers are the values where the density is least, together as probable as the threshold says: both tails of a normal
-//! density, the upper one of an exponential, and whatever is low of one that is estimated by kernels. `lower_threshold` and
-//! `upper_threshold` take the tails by themselves.
+//! Outliers are the values where the density is lowest, with a total probability equal to the threshold: both tails of
+//! a normal density, the upper tail of an exponential, and the lowest parts of a kernel density estimate.
+//! `lower_threshold` and `upper_threshold` set the tails separately.
 
 use serde::{Deserialize, Serialize};
 
 use crate::options::Options;
 use crate::{LearnError, THRESHOLDS_MAX, exact_numbers};
 
-/// Densities of groups, sorted by their keys.
+/// Densities of groups, sorted by key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Densities {
-    /// How the distance between rows and density was measured.
+    /// Distance measure between rows and density.
     pub(crate) metric: String,
     pub(crate) groups: Vec<Group>,
 }
 
-/// The density of one group, and facts of its rows.
+/// The density of one group, and statistics of its rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Group {
-    /// Values of the fields of `by`.
+    /// Values of the `by` fields.
     pub(crate) key: Vec<String>,
     pub(crate) density: Density,
     pub(crate) count: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Group {
 /// A density.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Density {
-    /// Normal; a deviation of 0 is one value.
+    /// Normal; a deviation of 0 means a single value.
     Norm {
         #[serde(with = "exact_numbers")]
         mean: f64,
@@ -54,7 +54,8 @@ pub(crate) enum Density {
         #[serde(with = "exact_numbers")]
         scale: f64,
     },
-    /// Sum of normal kernels, by its heights at equal steps; straight between them, 0 outside. The area is 1.
+    /// Kernel density estimate with normal kernels, as heights at equal steps; linear in between, 0 outside. The area
+    /// is 1.
     Kernels {
         #[serde(with = "exact_numbers")]
         start: f64,
@@ -65,7 +66,7 @@ pub(crate) enum Density {
     },
 }
 
-/// Values that are outliers, and how probable they are together.
+/// Range of outlier values with its total probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Range {
     pub(crate) low: f64,
@@ -82,7 +83,7 @@ pub(crate) enum Threshold {
     Tails(Option<f64>, Option<f64>),
 }
 
-/// Thresholds, each with what is added to the names of the fields it makes.
+/// Thresholds, each with the suffix of the fields it produces.
 pub(crate) fn thresholds(options: &Options) -> Result<Vec<(String, Threshold)>, LearnError> {
     let read = |name: &str| -> Result<Option<Vec<(String, f64)>>, LearnError> {
         let Some(text) = options.get(name) else { return Ok(None) };
@@ -127,7 +128,7 @@ pub(crate) fn thresholds(options: &Options) -> Result<Vec<(String, Threshold)>, 
 const DEFAULT_THRESHOLD: f64 = 0.01;
 
 impl Density {
-    /// How dense values are here; `None` where all of them are.
+    /// The density at a value; `None` if all mass is there.
     pub(crate) fn at(&self, value: f64) -> Option<f64> {
         match self {
             Density::Norm { deviation, .. } if *deviation == 0.0 => None,
@@ -150,13 +151,11 @@ impl Density {
         }
     }
 
-    /// The share of values up to this one.
+    /// Cumulative distribution function.
     pub(crate) fn below(&self, value: f64) -> f64 {
         match self {
             Density::Norm { mean, deviation } if *deviation == 0.0 => f64::from(u8::from(value >= *mean)),
-            Density::Norm { mean, deviation } => {
-                half_error((mean - value) / (deviation * std::f64::consts::SQRT_2)) / 2.0
-            }
+            Density::Norm { mean, deviation } => erfc((mean - value) / (deviation * std::f64::consts::SQRT_2)) / 2.0,
             Density::Expon { start, scale } => match value < *start {
                 true => 0.0,
                 false if *scale == 0.0 => 1.0,
@@ -177,7 +176,7 @@ impl Density {
         }
     }
 
-    /// The value that this share of values is up to.
+    /// Quantile function.
     pub(crate) fn quantile(&self, share: f64) -> f64 {
         match self {
             Density::Norm { mean, deviation } => mean + deviation * normal_quantile(share),
@@ -199,7 +198,7 @@ impl Density {
         }
     }
 
-    /// The values that are outliers.
+    /// The ranges of outliers.
     pub(crate) fn outliers(&self, threshold: &Threshold) -> Vec<Range> {
         let lower = |area: f64| Range { low: f64::NEG_INFINITY, high: self.quantile(area), area };
         let upper = |area: f64| Range { low: self.quantile(1.0 - area), high: f64::INFINITY, area };
@@ -221,7 +220,7 @@ impl Density {
     }
 }
 
-/// The steps of least height, together of this area, joined where they lie beside each other.
+/// The steps with the smallest heights, of this total area; adjacent ones are merged.
 fn lowest(start: f64, step: f64, heights: &[f64], area: f64) -> Vec<Range> {
     let areas: Vec<f64> = heights.windows(2).map(|pair| step * (pair[0] + pair[1]) / 2.0).collect();
     let mut order: Vec<usize> = (0..areas.len()).collect();
@@ -235,7 +234,7 @@ fn lowest(start: f64, step: f64, heights: &[f64], area: f64) -> Vec<Range> {
         is_low[at] = true;
     }
     let mut ranges: Vec<Range> = Vec::new();
-    // Outside of all steps there is nothing at all.
+    // Outside of all steps the density is 0.
     ranges.push(Range { low: f64::NEG_INFINITY, high: start, area: 0.0 });
     for at in (0..areas.len()).filter(|at| is_low[*at]) {
         let from = start + step * at as f64;
@@ -253,18 +252,18 @@ fn lowest(start: f64, step: f64, heights: &[f64], area: f64) -> Vec<Range> {
 }
 
 impl Range {
-    /// Whether a value is in it; the bounds of tails are not.
+    /// Whether it contains a value; the bounds of tails are excluded.
     pub(crate) fn holds(&self, value: f64) -> bool {
         value > self.low && value < self.high
     }
 
-    /// As Splunk writes it: from, to and area.
+    /// Splunk's format: from, to and area.
     pub(crate) fn text(&self) -> String {
         format!("{}:{}:{}", bound(self.low), bound(self.high), bound(self.area))
     }
 }
 
-/// A bound with up to four digits behind the point.
+/// A bound with up to four decimal places.
 fn bound(number: f64) -> String {
     if number == f64::INFINITY {
         return "Infinity".to_owned();
@@ -277,8 +276,8 @@ fn bound(number: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// The complementary error function, to 1.2e-7 (Press and others: "Numerical Recipes", 6.2).
-fn half_error(value: f64) -> f64 {
+/// The complementary error function, accurate to 1.2e-7 (Press and others: "Numerical Recipes", 6.2).
+fn erfc(value: f64) -> f64 {
     const PARTS: [f64; 10] = [
         0.170_872_77,
         -0.822_152_23,
@@ -297,7 +296,7 @@ fn half_error(value: f64) -> f64 {
     if value >= 0.0 { tail } else { 2.0 - tail }
 }
 
-/// The value that this share of a normal density of mean 0 and deviation 1 is below (Wichura: algorithm AS 241, 1988).
+/// Quantile function of the standard normal distribution (Wichura: algorithm AS 241, 1988).
 pub(crate) fn normal_quantile(share: f64) -> f64 {
     let ratio = |above: [f64; 8], below: [f64; 8], at: f64| {
         let of = |parts: [f64; 8]| parts.iter().rev().fold(0.0, |sum, part| sum * at + part);

@@ -1,8 +1,8 @@
-//! Densities fitted to values, for each group.
+//! Fitting a density to the values of each group.
 //!
-//! Of several kinds of density the one that is nearest to the values counts. How near it is, is the Wasserstein distance
-//! (the mean distance between the values and the quantiles of the density) or the one of Kolmogorov and Smirnov (the
-//! greatest difference of the shares below a value).
+//! Of several kinds of density the closest one is used, measured by the Wasserstein distance (mean distance between the
+//! values and the quantiles of the density) or the Kolmogorov-Smirnov distance (largest difference of the distribution
+//! functions).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,14 +14,14 @@ use crate::model::Body;
 use crate::options::Options;
 use crate::{GROUPS_MAX, LearnError, Stop, go_on};
 
-/// Rows of a group below which what is said of it is rough.
+/// Number of rows of a group below which its density is rough.
 const FEW_ROWS: usize = 50;
-/// Steps of a density by kernels, at least and at most.
+/// Minimum and maximum number of steps of a kernel density estimate.
 const STEPS: (usize, usize) = (512, 4_096);
-/// Kernels reach so many of their deviations.
+/// Cut-off of a kernel, in standard deviations.
 const REACH: f64 = 4.0;
 
-/// How near a density is to values.
+/// Distance between a density and values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Metric {
     Wasserstein,
@@ -83,7 +83,7 @@ pub(crate) fn fit(
     Ok((Body::Densities(Densities { metric: metric.to_owned(), groups }), encoding))
 }
 
-/// The values of the fields that part rows into groups; `None` where one is missing.
+/// The group key of a row; `None` if a field is missing.
 pub(crate) fn key_of(by: &[Column<'_>], row: usize) -> Option<Vec<String>> {
     by.iter().map(|column| column.values.text(row).map(Cow::into_owned)).collect()
 }
@@ -106,7 +106,7 @@ fn group(
     }
     let norm = || Density::Norm { mean, deviation };
     let expon = || Density::Expon { start: min, scale: mean - min };
-    // One value is a point, whatever kind of density it is to be.
+    // A single value is a point, whatever kind of density is requested.
     let candidates = match options.get("dist").unwrap_or("auto") {
         "norm" | "auto" | "expon" | "gaussian_kde" if deviation == 0.0 => vec![norm()],
         "norm" => vec![norm()],
@@ -127,7 +127,7 @@ fn group(
     Ok(Group { key, density, count: values.len() as u64, distinct, min, max, mean, deviation, distance })
 }
 
-/// Normal kernels of Scott's width, summed at equal steps.
+/// Kernel density estimate with Scott's bandwidth, at equal steps.
 fn kernels(sorted: &[f64], square: f64, stop: Stop<'_>) -> Result<Density, LearnError> {
     let count = sorted.len() as f64;
     let width = (square / (count - 1.0).max(1.0)).sqrt() * count.powf(-0.2);

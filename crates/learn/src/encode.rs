@@ -1,9 +1,9 @@
-//! Columns of a table as numbers.
+//! Encoding table columns as numbers.
 //!
-//! As Splunk's toolkit does it: a column without any value is left out, and so is one of texts with more than
-//! [`CATEGORIES_MAX`] distinct values; a column that has a value that is no number is one of texts, and becomes a column of
-//! 0 and 1 for each of its values; a row that lacks a value of some column is no row to learn from, and nothing is said of
-//! it. When the model is applied, a value that it has not seen is 0 in all columns of its field.
+//! As in Splunk's toolkit: a column without values is dropped, and so is a categorical column with more than
+//! [`CATEGORIES_MAX`] distinct values. A column with a non-numeric value is categorical and becomes one 0/1 column per
+//! value (one-hot encoding). Rows with a missing value are neither used for fitting nor predicted. When the model is
+//! applied, an unknown category is 0 in all columns of its field.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,9 +17,9 @@ use crate::{CATEGORIES_MAX, CELLS_MAX, COLUMNS_MAX, LearnError, Stop, go_on};
 pub trait Values {
     /// Whether a row has no value.
     fn is_null(&self, row: usize) -> bool;
-    /// The value of a row as a finite number, where it is one.
+    /// The value of a row as a finite number, if it is one.
     fn number(&self, row: usize) -> Option<f64>;
-    /// The value of a row as it is written.
+    /// The value of a row as text.
     fn text(&self, row: usize) -> Option<Cow<'_, str>>;
 }
 
@@ -32,12 +32,12 @@ pub struct Column<'a> {
     pub values: &'a dyn Values,
 }
 
-/// A field that is learnt from.
+/// A field used as a feature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Feature {
     /// Its name.
     pub(crate) field: String,
-    /// Its values, sorted, where it is one of texts.
+    /// Its sorted values, if it is categorical.
     pub(crate) categories: Option<Vec<String>>,
 }
 
@@ -51,12 +51,12 @@ pub struct Encoding {
 pub(crate) struct Encoded {
     /// The numbers.
     pub(crate) matrix: Matrix,
-    /// The row of the table that each row of the matrix is.
+    /// By matrix row: the table row.
     pub(crate) rows: Vec<usize>,
 }
 
 impl Encoding {
-    /// Chooses the columns that can be learnt from; `notes` get those that cannot.
+    /// Chooses the usable columns; `notes` receives messages about the others.
     pub(crate) fn learn(
         columns: &[Column<'_>],
         rows: usize,
@@ -112,7 +112,7 @@ impl Encoding {
         names
     }
 
-    /// The rows that have a value of every field, as numbers. A text where numbers were learnt is no value.
+    /// The rows with a value in every field, as numbers. A text in a numeric field counts as missing.
     pub(crate) fn matrix(&self, columns: &[Column<'_>], rows: usize, stop: Stop<'_>) -> Result<Encoded, LearnError> {
         let width = self.width();
         let mut found = Vec::with_capacity(self.features.len());
@@ -141,7 +141,7 @@ impl Encoding {
     }
 }
 
-/// Writes one row; `false` when it lacks a value.
+/// Writes one row; `false` if a value is missing.
 fn fill(features: &[(&Feature, &Column<'_>)], row: usize, out: &mut [f64]) -> bool {
     let mut at = 0;
     for (feature, column) in features {
@@ -166,7 +166,7 @@ fn fill(features: &[(&Feature, &Column<'_>)], row: usize, out: &mut [f64]) -> bo
     true
 }
 
-/// The distinct values, sorted; `None` when there are too many.
+/// The distinct values, sorted; `None` if there are too many.
 fn categories(column: &Column<'_>, rows: impl Iterator<Item = usize>) -> Option<Vec<String>> {
     let mut distinct: BTreeSet<String> = BTreeSet::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! What goes wrong when a model is fitted, read or applied.
+//! Errors of fitting, reading and applying a model.
 
 use quarry_stdx::{ErrorKind, HasKind};
 use thiserror::Error;
@@ -6,30 +6,30 @@ use thiserror::Error;
 /// An error of this crate.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum LearnError {
-    /// More than there may be.
+    /// A limit was exceeded.
     #[error("{what}: {value}, the limit is {limit}")]
     Limit {
-        /// What there is too much of, and what to do.
+        /// What exceeds the limit, and what to do.
         what: String,
-        /// How much there is.
+        /// Actual number.
         value: usize,
         /// How much there may be.
         limit: usize,
     },
-    /// The rows do not make a model.
+    /// The rows do not yield a model.
     #[error("{0}")]
     Data(String),
-    /// An option has a value that it cannot have.
+    /// An option has an invalid value.
     #[error("`{name}` wants {wants}, got `{got}`")]
     Option {
         /// Its name.
         name: String,
-        /// What it may be.
+        /// Valid values.
         wants: String,
-        /// What it is.
+        /// The given value.
         got: String,
     },
-    /// Bytes that are no model.
+    /// The bytes are not a valid model.
     #[error("this is no model that can be read: {0}")]
     Format(String),
     /// Nobody waits any more.
@@ -42,7 +42,7 @@ impl HasKind for LearnError {
         match self {
             LearnError::Limit { .. } | LearnError::Data(_) | LearnError::Option { .. } => ErrorKind::Invalid,
             LearnError::Format(_) => ErrorKind::Corrupt,
-            // Its search was told to end.
+            // The search was cancelled.
             LearnError::Cancelled => ErrorKind::Busy,
         }
     }

@@ -1,6 +1,6 @@
-//! Numbers as texts that give the same number again: shortest decimal notation, read by the standard library.
+//! Lossless text form of numbers: shortest decimal notation, parsed by the standard library.
 //!
-//! Only finite numbers are read back.
+//! Only finite numbers are accepted when parsing.
 
 use serde::{Deserialize, Deserializer, Serializer};
 
@@ -19,7 +19,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::
     parsed(&String::deserialize(from)?)
 }
 
-/// Lists of numbers: one text, with blanks between.
+/// Lists of numbers: one text, separated by blanks.
 pub(crate) mod list {
     use serde::{Deserialize, Deserializer, Serializer};
 

@@ -14,36 +14,36 @@ use crate::{
     logistic_regression, pca, scale, tree_grow,
 };
 
-/// What is to be learnt.
+/// Input of a fit.
 pub struct FitRequest<'a> {
     /// One of [`crate::ALGORITHMS`].
     pub algorithm: &'a str,
-    /// What is foretold.
+    /// The target field.
     pub target: Option<Column<'a>>,
-    /// What it is learnt from.
+    /// The features.
     pub features: Vec<Column<'a>>,
-    /// What parts rows into groups.
+    /// Group-by fields.
     pub by: Vec<Column<'a>>,
     /// Rows of all columns.
     pub rows: usize,
     /// Options of the algorithm.
     pub options: Options,
-    /// Name of the field that is made, where one is given.
+    /// Name of the resulting field, if given.
     pub output: Option<String>,
 }
 
-/// What came of it.
+/// Result of a fit.
 #[derive(Debug)]
 pub struct Fitted {
     /// The model.
     pub model: Model,
-    /// What the algorithm says of the rows themselves, where it says nothing of others.
+    /// Labels of the fitted rows, for algorithms that cannot predict others.
     pub labels: Option<(String, Vec<Answer>)>,
     /// What was left out, for the user.
     pub notes: Vec<String>,
 }
 
-/// Learns a model of rows.
+/// Fits a model to rows.
 pub fn fit(request: &FitRequest<'_>, stop: Stop<'_>) -> Result<Fitted, LearnError> {
     if request.rows > ROWS_MAX {
         let what = "rows to learn from".to_owned();
@@ -62,7 +62,7 @@ pub fn fit(request: &FitRequest<'_>, stop: Stop<'_>) -> Result<Fitted, LearnErro
         encoding: Encoding::default(),
         body: Body::Nothing,
     };
-    // The field that is foretold is nothing to learn it from, though a wildcard may name it.
+    // The target is not a feature, even if a wildcard matches it.
     let is_target = |column: &&Column<'_>| model.target.as_deref() == Some(column.name);
     let features: Vec<Column<'_>> = request.features.iter().filter(|column| !is_target(column)).copied().collect();
     if request.algorithm == "DensityFunction" {
@@ -95,7 +95,7 @@ fn no_rows(algorithm: &str) -> LearnError {
     LearnError::Data(format!("{algorithm} has no row to learn from: none has a value of every field"))
 }
 
-/// Fits what is foretold. Rows without it are none to learn from.
+/// Fits a target. Rows without it are not used.
 fn supervised(
     request: &FitRequest<'_>,
     target: &Column<'_>,

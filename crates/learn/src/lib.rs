@@ -1,14 +1,14 @@
-//! Machine learning: columns of a table in, a fitted [`Model`] out, and what it says of other rows.
+//! Machine learning: fits a [`Model`] to the columns of a table, and applies it to other rows.
 //!
-//! A model is fitted in three steps. [`Encoding`] chooses the columns that can be learnt from and says how a row becomes
-//! numbers: a column of numbers is one of the matrix, a column of texts is one for each of its values. The algorithm fits
-//! the matrix; what it leaves is a plain value of [`Body`]. [`wire`] writes that as text with a version and a checksum, and
-//! checks it when it is read, so that whatever a file holds, reading it gives an error or a model that can be applied.
+//! Fitting has three steps. [`Encoding`] chooses the usable columns and defines how a row becomes numbers: a numeric
+//! column becomes one matrix column, a categorical column one for each value. The algorithm is fitted to the matrix;
+//! its result is a plain value of [`Body`]. [`wire`] serializes the model as text with a version and a checksum and
+//! validates it when it is read, so that reading any file yields either an error or a usable model.
 //!
-//! Algorithms are written here and not taken from a library (docs/decisions/0034-learned-models.md). Everything is
-//! deterministic: chance comes of a seed that is an argument. Long loops ask [`Stop`] whether to go on.
+//! Algorithms are implemented here, not taken from a library (docs/decisions/0034-learned-models.md). Everything is
+//! deterministic: random numbers come from a seed argument. Long loops poll [`Stop`].
 //!
-//! Not here: files, clocks, threads, and how rows are read; [`Values`] is the seam to these.
+//! Not here: files, clocks, threads, reading rows; [`Values`] is the interface to the caller.
 
 mod apply;
 mod bayes;
@@ -44,29 +44,29 @@ pub use model::{ALGORITHMS, Answer, Body, Model};
 pub use options::Options;
 pub use rng::sample;
 
-/// Rows that a model learns from at most; of more a sample is drawn (Splunk's `max_inputs`).
+/// Maximum number of rows a model is fitted to; of more, a sample is drawn (Splunk's `max_inputs`).
 pub const ROWS_MAX: usize = 100_000;
-/// Columns of numbers at most, those that values of texts become included.
+/// Maximum number of matrix columns, including those of categorical fields.
 pub const COLUMNS_MAX: usize = 500;
-/// Numbers that a model is fitted to at most: rows times columns.
+/// Maximum number of matrix cells: rows times columns.
 pub const CELLS_MAX: usize = 10_000_000;
-/// Distinct values of a column of texts at most; one with more is left out (`max_distinct_cat_values`).
+/// Maximum number of distinct values of a categorical column; one with more is dropped (`max_distinct_cat_values`).
 pub const CATEGORIES_MAX: usize = 100;
-/// Values that a classifier tells apart at most (`max_distinct_cat_values_for_classifiers`).
+/// Maximum number of classes of a classifier (`max_distinct_cat_values_for_classifiers`).
 pub const CLASSES_MAX: usize = 100;
-/// Bytes of a model as it is kept at most (`max_model_size_mb`).
+/// Maximum bytes of a stored model (`max_model_size_mb`).
 pub const MODEL_BYTES_MAX: usize = 15 << 20;
-/// Groups that one density model holds at most.
+/// Maximum number of groups of a density model.
 pub const GROUPS_MAX: usize = 1_024;
-/// Thresholds of one density model at most.
+/// Maximum number of thresholds of a density model.
 pub const THRESHOLDS_MAX: usize = 5;
-/// Rows between two looks at [`Stop`].
+/// Number of rows between two polls of [`Stop`].
 const ROWS_BETWEEN_STOPS: usize = 1_024;
 
-/// Whether to give up: the one who waits for the result does not any more.
+/// Returns true if the work should be abandoned, because its result is no longer needed.
 pub type Stop<'a> = &'a dyn Fn() -> bool;
 
-/// An error when the work is to end.
+/// An error if the work should be abandoned.
 fn go_on(stop: Stop<'_>) -> Result<(), LearnError> {
     if stop() { Err(LearnError::Cancelled) } else { Ok(()) }
 }

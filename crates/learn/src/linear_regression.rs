@@ -1,10 +1,10 @@
-//! Linear regression: plain, and with the penalties of ridge, lasso and elastic net.
+//! Linear regression: ordinary least squares, ridge, lasso and elastic net.
 //!
-//! All are solved from the sums of products of the columns, which are centred and brought to one scale first; the scale is
-//! taken out of the penalty again, so that the coefficients are those of the columns as they are. Least squares and ridge
-//! are a system of equations; lasso and elastic net go round the coefficients until none moves (Friedman, Hastie,
-//! Tibshirani: "Regularization Paths for Generalized Linear Models via Coordinate Descent", 2010). What is minimised is
-//! what scikit-learn says it minimises for the names of its classes, which are those of Splunk's toolkit.
+//! All are solved from the cross products of the columns, which are centred and scaled first; the penalty is corrected
+//! for the scale, so that the coefficients refer to the original columns. Least squares and ridge are systems of linear
+//! equations; lasso and elastic net use coordinate descent (Friedman, Hastie, Tibshirani: "Regularization Paths for
+//! Generalized Linear Models via Coordinate Descent", 2010). The objectives are those documented by scikit-learn for
+//! its classes of these names, which Splunk's toolkit uses.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,11 +12,11 @@ use crate::matrix::Matrix;
 use crate::solve::solve_symmetric;
 use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
-/// Rounds of coordinate descent at most.
+/// Maximum number of rounds of coordinate descent.
 const ROUNDS_MAX: usize = 10_000;
-/// A coefficient of scaled columns that moves less stands.
+/// Change of a scaled coefficient below which it counts as converged.
 const STILL: f64 = 1e-10;
-/// A column whose spread is so little of its mean is constant.
+/// Ratio of spread to mean below which a column is constant.
 const CONSTANT: f64 = 1e-10;
 
 /// `y = intercept + coefficients . x`.
@@ -28,19 +28,20 @@ pub struct Linear {
     pub(crate) intercept: f64,
 }
 
-/// What is added to the squares.
+/// Penalty term added to the squared errors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Penalty {
     /// Nothing.
     None,
-    /// `alpha` times the squares of the coefficients.
+    /// `alpha` times the sum of squared coefficients.
     Ridge(f64),
-    /// `alpha` times the share of absolute values, and half the rest of squares, of half the mean square.
+    /// Elastic net: `alpha` times (`share` times the absolute values plus half of the rest times the squares), added to
+    /// half the mean squared error.
     Net { alpha: f64, share: f64 },
 }
 
 impl Linear {
-    /// What it says of a row.
+    /// The prediction for a row.
     pub(crate) fn of(&self, row: &[f64]) -> f64 {
         self.intercept + dot(&self.coefficients, row)
     }
@@ -51,7 +52,7 @@ pub(crate) fn dot(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// Middle and spread of every column; the spread of a constant column is 0.
+/// Mean and spread of every column; the spread of a constant column is 0.
 pub(crate) fn spreads(x: &Matrix) -> (Vec<f64>, Vec<f64>) {
     let count = x.rows().max(1) as f64;
     let mut means = vec![0.0; x.width()];
@@ -72,7 +73,7 @@ pub(crate) fn spreads(x: &Matrix) -> (Vec<f64>, Vec<f64>) {
     (means, spreads)
 }
 
-/// Sums of products of scaled columns, by their number: among themselves, and with what is foretold.
+/// Cross products of scaled columns, divided by the number of rows: among themselves, and with the target.
 struct Products {
     among: Vec<f64>,
     with: Vec<f64>,

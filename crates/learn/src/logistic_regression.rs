@@ -1,8 +1,8 @@
-//! Logistic regression: which of several classes a row is of, by a linear function of each.
+//! Logistic regression: classification by a linear function per class.
 //!
-//! Minimised is the sum of the logarithms of what was foretold of the true classes, plus half the squares of the
-//! coefficients (scikit-learn's default, `C=1`), by the limited-memory BFGS method (Nocedal, Wright: "Numerical
-//! Optimization", algorithm 7.5) on columns of one scale. Two classes share one function.
+//! Minimises the negative log-likelihood plus half the squared coefficients (scikit-learn's default, `C=1`) with the
+//! limited-memory BFGS method (Nocedal, Wright: "Numerical Optimization", algorithm 7.5) on scaled columns. Two classes
+//! share one function.
 
 use std::collections::VecDeque;
 
@@ -14,17 +14,17 @@ use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
 /// Steps at most.
 const STEPS_MAX: usize = 300;
-/// Steps that the curvature is remembered of.
+/// Number of steps remembered for the curvature.
 const REMEMBERED: usize = 10;
-/// A slope so small, as a share of the value, is none.
+/// Gradient, relative to the objective, below which it counts as zero.
 const FLAT: f64 = 1e-8;
-/// Halvings of a step at most.
+/// Maximum number of halvings of a step.
 const HALVINGS_MAX: usize = 40;
 
-/// Coefficients and intercept of each function; one for two classes, else one for each.
+/// Coefficients and intercept of each function; one for two classes, otherwise one per class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Logistic {
-    /// Function after function, the coefficients of the columns and then the intercept.
+    /// For each function the coefficients of the columns, then the intercept.
     #[serde(with = "exact_numbers::list")]
     pub(crate) weights: Vec<f64>,
     /// Columns.
@@ -32,7 +32,7 @@ pub struct Logistic {
 }
 
 impl Logistic {
-    /// How probable each class is.
+    /// Probability of each class.
     pub(crate) fn probabilities(&self, row: &[f64]) -> Vec<f64> {
         let logits: Vec<f64> = self
             .weights
@@ -58,7 +58,7 @@ fn sigmoid(logit: f64) -> f64 {
     }
 }
 
-/// Logarithms of parts, up to a constant, as shares of the whole.
+/// Softmax: turns log-probabilities, up to a constant, into probabilities.
 pub(crate) fn shares(mut logs: Vec<f64>) -> Vec<f64> {
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     logs.iter_mut().for_each(|log| *log = (*log - most).exp());
@@ -67,7 +67,7 @@ pub(crate) fn shares(mut logs: Vec<f64>) -> Vec<f64> {
     logs
 }
 
-/// What is minimised.
+/// The objective function.
 struct Problem<'a> {
     x: &'a Matrix,
     classes: &'a [u32],
@@ -78,7 +78,7 @@ struct Problem<'a> {
     stop: Stop<'a>,
 }
 
-/// Fits rows to classes, which are numbered below `count`.
+/// Fits rows to classes numbered below `count`.
 pub(crate) fn fit(
     x: &Matrix,
     classes: &[u32],
@@ -105,7 +105,7 @@ pub(crate) fn fit(
 }
 
 impl Problem<'_> {
-    /// The value at a place, and its slope.
+    /// Value and gradient of the objective at a point.
     fn value(&self, weights: &[f64], slope: &mut [f64]) -> Result<f64, LearnError> {
         let width = self.x.width();
         slope.fill(0.0);
@@ -189,7 +189,7 @@ impl Problem<'_> {
     }
 }
 
-/// The way downhill by what is known of the curvature.
+/// The descent direction, given the remembered curvature.
 fn direction(slope: &[f64], remembered: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
     let mut way: Vec<f64> = slope.iter().map(|slope| -slope).collect();
     let mut parts = Vec::with_capacity(remembered.len());

@@ -1,4 +1,4 @@
-//! A matrix of numbers, row after row.
+//! A row-major matrix of numbers.
 
 /// A matrix.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,25 +8,25 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    /// A matrix without rows, of so many columns; at least 1.
+    /// An empty matrix with `width` columns, at least 1.
     pub(crate) fn of_width(width: usize) -> Matrix {
         Matrix { width: width.max(1), cells: Vec::new() }
     }
 
-    /// A matrix of these rows, which are of one length.
+    /// A matrix of these rows, which have equal length.
     #[cfg(test)]
     pub(crate) fn of_rows(rows: &[&[f64]]) -> Matrix {
         Matrix { width: rows[0].len(), cells: rows.concat() }
     }
 
-    /// Room for one more row, filled with 0, which the caller writes.
+    /// Appends a row of zeroes for the caller to fill.
     pub(crate) fn add_row(&mut self) -> &mut [f64] {
         let start = self.cells.len();
         self.cells.resize(start + self.width, 0.0);
         &mut self.cells[start..]
     }
 
-    /// Takes the last row away.
+    /// Removes the last row.
     pub(crate) fn drop_row(&mut self) {
         self.cells.truncate(self.cells.len() - self.width);
     }

@@ -1,4 +1,4 @@
-//! What a fitted model is made of.
+//! Contents of a fitted model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,23 +41,23 @@ pub const ALGORITHMS: &[&str] = &[
 pub struct Model {
     /// Name of the algorithm.
     pub algorithm: String,
-    /// Options as they were given to `fit`.
+    /// Options given to `fit`.
     pub options: BTreeMap<String, String>,
-    /// What is foretold; none where fields are made of fields.
+    /// The target field; `None` if fields are derived from fields.
     pub target: Option<String>,
-    /// Values that a classifier tells apart, sorted.
+    /// Classes of a classifier, sorted.
     pub classes: Vec<String>,
-    /// Name that `fit` gave the field it made.
+    /// Name of the resulting field given to `fit`.
     pub output: Option<String>,
-    /// Fields that part the rows into groups.
+    /// Group-by fields.
     pub by: Vec<String>,
     /// How rows become numbers.
     pub encoding: Encoding,
-    /// What was learnt.
+    /// Fitted parameters.
     pub body: Body,
 }
 
-/// What was learnt.
+/// Fitted parameters by algorithm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Body {
     /// Linear regressions.
@@ -76,11 +76,11 @@ pub enum Body {
     Scales(Scales),
     /// Densities.
     Densities(Densities),
-    /// Nothing: the algorithm says something of the rows it is fitted to only.
+    /// None: the algorithm only labels the rows it is fitted to.
     Nothing,
 }
 
-/// What a model says in one cell.
+/// A predicted value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// Nothing.
@@ -96,7 +96,7 @@ pub enum Answer {
 }
 
 impl Model {
-    /// One that reads no field and says 0.
+    /// A model that reads no field and predicts 0.
     pub fn empty() -> Model {
         Model {
             algorithm: "LinearRegression".to_owned(),
@@ -120,7 +120,7 @@ impl Model {
         self.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// Whether it says something of rows that it was not fitted to.
+    /// Whether it can be applied to other rows.
     pub fn can_be_applied(&self) -> bool {
         self.body != Body::Nothing
     }

@@ -1,4 +1,4 @@
-//! Options as they are written, read as what they mean.
+//! Options of an algorithm and their interpretation.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
@@ -27,12 +27,12 @@ impl Options {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// These, and those of `other` that are not among them.
+    /// These options, supplemented by those of `other`.
     pub fn or(&self, other: &Options) -> Options {
         Options(other.0.iter().chain(&self.0).map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// An error about the value of an option.
+    /// Error for an invalid option value.
     pub(crate) fn refuse(&self, name: &str, wants: impl Display) -> LearnError {
         let got = self.get(name).unwrap_or_default().to_owned();
         LearnError::Option { name: name.to_owned(), wants: wants.to_string(), got }
@@ -48,7 +48,7 @@ impl Options {
         }
     }
 
-    /// A number within bounds; `None` where it is not given.
+    /// A number within bounds; `None` if it is not given.
     pub(crate) fn number<T: FromStr + PartialOrd + Debug + Copy>(
         &self,
         name: &str,
@@ -60,7 +60,7 @@ impl Options {
         read.map(Some).ok_or_else(|| self.refuse(name, format!("a number from {:?} to {:?}", bounds.0, bounds.1)))
     }
 
-    /// The seed that chance comes of: where none is given always the same, so that the same rows give the same model.
+    /// The random seed; constant by default, so that equal rows yield equal models.
     pub(crate) fn seed(&self) -> Result<u64, LearnError> {
         Ok(self.number("random_state", (0, u64::from(u32::MAX)))?.unwrap_or(DEFAULT_SEED))
     }

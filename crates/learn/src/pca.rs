@@ -1,4 +1,4 @@
-//! Principal components: the axes along which rows differ most.
+//! Principal component analysis.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::matrix::Matrix;
 use crate::solve::eigen_symmetric;
 use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
-/// Columns at most: the time grows with their third power.
+/// Maximum number of columns: time grows with their third power.
 const PCA_COLUMNS_MAX: usize = 200;
 
 /// Axes, greatest first.
@@ -15,33 +15,33 @@ const PCA_COLUMNS_MAX: usize = 200;
 pub struct Axes {
     #[serde(with = "exact_numbers::list")]
     pub(crate) means: Vec<f64>,
-    /// Axis after axis, each of length 1; the greatest of its numbers is positive.
+    /// Unit axes, one after the other; the largest component of each is positive.
     #[serde(with = "exact_numbers::list")]
     pub(crate) axes: Vec<f64>,
     /// Variance along each.
     #[serde(with = "exact_numbers::list")]
     pub(crate) variances: Vec<f64>,
-    /// Variance of all columns together.
+    /// Total variance.
     #[serde(with = "exact_numbers")]
     pub(crate) whole: f64,
 }
 
 impl Axes {
-    /// How far a row lies along each axis.
+    /// Coordinates of a row along each axis.
     pub(crate) fn of(&self, row: &[f64]) -> Vec<f64> {
         let centred: Vec<f64> = row.iter().zip(&self.means).map(|(cell, mean)| cell - mean).collect();
         self.axes.chunks_exact(self.means.len()).map(|axis| dot(axis, &centred)).collect()
     }
 }
 
-/// How many axes are kept.
+/// Number of axes kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kept {
     /// All.
     All,
     /// So many.
     Count(usize),
-    /// As many as have this share of the variance.
+    /// As many as explain this share of the variance.
     Share(f64),
 }
 

@@ -1,6 +1,6 @@
 //! A seeded random number generator: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 
-/// A sequence of numbers that depends on its seed alone.
+/// A sequence of numbers determined by its seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
@@ -30,7 +30,7 @@ impl Rng {
     }
 }
 
-/// So many of the rows, in their order, each as likely as any (Knuth: "The Art of Computer Programming", 3.4.2, S).
+/// A random sample of `count` rows, in order, without replacement (Knuth: "The Art of Computer Programming", 3.4.2, S).
 pub fn sample(rows: usize, count: usize, seed: u64) -> Vec<usize> {
     let mut rng = Rng::new(seed);
     let mut drawn = Vec::with_capacity(count.min(rows));

@@ -1,4 +1,4 @@
-//! Columns brought to one middle and one scale.
+//! Scaling of columns.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,10 +6,10 @@ use crate::matrix::Matrix;
 use crate::options::Options;
 use crate::{LearnError, Stop, exact_numbers, go_on};
 
-/// What is taken away from each column, and what it is divided by.
+/// Subtrahend and divisor of each column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scales {
-    /// What stands in front of the names of the fields that are made: `SS` or `RS`.
+    /// Prefix of the resulting fields: `SS` or `RS`.
     pub(crate) prefix: String,
     #[serde(with = "exact_numbers::list")]
     pub(crate) middles: Vec<f64>,
@@ -18,7 +18,7 @@ pub struct Scales {
     pub(crate) scales: Vec<f64>,
 }
 
-/// `StandardScaler`: mean and standard deviation of the population.
+/// `StandardScaler`: mean and population standard deviation.
 pub(crate) fn standard(x: &Matrix, options: &Options) -> Result<Scales, LearnError> {
     let (means, spreads) = crate::linear_regression::spreads(x);
     let middles = if options.truth("with_mean", true)? { means } else { vec![0.0; x.width()] };
@@ -26,7 +26,7 @@ pub(crate) fn standard(x: &Matrix, options: &Options) -> Result<Scales, LearnErr
     Ok(Scales { prefix: "SS".to_owned(), middles, scales: without_zeros(scales) })
 }
 
-/// `RobustScaler`: median and the distance of two quantiles.
+/// `RobustScaler`: median and the difference of two quantiles.
 pub(crate) fn robust(x: &Matrix, options: &Options, stop: Stop<'_>) -> Result<Scales, LearnError> {
     let (low, high) = quantile_range(options)?;
     let (centres, divides) = (options.truth("with_centering", true)?, options.truth("with_scaling", true)?);
@@ -46,7 +46,7 @@ fn without_zeros(mut scales: Vec<f64>) -> Vec<f64> {
     scales
 }
 
-/// `quantile_range=25-75`, also with a comma, as shares of 1.
+/// `quantile_range=25-75`, also with a comma, as fractions of 1.
 fn quantile_range(options: &Options) -> Result<(f64, f64), LearnError> {
     let Some(text) = options.get("quantile_range") else { return Ok((0.25, 0.75)) };
     let text = text.trim_matches(['(', ')']);
@@ -57,7 +57,7 @@ fn quantile_range(options: &Options) -> Result<(f64, f64), LearnError> {
     pair.ok_or_else(|| options.refuse("quantile_range", "two percentages such as 25-75"))
 }
 
-/// The quantile of sorted numbers, between two of them by their distance.
+/// The quantile of sorted numbers, interpolated linearly.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * sorted.len().saturating_sub(1) as f64;
     let (low, high) = (place.floor() as usize, place.ceil() as usize);

@@ -1,6 +1,6 @@
-//! How well what was foretold fits what is: the measures of `score`.
+//! Scores: how well predictions match actual values, for the `score` command.
 //!
-//! Rows that lack one of the values are left out. Definitions are those of scikit-learn's functions of the same names.
+//! Rows that lack one of the values are ignored. Definitions are those of scikit-learn's functions of the same names.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::options::Options;
 pub use crate::summary::Row;
 use crate::{CLASSES_MAX, LearnError, Stop, go_on};
 
-/// Rows that silhouettes are computed of at most: each is compared with each.
+/// Maximum number of rows for silhouettes, which compare each row with each.
 const SILHOUETTE_ROWS_MAX: usize = 10_000;
-/// Rows that a score looks at at most.
+/// Maximum number of scored rows.
 pub const SCORED_ROWS_MAX: usize = 1_000_000;
 
-/// The table of a method of `score`.
+/// The result table of a scoring method.
 pub fn score(
     method: &str,
     actual: &[Column<'_>],
@@ -95,7 +95,7 @@ fn of_numbers(method: &str, pairs: &[(f64, f64)]) -> f64 {
     let middle = mean(&|(actual, _)| *actual);
     let spread = mean(&|(actual, _)| (actual - middle).powi(2));
     let square = mean(&|(actual, told)| (actual - told).powi(2));
-    // Numbers that are all the same are foretold fully or not at all.
+    // Constant values are predicted either perfectly or not at all.
     let share = |off: f64| match spread > 0.0 {
         true => 1.0 - off / spread,
         false => f64::from(u8::from(off == 0.0)),
@@ -111,7 +111,8 @@ fn of_numbers(method: &str, pairs: &[(f64, f64)]) -> f64 {
     }
 }
 
-/// The share of pairs of a true and an untrue row of which the true one has the greater number.
+/// Area under the ROC curve: the share of pairs of a positive and a negative row in which the positive row has the
+/// higher number.
 fn area_under_curve(
     actual: &Column<'_>,
     predicted: &Column<'_>,
@@ -138,14 +139,14 @@ fn area_under_curve(
     Ok((ranks - trues * (trues + 1.0) / 2.0) / (trues * others))
 }
 
-/// How often each value was foretold where each is true.
+/// Confusion matrix.
 struct Labels {
     classes: Vec<String>,
-    /// Row after row of what is true.
+    /// One row per actual class.
     counts: Vec<f64>,
 }
 
-/// What is right of one class.
+/// Precision and recall of one class.
 struct Share {
     precision: f64,
     recall: f64,
@@ -220,7 +221,7 @@ impl Labels {
         self.classes.iter().enumerate().map(line).collect()
     }
 
-    /// Precision, recall or both together, of classes or averaged.
+    /// Precision, recall or F1 score, by class or averaged.
     fn average(&self, method: &str, options: &Options) -> Result<Vec<Row>, LearnError> {
         let of = |share: &Share| match method {
             "precision_score" => share.precision,
@@ -245,7 +246,7 @@ impl Labels {
                 Ok(self.classes.iter().zip(&shares).map(line).collect())
             }
             Some("binary") => binary(),
-            // What is foretold for one class is told of no other, so that all three are the share of right rows.
+            // A wrong prediction of one class is a miss of another, so all three equal the accuracy.
             Some("micro") => one(self.accuracy(true)),
             Some("macro") => one(shares.iter().map(of).sum::<f64>() / shares.len() as f64),
             Some("weighted") => one(shares.iter().map(|share| of(share) * share.support).sum::<f64>() / whole),
@@ -262,7 +263,7 @@ impl Share {
     }
 }
 
-/// How much nearer rows are to their own group than to the next (Rousseeuw, 1987).
+/// Silhouette: how much closer rows are to their own cluster than to the next one (Rousseeuw, 1987).
 fn silhouette(
     labels: &[Column<'_>],
     features: &[Column<'_>],

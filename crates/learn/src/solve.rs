@@ -1,14 +1,14 @@
-//! Linear algebra of small symmetric matrices, kept row after row in one list.
+//! Linear algebra for small symmetric matrices in row-major order.
 
 use crate::{LearnError, Stop, go_on};
 
-/// How much of a column must be left when what others say of it is taken away, as a share of its length squared.
+/// Minimum share of a column's squared length that must be left after projecting out the previous columns.
 const INDEPENDENT: f64 = 1e-10;
-/// Turns over all pairs at most; ten are many.
+/// Maximum number of Jacobi sweeps; ten are already many.
 const JACOBI_ROUNDS_MAX: usize = 60;
 
-/// Solves `a x = b` for a symmetric, positive semidefinite `a` of `size` rows by Cholesky's decomposition. A column that
-/// depends on those before it gets 0, which is one of the solutions of the least squares.
+/// Solves `a x = b` for a symmetric, positive semidefinite `a` with `size` rows by Cholesky decomposition. A column
+/// that depends on previous ones gets 0, which is one of the least-squares solutions.
 pub(crate) fn solve_symmetric(mut a: Vec<f64>, b: &[f64], size: usize, stop: Stop<'_>) -> Result<Vec<f64>, LearnError> {
     let mut used = vec![false; size];
     for column in 0..size {
@@ -41,8 +41,8 @@ pub(crate) fn solve_symmetric(mut a: Vec<f64>, b: &[f64], size: usize, stop: Sto
     Ok(solution)
 }
 
-/// Eigenvalues of a symmetric matrix, greatest first, each with its vector (Jacobi's method; Golub, Van Loan: "Matrix
-/// Computations", 8.5).
+/// Eigenvalues of a symmetric matrix in descending order, each with its eigenvector (Jacobi's method; Golub, Van Loan:
+/// "Matrix Computations", 8.5).
 pub(crate) fn eigen_symmetric(
     mut a: Vec<f64>,
     size: usize,
@@ -72,7 +72,7 @@ pub(crate) fn eigen_symmetric(
     Ok(found)
 }
 
-/// Turns two axes so that the cell between them becomes 0.
+/// Rotates two axes so that the cell between them becomes 0.
 fn rotate(a: &mut [f64], vectors: &mut [f64], size: usize, (p, q): (usize, usize)) {
     let between = a[p * size + q];
     if between == 0.0 {

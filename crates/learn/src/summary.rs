@@ -1,4 +1,4 @@
-//! What a model holds, as a table.
+//! The contents of a model as a table.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn row<const N: usize>(cells: [(&str, Answer); N]) -> Row {
 }
 
 impl Model {
-    /// Coefficients, centres, densities: what was learnt.
+    /// Fitted parameters: coefficients, centres, densities.
     pub fn summary(&self) -> Vec<Row> {
         let names = self.encoding.names();
         match &self.body {
@@ -28,7 +28,7 @@ impl Model {
                     .collect()
             }
             Body::Logistic(logistic) => {
-                // Of two classes the function is that of the second.
+                // With two classes the function is that of the second.
                 let classes = if self.classes.len() == 2 { &self.classes[1..] } else { &self.classes[..] };
                 let features: Vec<&str> = names.iter().map(String::as_str).chain(["_intercept"]).collect();
                 let lines = classes.iter().zip(logistic.weights.chunks_exact(logistic.width + 1));
@@ -84,7 +84,7 @@ impl Model {
         }
     }
 
-    /// A row for each centre or axis, with a field for each column.
+    /// One row per centre or axis, with a field per column.
     fn summary_of_places(&self, names: &[String]) -> Vec<Row> {
         let with = |mut row: Row, numbers: &[f64]| {
             row.extend(names.iter().zip(numbers).map(|(name, number)| (name.clone(), Answer::Number(*number))));

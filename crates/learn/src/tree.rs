@@ -1,36 +1,36 @@
-//! Decision trees and forests as they are kept and asked.
+//! Decision trees and forests, as stored and evaluated.
 
 use serde::{Deserialize, Serialize};
 
 use crate::exact_numbers;
 
-/// A tree. Children stand behind their parents, so that every way down ends.
+/// A tree. Children come after their parents, so every path ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tree {
-    /// Column that each node asks.
+    /// Column tested by each node.
     pub(crate) columns: Vec<u32>,
-    /// What it is compared with: rows that have no more go to the first child.
+    /// Threshold: rows with values up to it go to the first child.
     #[serde(with = "exact_numbers::list")]
     pub(crate) limits: Vec<f64>,
-    /// The first child of each node, 0 for a leaf.
+    /// First child of each node, 0 for a leaf.
     pub(crate) low: Vec<u32>,
     /// The second.
     pub(crate) high: Vec<u32>,
-    /// What a leaf says: a number; or the first of its classes in `shares`.
+    /// Value of a leaf: a number, or the index of its first class in `shares`.
     #[serde(with = "exact_numbers::list")]
     pub(crate) values: Vec<f64>,
-    /// Of a classifier: for each node the classes of its rows, as class and share.
+    /// For classifiers: the class numbers of each leaf.
     pub(crate) classes: Vec<Vec<u32>>,
-    /// Shares beside `classes`, leaf after leaf in one list.
+    /// Class shares parallel to `classes`, concatenated over all leaves.
     #[serde(with = "exact_numbers::list")]
     pub(crate) shares: Vec<f64>,
 }
 
-/// Trees that are asked together.
+/// An ensemble of trees.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Forest {
     pub(crate) trees: Vec<Tree>,
-    /// How much the columns told apart, as shares of the whole.
+    /// Feature importances, as fractions of the total.
     #[serde(with = "exact_numbers::list")]
     pub(crate) importances: Vec<f64>,
 }
@@ -48,12 +48,12 @@ impl Tree {
 }
 
 impl Forest {
-    /// The mean of what the trees say.
+    /// The mean prediction of the trees.
     pub(crate) fn number(&self, row: &[f64]) -> f64 {
         self.trees.iter().map(|tree| tree.values[tree.leaf(row)]).sum::<f64>() / self.trees.len() as f64
     }
 
-    /// The mean of the shares of classes that the trees give, of `count` classes.
+    /// The mean class shares of the trees, for `count` classes.
     pub(crate) fn probabilities(&self, row: &[f64], count: usize) -> Vec<f64> {
         let mut sums = vec![0.0; count];
         for tree in &self.trees {
@@ -69,7 +69,7 @@ impl Forest {
 }
 
 impl Tree {
-    /// What is wrong with a tree that was read, for so many columns and classes (0 where it says numbers).
+    /// Validates a deserialized tree for this number of columns and classes (0 for regression); returns what is wrong.
     pub(crate) fn fault(&self, width: usize, classes: usize) -> Option<&'static str> {
         let size = self.columns.len();
         let lists = [self.limits.len(), self.low.len(), self.high.len(), self.values.len()];

@@ -1,8 +1,9 @@
-//! How trees grow: CART (Breiman, Friedman, Olshen, Stone: "Classification and Regression Trees", 1984), and forests of
-//! them (Breiman: "Random Forests", 2001).
+//! Growing trees: CART (Breiman, Friedman, Olshen, Stone: "Classification and Regression Trees", 1984), and random
+//! forests (Breiman: "Random Forests", 2001).
 //!
-//! Rows are sorted by every column once; a split parts each of the sorted lists and keeps their order, so that a level of
-//! the tree costs a pass over the cells. The split that gains most is made first, so that a limit of leaves keeps the best.
+//! Rows are sorted by every column once; a split partitions each sorted list and preserves its order, so that a level
+//! of the tree costs one pass over the cells. The best split is made first, so that a limit on leaves keeps the best
+//! ones.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -13,16 +14,16 @@ use crate::rng::Rng;
 use crate::tree::{Forest, Tree};
 use crate::{LearnError, Stop, go_on};
 
-/// Trees of a forest at most.
+/// Maximum number of trees of a forest.
 const TREES_MAX: usize = 500;
-/// Depth at most, where none is given: far beyond what rows can need, and a bound for all that.
+/// Default maximum depth: far beyond what rows can need, but still a bound.
 const DEPTH_MAX: usize = 1_000;
-/// An impurity that is none.
+/// Impurity below which a node counts as pure.
 const PURE: f64 = 1e-12;
 
-/// What trees are fitted to.
+/// Target values of the rows.
 pub(crate) enum Truth<'a> {
-    /// A class for each row, and how many there are.
+    /// A class for each row, and the number of classes.
     Classes(&'a [u32], usize),
     /// A number for each row.
     Numbers(&'a [f64]),
@@ -98,7 +99,7 @@ pub(crate) fn fit(x: &Matrix, truth: &Truth<'_>, growth: &Growth, stop: Stop<'_>
         order.sort_by(|one, other| cells[*one as usize].total_cmp(&cells[*other as usize]));
         sorted.push(order);
     }
-    // Numbers near 0 keep their differences when they are squared.
+    // Centred, so that squaring does not lose small differences.
     let middle = match truth {
         Truth::Numbers(numbers) => numbers.iter().sum::<f64>() / rows.max(1) as f64,
         Truth::Classes(..) => 0.0,
@@ -140,10 +141,10 @@ pub(crate) fn fit(x: &Matrix, truth: &Truth<'_>, growth: &Growth, stop: Stop<'_>
     Ok(forest)
 }
 
-/// The rows of a node, summed: of classes the weight of each; of numbers the weight, the sum and the sum of squares.
+/// Statistics of a node's rows: for classes the weight of each; for numbers the weight, the sum and the sum of squares.
 type Sums = Vec<f64>;
 
-/// A leaf that can be split.
+/// A possible split of a leaf.
 struct Split {
     gain: f64,
     node: usize,
@@ -179,7 +180,7 @@ struct Grower<'a> {
     growth: &'a Growth,
     middle: f64,
     weights: &'a [f64],
-    /// For each column the rows in its order; a node has the same range in all.
+    /// For each column the rows in its order; a node occupies the same range in all.
     orders: Vec<Vec<u32>>,
     goes_low: Vec<bool>,
     rng: Rng,
@@ -244,7 +245,7 @@ impl Grower<'_> {
         }
     }
 
-    /// Adds a row, or takes it away.
+    /// Adds or removes a row.
     fn add(&self, sums: &mut Sums, row: usize, sign: f64) {
         let weight = self.weights[row] * sign;
         match self.truth {
@@ -265,7 +266,7 @@ impl Grower<'_> {
         }
     }
 
-    /// How mixed the rows are, times their weight.
+    /// Impurity of the rows times their weight.
     fn impurity(&self, sums: &Sums) -> f64 {
         match self.truth {
             Truth::Numbers(_) => (sums[2] - sums[1] * sums[1] / sums[0]).max(0.0),
@@ -281,7 +282,7 @@ impl Grower<'_> {
         }
     }
 
-    /// The split of a leaf that gains most, if it may be split and can be.
+    /// The best split of a leaf, if it may and can be split.
     fn best_split(&mut self, node: usize, rows: (usize, usize), depth: usize) -> Option<Split> {
         let sums = self.sums(rows);
         let (whole, impurity) = (self.weight(&sums), self.impurity(&sums));
@@ -308,7 +309,7 @@ impl Grower<'_> {
             let column = columns[at];
             let cell = |row: u32| self.x.row(row as usize)[column];
             let order = &self.orders[column][rows.0..rows.1];
-            // Constant columns can split nothing, and others are asked in their place.
+            // Constant columns cannot split anything; others are tried instead.
             if order.first().map(|row| cell(*row)) == order.last().map(|row| cell(*row)) {
                 continue;
             }
@@ -335,7 +336,7 @@ impl Grower<'_> {
         best
     }
 
-    /// Parts the rows of a node; where the second part begins.
+    /// Partitions the rows of a node; returns the start of the second part.
     fn part(&mut self, split: &Split) -> usize {
         let (start, end) = split.rows;
         let mut low_count = 0;

@@ -1,20 +1,20 @@
-//! Models as bytes: a line that says what follows, then JSON.
+//! Serialization of models: a header line, then JSON.
 //!
-//! The line holds the version of the format and a checksum, so that a file that was cut off or changed is told from one
-//! that is whole. A file may have been written by anyone, so what was read is looked at as a whole before it is a model:
-//! every index leads somewhere, every list is as long as it is to be, every way ends.
+//! The header has the format version and a checksum, so that a truncated or modified file is detected. Files may come
+//! from anyone, so a model is validated as a whole before use: every index is in range, every list has the right
+//! length, every path ends.
 
 use crate::density::{Densities, Density};
 use crate::encode::Encoding;
 use crate::model::{ALGORITHMS, Body, Model};
 use crate::{CLASSES_MAX, COLUMNS_MAX, GROUPS_MAX, LearnError, MODEL_BYTES_MAX};
 
-/// What a model begins with.
+/// First word of a serialized model.
 const MAGIC: &str = "quarry-model";
 /// Version of the format.
 const VERSION: &str = "1";
 
-/// The bytes of a model.
+/// Serializes a model.
 pub fn to_bytes(model: &Model) -> Result<Vec<u8>, LearnError> {
     let body = serde_json::to_string(model)
         .map_err(|error| LearnError::Data(format!("the model cannot be written: {error}")))?;
@@ -63,7 +63,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Model, LearnError> {
     }
 }
 
-/// What is wrong with a model that was read.
+/// Validates a deserialized model; returns what is wrong.
 fn fault(model: &Model) -> Option<&'static str> {
     let (width, classes) = (model.encoding.width(), model.classes.len());
     let sorted = |list: &[String]| list.windows(2).all(|pair| pair[0] < pair[1]);
