@@ -298,7 +298,7 @@ impl<'a> Block<'a> {
         Ok(raw)
     }
 
-    /// The bytes of an uncompressed block.
+    /// Decodes into `raw`, which must be `raw_len` long.
     pub(crate) fn decode_into(&self, raw: &mut [u8]) -> Result<(), BucketError> {
         let decoded = match self.codec {
             CODEC_STORED | CODEC_ZSTD => decode_part(self.payload, self.codec == CODEC_ZSTD, raw),
@@ -307,7 +307,7 @@ impl<'a> Block<'a> {
         self.place.decoded(decoded)
     }
 
-    /// The bytes of a block that is stored as it is.
+    /// The bytes of an uncompressed block.
     pub(crate) fn stored(&self) -> Result<&'a [u8], BucketError> {
         if self.codec != CODEC_STORED || self.payload.len() != self.raw_len {
             return Err(self.place.corrupt(format!("codec {} does not fit this kind of block", self.codec)));

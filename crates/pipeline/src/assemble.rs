@@ -1,4 +1,5 @@
-//! Lines to finished events in the caller's batch: merging, times, text, fields of the header, rules.
+//! Assembler: lines to finished events in the caller's batch, through merging, timestamps, text conversion, header
+//! fields and rules.
 
 use std::sync::Arc;
 
@@ -20,10 +21,10 @@ use crate::timestamp::{FoundTimestamp, TimeHistory, Timestamper};
 use crate::typing::Typing;
 use crate::typing::event::TypedEvent;
 
-/// What a line begins with that says where the events behind it come from.
+/// Prefix of a line that sets the metadata of the following events.
 const METADATA_MARK: &[u8] = b"***SPLUNK***";
 
-/// What is done with events behind their timestamps: nothing, their hosts are read, or all that rules say.
+/// Processing of events after their timestamps: none, host extraction only, or all rules.
 #[derive(Debug)]
 pub(crate) struct EventRules {
     pub(crate) hosts: Option<HostRules>,
@@ -43,18 +44,18 @@ pub(crate) struct Assembler {
     columns: Option<HeaderRules>,
     header: Option<Header>,
     meta: Metadata,
-    /// Which lines give other metadata, and whether one did.
+    /// Which lines set other metadata, and whether one did.
     header_mode: HeaderMode,
     is_renamed: bool,
-    /// Why events are not in the index that such a line named.
+    /// Why events are not in the index named by such a line.
     refused: Option<String>,
-    /// Position of `meta` in the batch of the current call.
+    /// Index of `meta` in the batch of the current call.
     meta_row: Option<u32>,
     rules_of_events: EventRules,
     index_time: TimeNs,
     /// Text of an event that needs decoding.
     decoded: Vec<u8>,
-    /// Input offset from which on all bytes are ASCII so far.
+    /// Input offset from which on all bytes so far are ASCII.
     ascii_from: u64,
 }
 
@@ -86,7 +87,7 @@ impl Assembler {
         })
     }
 
-    /// The present moves on; lines that come from now on are of it.
+    /// Sets the current time for subsequent lines.
     pub(crate) fn set_now(&mut self, now: TimeNs, modified: Option<TimeNs>) {
         self.index_time = now;
         self.timestamper.set_now(now, modified);
@@ -107,20 +108,20 @@ impl Assembler {
         }
     }
 
-    /// Why an event did not go to the index that a rule named.
+    /// Why an event did not go to the index named by a rule.
     pub(crate) fn refused_index(&self) -> Option<&str> {
         let of_rules = self.rules_of_events.typing.as_ref().and_then(|typing| typing.refused());
         of_rules.or(self.refused.as_deref())
     }
 
-    /// Must be called with the bytes that lines are cut from next, which end at input offset `end`.
+    /// Must be called with the bytes that subsequent lines come from; they end at input offset `end`.
     pub(crate) fn look_at(&mut self, bytes: &[u8], end: u64) {
         if !bytes.is_ascii() {
             self.ascii_from = end;
         }
     }
 
-    /// Offset of the event that is being put together.
+    /// Offset of the event being assembled.
     pub(crate) fn open_start(&self) -> Option<u64> {
         (self.open.lines > 0).then_some(self.open.start)
     }
@@ -130,7 +131,7 @@ impl Assembler {
         self.open.text.capacity() + self.decoded.capacity()
     }
 
-    /// What another assembler must know to go on after the last event.
+    /// State that another assembler needs to continue after the last event.
     pub(crate) fn resume_hint(&self, sourcetype: String) -> ResumeHint {
         ResumeHint {
             sourcetype: Some(sourcetype),
@@ -142,7 +143,7 @@ impl Assembler {
         }
     }
 
-    /// Goes on where another stopped.
+    /// Continues where another assembler stopped.
     pub(crate) fn resume(&mut self, history: TimeHistory, header: Option<Header>, meta: Option<Metadata>) {
         if let Some(meta) = meta {
             (self.meta, self.is_renamed) = (meta, true);
@@ -188,7 +189,7 @@ impl Assembler {
         rules.join(&mut self.open, line.text, line.start);
     }
 
-    /// Takes a line `***SPLUNK*** host=… source=… sourcetype=… index=…`, which counts from the next event on.
+    /// Handles a line `***SPLUNK*** host=… source=… sourcetype=… index=…`, which applies from the next event on.
     fn take_metadata(&mut self, line: &Line<'_>, out: &mut EventBatch, counters: &mut PipelineCounters) -> bool {
         let Some(rest) = line.text.strip_prefix(METADATA_MARK) else { return false };
         if self.header_mode == HeaderMode::FirstLine && line.start > 0 {
@@ -218,7 +219,7 @@ impl Assembler {
         true
     }
 
-    /// The time of a line: in its columns, where these say so.
+    /// The time of a line; from its columns, if these contain it.
     fn find_time(&self, line: &[u8]) -> Option<FoundTimestamp> {
         match (&self.columns, &self.header) {
             (Some(columns), Some(header)) if columns.names_times() => {
@@ -240,7 +241,7 @@ impl Assembler {
         self.open = open;
     }
 
-    /// Gives the event `raw`, whose first byte stood at input offset `start`.
+    /// Emits the event `raw`, whose first byte was at input offset `start`.
     fn emit(
         &mut self,
         raw: &[u8],

@@ -1,10 +1,9 @@
-//! Other character sets than UTF-8, line by line.
+//! Decoding of character sets other than UTF-8, line by line.
 //!
-//! A line of input is decoded as a whole, so that reading may start again at any line. Bytes that are nothing in the set
-//! are written out as `\xHH`, as they are in UTF-8. What follows counts bytes of decoded text; [`Decoding::input_of`] leads
-//! back to the input.
+//! A line of input is decoded as a whole, so that reading can resume at any line. Undecodable bytes are written as
+//! `\xHH`, as with UTF-8. Subsequent stages count bytes of decoded text; [`Decoding::input_of`] maps back to the input.
 //!
-//! Not here: sets in which a line feed is no single byte or UTF-16 unit; UTF-8, which needs no decoding.
+//! Not here: character sets in which a line feed is not a single byte or UTF-16 unit; UTF-8, which needs no decoding.
 
 use std::collections::VecDeque;
 
@@ -13,26 +12,26 @@ use encoding_rs::{DecoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_12
 use crate::lines::LINE_BYTES_MAX;
 use crate::text::append_text;
 
-/// Name that asks for a look at the bytes.
+/// Charset name that requests detection from the bytes.
 const AUTO: &str = "auto";
-/// Marks of UTF-16 in front of a text.
+/// UTF-16 byte order marks.
 const MARKS: [(&[u8], &Encoding); 2] = [(b"\xFF\xFE", UTF_16LE), (b"\xFE\xFF", UTF_16BE)];
-/// Bytes that a decoder may still hold when it meets a bad one.
+/// Maximum number of bytes that a decoder holds back when it meets an invalid one.
 const PENDING_BYTES_MAX: usize = 8;
 
-/// What a source's bytes are.
+/// Character set of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charset {
-    /// UTF-8, or UTF-16 where its mark stands in front.
+    /// UTF-8, or UTF-16 after a byte order mark.
     Usual,
-    /// To be found out by the first bytes.
+    /// To be detected from the first bytes.
     Auto,
     /// As named.
     Named(&'static Encoding),
 }
 
 impl Charset {
-    /// The set of a name; `None` if nobody knows it.
+    /// The character set with this name; `None` if unknown.
     pub(crate) fn new(name: &str) -> Option<Charset> {
         let name = name.trim().to_ascii_lowercase();
         match name.as_str() {
@@ -43,11 +42,11 @@ impl Charset {
         }
         let spellings = [name.clone(), name.replace('_', "-"), name.replace('-', "_"), name.replace(['-', '_'], "")];
         let known = spellings.iter().find_map(|name| Encoding::for_label(name.as_bytes()));
-        // That one stands for sets nobody decodes.
+        // `REPLACEMENT` stands for sets that no one decodes.
         known.filter(|encoding| *encoding != encoding_rs::REPLACEMENT).map(Charset::Named)
     }
 
-    /// The set of a source that begins so, and the bytes of its mark.
+    /// The character set of a source that starts with these bytes, and the length of its byte order mark.
     pub(crate) fn of_start(self, start: &[u8]) -> (Option<&'static Encoding>, usize) {
         let marked = MARKS.iter().find(|(mark, _)| start.starts_with(mark));
         let utf16 = |encoding: &Encoding| encoding == UTF_16LE || encoding == UTF_16BE;
@@ -61,7 +60,7 @@ impl Charset {
     }
 }
 
-/// The set that bytes without a mark look like.
+/// The character set that bytes without a mark appear to have.
 fn guessed(start: &[u8]) -> Option<&'static Encoding> {
     let zeros = |odd: usize| start.iter().skip(odd).step_by(2).filter(|byte| **byte == 0).count();
     let half = start.len() / 2;
@@ -73,7 +72,7 @@ fn guessed(start: &[u8]) -> Option<&'static Encoding> {
     }
     let is_text = match std::str::from_utf8(start) {
         Ok(_) => true,
-        // The last character may not be whole.
+        // The last character may be incomplete.
         Err(error) => error.error_len().is_none(),
     };
     if is_text { None } else { Some(WINDOWS_1252) }
@@ -83,20 +82,20 @@ fn guessed(start: &[u8]) -> Option<&'static Encoding> {
 #[derive(Debug)]
 pub(crate) struct Decoding {
     encoding: &'static Encoding,
-    /// Input of a line whose end has not come.
+    /// Input of an incomplete line.
     held: Vec<u8>,
-    /// Where lines begin: in decoded text, and in the input.
+    /// Line starts, as offsets in decoded text and in the input.
     starts: VecDeque<(u64, u64)>,
-    /// Bytes of decoded text given.
+    /// Number of bytes of decoded text produced.
     decoded: u64,
     /// Input offset of the first byte of `held`.
     input: u64,
-    /// Bytes that were nothing in the set.
+    /// Number of undecodable bytes.
     pub(crate) undecodable: u64,
 }
 
 impl Decoding {
-    /// A decoder for a source of which `input` bytes were taken already.
+    /// A decoder for a source of which `input` bytes were consumed already.
     pub(crate) fn new(encoding: &'static Encoding, input: u64) -> Decoding {
         let starts = VecDeque::from([(0, input)]);
         Decoding { encoding, held: Vec::new(), starts, decoded: 0, input, undecodable: 0 }
@@ -107,7 +106,7 @@ impl Decoding {
         self.encoding
     }
 
-    /// Takes input and appends the text of whole lines.
+    /// Consumes input and appends the text of complete lines.
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let from = self.held.len();
         self.held.extend_from_slice(bytes);
@@ -124,7 +123,7 @@ impl Decoding {
         self.held = held[start..].to_vec();
     }
 
-    /// Appends the text of a line without an end; nothing comes behind it.
+    /// Appends the text of a line without an end; nothing may follow.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         if !held.is_empty() {
@@ -132,14 +131,14 @@ impl Decoding {
         }
     }
 
-    /// Where the line that begins at `start` ends, seen from `at`.
+    /// End of the line that starts at `start`, searched from `at`.
     fn line_end(&self, bytes: &[u8], start: usize, at: usize) -> Option<usize> {
         let unit: &[u8] = match self.encoding {
             encoding if encoding == UTF_16LE => b"\n\0",
             encoding if encoding == UTF_16BE => b"\0\n",
             _ => return memchr::memchr(b'\n', &bytes[at..]).map(|found| at + found + 1),
         };
-        // Units lie at even distances from the line's start.
+        // Code units are at even distances from the line's start.
         let from = start + (at.saturating_sub(start) & !1);
         let mut units = bytes[from..].chunks_exact(unit.len());
         units.position(|found| found == unit).map(|found| from + (found + 1) * unit.len())
@@ -177,13 +176,13 @@ impl Decoding {
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// Input offset of a place in the decoded text; of the start of its line where it is inside one.
+    /// Input offset of a position in the decoded text; inside a line, that of the line's start.
     pub(crate) fn input_of(&self, decoded: u64) -> u64 {
         let behind = self.starts.partition_point(|(start, _)| *start <= decoded);
         self.starts.get(behind.saturating_sub(1)).map_or(self.input, |(_, input)| *input)
     }
 
-    /// Forgets lines before a place in the decoded text.
+    /// Drops lines before a position in the decoded text.
     pub(crate) fn forget_before(&mut self, decoded: u64) {
         while self.starts.get(1).is_some_and(|(start, _)| *start <= decoded) {
             self.starts.pop_front();
@@ -199,7 +198,7 @@ impl Decoding {
 /// Appends a byte as `\xHH`.
 fn write_out(byte: u8, out: &mut Vec<u8>) {
     if byte < 0x80 {
-        // Half a character of two bytes may be plain text.
+        // The second byte of a broken two-byte character may be plain text.
         out.push(byte);
     } else {
         append_text(&[byte], out);

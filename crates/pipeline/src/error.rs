@@ -1,4 +1,4 @@
-//! What can be wrong with the settings of a pipeline. Data is never an error.
+//! Errors in the settings of a pipeline. Data is never an error.
 
 use quarry_conf::PropsSettings;
 use quarry_event::time::FormatError;
@@ -10,38 +10,38 @@ use crate::pattern::Pattern;
 /// Why a pipeline cannot be built.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PipelineError {
-    /// A pattern that neither engine compiles.
+    /// A pattern that neither engine can compile.
     #[error(
         "{setting} of sourcetype \"{sourcetype}\": \"{pattern}\" is no valid pattern ({reason}); correct it in props.conf"
     )]
     Pattern {
-        /// Setting that holds it.
+        /// The setting with the pattern.
         setting: &'static str,
-        /// Sourcetype it was resolved for.
+        /// The sourcetype it was resolved for.
         sourcetype: String,
         /// The pattern.
         pattern: String,
-        /// What the engine says.
+        /// The engine's message.
         reason: String,
     },
     /// A time format with an unknown directive.
     #[error("TIME_FORMAT of sourcetype \"{sourcetype}\": {reason}; correct it in props.conf")]
     TimeFormat {
-        /// Sourcetype it was resolved for.
+        /// The sourcetype it was resolved for.
         sourcetype: String,
         /// What is wrong.
         reason: FormatError,
     },
-    /// A rule of index time that cannot be carried out.
+    /// An index-time rule that cannot be executed.
     #[error(transparent)]
     Rule(#[from] Box<WrongRule>),
-    /// A character set nobody knows.
+    /// An unknown character set.
     #[error(
         "CHARSET of sourcetype \"{sourcetype}\": nobody knows the character set \"{charset}\"; use a name such as UTF-8, \
          UTF-16LE, ISO-8859-1, WINDOWS-1252, SHIFT-JIS or AUTO"
     )]
     Charset {
-        /// Sourcetype it was resolved for.
+        /// The sourcetype it was resolved for.
         sourcetype: String,
         /// The name.
         charset: String,
@@ -49,14 +49,14 @@ pub enum PipelineError {
     /// A zone nobody knows.
     #[error("TZ of sourcetype \"{sourcetype}\": nobody knows the zone \"{zone}\"; use a name such as Europe/Berlin")]
     Zone {
-        /// Sourcetype it was resolved for.
+        /// The sourcetype it was resolved for.
         sourcetype: String,
         /// The zone.
         zone: String,
     },
 }
 
-/// A rule of index time that cannot be carried out.
+/// An index-time rule that cannot be executed.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{setting} of [{rule}]: \"{text}\": {reason}; correct it in {file}")]
 pub struct WrongRule {
@@ -64,7 +64,7 @@ pub struct WrongRule {
     pub rule: String,
     /// File without folder.
     pub file: &'static str,
-    /// Setting that holds it.
+    /// The setting with the fault.
     pub setting: String,
     /// Its value.
     pub text: String,
@@ -73,14 +73,14 @@ pub struct WrongRule {
 }
 
 impl HasKind for PipelineError {
-    /// Settings are wrong, whichever they are.
+    /// All of these are faults of settings.
     fn kind(&self) -> ErrorKind {
         ErrorKind::Invalid
     }
 }
 
 impl PipelineError {
-    /// What is wrong with a setting of a rule.
+    /// Error in a setting of a rule.
     pub(crate) fn of_rule(file: &'static str, rule: &str, setting: &str, text: &str, reason: &Fault) -> PipelineError {
         let (rule, setting, text, reason) = (rule.to_owned(), setting.to_owned(), text.to_owned(), reason.to_string());
         PipelineError::Rule(Box::new(WrongRule { rule, file, setting, text, reason }))

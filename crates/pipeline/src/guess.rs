@@ -1,9 +1,10 @@
-//! Which sourcetype a source has that nobody named.
+//! Guessing the sourcetype of a source without one.
 //!
-//! A `[source::]` stanza decides first, then the look of the first lines: well-known shapes, each with the share of lines
-//! that must have it (`[rule::]` stanzas of props.conf before them); then whether times begin events of several lines. Lines that carry no time and do not look like the
-//! continuation of another (indented, an exception's cause) speak against merging: it is better to show a line too many
-//! than to glue strangers together. Not here: models learned from earlier files.
+//! `[source::]` stanzas decide first, then the format of the first lines: well-known formats, each with a minimum share
+//! of matching lines (after `[rule::]` stanzas of props.conf). Finally it is determined whether timestamps mark the
+//! start of multi-line events. Lines without a timestamp that do not look like continuations (indented, or an
+//! exception's cause) are evidence against merging: splitting an event is better than merging unrelated ones. Not here:
+//! models learned from earlier files.
 
 mod file_name;
 mod rules;
@@ -16,9 +17,9 @@ use file_name::by_name;
 pub(crate) use rules::GuessRules;
 use shape::{Shape, is_access_with_cookie};
 
-/// Sourcetype of data that look like nothing in particular.
+/// Sourcetype of data with no recognisable format.
 pub const PLAIN_SOURCETYPE: &str = "generic_single_line";
-/// Sourcetypes that the look of data can give, besides one named after the file.
+/// Sourcetypes that the format of data can yield, other than one named after the file.
 const KNOWN_SOURCETYPES: [&str; 23] = [
     PLAIN_SOURCETYPE,
     "_json",
@@ -44,21 +45,21 @@ const KNOWN_SOURCETYPES: [&str; 23] = [
     "WinEventLog",
     "XmlWinEventLog",
 ];
-/// Lines before the first event of an XML file.
+/// Number of lines before the first event of an XML file.
 const HEAD_LINES: usize = 5;
 
-/// A shape that tells a sourcetype alone.
+/// A line format that identifies a sourcetype by itself.
 struct OfVendor {
     shape: Shape,
     sourcetype: &'static str,
-    /// Share of the lines that must have it; the others go on with one before them.
+    /// Minimum percentage of matching lines; the others continue the line before.
     percent: usize,
-    /// Whether it is one of delimited columns, whose quotes may hold line feeds.
+    /// Whether it consists of delimited columns, whose quoted values may contain line feeds.
     is_columns: bool,
     reason: &'static str,
 }
 
-/// Shapes of lines with the sourcetypes they tell, in the order in which they are tried.
+/// Line formats and their sourcetypes, in the order in which they are tried.
 const OF_VENDORS: [OfVendor; 5] = [
     OfVendor { shape: Shape::PanOs, sourcetype: "pan:log", percent: 75, is_columns: true, reason: "columns of PAN-OS" },
     OfVendor {
@@ -92,11 +93,11 @@ const OF_VENDORS: [OfVendor; 5] = [
 ];
 /// Lines looked at.
 const LINES_MAX: usize = 2_000;
-/// Bytes of a line looked at for a time, as by default when it is indexed.
+/// Bytes of a line that are searched for a timestamp, the same as the default at index time.
 const LOOKAHEAD_BYTES: usize = 128;
-/// Longest sourcetype made of a file's name.
+/// Maximum length of a sourcetype derived from a file name.
 const STEM_BYTES_MAX: usize = 64;
-/// Late enough for every time a log may hold: 2099.
+/// 2099, later than any timestamp a log may contain.
 const ANY_TIME: i64 = 4_070_908_800 * quarry_event::time::NS_PER_SEC;
 
 /// A sourcetype and why.
@@ -104,7 +105,7 @@ const ANY_TIME: i64 = 4_070_908_800 * quarry_event::time::NS_PER_SEC;
 pub struct Guess {
     /// The sourcetype.
     pub sourcetype: String,
-    /// What spoke for it, for people.
+    /// The evidence, in words.
     pub reason: &'static str,
 }
 
@@ -122,7 +123,7 @@ pub fn guess_sourcetype(sample: &[u8], source: &str, props: &PropsResolver) -> G
     }
 }
 
-/// Every sourcetype that a guess may give for a source.
+/// Every sourcetype that may be guessed for a source.
 pub(crate) fn candidates(source: &str, props: &PropsResolver) -> Vec<String> {
     let of_rules = props.sourcetype_rules().iter().map(|rule| rule.sourcetype.clone());
     let mut names: Vec<String> =
@@ -155,7 +156,7 @@ pub(crate) fn guess_data(sample: &[u8], source: &str) -> Guess {
     }
 }
 
-/// Lines with text; the last only if it is whole or the only one.
+/// Non-empty lines; the last one only if it is complete or the only one.
 fn complete_lines(sample: &[u8]) -> Vec<&[u8]> {
     let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let mut lines: Vec<&[u8]> = sample.split(is_break).filter(|line| !line.is_empty()).take(LINES_MAX + 1).collect();
@@ -166,7 +167,7 @@ fn complete_lines(sample: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// Whether at least `percent` of the lines are so.
+/// Whether at least `percent` of the lines satisfy `is`.
 fn mostly(lines: &[&[u8]], percent: usize, is: impl Fn(&[u8]) -> bool) -> bool {
     lines.iter().filter(|line| is(line)).count() * 100 >= lines.len() * percent
 }
@@ -214,7 +215,7 @@ fn by_shape(lines: &[&[u8]]) -> Option<Guess> {
     is_windows.then(|| Guess::new("WinEventLog", "Windows events as text"))
 }
 
-/// The first vendor's shape that enough of the lines have which begin events.
+/// The first vendor format that enough of the event-starting lines have.
 fn by_vendor(lines: &[&[u8]], is_tried: impl Fn(&OfVendor) -> bool) -> Option<Guess> {
     let found = OF_VENDORS.iter().filter(|found| is_tried(found)).find(|found| {
         let begins = if found.is_columns { begins_of_records(lines) } else { begins_of_texts(lines) };
@@ -223,7 +224,7 @@ fn by_vendor(lines: &[&[u8]], is_tried: impl Fn(&OfVendor) -> bool) -> Option<Gu
     Some(Guess::new(found.sourcetype, found.reason))
 }
 
-/// Lines that do not stand within quotes of a line before.
+/// Lines that do not start inside quotes of an earlier line.
 fn begins_of_records<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
     let mut is_open = false;
     let begins = lines.iter().filter(|line| {
@@ -234,30 +235,30 @@ fn begins_of_records<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
     begins.copied().collect()
 }
 
-/// Lines that are not indented, the first always.
+/// Lines that are not indented, and always the first one.
 fn begins_of_texts<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
     let is_begin = |(at, line): &(usize, &&[u8])| *at == 0 || !line[0].is_ascii_whitespace();
     lines.iter().enumerate().filter(is_begin).map(|(_, line)| *line).collect()
 }
 
-/// Sourcetype of delimited text, which is believed only where the file's name says so.
+/// Sourcetype of delimited text, which is only accepted if the file's name confirms it.
 fn delimited(source: &str) -> Option<&'static str> {
     let extension = source.rsplit('.').next().unwrap_or_default();
     ["csv", "tsv"].into_iter().find(|known| extension.eq_ignore_ascii_case(known))
 }
 
-/// Delimited text under a line that names its columns. One that begins with a digit is a row already.
+/// Delimited text with a header line. A line that starts with a digit is already a row.
 fn by_columns(lines: &[&[u8]], sourcetype: &str) -> Option<Guess> {
     let is_header = !lines[0][0].is_ascii_digit();
     is_header.then(|| Guess::new(sourcetype, "the name and the first line tell of columns"))
 }
 
-/// Lines counted by what they say of events.
+/// Counts of lines by what they indicate about events.
 #[derive(Default)]
 struct Census {
     dated: usize,
     with_level: usize,
-    /// Lines with a time that look like the continuation of another.
+    /// Lines with a timestamp that look like continuations.
     dated_continuations: usize,
     continuations: usize,
     strays: usize,
@@ -300,10 +301,10 @@ fn by_times(lines: &[&[u8]], source: &str) -> Guess {
     }
 }
 
-/// Lines an event may have on average; more look like a heap of lines with a date here and there.
+/// Maximum average number of lines per event; beyond that it is a collection of lines with occasional dates.
 const LINES_PER_EVENT_MAX: usize = 60;
 
-/// The name of a file without folders, endings, dates and numbers.
+/// A file name without directories, extensions, dates and numbers.
 fn stem(source: &str) -> Option<String> {
     let name = source.rsplit(['/', '\\']).next().unwrap_or_default();
     let name = name.trim_start_matches('.');

@@ -1,8 +1,8 @@
-//! Delimited text whose header names the columns.
+//! Delimited text with a header that names the columns.
 //!
-//! Neither the header nor the preamble before it is an event; every later line is one, with a field per column that has a
-//! name and a value. A value in quotes may hold the delimiter, and a quote written twice. Without a header the settings
-//! name the columns. Not here: values that go over several lines.
+//! Neither the header nor the preamble before it is an event; every later line is one, with a field for each column
+//! that has a name and a value. A quoted value may contain the delimiter, and a doubled quote. Without a header, the
+//! settings name the columns. Not here: values that span several lines.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use quarry_conf::{HeaderSettings, PropsSettings};
 use crate::error::PipelineError;
 use crate::pattern::Pattern;
 
-/// Columns beyond this have no fields.
+/// Maximum number of columns with fields.
 pub const COLUMNS_MAX: usize = 1_000;
 
 /// How columns are read.
@@ -23,11 +23,11 @@ pub(crate) struct HeaderRules {
     header: Option<Pattern>,
     missing: Option<Pattern>,
     fields_max: usize,
-    /// Lines seen before the header.
+    /// Number of lines before the header.
     lines: usize,
 }
 
-/// What a line is.
+/// Role of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Header(Header),
@@ -42,7 +42,7 @@ pub(crate) struct Header {
 }
 
 impl HeaderRules {
-    /// The rules of a sourcetype whose text has columns.
+    /// Rules of a sourcetype with delimited columns.
     pub(crate) fn new(settings: &PropsSettings) -> Result<Option<HeaderRules>, PipelineError> {
         let Some(own) = settings.header.clone() else { return Ok(None) };
         let pattern = |setting, text: &Option<String>| PipelineError::pattern(settings, setting, text.as_deref());
@@ -57,13 +57,13 @@ impl HeaderRules {
         }))
     }
 
-    /// The header that the settings name.
+    /// The header given in the settings.
     pub(crate) fn named(&self) -> Option<Header> {
         let names = self.settings.names.iter().map(|name| Arc::from(name.as_str())).collect::<Vec<_>>();
         (!names.is_empty()).then_some(Header { names })
     }
 
-    /// What a line is, behind a header or before one.
+    /// The role of a line, given whether the header was found.
     pub(crate) fn role(&mut self, line: &[u8], has_header: bool) -> Role {
         let matches = |pattern: &Option<Pattern>| pattern.as_ref().is_some_and(|pattern| pattern.is_match(line));
         if has_header && !self.settings.repeats {
@@ -94,7 +94,7 @@ impl HeaderRules {
         Header { names }
     }
 
-    /// Gives name and value of each field of a line.
+    /// Passes name and value of each field of a line to `take`.
     pub(crate) fn read_fields(&self, header: &Header, line: &str, mut take: impl FnMut(&Arc<str>, &str)) {
         let mut room = self.fields_max;
         self.values(header, line, |name, value| {
@@ -105,12 +105,12 @@ impl HeaderRules {
         });
     }
 
-    /// Whether columns hold the time.
+    /// Whether columns contain the timestamp.
     pub(crate) fn names_times(&self) -> bool {
         !self.settings.timestamp_fields.is_empty()
     }
 
-    /// The text that holds the time, where columns do.
+    /// The timestamp's text, if it is in columns.
     pub(crate) fn time_text(&self, header: &Header, line: &str) -> String {
         let fields = &self.settings.timestamp_fields;
         let mut found = vec![String::new(); fields.len()];
@@ -132,13 +132,13 @@ impl HeaderRules {
     }
 }
 
-/// A column's title as a field name: what is neither letter nor digit becomes `_`, unless it is kept.
+/// A column title as a field name: characters other than letters and digits become `_`, except those in `kept`.
 fn field_name(title: &str, kept: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '_') || kept.contains(letter);
     title.trim().chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect()
 }
 
-/// Calls `take` with number and value of each column.
+/// Calls `take` with index and value of each column.
 fn split(line: &str, delimiter: char, quote: Option<char>, merges: bool, mut take: impl FnMut(usize, &str)) {
     let behind = |text| if merges { str::trim_start_matches(text, delimiter) } else { text };
     let mut rest = Some(behind(line));
@@ -155,12 +155,12 @@ fn split(line: &str, delimiter: char, quote: Option<char>, merges: bool, mut tak
         };
         let (value, after) = quoted(inside, quote);
         take(column, &value);
-        // What stands between the closing quote and the delimiter is dropped.
+        // Text between the closing quote and the delimiter is dropped.
         rest = after.split_once(delimiter).map(|(_, after)| behind(after));
     }
 }
 
-/// A value up to its closing quote, and the text after that.
+/// A value up to its closing quote, and the text after it.
 fn quoted(text: &str, quote: char) -> (Cow<'_, str>, &str) {
     let mut value = String::new();
     let mut rest = text;

@@ -1,9 +1,9 @@
-//! The host that an event names itself (index-time rules of transforms.conf).
+//! Host extraction from events (index-time rules of transforms.conf).
 //!
-//! Where nothing but such rules work on a source's events, they are run here, and of several that match the last
-//! counts; else the typing stage runs them. Few hosts share a source, so the rows of a batch's metadata are kept by
-//! name while a batch is filled. The built-in rule for syslog stands before nearly every event of many sources and is
-//! read byte by byte ([`syslog`]) instead of by its pattern.
+//! If these are the only rules for a source, they run here, and the last match wins; otherwise the typing stage runs
+//! them. A source has few hosts, so metadata rows are cached by host while a batch is filled. The built-in syslog rule
+//! applies to nearly every event of many sources and is implemented byte by byte ([`syslog`]) instead of by its
+//! pattern.
 
 mod syslog;
 
@@ -19,24 +19,25 @@ use quarry_stdx::Fault;
 use crate::error::PipelineError;
 use crate::pattern::Pattern;
 
-/// Bytes of an event that rules look at.
+/// Bytes of an event examined by rules.
 const LOOKAHEAD: usize = 4_096;
 /// Longest host name.
 const HOST_BYTES_MAX: usize = 255;
-/// Distinct hosts of one batch, more than events of it by any limit but that of bytes; a further one keeps the source's host.
+/// Maximum number of distinct hosts per batch; a further one keeps the source's host. Batches never have this many
+/// events unless they are limited by bytes only.
 const HOSTS_MAX: usize = 262_144;
 
 /// Rules of one source.
 #[derive(Debug)]
 pub(crate) struct HostRules {
     rules: Vec<Rule>,
-    /// Hosts of the current batch with their row.
+    /// Hosts of the current batch with their metadata row.
     known: HashMap<Arc<str>, u32, RandomState>,
-    /// The one of them that came last.
+    /// The most recent of them.
     last: Option<(Arc<str>, u32)>,
 }
 
-/// How a host is found in an event.
+/// How to find a host in an event.
 #[derive(Debug)]
 enum Rule {
     Syslog,
@@ -57,7 +58,7 @@ impl Rule {
 }
 
 impl HostRules {
-    /// The rules of these settings, if they have such rules and no others.
+    /// The rules of these settings, if they consist of host rules only.
     pub(crate) fn new(settings: &PropsSettings) -> Result<Option<HostRules>, PipelineError> {
         if !HostRules::are_all(&settings.typing) {
             return Ok(None);
@@ -71,7 +72,7 @@ impl HostRules {
         Ok((!rules.is_empty()).then(|| HostRules { rules, known: HashMap::default(), last: None }))
     }
 
-    /// Whether what is done with an event is taking its host from its text and nothing else.
+    /// Whether the only processing of an event is extracting its host.
     pub(crate) fn are_all(typing: &TypingSettings) -> bool {
         let is_more = !typing.sed.is_empty() || typing.drop_older_than_seconds.is_some();
         !is_more && typing.rules().all(|rule| rule.is_plain_host())
@@ -79,7 +80,7 @@ impl HostRules {
 
     /// Must be called before events go to a batch.
     pub(crate) fn begin(&mut self, out: &EventBatch) {
-        // Only the batch that the last host was added to holds this very text in this row.
+        // The row is only valid if the batch is the one to which the host was added.
         let is_same = self
             .last
             .as_ref()
@@ -90,7 +91,7 @@ impl HostRules {
         }
     }
 
-    /// Row of the metadata with the event's own host; `None` when it names none.
+    /// Metadata row for the event's own host; `None` if it has none.
     pub(crate) fn row_of(&mut self, event: &[u8], meta: &Metadata, out: &mut EventBatch) -> Option<u32> {
         let head = &event[..event.len().min(LOOKAHEAD)];
         let found = self.rules.iter().find_map(|rule| rule.host_in(head))?;

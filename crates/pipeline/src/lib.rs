@@ -1,10 +1,10 @@
-//! Index-time processing: bytes to events ([`Pipeline`]), and which sourcetype bytes have ([`guess`]); and how fields are
-//! cut out of events at search time ([`extract`]).
+//! Index-time processing: from bytes to events ([`Pipeline`]), including sourcetype detection ([`guess`]); and
+//! search-time field extraction ([`extract`]).
 //!
-//! Everything here is pure: "now" and the zone are arguments, the caller reads files and keeps the batches. Data are
-//! never an error; what is odd about them is counted.
+//! Everything here is pure: "now" and the time zone are arguments; the caller reads files and keeps the batches. Data
+//! is never an error; anomalies are counted.
 //!
-//! Not here: files, sockets, packing, storage.
+//! Not here: files, sockets, compression, storage.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

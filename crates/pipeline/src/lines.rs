@@ -1,8 +1,8 @@
-//! Bytes to lines, by `LINE_BREAKER`, in a stream.
+//! Line breaking: splits a byte stream into lines by `LINE_BREAKER`.
 //!
-//! The usual breaker, runs of line feeds and carriage returns, is found with a byte search, and a line inside a chunk is
-//! handed on without a copy. Any other pattern is matched in a window ([`pattern`]). Of a line longer than `TRUNCATE` only
-//! the kept head stays in memory. Lines without text are not handed on.
+//! The default breaker, runs of line feeds and carriage returns, is implemented as a byte search, and a line within one
+//! chunk is passed on without copying. Any other pattern is matched in a window ([`pattern`]). Only the first
+//! `TRUNCATE` bytes of a long line are kept. Empty lines are dropped.
 
 mod pattern;
 mod records;
@@ -15,14 +15,14 @@ use pattern::PatternLines;
 use quarry_stdx::Fault;
 use records::RecordLines;
 
-/// Bytes kept of a line when `TRUNCATE` is 0.
+/// Bytes kept of a line if `TRUNCATE` is 0.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
-/// Bytes kept beyond the cut, to see whether it parts a character.
+/// Bytes kept beyond the cut, to see whether it splits a character.
 const CHARACTER_BYTES_MAX: usize = 4;
-/// Breakers that mean any run of line feeds and carriage returns, as empty lines are dropped.
+/// Breakers equivalent to any run of line feeds and carriage returns, since empty lines are dropped.
 const NEWLINE_BREAKERS: [&str; 5] = [r"([\r\n]+)", r"([\n\r]+)", r"([\r\n])", r"([\n\r])", r"((?:\r\n|\r|\n)+)"];
 
-/// One line, without its break.
+/// A line without its line break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     /// Text, cut to `TRUNCATE`.
@@ -38,13 +38,13 @@ pub(crate) struct Line<'a> {
 pub(crate) enum Until {
     /// More bytes will come.
     More,
-    /// No bytes come for now: lines that are complete.
+    /// No bytes follow for now: complete lines only.
     Pause,
-    /// No bytes come any more: also a line without a break.
+    /// End of input: also a line without a line break.
     End,
 }
 
-/// Cuts a stream into lines.
+/// Splits a stream into lines.
 #[derive(Debug)]
 pub(crate) enum LineBreaker {
     Newline(NewlineLines),
@@ -53,7 +53,7 @@ pub(crate) enum LineBreaker {
 }
 
 impl LineBreaker {
-    /// A breaker by the setting's text; `truncate` is `TRUNCATE`.
+    /// `breaker` and `truncate` are the settings `LINE_BREAKER` and `TRUNCATE`.
     pub(crate) fn new(breaker: &str, truncate: usize) -> Result<LineBreaker, Fault> {
         let limit = limit(truncate);
         if breaker.is_empty() || NEWLINE_BREAKERS.contains(&breaker) {
@@ -67,7 +67,7 @@ impl LineBreaker {
         LineBreaker::Records(Box::new(RecordLines::new(name, limit(truncate))))
     }
 
-    /// Takes bytes and hands on the lines they complete.
+    /// Consumes bytes and passes on the lines they complete.
     pub(crate) fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Line<'_>)) {
         match self {
             LineBreaker::Newline(lines) => lines.feed(bytes, sink),
@@ -76,7 +76,7 @@ impl LineBreaker {
         }
     }
 
-    /// Hands on what waits.
+    /// Passes on pending lines.
     pub(crate) fn drain(&mut self, until: Until, sink: &mut impl FnMut(Line<'_>)) {
         match (self, until) {
             (LineBreaker::Newline(lines), Until::End) => lines.end(sink),
@@ -95,7 +95,7 @@ impl LineBreaker {
         }
     }
 
-    /// Input offset of the first byte that is in no line yet.
+    /// Input offset of the first byte not yet part of a line.
     pub(crate) fn start(&self) -> u64 {
         match self {
             LineBreaker::Newline(lines) => lines.start,
@@ -114,10 +114,10 @@ impl LineBreaker {
     }
 }
 
-/// Lines parted by line feeds and carriage returns.
+/// Lines separated by line feeds and carriage returns.
 #[derive(Debug)]
 pub(crate) struct NewlineLines {
-    /// Start of a line whose end has not come.
+    /// Start of an incomplete line.
     head: Vec<u8>,
     /// Its length so far.
     length: u64,
@@ -162,12 +162,12 @@ impl NewlineLines {
     }
 }
 
-/// Bytes kept of a line by `TRUNCATE`.
+/// Bytes kept of a line according to `TRUNCATE`.
 fn limit(truncate: usize) -> usize {
     if truncate == 0 { LINE_BYTES_MAX } else { truncate.min(LINE_BYTES_MAX) }
 }
 
-/// A line of `length` bytes of which `head` is known.
+/// A line of `length` bytes, of which `head` is available.
 fn cut(head: &[u8], length: u64, start: u64, limit: usize) -> Line<'_> {
     Line { text: &head[..cut_at_character(head, limit)], start, is_cut: length > limit as u64 }
 }

@@ -1,18 +1,18 @@
 //! Lines to events.
 //!
-//! Without `SHOULD_LINEMERGE` every line is an event. Else a line either joins the event that is being put together or
-//! begins one, by the rules in [`MergeRules::begins_event`]. All state but the event itself ends with the event, so that
-//! reading may start again at any event's first byte.
+//! Line merging. Without `SHOULD_LINEMERGE` every line is an event. Otherwise a line either joins the event being
+//! assembled or begins a new one, according to [`MergeRules::begins_event`]. All state other than the event itself ends
+//! with the event, so that reading can resume at any event's first byte.
 
 use quarry_conf::PropsSettings;
 
 use crate::error::PipelineError;
 use crate::pattern::Pattern;
 
-/// Bytes of the longest event that lines are merged into.
+/// Maximum size of a merged event, in bytes.
 pub const EVENT_BYTES_MAX: usize = 16 << 20;
 
-/// `SHOULD_LINEMERGE` and the settings that go with it.
+/// `SHOULD_LINEMERGE` and related settings.
 #[derive(Debug)]
 pub(crate) struct MergeRules {
     before: Option<Pattern>,
@@ -23,23 +23,23 @@ pub(crate) struct MergeRules {
     lines_max: usize,
 }
 
-/// An event that more lines may join.
+/// An event that further lines may join.
 #[derive(Debug, Default)]
 pub(crate) struct OpenEvent {
     /// Its lines, joined by line feeds.
     pub(crate) text: Vec<u8>,
-    /// Number of lines; none means there is no event.
+    /// Number of lines; 0 means there is no event.
     pub(crate) lines: usize,
     /// Input offset of its first byte.
     pub(crate) start: u64,
     /// Whether its last line matched `MUST_BREAK_AFTER`.
     is_closed: bool,
-    /// Whether `MUST_NOT_BREAK_AFTER` holds it open.
+    /// Whether `MUST_NOT_BREAK_AFTER` keeps it open.
     is_held: bool,
 }
 
 impl MergeRules {
-    /// The rules; none when lines are not merged. `reads_dates` says whether times come from the text.
+    /// The rules; `None` if lines are not merged. `reads_dates` tells whether timestamps come from the text.
     pub(crate) fn new(settings: &PropsSettings, reads_dates: bool) -> Result<Option<MergeRules>, PipelineError> {
         if !settings.should_line_merge {
             return Ok(None);
@@ -53,13 +53,13 @@ impl MergeRules {
             not_before: pattern("MUST_NOT_BREAK_BEFORE", &settings.must_not_break_before)?,
             lines_max: settings.max_events.max(1),
         };
-        // Dates were to part events but are not read: without another rule everything would become one blob.
+        // Dates should separate events but are not read; without another rule everything would become one event.
         let is_blob =
             settings.break_only_before_date && !reads_dates && rules.before.is_none() && rules.after.is_none();
         Ok((!is_blob).then_some(rules))
     }
 
-    /// Whether dates decide where events begin.
+    /// Whether dates determine where events begin.
     pub(crate) fn needs_dates(&self) -> bool {
         self.before.is_none() && self.before_date
     }
@@ -96,7 +96,7 @@ impl MergeRules {
 }
 
 impl OpenEvent {
-    /// Forgets the event and keeps its memory, unless that is much.
+    /// Clears the event but keeps its buffer, unless that is large.
     pub(crate) fn clear(&mut self) {
         let text = std::mem::take(&mut self.text);
         *self = OpenEvent::default();
@@ -107,5 +107,5 @@ impl OpenEvent {
     }
 }
 
-/// Most memory that is kept from one event for the next.
+/// Maximum buffer size kept between events.
 const KEPT_BYTES_MAX: usize = 1 << 20;

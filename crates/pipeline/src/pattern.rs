@@ -1,13 +1,13 @@
-//! One pattern type over two engines.
+//! A pattern type over two regular expression engines.
 //!
-//! Settings hold PCRE patterns. The `regex` engine runs in linear time and is tried first; what it refuses (look-around,
-//! back references) goes to PCRE2. Both see bytes, with ASCII classes, as Splunk's do. A PCRE2 match that fails by its
-//! limits counts as no match.
+//! Settings contain PCRE patterns. The linear-time `regex` engine is tried first; patterns it rejects (look-around,
+//! back references) are compiled by PCRE2. Both match bytes with ASCII classes, as Splunk does. A PCRE2 match that
+//! exceeds its limits counts as no match.
 
 use quarry_stdx::Fault;
 use std::ops::Range;
 
-/// Largest compiled program of one pattern, in bytes.
+/// Maximum size of a compiled pattern, in bytes.
 const PROGRAM_BYTES_MAX: usize = 8 << 20;
 
 /// A compiled pattern.
@@ -22,7 +22,7 @@ enum Engine {
     Backtracking(pcre2::bytes::Regex),
 }
 
-/// Where a line breaker matched.
+/// Match of a line breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BreakMatch {
     /// The whole match.
@@ -31,7 +31,7 @@ pub struct BreakMatch {
     pub group: Range<usize>,
 }
 
-/// Where the groups of a match stand.
+/// Positions of a match's groups.
 #[derive(Clone, Debug)]
 pub struct Groups {
     places: Places,
@@ -44,7 +44,7 @@ enum Places {
 }
 
 impl Groups {
-    /// Range of a group that took part; 0 is the whole match.
+    /// Range of a group that took part in the match; 0 is the whole match.
     pub fn get(&self, number: usize) -> Option<Range<usize>> {
         let place = match &self.places {
             Places::Linear(places) => places.get(number),
@@ -63,7 +63,7 @@ impl Groups {
 }
 
 impl Pattern {
-    /// Room for the groups of a match.
+    /// Storage for the groups of a match.
     pub fn groups(&self) -> Groups {
         let places = match &self.engine {
             Engine::Linear(regex) => Places::Linear(regex.capture_locations()),
@@ -72,7 +72,8 @@ impl Pattern {
         Groups { places }
     }
 
-    /// Range of the first match at or after `from`, with its groups in `groups`, which must be of this pattern.
+    /// Range of the first match at or after `from`; its groups are stored in `groups`, which must belong to this
+    /// pattern.
     pub fn find_groups(&self, text: &[u8], from: usize, groups: &mut Groups) -> Option<Range<usize>> {
         match (&self.engine, &mut groups.places) {
             (Engine::Linear(regex), Places::Linear(places)) => {
@@ -86,7 +87,7 @@ impl Pattern {
         }
     }
 
-    /// Compiles a pattern; the error is the engine's message on one line.
+    /// Compiles a pattern; the error is the engine's message in one line.
     pub fn new(pattern: &str) -> Result<Pattern, Fault> {
         let linear = regex::bytes::RegexBuilder::new(pattern).unicode(false).size_limit(PROGRAM_BYTES_MAX).build();
         if let Ok(linear) = linear {
@@ -114,8 +115,8 @@ impl Pattern {
         }
     }
 
-    /// First match at or after `from`, with the leftmost group that took part. Without any the break is the empty range
-    /// at the start of the match.
+    /// First match at or after `from`, with the leftmost group that took part. Without any, the break is the empty
+    /// range at the start of the match.
     pub fn find_break(&self, text: &[u8], from: usize) -> Option<BreakMatch> {
         let (whole, group) = match &self.engine {
             Engine::Linear(regex) => {

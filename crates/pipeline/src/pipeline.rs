@@ -1,11 +1,11 @@
 //! The index-time pipeline of one source: bytes in, events out.
 //!
-//! Bytes go through the line breaker, lines through the merge rules, events through the timestamper into the caller's
-//! batch. Without a sourcetype the first [`SAMPLE_BYTES`] wait for the guess. The events do not depend on how the bytes
-//! are cut into chunks, and a pipeline that starts at [`Pipeline::safe_offset`] with [`Pipeline::resume_hint`] gives
-//! exactly the events that are missing.
+//! Bytes pass through the line breaker, lines through the merge rules, events through the timestamper into the caller's
+//! batch. Without a sourcetype, the first [`SAMPLE_BYTES`] are buffered for the guess. Events do not depend on how the
+//! bytes are divided into chunks, and a pipeline that starts at [`Pipeline::safe_offset`] with
+//! [`Pipeline::resume_hint`] yields exactly the missing events.
 //!
-//! Not here: reading files, packing, storing; fields at search time.
+//! Not here: reading files, compression, storage; search-time fields.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -29,57 +29,57 @@ use crate::setting_faults;
 use crate::timestamp::{TimeHistory, Timestamper};
 use crate::typing::{Typing, TypingPlan};
 
-/// Bytes looked at to guess a sourcetype.
+/// Bytes examined to guess a sourcetype.
 pub const SAMPLE_BYTES: usize = 64 << 10;
-/// The mark some editors put before UTF-8.
+/// The UTF-8 byte order mark.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What is known of a source before it is read.
+/// What is known about a source before it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceInfo {
     /// Index its events go to.
     pub index: String,
     /// `host` of its events.
     pub host: String,
-    /// Whether the host is the user's word, so that no rule takes another from the text.
+    /// Whether the host was set explicitly, so that no rule may change it.
     pub host_is_fixed: bool,
     /// `source` of its events: path, port or stream.
     pub source: String,
-    /// `sourcetype` if one is set; without it the data are looked at.
+    /// `sourcetype`, if set; otherwise it is guessed from the data.
     pub sourcetype: Option<String>,
 }
 
-/// What the pipeline must know of the present.
+/// Current time and zone for a pipeline.
 #[derive(Clone, Debug)]
 pub struct PipelineContext {
     /// Current time; also `_indextime`.
     pub now: TimeNs,
-    /// Zone of times that name none and for which no `TZ` is set; the node's when absent.
+    /// Time zone of timestamps without a zone and without a `TZ` setting; the node's if absent.
     pub zone: Option<TimeZone>,
     /// Modification time of the file.
     pub modified: Option<TimeNs>,
 }
 
-/// What a pipeline did so far.
+/// Counters of a pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PipelineCounters {
     /// Events given.
     pub events: u64,
     /// Input bytes taken.
     pub bytes: u64,
-    /// Events whose text gave no acceptable time.
+    /// Events whose text yielded no acceptable timestamp.
     pub bad_timestamps: u64,
     /// Lines cut to `TRUNCATE`.
     pub truncated_lines: u64,
-    /// Bytes that were no UTF-8.
+    /// Bytes that were not valid UTF-8.
     pub undecodable_bytes: u64,
-    /// Lines that joined the event before them.
+    /// Lines that joined the previous event.
     pub merged_lines: u64,
-    /// Events that rules dropped; they do not count as given.
+    /// Events dropped by rules; not counted as events.
     pub dropped_events: u64,
 }
 
-/// What a pipeline must know to go on in the middle of a source as if it had read it from the start.
+/// State that a pipeline needs to continue in the middle of a source as if it had read it from the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResumeHint {
     /// The sourcetype in use.
@@ -87,9 +87,9 @@ pub struct ResumeHint {
     pub(crate) history: TimeHistory,
     pub(crate) header: Option<Header>,
     pub(crate) encoding: Option<&'static Encoding>,
-    /// What a line of the source said about where its events come from.
+    /// Metadata set by a line of the source.
     pub(crate) metadata: Option<Metadata>,
-    /// Whether nothing of the source was read yet, so that what its first bytes tell is still to come.
+    /// Whether nothing of the source was read yet, so that its first bytes still have to be examined.
     pub(crate) is_at_start: bool,
 }
 
@@ -110,7 +110,7 @@ enum Stage {
     Closed,
 }
 
-/// Waits for the bytes that decide how to begin.
+/// Buffers the bytes that determine how to begin.
 #[derive(Debug)]
 struct Opening {
     bytes: Vec<u8>,
@@ -127,13 +127,13 @@ enum Plan {
     Guess(Candidates),
 }
 
-/// What the guess chooses from.
+/// Candidates for the guess.
 #[derive(Debug)]
 struct Candidates {
-    /// Settings and rules of each sourcetype it may name.
+    /// Settings and rules of each candidate sourcetype.
     settings: Vec<(PropsSettings, Result<RulePlan, PipelineError>)>,
     rules: GuessRules,
-    /// Plain lines, for when those of the named one are faulty.
+    /// Plain lines, used if the settings of the guessed sourcetype are invalid.
     plain: Box<Running>,
 }
 
@@ -145,13 +145,13 @@ struct Running {
     /// Offset of the next byte of text.
     fed: u64,
     charset: Charset,
-    /// Set when the bytes are no UTF-8.
+    /// Set if the bytes are not UTF-8.
     decoding: Option<Box<Decoding>>,
     /// Decoded text of the current call.
     text: Vec<u8>,
 }
 
-/// What is done with the events of a source behind their timestamps.
+/// Processing of a source's events after their timestamps.
 #[derive(Debug)]
 struct RulePlan {
     plan: TypingPlan,
@@ -196,8 +196,8 @@ impl Pipeline {
         }
     }
 
-    /// As [`Pipeline::new`], for a source that cannot wait until its settings are corrected: those that cannot be used are
-    /// left out, and [`Pipeline::problem`] says what is wrong with the first of them.
+    /// Like [`Pipeline::new`], for a source that cannot wait until its settings are corrected: unusable settings are
+    /// ignored, and [`Pipeline::problem`] reports the first of them.
     pub fn tolerant(
         info: SourceInfo,
         props: &PropsResolver,
@@ -217,7 +217,7 @@ impl Pipeline {
         }
     }
 
-    /// A pipeline for a source whose sourcetype is known.
+    /// A pipeline for a source with a known sourcetype.
     fn of_settings(
         info: &SourceInfo,
         sourcetype: &str,
@@ -231,7 +231,7 @@ impl Pipeline {
         Ok(Pipeline::opening(info.clone(), context.clone(), Plan::Ready(Box::new(running)), needed))
     }
 
-    /// A pipeline that waits for so many bytes.
+    /// A pipeline that waits for `needed` bytes.
     fn opening(info: SourceInfo, context: PipelineContext, plan: Plan, needed: usize) -> Pipeline {
         let opening = Opening { bytes: Vec::new(), needed, info, context, plan };
         Pipeline {
@@ -242,7 +242,7 @@ impl Pipeline {
         }
     }
 
-    /// A pipeline for a source of which the bytes before its first one were read by a pipeline that gave `hint`.
+    /// A pipeline that continues a source after the bytes read by the pipeline that returned `hint`.
     pub fn resume(
         info: SourceInfo,
         props: &PropsResolver,
@@ -260,14 +260,14 @@ impl Pipeline {
         {
             running.assembler.resume(hint.history, hint.header, hint.metadata);
             running.begin_text(hint.encoding, 0);
-            // A mark in the middle is part of an event.
+            // A byte order mark in the middle is part of an event.
             opening.needed = 0;
         }
         Ok(pipeline)
     }
 
-    /// Tells a pipeline that lives long what time it is and when the file was last modified, before it gets bytes of
-    /// that time. Batches that are being filled keep one `_indextime`, so it begins a new one.
+    /// Tells a long-lived pipeline the current time and the file's modification time, before it receives bytes of that
+    /// time. A batch has a single `_indextime`, so a new one must be started.
     pub fn set_now(&mut self, now: TimeNs, modified: Option<TimeNs>) {
         match &mut self.stage {
             Stage::Running(running) => running.assembler.set_now(now, modified),
@@ -282,7 +282,7 @@ impl Pipeline {
         }
     }
 
-    /// Takes bytes and appends the events they complete to `out`.
+    /// Consumes bytes and appends the completed events to `out`.
     pub fn push(&mut self, bytes: &[u8], out: &mut EventBatch) {
         self.counters.bytes += bytes.len() as u64;
         match &mut self.stage {
@@ -302,35 +302,36 @@ impl Pipeline {
         }
     }
 
-    /// Appends what is complete when no bytes come for a while: the open event too, but no line without its break.
+    /// Appends what is complete when no bytes arrive for a while, including the open event, but no line without its
+    /// line break.
     pub fn pause(&mut self, out: &mut EventBatch) {
         self.drain(Until::Pause, out);
     }
 
-    /// Whether bytes wait for more of them to tell how the source begins (its sourcetype, its character set), and hold a
-    /// whole line, so that [`Pipeline::begin`] would give what they tell by now.
+    /// Whether bytes are buffered to determine how the source begins (sourcetype, character set) and include a complete
+    /// line, so that [`Pipeline::begin`] could decide on them now.
     pub fn can_begin(&self) -> bool {
         matches!(&self.stage, Stage::Opening(opening) if memchr2(b'\r', b'\n', &opening.bytes).is_some())
     }
 
-    /// Whether bytes wait for more of them to tell how the source begins.
+    /// Whether bytes are buffered to determine how the source begins.
     pub fn is_beginning(&self) -> bool {
         matches!(&self.stage, Stage::Opening(_))
     }
 
-    /// Decides how the source begins by the bytes that are there, and appends the events they complete.
+    /// Determines how the source begins from the buffered bytes, and appends the completed events.
     pub fn begin(&mut self, out: &mut EventBatch) {
         if matches!(&self.stage, Stage::Opening(opening) if !opening.bytes.is_empty()) {
             self.open(out);
         }
     }
 
-    /// Appends all that is left; the source has ended.
+    /// Appends everything left at the end of the source.
     pub fn finish(&mut self, out: &mut EventBatch) {
         self.drain(Until::End, out);
     }
 
-    /// Input bytes whose events are all in `out` batches; reading may start again there.
+    /// Input offset up to which all events are in `out` batches; reading can resume there.
     pub fn safe_offset(&self) -> u64 {
         match &self.stage {
             Stage::Opening(_) => 0,
@@ -339,14 +340,14 @@ impl Pipeline {
         }
     }
 
-    /// What a pipeline that starts at [`Pipeline::safe_offset`] must know.
+    /// State for a pipeline that starts at [`Pipeline::safe_offset`].
     pub fn resume_hint(&self) -> ResumeHint {
         let is_at_start = matches!(&self.stage, Stage::Opening(opening) if opening.needed > 0);
         ResumeHint { is_at_start, ..self.running().map(Running::resume_hint).unwrap_or_default() }
     }
 
-    /// The hint for a source of which only the first bytes are at hand, not the pipeline that read it: sourcetype and
-    /// header are those of `head`, times go on without a past.
+    /// The hint for a source of which only the first bytes are available, without the pipeline that read it: sourcetype
+    /// and header come from `head`, and there is no timestamp history.
     pub fn hint_of_head(
         info: SourceInfo,
         props: &PropsResolver,
@@ -360,7 +361,7 @@ impl Pipeline {
         Ok(ResumeHint { history: TimeHistory::default(), ..pipeline.resume_hint() })
     }
 
-    /// The sourcetype, once it is known.
+    /// The sourcetype, once known.
     pub fn sourcetype(&self) -> Option<&str> {
         self.running().map(|running| running.sourcetype.as_str())
     }
@@ -376,28 +377,28 @@ impl Pipeline {
         }
     }
 
-    /// Which sourcetype was guessed, and why.
+    /// The guessed sourcetype and the reason.
     pub fn guess(&self) -> Option<&Guess> {
         self.guess.as_ref()
     }
 
-    /// What is wrong with the settings: of the guessed sourcetype, and the data went on as plain lines; or of one whose
-    /// pipeline is [`Pipeline::tolerant`].
+    /// The fault in the settings: of the guessed sourcetype, whose data was then read as plain lines; or of a
+    /// [`Pipeline::tolerant`] pipeline.
     pub fn problem(&self) -> Option<&PipelineError> {
         self.problem.as_ref()
     }
 
-    /// Why an event did not go to the index that a rule named.
+    /// Why an event did not go to the index named by a rule.
     pub fn refused_index(&self) -> Option<&str> {
         self.running().and_then(|running| running.assembler.refused_index())
     }
 
-    /// Numbers for the metrics of inputs.
+    /// Counters for the inputs' metrics.
     pub fn counters(&self) -> PipelineCounters {
         self.counters
     }
 
-    /// Bytes of memory held for lines and events that are not complete.
+    /// Memory held for incomplete lines and events, in bytes.
     pub fn buffered_capacity(&self) -> usize {
         match &self.stage {
             Stage::Opening(opening) => opening.bytes.capacity(),
@@ -416,7 +417,7 @@ impl Pipeline {
         }
     }
 
-    /// Decides and feeds the bytes that waited.
+    /// Decides and processes the buffered bytes.
     fn open(&mut self, out: &mut EventBatch) {
         let Stage::Opening(opening) = std::mem::replace(&mut self.stage, Stage::Closed) else { return };
         let Opening { bytes, needed, info, context, plan } = *opening;
@@ -432,14 +433,14 @@ impl Pipeline {
                 })
             }
         };
-        // A pipeline that goes on in the middle knows the set, and a mark there is part of an event.
+        // A resumed pipeline knows the character set, and a byte order mark there is part of an event.
         let mark = if needed > 0 { running.start(&bytes) } else { 0 };
         running.feed(&bytes[mark..], out, &mut self.counters);
         self.stage = Stage::Running(running);
     }
 }
 
-/// The character set of a source and the length of the mark in front of it.
+/// The character set of a source and the length of its byte order mark.
 fn start_of(charset: Charset, bytes: &[u8]) -> (Option<&'static Encoding>, usize) {
     let (encoding, mark) = charset.of_start(bytes);
     let is_marked = encoding.is_none() && bytes.starts_with(BYTE_ORDER_MARK);
@@ -447,7 +448,7 @@ fn start_of(charset: Charset, bytes: &[u8]) -> (Option<&'static Encoding>, usize
 }
 
 impl Candidates {
-    /// The pipeline of the guessed sourcetype, or what is wrong with its settings and plain lines.
+    /// The pipeline of the guessed sourcetype; or, if its settings are invalid, the error and plain lines.
     fn choose(
         self,
         guess: &Guess,
@@ -523,7 +524,7 @@ impl Running {
         lines.feed(text, &mut |line| assembler.line(line, out, counters));
     }
 
-    /// Begins a source whose first bytes are these; gives the length of their mark.
+    /// Starts a source with these first bytes; returns the length of the byte order mark.
     fn start(&mut self, bytes: &[u8]) -> usize {
         let (encoding, mark) = start_of(self.charset, bytes);
         self.begin_text(encoding, mark as u64);
@@ -539,7 +540,7 @@ impl Running {
         Cow::Owned(text)
     }
 
-    /// Begins behind a mark of so many bytes, with bytes in this character set.
+    /// Starts after a byte order mark of `mark` bytes, with this character set.
     fn begin_text(&mut self, encoding: Option<&'static Encoding>, mark: u64) {
         match encoding {
             Some(encoding) => self.decoding = Some(Box::new(Decoding::new(encoding, mark))),
@@ -550,12 +551,12 @@ impl Running {
         }
     }
 
-    /// Bytes of text whose events are all given.
+    /// Number of text bytes whose events were all emitted.
     fn safe_text(&self) -> u64 {
         self.assembler.open_start().unwrap_or(self.lines.start())
     }
 
-    /// Input bytes whose events are all given.
+    /// Number of input bytes whose events were all emitted.
     fn safe_offset(&self) -> u64 {
         let text = self.safe_text();
         self.decoding.as_ref().map_or(text, |decoding| decoding.input_of(text))

@@ -1,9 +1,9 @@
-//! What the pipeline would make of a file, and why: events, times, the settings that were in force.
+//! Preview: what the pipeline would make of a file, and why: events, times, and the settings in effect.
 //!
-//! The events are those of the pipeline itself; the reasons come from a second look at their texts with the same
-//! settings, in the same order, so that a time depends on the times before it as it did there.
+//! The events come from the pipeline itself. The reasons come from a second pass over their texts with the same
+//! settings and in the same order, so that timestamps depend on earlier ones in the same way.
 //!
-//! Not here: reading the file, showing it.
+//! Not here: reading the file, display.
 
 use quarry_conf::{PropsResolver, PropsSettings};
 use quarry_event::{EventBatch, Metadata, TimeNs};
@@ -13,26 +13,26 @@ use crate::guess::Guess;
 use crate::pipeline::{Pipeline, PipelineContext, SourceInfo};
 use crate::timestamp::{Explained, TimeReason, Timestamper, WrittenZone};
 
-/// What would become of the start of a file.
+/// Preview of the start of a file.
 #[derive(Clone, Debug)]
 pub struct Preview {
     /// Sourcetype of the events.
     pub sourcetype: String,
-    /// How it was found, if nobody named it.
+    /// How it was guessed, if it was not given.
     pub guess: Option<Guess>,
-    /// What is wrong with the settings of the guessed sourcetype; the data went on as plain lines.
+    /// The fault in the settings of the guessed sourcetype; the data was read as plain lines.
     pub problem: Option<PipelineError>,
     /// The settings in force.
     pub settings: PropsSettings,
     /// The first events.
     pub events: Vec<PreviewEvent>,
-    /// Events made of all bytes that were given.
+    /// Number of events in all given bytes.
     pub events_seen: u64,
-    /// Events of these whose text gave no acceptable time.
+    /// Number of events whose text yielded no acceptable timestamp.
     pub bad_timestamps: u64,
 }
 
-/// An event and why it is as it is.
+/// An event with the reasons for its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviewEvent {
     /// Its text.
@@ -41,16 +41,16 @@ pub struct PreviewEvent {
     pub lines: usize,
     /// `_time`.
     pub time: TimeNs,
-    /// Where the time comes from; `None`: rules of index time (`INGEST_EVAL` and the like) made it.
+    /// Source of the time; `None` if index-time rules (`INGEST_EVAL` etc.) set it.
     pub reason: Option<TimeReason>,
-    /// The zone that the text names, where the time is read from it; else that of the source counts.
+    /// The zone named in the text, if the time comes from it; otherwise the source's zone applies.
     pub zone: Option<WrittenZone>,
     /// Index, host, source and sourcetype.
     pub metadata: Metadata,
 }
 
-/// Previews a source that begins with `head`; `is_whole` says that nothing follows. At most `events_max` events are
-/// given, all are counted.
+/// Previews a source that starts with `head`; `is_whole` means that nothing follows. Returns at most `events_max`
+/// events; all are counted.
 pub fn preview(
     info: &SourceInfo,
     props: &PropsResolver,
@@ -65,7 +65,7 @@ pub fn preview(
     if is_whole {
         pipeline.finish(&mut batch);
     } else {
-        // The last line may go on.
+        // The last line may continue.
         pipeline.pause(&mut batch);
     }
     let sourcetype = pipeline.sourcetype().unwrap_or_default().to_owned();
@@ -96,7 +96,7 @@ pub fn preview(
 }
 
 impl Preview {
-    /// The stanza of props.conf that makes of such a file what is shown here, whoever reads it.
+    /// A props.conf stanza that makes any reader treat such a file as shown here.
     pub fn props_conf(&self) -> String {
         let settings = &self.settings;
         let mut text = format!("[{}]\n", self.sourcetype);

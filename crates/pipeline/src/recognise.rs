@@ -1,12 +1,12 @@
-//! Finding a timestamp that no format announces.
+//! Timestamp recognition without a format.
 //!
-//! Byte recognisers, one per way people write times, are tried from left to right wherever a number or a name of a
-//! weekday or month begins with a clean left border. What a byte begins with decides which of them can match at all, so
-//! that a usual line costs a few comparisons and the answer never depends on earlier lines: a source read from the middle
-//! gets the same times.
+//! Recognisers for the usual ways of writing times are tried from left to right, wherever a number or the name of a
+//! weekday or month starts with a clean left border. The first byte determines which of them can match, so that a
+//! typical line takes a few comparisons. The result never depends on earlier lines: a source read from the middle gets
+//! the same times.
 //!
-//! The first text that gives a day and a time of day wins. A lone date, a lone time of day and a bare ten-digit number
-//! are second, third and last resort. Not here: what fills the gaps of a stamp ([`crate::timestamp`]).
+//! The first text with both date and time of day wins. A lone date, a lone time of day and a bare ten-digit number are
+//! the second, third and last resort. Not here: filling the gaps of a timestamp ([`crate::timestamp`]).
 
 mod clock;
 mod epoch;
@@ -19,21 +19,22 @@ use std::sync::Arc;
 
 use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, TimeNs};
 
-/// First year that is believed.
+/// First plausible year.
 pub(crate) const YEAR_MIN: i16 = 1971;
-/// Last year that is believed.
+/// Last plausible year.
 pub(crate) const YEAR_MAX: i16 = 2099;
-/// Seconds between the two times of a line that are both of its event: the writer's clock and the sender's.
+/// Maximum difference in seconds between two times of a line that belong to its event: the writer's clock and the
+/// sender's.
 const EPOCH_SLACK_SECS: i64 = 300;
 const DAY_SECS: i64 = 86_400;
-/// Seconds that an epoch may lie ahead of now; larger numbers are identifiers.
+/// Maximum seconds that an epoch may be in the future; larger numbers are identifiers.
 const EPOCH_AHEAD_SECS_MAX: i64 = 366 * 86_400;
-/// Zones lie on quarters of an hour ...
+/// Time zones are multiples of a quarter of an hour ...
 const ZONE_STEP_SECS: i64 = 900;
-/// ... at most so far from UTC.
+/// ... and at most this far from UTC.
 const ZONE_SECS_MAX: i64 = 14 * 3600;
 
-/// A way of writing times; what [`crate::timestamp`] counts to know a source's usual one.
+/// A way of writing times; [`crate::timestamp`] counts them to find a source's usual one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// By `TIME_FORMAT`.
@@ -76,14 +77,14 @@ impl Form {
     }
 }
 
-/// How much a stamp says.
+/// Completeness of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rank {
-    /// Day and time of day.
+    /// Date and time of day.
     Full,
     /// A day only.
     Date,
-    /// A time of day only.
+    /// Time of day only.
     Clock,
     /// A number that may be an epoch.
     LooseEpoch,
@@ -95,7 +96,7 @@ pub(crate) struct Stamp {
     pub(crate) parts: DateTimeParts,
     pub(crate) form: Form,
     pub(crate) rank: Rank,
-    /// Whether nothing but punctuation stands before it.
+    /// Whether only punctuation precedes it.
     pub(crate) leads: bool,
     /// Its first byte.
     pub(crate) start: usize,
@@ -108,7 +109,7 @@ impl Stamp {
         Stamp { parts, form, rank, leads: false, start: 0, end }
     }
 
-    /// Whether a line with this stamp begins an event.
+    /// Whether a line with this timestamp begins an event.
     pub(crate) fn begins_event(&self) -> bool {
         match self.rank {
             Rank::Full | Rank::Date => true,
@@ -118,10 +119,10 @@ impl Stamp {
     }
 }
 
-/// The recognisers and what they must know of the present.
+/// The recognisers with the current time.
 #[derive(Clone, Debug)]
 pub(crate) struct Recogniser {
-    /// Largest year of a two-digit year that stands first.
+    /// Largest two-digit year that may come first.
     year_now_max: i16,
     /// Largest epoch in seconds.
     epoch_max: i64,
@@ -130,7 +131,7 @@ pub(crate) struct Recogniser {
     aliases: Arc<ZoneAliases>,
 }
 
-/// `TZ_ALIAS`: abbreviations that stand for other zones than usual, with seconds east of UTC.
+/// `TZ_ALIAS`: abbreviations with redefined offsets, in seconds east of UTC.
 pub(crate) type ZoneAliases = [(Box<[u8]>, i32)];
 
 impl Recogniser {
@@ -145,7 +146,7 @@ impl Recogniser {
         }
     }
 
-    /// The best stamp in `text`, which the caller has cut to the lookahead.
+    /// The best timestamp in `text`, which the caller has cut to the lookahead.
     pub(crate) fn find(&self, text: &[u8]) -> Option<Stamp> {
         let mut resorts = Resorts::default();
         let mut leads = true;
@@ -177,7 +178,7 @@ impl Recogniser {
         resorts.best()
     }
 
-    /// The first stamp of a day and time in this form, from `at` on.
+    /// The first complete timestamp in this form, from `at` on.
     pub(crate) fn find_form(&self, text: &[u8], form: Form, at: usize) -> Option<Stamp> {
         let mut at = at;
         while at < text.len() {
@@ -206,7 +207,7 @@ impl Recogniser {
         }
     }
 
-    /// Supercomputer logs lead with an epoch and give the same instant again with a fraction: then that counts.
+    /// Supercomputer logs begin with an epoch and repeat the same time with a fraction, which is then used.
     fn with_fraction(&self, stamp: Stamp, text: &[u8]) -> Stamp {
         let (Some(epoch), 0) = (stamp.parts.epoch, stamp.parts.nanos) else { return stamp };
         let mut at = stamp.end;
@@ -225,19 +226,19 @@ impl Recogniser {
     }
 }
 
-/// Whether the two differ by no more than a zone.
+/// Whether both differ only by a time zone.
 fn is_same_second(epoch: i64, parts: &DateTimeParts) -> bool {
     seconds_apart(epoch, parts).is_some_and(|apart| apart % ZONE_STEP_SECS == 0 && apart.abs() <= ZONE_SECS_MAX)
 }
 
-/// Seconds from an epoch to a stamp that is taken for UTC.
+/// Seconds from an epoch to a timestamp taken as UTC.
 fn seconds_apart(epoch: i64, parts: &DateTimeParts) -> Option<i64> {
     let utc = jiff::tz::TimeZone::UTC;
     let context = ResolveContext { now: epoch.checked_mul(NS_PER_SEC)?, tz: &utc, last: None };
     parts.resolve(&context)?.div_euclid(NS_PER_SEC).checked_sub(epoch)
 }
 
-/// The first of each lower rank.
+/// The first timestamp of each lower rank.
 #[derive(Default)]
 struct Resorts {
     date: Option<Stamp>,
@@ -255,8 +256,8 @@ impl Resorts {
         slot.get_or_insert(stamp);
     }
 
-    /// A number before a stamp is the better time if both can be the same moment on clocks of different zones: it needs
-    /// no zone. Where the stamp names its own zone, it stays.
+    /// A number before a timestamp is preferred if both can be the same moment in different time zones, since it needs
+    /// no zone. A timestamp that names its zone is kept.
     fn instead_of(&self, stamp: Stamp) -> Stamp {
         let Some(epoch) = self.epoch else { return stamp };
         let slack = if stamp.rank == Rank::Date { DAY_SECS } else { EPOCH_SLACK_SECS };
@@ -297,7 +298,7 @@ fn blanks(text: &[u8], at: usize) -> usize {
     text.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count())
 }
 
-/// A number of `least` to `most` digits at `at`, and the byte after it.
+/// A number of `least` to `most` digits at `at`, and the position after it.
 fn number(text: &[u8], at: usize, least: usize, most: usize) -> Option<(u32, usize)> {
     let mut value = 0;
     let mut end = at;
@@ -309,7 +310,7 @@ fn number(text: &[u8], at: usize, least: usize, most: usize) -> Option<(u32, usi
     (end >= at + least).then_some((value, end))
 }
 
-/// Whether a stamp may begin at `at`: not inside a word, a longer number, a path or a file name.
+/// Whether a timestamp may begin at `at`: not inside a word, a longer number, a path or a file name.
 fn has_clean_left(text: &[u8], at: usize) -> bool {
     let Some(before) = at.checked_sub(1) else { return true };
     let earlier = before.checked_sub(1).map(|earlier| text[earlier]);
@@ -321,7 +322,7 @@ fn has_clean_left(text: &[u8], at: usize) -> bool {
     }
 }
 
-/// Whether a stamp may end before `at`: the word or number does not go on.
+/// Whether a timestamp may end before `at`: the word or number does not continue.
 fn has_clean_right(text: &[u8], at: usize) -> bool {
     match text.get(at) {
         None => true,
@@ -330,14 +331,14 @@ fn has_clean_right(text: &[u8], at: usize) -> bool {
     }
 }
 
-/// Month and day of a date that may exist.
+/// Month and day of a possible date.
 fn day_of_month(month: u32, day: u32) -> Option<(u8, u8)> {
     const DAYS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let most = DAYS.get((month as usize).checked_sub(1)?)?;
     (1..=*most).contains(&day).then_some((month as u8, day as u8))
 }
 
-/// A year that is believed.
+/// A plausible year.
 fn full_year(year: u32) -> Option<i16> {
     i16::try_from(year).ok().filter(|year| (YEAR_MIN..=YEAR_MAX).contains(year))
 }

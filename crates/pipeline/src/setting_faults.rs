@@ -1,18 +1,18 @@
-//! Settings that cannot be used, left out one by one.
+//! Skips unusable settings one by one.
 //!
-//! A file waits until its settings are corrected. What comes over the network or from a program does not: refused, it
-//! is lost, or is sent again and again. So it is taken as if the settings that cannot be used did not stand there, and
-//! the first of them is told, as Splunk does.
+//! A file can wait until its settings are corrected. Data from the network or a program cannot: if refused, it is lost,
+//! or sent again and again. So it is processed as if the unusable settings were absent, and the first of them is
+//! reported, as in Splunk.
 
 use quarry_conf::{PropsSettings, TypingSettings};
 
 use crate::PipelineError;
 
-/// Settings of one source that are left out at most; with more of them wrong its rules are left out altogether.
+/// Maximum number of settings skipped per source; if more are invalid, its rules are ignored altogether.
 const LEFT_OUT_MAX: usize = 64;
 
-/// Makes something of settings, without those that cannot be used; gives what is wrong with the first of these.
-/// `None` if it cannot be made at all.
+/// Builds something from settings, skipping unusable ones; returns the error of the first of these. `None` if it cannot
+/// be built at all.
 pub(crate) fn make_of<S, T>(
     mut settings: S,
     make: impl Fn(&S) -> Result<T, PipelineError>,
@@ -34,7 +34,7 @@ pub(crate) fn make_of<S, T>(
     (None, first)
 }
 
-/// Takes away what an error is about; false if nothing of it is here.
+/// Removes the setting that an error is about; false if there is none.
 pub(crate) fn leave_out(settings: &mut PropsSettings, error: &PipelineError) -> bool {
     match error {
         PipelineError::TimeFormat { .. } => settings.time_format.take().is_some(),
@@ -64,13 +64,13 @@ pub(crate) fn leave_out(settings: &mut PropsSettings, error: &PipelineError) -> 
     }
 }
 
-/// The same for what is done with events behind their timestamps.
+/// The same for processing after timestamps.
 pub(crate) fn leave_out_rule(typing: &mut TypingSettings, error: &PipelineError) -> bool {
     let PipelineError::Rule(wrong) = error else { return false };
     let commands = typing.sed.len();
     typing.sed.retain(|(class, _)| wrong.setting.strip_prefix("SEDCMD-") != Some(class.as_str()));
     let is_left_out = typing.sed.len() < commands || without_rules(typing, |_, name| name == wrong.rule);
-    // It is of a copy that a rule makes: without these copies.
+    // It may belong to a copy made by a rule; then remove these copies.
     is_left_out || {
         let copies = typing.rules().any(|rule| rule.clone_sourcetype.is_some());
         let of_class = typing.transforms.iter_mut().chain(&mut typing.rulesets);
@@ -79,7 +79,7 @@ pub(crate) fn leave_out_rule(typing: &mut TypingSettings, error: &PipelineError)
     }
 }
 
-/// Takes away the rules of which this holds, by pattern and name; false if there is none.
+/// Removes the rules for which `is_it` holds, given pattern and name; false if there are none.
 fn without_rules(typing: &mut TypingSettings, is_it: impl Fn(Option<&str>, &str) -> bool) -> bool {
     let before = typing.rules().count();
     for class in typing.transforms.iter_mut().chain(&mut typing.rulesets) {

@@ -1,19 +1,19 @@
 //! Bytes as event text.
 //!
-//! Valid UTF-8 stays as it is, control characters included. Each byte that is none becomes `\xHH`, so that nothing is
-//! lost and an event is always a text. Not here: other character sets.
+//! Conversion to valid UTF-8. Valid text is unchanged, including control characters. Each invalid byte becomes `\xHH`,
+//! so that nothing is lost and an event is always a valid text. Not here: other character sets.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Whether `raw` needs no change.
+/// Whether `raw` is already valid.
 pub(crate) fn is_text(raw: &[u8]) -> bool {
     std::str::from_utf8(raw).is_ok()
 }
 
-/// Appends `raw` as text to `out`; returns the number of bytes that were no UTF-8.
+/// Appends `raw` as text to `out`; returns the number of invalid bytes.
 pub(crate) fn append_text(raw: &[u8], out: &mut Vec<u8>) -> u64 {
     let mut undecodable = 0;
     for chunk in raw.utf8_chunks() {
@@ -26,12 +26,12 @@ pub(crate) fn append_text(raw: &[u8], out: &mut Vec<u8>) -> u64 {
     undecodable
 }
 
-/// Bytes as text; what is no UTF-8 is written out.
+/// Bytes as text, with invalid ones escaped.
 pub(crate) fn text_of(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| written_out(error.as_bytes()))
 }
 
-/// A part of a text, which may begin or end inside a character.
+/// Part of a text, which may begin or end inside a character.
 pub(crate) fn piece(text: &[u8], range: Range<usize>) -> Cow<'_, str> {
     let part = text.get(range).unwrap_or_default();
     std::str::from_utf8(part).map_or_else(|_| Cow::Owned(written_out(part)), Cow::Borrowed)
@@ -43,13 +43,13 @@ fn written_out(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Length of `text` cut to `most` bytes, less what would part a character.
+/// Length of `text` cut to `most` bytes at a character boundary.
 pub(crate) fn cut_at_character(text: &[u8], most: usize) -> usize {
     if text.len() <= most {
         return text.len();
     }
     let is_inside = |at: usize| text[at] & 0xC0 == 0x80;
-    // A character has at most four bytes; more of such bytes in a row are no text anyway.
+    // A character has at most four bytes; longer runs of continuation bytes are invalid anyway.
     (0..4).filter_map(|back| most.checked_sub(back)).find(|at| !is_inside(*at)).unwrap_or(most)
 }
 

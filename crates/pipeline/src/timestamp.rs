@@ -1,8 +1,8 @@
 //! `_time` of an event.
 //!
-//! Order: the event's text by `TIME_FORMAT`, the text by recognition, the last time of the source, the file's
-//! modification time, now. A time outside `MAX_DAYS_*` is none, and so is one that jumps beyond `MAX_DIFF_SECS_*` in a
-//! form that is not the source's usual one. Not here: a date in the file's name.
+//! Timestamp assignment. Sources in order: the event's text by `TIME_FORMAT`, the text by recognition, the previous
+//! time of the source, the file's modification time, now. A time outside `MAX_DAYS_*` is rejected, as is one that jumps
+//! beyond `MAX_DIFF_SECS_*` in a form that is not the source's usual one. Not here: a date in the file's name.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::pipeline::PipelineContext;
 use crate::recognise::{Form, Recogniser, Stamp, ZoneAliases};
 
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
-/// `MAX_TIMESTAMP_LOOKAHEAD` where nobody sets it; whoever sets less means it.
+/// Default of `MAX_TIMESTAMP_LOOKAHEAD`; a smaller value is taken literally.
 const LOOKAHEAD_DEFAULT: usize = 128;
-/// Lines in one form more than in others, from which on it is looked for where another fails.
+/// Lead in lines, over other forms, from which on a form is searched for where another fails.
 const SETTLED_VOTES: u32 = 3;
 
-/// Where the times of a source come from, and what its earlier events say about them.
+/// Settings for the times of a source, and their history.
 #[derive(Debug)]
 pub(crate) struct Timestamper {
     datetime: DatetimeConfig,
@@ -38,13 +38,13 @@ pub(crate) struct Timestamper {
     ahead_max: i64,
     recogniser: Recogniser,
     aliases: Arc<ZoneAliases>,
-    /// Whether parts of seconds are dropped.
+    /// Whether fractions of seconds are dropped.
     whole_seconds: bool,
     history: TimeHistory,
     minute: Option<(DateTimeParts, TimeNs)>,
 }
 
-/// What later times of a source depend on.
+/// State on which later times of a source depend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TimeHistory {
     /// Last accepted time.
@@ -55,13 +55,12 @@ pub(crate) struct TimeHistory {
 }
 
 impl TimeHistory {
-    /// The form of most, where it is not that of a single line.
+    /// The majority form, if it has more than a single line.
     fn settled(&self) -> Option<Form> {
         self.usual.filter(|_| self.votes >= SETTLED_VOTES)
     }
 
-    /// Counts a form that was seen, also where its time is not believed: else the first line's form would stay the usual
-    /// one however many others come.
+    /// Counts a form, even if its time is rejected: otherwise the first line's form would remain the usual one forever.
     fn vote(&mut self, form: Form) {
         if self.usual == Some(form) {
             self.votes = self.votes.saturating_add(1);
@@ -76,52 +75,52 @@ impl TimeHistory {
 /// Where the `_time` of an event comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeReason {
-    /// The moment of arrival, as `DATETIME_CONFIG = CURRENT` says.
+    /// The time of arrival (`DATETIME_CONFIG = CURRENT`).
     Arrival,
-    /// The file's modification, as `DATETIME_CONFIG = NONE` says.
+    /// The file's modification time (`DATETIME_CONFIG = NONE`).
     FileTime,
-    /// The text; how it is written there.
+    /// The text, with the way it is written.
     Text(&'static str),
-    /// The event before, because the text gives no time.
+    /// The previous event, because the text yields no time.
     Previous(NoTime),
-    /// The file's modification, because the text gives no time and no event came before.
+    /// The file's modification time, because the text yields no time and there is no previous event.
     Modified(NoTime),
-    /// The moment of arrival, because nothing else gives a time.
+    /// The time of arrival, because nothing else yields a time.
     Now(NoTime),
 }
 
-/// The zone that a timestamp names.
+/// The time zone named by a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenZone {
     /// Seconds east of UTC.
     Offset(i32),
-    /// It counts seconds since 1970 in UTC, and needs none.
+    /// Seconds since 1970 in UTC, which need no zone.
     Epoch,
 }
 
-/// The time of a text, for people.
+/// The time of a text, with its explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Explained {
     pub(crate) time: TimeNs,
     pub(crate) reason: TimeReason,
-    /// The zone that the text names, where it gives the time.
+    /// The zone named in the text, if the time comes from it.
     pub(crate) zone: Option<WrittenZone>,
 }
 
-/// Why a text gives no time.
+/// Why a text yields no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoTime {
-    /// `TIME_PREFIX` is not there.
+    /// `TIME_PREFIX` was not found.
     NoPrefix,
     /// There is no timestamp within `MAX_TIMESTAMP_LOOKAHEAD`.
     NoStamp,
-    /// The calendar has no such day or hour.
+    /// No such day or hour exists.
     NoSuchDay,
     /// It is older than `MAX_DAYS_AGO`.
     TooOld,
     /// It is later than `MAX_DAYS_HENCE`.
     TooNew,
-    /// It is written in another way than most and lies far from the event before (`MAX_DIFF_SECS_*`).
+    /// It is written in an unusual form and far from the previous event (`MAX_DIFF_SECS_*`).
     Jump,
 }
 
@@ -154,7 +153,7 @@ impl TimeReason {
         }
     }
 
-    /// Whether the text did not give what it should.
+    /// Whether the text failed to yield a time.
     pub fn is_fallback(self) -> bool {
         matches!(self, TimeReason::Previous(_) | TimeReason::Modified(_) | TimeReason::Now(_))
     }
@@ -165,9 +164,9 @@ impl TimeReason {
 pub(crate) struct FoundTimestamp {
     pub(crate) parts: DateTimeParts,
     form: Form,
-    /// First byte in the text, and the byte behind it.
+    /// Start and end in the text.
     pub(crate) place: (usize, usize),
-    /// Whether a line that holds it begins an event.
+    /// Whether a line with it begins an event.
     pub(crate) begins_event: bool,
 }
 
@@ -224,17 +223,17 @@ impl Timestamper {
         self.datetime == DatetimeConfig::Auto
     }
 
-    /// What later times depend on.
+    /// State on which later times depend.
     pub(crate) fn history(&self) -> TimeHistory {
         self.history
     }
 
-    /// Goes on where another pipeline of the same source stopped.
+    /// Continues where another pipeline of the same source stopped.
     pub(crate) fn set_history(&mut self, history: TimeHistory) {
         self.history = history;
     }
 
-    /// The timestamp in `text`, if it may hold one.
+    /// The timestamp in `text`, if there is one.
     pub(crate) fn find(&self, text: &[u8]) -> Option<FoundTimestamp> {
         if !self.reads_text() {
             return None;
@@ -265,16 +264,16 @@ impl Timestamper {
         })
     }
 
-    /// The stamp of a text for which there is no format, or in which the format fails.
+    /// The timestamp of a text without a format, or in which the format fails.
     fn recognise(&self, text: &[u8], window: &[u8]) -> Option<Stamp> {
         let is_free = self.prefix.is_none() && self.lookahead >= LOOKAHEAD_DEFAULT;
         let named = if is_free { self.recogniser.find_in_json(text) } else { None };
-        // A value of the object itself is its time wherever it stands; one further in, if nothing else is.
+        // A key of the object itself is preferred at any position; a nested one only if nothing else is found.
         if let Some((named, true)) = named {
             return Some(named);
         }
         let stamp = self.recogniser.find(window).or(named.map(|(named, _)| named))?;
-        // What makes a source's usual line jump may be a time in its text, before or in place of its own.
+        // If a line jumps, another time in its text may have been taken for its own.
         match self.history.settled() {
             Some(usual) if usual != stamp.form && usual != Form::Configured => {
                 let context = ResolveContext { now: self.now, tz: &self.zone, last: self.history.last };
@@ -286,7 +285,7 @@ impl Timestamper {
         }
     }
 
-    /// A zone that is named counts as `TZ_ALIAS` says.
+    /// Applies `TZ_ALIAS` to a named zone.
     fn apply_alias(&self, parts: &mut DateTimeParts, text: &[u8]) {
         let Some((start, end)) = parts.zone_name else { return };
         let Some(name) = text.get(start as usize..end as usize) else { return };
@@ -295,7 +294,7 @@ impl Timestamper {
         }
     }
 
-    /// `_time` of an event in which `found` was found, and whether it is the text's own.
+    /// `_time` of an event with the timestamp `found`, and whether it comes from the text.
     pub(crate) fn time(&mut self, found: Option<FoundTimestamp>) -> (TimeNs, bool) {
         match self.datetime {
             DatetimeConfig::Current => return (self.now, true),
@@ -313,7 +312,7 @@ impl Timestamper {
         (self.history.last.or(self.modified).unwrap_or(self.now), false)
     }
 
-    /// `_time` of an event whose first line, or whole text, is `text`, and where it comes from; for people.
+    /// `_time` of an event whose first line, or whole text, is `text`, with an explanation.
     pub(crate) fn explain(&mut self, text: &[u8]) -> Explained {
         let found = self.find(text);
         let refused = self.refusal(text, found);
@@ -334,7 +333,7 @@ impl Timestamper {
         Explained { time, reason, zone }
     }
 
-    /// Why the text gives no time.
+    /// Why the text yields no time.
     fn refusal(&mut self, text: &[u8], found: Option<FoundTimestamp>) -> Option<NoTime> {
         let Some(found) = found else {
             let has_prefix = self.prefix.as_ref().is_none_or(|prefix| prefix.find_end(text).is_some());
@@ -349,7 +348,7 @@ impl Timestamper {
         }
     }
 
-    /// Whether a time is taken; its form counts for those to come.
+    /// Whether a time is accepted; its form is counted.
     fn is_believed(&mut self, time: TimeNs, form: Form) -> bool {
         if time < self.earliest || time > self.latest {
             return false;
@@ -370,7 +369,7 @@ impl Timestamper {
         }
     }
 
-    /// The instant; the steps of zone and calendar are taken once a minute of log, not once an event.
+    /// Converts to an instant; the zone and calendar are evaluated once per minute of log time, not for every event.
     fn resolve(&mut self, parts: &DateTimeParts) -> Option<TimeNs> {
         let context = ResolveContext { now: self.now, tz: &self.zone, last: self.history.last };
         if parts.epoch.is_some() || !parts.has_full_date() && parts.month.is_none() {

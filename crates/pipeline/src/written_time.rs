@@ -1,8 +1,8 @@
-//! The time of an event as its text writes it, found again when searching.
+//! The timestamp in an event's text, found again at search time.
 //!
-//! An event keeps its instant, but not the clock it was read from. The rules that found its timestamp find it again; it
-//! counts only where it stands for the event's own `_time`, so that an event whose time came from elsewhere has none, even
-//! if some time stands in its text or the rules were changed since.
+//! An event stores its instant, but not the clock time it was read from. The rules that found its timestamp find it
+//! again; it only counts if it equals the event's `_time`, so that an event whose time came from elsewhere has none,
+//! even if its text contains a time or the rules were changed since.
 
 use jiff::tz::TimeZone;
 use quarry_conf::PropsSettings;
@@ -12,24 +12,24 @@ use crate::error::PipelineError;
 use crate::pipeline::PipelineContext;
 use crate::timestamp::{FoundTimestamp, Timestamper};
 
-/// Clocks differ from UTC by quarters of an hour ...
+/// Clocks differ from UTC by multiples of a quarter of an hour ...
 const ZONE_STEP_SECS: i64 = 900;
-/// ... and by so much at most.
+/// ... and at most by this.
 const ZONE_SECS_MAX: i64 = 14 * 3600;
 const DAY_SECS: i64 = 86_400;
 
-/// Finds timestamps of one source again.
+/// Finds the timestamps of one source again.
 #[derive(Debug)]
 pub struct WrittenTimes {
     timestamper: Timestamper,
 }
 
-/// A timestamp as it is written.
+/// A timestamp as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenTime {
-    /// What its clock and calendar show.
+    /// Its clock and calendar fields.
     pub clock: ClockFields,
-    /// Seconds east of UTC of the zone it names; `None` when it names none.
+    /// Offset of the zone it names, in seconds east of UTC; `None` if it names none.
     pub zone: Option<i32>,
     /// First byte in the text.
     pub start: usize,
@@ -38,22 +38,22 @@ pub struct WrittenTime {
 }
 
 impl WrittenTimes {
-    /// By the settings of a source. `now` bounds which numbers are taken for epochs.
+    /// With the settings of a source. `now` limits which numbers count as epochs.
     pub fn new(settings: &PropsSettings, now: TimeNs) -> Result<WrittenTimes, PipelineError> {
         let context = PipelineContext { now, zone: Some(TimeZone::UTC), modified: None };
         Ok(WrittenTimes { timestamper: Timestamper::new(settings, &context)? })
     }
 
-    /// The timestamp in the text of an event that stands for its time.
+    /// The timestamp in an event's text that stands for its time.
     pub fn read(&self, text: &[u8], time: TimeNs) -> Option<WrittenTime> {
-        // Where lines are merged the first one gives the time if it can, whatever the lookahead.
+        // If lines are merged, the first line yields the time if possible, regardless of the lookahead.
         let first = memchr::memchr(b'\n', text).map(|end| &text[..end]);
         let of_first = first.and_then(|line| self.timestamper.find(line)).and_then(|found| written(&found, time));
         of_first.or_else(|| written(&self.timestamper.find(text)?, time))
     }
 }
 
-/// What was found, if it stands for `time`.
+/// The timestamp found, if it stands for `time`.
 fn written(found: &FoundTimestamp, time: TimeNs) -> Option<WrittenTime> {
     let parts = &found.parts;
     let context = ResolveContext { now: time, tz: &TimeZone::UTC, last: Some(time) };
@@ -61,7 +61,7 @@ fn written(found: &FoundTimestamp, time: TimeNs) -> Option<WrittenTime> {
     let ahead = parts.resolve(&context)?.div_euclid(NS_PER_SEC) - time.div_euclid(NS_PER_SEC);
     let ahead = match parts.has_full_date() || parts.month.is_some() {
         true => ahead,
-        // A time of day is of the day that makes it nearest.
+        // A time without a date is on the day that makes it nearest.
         false => (ahead + DAY_SECS / 2).rem_euclid(DAY_SECS) - DAY_SECS / 2,
     };
     let is_own = match zone {

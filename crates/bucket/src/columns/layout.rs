@@ -47,10 +47,10 @@ pub(crate) struct Layout {
     pub(crate) pools: Vec<BlockAt>,
 }
 
-/// Where the values of a column are.
+/// Where the values of a column are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredColumn {
-    /// Where the values of a column are stored.
+    /// Values in each page.
     pub(crate) counts: Vec<u32>,
     pub(crate) values: Stored,
     /// Texts of a dictionary column.

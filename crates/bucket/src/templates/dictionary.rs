@@ -10,7 +10,7 @@ use super::classes::same;
 const SLOTS_MIN: usize = 256;
 const EMPTY: u32 = u32::MAX;
 
-/// Range of text `at` in `bytes`.
+/// Concatenated texts.
 #[derive(Debug, Default)]
 pub(super) struct TextRun {
     pub(super) bytes: Vec<u8>,
@@ -28,7 +28,7 @@ impl TextRun {
         self.ends.len()
     }
 
-    /// Where text `at` lies in `bytes`.
+    /// Range of text `at` in `bytes`.
     #[inline]
     pub(super) fn range(&self, at: usize) -> std::ops::Range<usize> {
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };

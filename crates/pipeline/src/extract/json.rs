@@ -1,34 +1,34 @@
-//! The scalars of a JSON text, each with its path.
+//! Scalars of a JSON text, with their paths.
 //!
-//! One pass over the bytes with the path of the moment in one buffer; nothing is built. A path joins keys with dots and
-//! marks arrays with `{}`: `a.b{}.c`. Text that is no JSON ends the reading, and what was found before stays found: an
-//! event cut off in the middle still has its first fields. More lenient than the standard in one thing: strings may
-//! hold raw control characters.
+//! One pass over the bytes with the current path in one buffer; no tree is built. A path joins keys with dots and marks
+//! arrays with `{}`: `a.b{}.c`. Invalid JSON ends the scan, but fields found before are kept: a truncated event still
+//! has its first fields. In one respect this is more lenient than the standard: strings may contain raw control
+//! characters.
 
 use std::borrow::Cow;
 
 use memchr::memchr2;
 
-/// Deepest nesting; deeper text is taken for no JSON.
+/// Maximum nesting depth; deeper text is treated as invalid JSON.
 pub const NESTING_MAX: usize = 128;
 
-/// Text of a scalar: strings without escapes, all others as written.
+/// Text of a scalar: strings unescaped, all others as written.
 pub type JsonText<'t> = Cow<'t, str>;
 
-/// Hands path and text of every string, number and word (`null` is one) to `found`; scalars without a path are left out.
-/// Returns whether all of the text is one JSON value.
+/// Passes path and text of every string, number and word (such as `null`) to `found`; scalars without a path are
+/// skipped. Returns whether the whole text is one JSON value.
 pub fn json_fields<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> bool {
     walk(text, found).is_some()
 }
 
-/// Where the object begins, if a text is nothing but one object (by its first and last brace; nothing is read).
+/// Start of the object, if a text is a single object (judged by its first and last brace only).
 pub fn json_object_start(text: &str) -> Option<usize> {
     let object = text.trim_ascii();
     let braces = object.len() >= 2 && object.starts_with('{') && object.ends_with('}');
     braces.then(|| text.len() - text.trim_ascii_start().len())
 }
 
-/// The text of a string, of which all between the quotes is given; `None` where that is no such thing.
+/// Unescapes a string given without its quotes; `None` if it is invalid.
 pub fn json_string(written: &str) -> Option<JsonText<'_>> {
     if memchr2(b'"', b'\\', written.as_bytes()).is_none() {
         return Some(Cow::Borrowed(written));
@@ -39,9 +39,9 @@ pub fn json_string(written: &str) -> Option<JsonText<'_>> {
     (reader.at == quoted.len()).then_some(Cow::Owned(text))
 }
 
-/// An object or array that is open.
+/// An open object or array.
 struct Frame {
-    /// Length of the path outside.
+    /// Length of the enclosing path.
     path_length: usize,
     array: bool,
 }
@@ -73,7 +73,7 @@ fn walk<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> Option<
                 found(&path, value);
             }
         }
-        // A value has ended, or an empty container is about to.
+        // A value has ended, or an empty container is about to end.
         loop {
             let Some(frame) = open.last() else {
                 return reader.next_sign().is_none().then_some(());
@@ -95,7 +95,7 @@ fn walk<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> Option<
     }
 }
 
-/// Reads `"key":` and puts it at the end of the object's path.
+/// Reads `"key":` and appends it to the object's path.
 fn read_key(reader: &mut Reader<'_>, path: &mut String, object: &Frame) -> Option<()> {
     let key = reader.key()?;
     path.truncate(object.path_length);
@@ -106,7 +106,7 @@ fn read_key(reader: &mut Reader<'_>, path: &mut String, object: &Frame) -> Optio
     Some(())
 }
 
-/// A place in a JSON text.
+/// A position in a JSON text.
 pub(super) struct Reader<'t> {
     text: &'t str,
     at: usize,
@@ -117,7 +117,7 @@ impl<'t> Reader<'t> {
         Reader { text, at: 0 }
     }
 
-    /// The next byte that is no blank, which stays to be taken.
+    /// The next non-blank byte, without consuming it.
     pub(super) fn next_sign(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(byte) = bytes.get(self.at) {
@@ -136,7 +136,7 @@ impl<'t> Reader<'t> {
         Some(byte)
     }
 
-    /// Whether the next sign closes an array or object.
+    /// Whether the next character closes an array or object.
     pub(super) fn closes(&mut self, array: bool) -> bool {
         self.next_sign() == Some(if array { b']' } else { b'}' })
     }
@@ -151,7 +151,7 @@ impl<'t> Reader<'t> {
         Some(key)
     }
 
-    /// Takes a string, number or word.
+    /// Consumes a string, number or word.
     pub(super) fn scalar(&mut self) -> Option<JsonText<'t>> {
         let rest = &self.text[self.at..];
         let length = match rest.as_bytes().first()? {
@@ -165,7 +165,7 @@ impl<'t> Reader<'t> {
         Some(Cow::Borrowed(&rest[..length]))
     }
 
-    /// Takes the string whose opening quote is here.
+    /// Consumes a string; its opening quote is here.
     fn string(&mut self) -> Option<JsonText<'t>> {
         let from = self.at + 1;
         let end = self.end_of_plain(from)?;
@@ -192,7 +192,7 @@ impl<'t> Reader<'t> {
         memchr2(b'"', b'\\', self.text.as_bytes().get(from..)?).map(|length| from + length)
     }
 
-    /// The character that stands for what follows a backslash.
+    /// The character of an escape sequence after its backslash.
     fn escaped(&mut self) -> Option<char> {
         Some(match self.take()? {
             b'n' => '\n',
@@ -218,7 +218,8 @@ impl<'t> Reader<'t> {
         u16::from_str_radix(digits, 16).ok()
     }
 
-    /// A UTF-16 unit, with the second half of its pair if that follows; halves alone become the replacement character.
+    /// Decodes a UTF-16 unit, with the second half of a surrogate pair if it follows; lone halves become the
+    /// replacement character.
     fn code_point(&mut self, unit: u16) -> Option<char> {
         let before_pair = self.at;
         if (0xd800..0xdc00).contains(&unit) && self.text[self.at..].starts_with("\\u") {
@@ -232,7 +233,7 @@ impl<'t> Reader<'t> {
         Some(char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
-    /// Takes any value and gives its text; of what lies inside only strings and brackets are looked at.
+    /// Consumes any value and returns its text; inside it only strings and brackets are examined.
     pub(super) fn value_text(&mut self) -> Option<&'t str> {
         self.next_sign()?;
         let from = self.at;
@@ -275,7 +276,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Length of the number a text begins with.
+/// Length of the number at the start of a text.
 fn number_length(bytes: &[u8]) -> Option<usize> {
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let mut at = usize::from(bytes.first() == Some(&b'-'));

@@ -1,20 +1,20 @@
-//! The values at one path of a JSON text.
+//! Values at a path of a JSON text.
 //!
-//! A path is keys joined by dots; `{}` behind a key stands for every element of its array, `{2}` for the third. Only
-//! the way to the path is read, all else is passed over. Keys that hold dots or braces cannot be named.
+//! A path is keys joined by dots; `{}` after a key stands for all elements of its array, `{2}` for the third. Only the
+//! way to the path is parsed, everything else is skipped. Keys that contain dots or braces cannot be addressed.
 
 use std::borrow::Cow;
 
 use super::json::{NESTING_MAX, Reader};
 
-/// A path that was read.
+/// A parsed path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonPath(Vec<Step>);
 
 /// One step into a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
-    /// The member of this key.
+    /// The member with this key.
     Key(Box<str>),
     /// Every element.
     Each,
@@ -22,14 +22,14 @@ enum Step {
     At(usize),
 }
 
-/// The values at `path` in order: strings without escapes, objects and arrays as their text, all others as written, and so
-/// is `null`. Nothing for a path that cannot be read; where the text ceases to be JSON, what was found before.
+/// The values at `path` in order: strings unescaped, objects and arrays as text, all others (including `null`) as
+/// written. Empty for an invalid path; if the text becomes invalid JSON, the values found before are returned.
 pub fn json_get<'t>(text: &'t str, path: &str) -> Vec<Cow<'t, str>> {
     JsonPath::parse(path).map(|path| path.values(text)).unwrap_or_default()
 }
 
 impl JsonPath {
-    /// `None` for a path that cannot be read.
+    /// `None` for an invalid path.
     pub fn parse(path: &str) -> Option<JsonPath> {
         let mut steps = Vec::new();
         for (position, part) in path.split('.').enumerate() {
@@ -54,8 +54,8 @@ impl JsonPath {
         self.walk(text, 0, &mut |key, wanted, _| key == wanted)
     }
 
-    /// The values at the rest of the path, from step `from` on. `is_wanted` is asked of each key of the objects on the way,
-    /// beside the key that the path names there and the number of this step.
+    /// The values at the rest of the path, from step `from` on. `is_wanted` is called for each key of the objects on
+    /// the way, with the key in the path at that point and the number of the step.
     pub fn walk<'t>(
         &self,
         text: &'t str,
@@ -63,12 +63,12 @@ impl JsonPath {
         is_wanted: &mut impl FnMut(&str, &str, usize) -> bool,
     ) -> Vec<Cow<'t, str>> {
         let mut found = Vec::new();
-        // Broken text ends the search; what was found before it counts.
+        // Invalid JSON ends the search; values found before count.
         let _finished: Option<()> = self.follow(&mut Reader::new(text), from, is_wanted, &mut found);
         found
     }
 
-    /// Takes one value and collects what lies inside at the steps from `at` on; `None` where the text is no JSON.
+    /// Consumes one value and collects values inside it at the steps from `at` on; `None` if the text is invalid JSON.
     fn follow<'t>(
         &self,
         reader: &mut Reader<'t>,

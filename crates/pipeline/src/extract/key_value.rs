@@ -1,19 +1,20 @@
-//! `key=value` and `key="several words"`, wherever in a text they stand.
+//! `key=value` and `key="several words"` pairs anywhere in a text.
 //!
-//! The equals sign is what is looked for: the key is the word that ends before it, the value what follows up to a
-//! blank or one of `, ; | & "`, or the text in quotes. Closing brackets at its end that it does not open are left out. Looking goes on behind the value, so no byte is read more than a
-//! few times whatever the text. `==`, `!=`, `<=`, `>=` are comparisons and part nothing.
+//! The search is for equals signs: the key is the word before the sign, the value what follows up to a blank or one of
+//! `, ; | & "`, or the quoted text. Closing brackets at the end of a value that it does not open are excluded. The
+//! search continues after the value, so that no byte is read more than a few times for any text. `==`, `!=`, `<=`, `>=`
+//! are comparisons and separate nothing.
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
 
-/// Longest key; an equals sign behind a longer word is no pair.
+/// Maximum length of a key; an equals sign after a longer word is ignored.
 pub const KEY_BYTES_MAX: usize = 256;
 
-/// What a byte may be part of.
+/// Byte class: part of a key.
 const KEY: u8 = 1;
-/// What ends a value without quotes.
+/// Byte class: ends an unquoted value.
 const VALUE_END: u8 = 2;
 
 const CLASSES: [u8; 256] = classes();
@@ -32,15 +33,15 @@ const fn classes() -> [u8; 256] {
     classes
 }
 
-/// Finds the pairs of a text (`KV_MODE = auto`): a quote ends a quoted value whatever stands before it. Blanks around
-/// quoted values go, empty values are left out. Keys come without leading digits, underscores, dots and dashes;
-/// [`clean_key`] makes a field name of them.
+/// Finds the pairs of a text (`KV_MODE = auto`): a quote ends a quoted value regardless of backslashes. Quoted values
+/// are trimmed, empty values skipped. Leading digits, underscores, dots and dashes are removed from keys; [`clean_key`]
+/// turns them into field names.
 pub fn auto_kv<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, &'t str)) {
     let quoted = |from: usize| memchr(b'"', &text.as_bytes()[from..]).map(|length| from + length);
     pairs(text, quoted, |key, value, _| found(key, value));
 }
 
-/// Finds the pairs of a text (`KV_MODE = auto_escaped`): in a quoted value `\"` stands for a quote, `\\` for a backslash.
+/// Finds the pairs of a text (`KV_MODE = auto_escaped`): in a quoted value, `\"` is a quote and `\\` a backslash.
 pub fn auto_kv_escaped<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, Cow<'t, str>)) {
     pairs(
         text,
@@ -51,7 +52,7 @@ pub fn auto_kv_escaped<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, Cow<'t,
     );
 }
 
-/// A key as a field name: what is neither letter, digit, dot nor underscore becomes an underscore.
+/// A key as a field name: characters other than letters, digits, dots and underscores become underscores.
 pub fn clean_key(key: &str) -> Cow<'_, str> {
     let clean = |sign: char| sign.is_alphanumeric() || sign == '_' || sign == '.';
     if key.chars().all(clean) {
@@ -60,10 +61,10 @@ pub fn clean_key(key: &str) -> Cow<'_, str> {
     Cow::Owned(key.chars().map(|sign| if clean(sign) { sign } else { '_' }).collect())
 }
 
-/// Hands key, value and whether it stood in quotes to `found`; `closing` finds the quote that ends a value.
+/// Passes key, value and whether it was quoted to `found`; `closing` finds the quote that ends a value.
 fn pairs<'t>(text: &'t str, closing: impl Fn(usize) -> Option<usize>, mut found: impl FnMut(&'t str, &'t str, bool)) {
     let bytes = text.as_bytes();
-    // Everything before `start` belongs to a pair or has been looked at.
+    // Everything before `start` belongs to a pair or has been examined.
     let (mut start, mut at) = (0, 0);
     while let Some(length) = memchr(b'=', &bytes[at..]) {
         let equals = at + length;
@@ -80,7 +81,7 @@ fn pairs<'t>(text: &'t str, closing: impl Fn(usize) -> Option<usize>, mut found:
         let opens = bytes.get(at) == Some(&b'"');
         let from = at + usize::from(opens);
         let close = if opens { closing(from) } else { None };
-        // A quote that nothing closes is no part of the value.
+        // An unclosed quote is not part of the value.
         let end = close.unwrap_or_else(|| value_end(bytes, from));
         let value_to = if close.is_some() { end } else { balanced_end(bytes, from, end) };
         let value = if close.is_some() { text[from..end].trim_matches(' ') } else { &text[from..value_to] };
@@ -93,7 +94,7 @@ fn pairs<'t>(text: &'t str, closing: impl Fn(usize) -> Option<usize>, mut found:
     }
 }
 
-/// The word that ends at `end` and begins no earlier than `start`, without what a name cannot begin with.
+/// The word that ends at `end` and starts at or after `start`, without characters that a name cannot begin with.
 fn key_before(text: &str, start: usize, end: usize) -> Option<&str> {
     let bytes = text.as_bytes();
     let floor = start.max(end.saturating_sub(KEY_BYTES_MAX + 1));
@@ -114,10 +115,10 @@ fn value_end(bytes: &[u8], from: usize) -> usize {
     from + rest.iter().position(|byte| CLASSES[usize::from(*byte)] == VALUE_END).unwrap_or(rest.len())
 }
 
-/// The end of a value without quotes, less the closing brackets and single quotes at its end that nothing in it opens:
-/// in `(took=999)` they belong to what is around the pair.
+/// The end of an unquoted value, excluding trailing brackets and single quotes that it does not open: in `(took=999)`
+/// they belong to the surrounding text.
 fn balanced_end(bytes: &[u8], from: usize, mut end: usize) -> usize {
-    /// Kind of a closing sign, one per kind of bracket and one for single quotes.
+    /// Index of a closing character: one per kind of bracket and one for single quotes.
     fn kind_of(closing: u8) -> Option<usize> {
         Some(match closing {
             b')' => 0,
@@ -166,7 +167,7 @@ fn quote_not_escaped(bytes: &[u8], mut from: usize) -> Option<usize> {
     }
 }
 
-/// Takes the backslash from `\"` and `\\`; others stay.
+/// Unescapes `\"` and `\\`; other backslashes are kept.
 fn unescape(value: &str) -> Cow<'_, str> {
     if !value.contains('\\') {
         return Cow::Borrowed(value);

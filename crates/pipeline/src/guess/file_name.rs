@@ -1,14 +1,14 @@
-//! Names of files that tell a sourcetype, unless what the file holds tells another one: a web server's `access.log` may be of
-//! JSON, and a `.jsonl` of a vendor's records.
+//! File names that indicate a sourcetype, unless the contents indicate another: a web server's `access.log` may be
+//! JSON, and a `.jsonl` file may contain a vendor's records.
 //!
-//! Not here: names that decide alone, which are `[source::]` stanzas of props.conf.
+//! Not here: names that decide by themselves; these are `[source::]` stanzas of props.conf.
 
 use super::Guess;
 
-/// What a file's name tells.
+/// The sourcetype indicated by a file name.
 pub(super) struct Named {
     sourcetype: &'static str,
-    /// What the look of its lines may tell without more to it than the name.
+    /// Formats that add no information beyond the name.
     kinds: &'static [&'static str],
 }
 
@@ -17,7 +17,7 @@ const ACCESS: Named = Named { sourcetype: "access_combined", kinds: &["access_co
 const APACHE_ERROR: Named = Named { sourcetype: "apache_error", kinds: &["apache_error"] };
 
 impl Named {
-    /// Whether the look tells nothing beyond the name.
+    /// Whether a format adds no information beyond the name.
     pub(super) fn is_kind_of(&self, looks_like: &str) -> bool {
         self.kinds.contains(&looks_like)
     }
@@ -27,7 +27,7 @@ impl Named {
     }
 }
 
-/// What the name of a source tells, if anything.
+/// The sourcetype indicated by the name of a source.
 pub(super) fn by_name(source: &str) -> Option<Named> {
     let mut folders = source.rsplit('/');
     let name = folders.next().unwrap_or_default();
@@ -42,14 +42,14 @@ pub(super) fn by_name(source: &str) -> Option<Named> {
     is_error.then_some(APACHE_ERROR)
 }
 
-/// What follows a word that begins the name or stands behind `_` or `-`.
+/// The text after a word at the start of the name or after `_` or `-`.
 fn after_word<'n>(name: &'n str, word: &str) -> Option<&'n str> {
     let mut places = name.rmatch_indices(word).map(|(at, _)| at);
     let at = places.find(|at| *at == 0 || matches!(name.as_bytes()[at - 1], b'_' | b'-'))?;
     Some(&name[at + word.len()..])
 }
 
-/// `.log` or `_log`, with the number of a rotated file; with `is_dated` also what follows another `_`.
+/// `.log` or `_log`, with an optional rotation number; with `is_dated` also followed by `_` and any text.
 fn is_log(rest: &str, is_dated: bool) -> bool {
     let Some(rest) = [".log", "_log"].iter().find_map(|log| rest.strip_prefix(log)) else { return false };
     let number = rest.strip_prefix('.').unwrap_or_default();

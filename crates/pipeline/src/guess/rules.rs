@@ -1,7 +1,7 @@
-//! `[rule::…]` and `[delayedrule::…]` of props.conf: a sourcetype by the share of lines that match.
+//! `[rule::…]` and `[delayedrule::…]` stanzas of props.conf: a sourcetype by the share of matching lines.
 //!
-//! A rule counts before the look of the data; a delayed one only where the look tells nothing but times. Of several that
-//! fit the first in the files counts.
+//! A rule takes precedence over format detection; a delayed rule only applies if detection finds nothing but
+//! timestamps. The first matching rule in the files wins.
 
 use quarry_conf::{PropsResolver, SourcetypeRule};
 

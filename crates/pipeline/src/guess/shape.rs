@@ -1,4 +1,4 @@
-//! The shapes of lines that a guess knows.
+//! Line formats for guessing.
 
 use std::sync::LazyLock;
 
@@ -14,23 +14,23 @@ pub(super) enum Shape {
     Syslog,
     Secure,
     WindowsEvent,
-    /// A record of AWS CloudTrail, or the list of them.
+    /// A record of AWS CloudTrail, or a list of records.
     CloudTrail,
-    /// A line that names the schema of Windows events.
+    /// A line with the XML namespace of Windows events.
     WindowsXml,
     PanOs,
     NginxError,
-    /// What Kubernetes' components write.
+    /// Log format of Kubernetes components.
     Klog,
     Postgres,
     PostgresColumns,
-    /// A severity behind the time.
+    /// A severity after the timestamp.
     Level,
-    /// A line that belongs to the one before it.
+    /// A line that continues the previous one.
     Continuation,
 }
 
-/// Bytes of a line looked at for most shapes.
+/// Bytes of a line examined for most formats.
 const SHAPE_BYTES: usize = 256;
 
 macro_rules! compiled {
@@ -39,7 +39,7 @@ macro_rules! compiled {
     };
 }
 
-/// Compiled when first needed; a pattern that did not compile would match nothing.
+/// Compiled on first use; an invalid pattern would match nothing.
 static ACCESS: LazyLock<Option<Regex>> = compiled!(
     r#"^\S+ \S+ [^\[]{0,64}\[\d{1,2}/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "(?:[^"\\]|\\.)*" \d{3} (?:\d+|-)"#
 );
@@ -56,7 +56,7 @@ static SECURE: LazyLock<Option<Regex>> =
     compiled!(r" (?:sshd|sudo|su|login|passwd|useradd|groupadd|systemd-logind|polkitd)(?:\([^)]*\))?(?:\[\d+\])?:");
 static WINDOWS_EVENT: LazyLock<Option<Regex>> =
     compiled!(r"^\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{2}:\d{2}(?:\.\d+)? [AP]M\s*$");
-/// Where a record of CloudTrail, or the list of them, begins.
+/// Start of a CloudTrail record, or of a list of records.
 static CLOUD_TRAIL: LazyLock<Option<Regex>> =
     compiled!(r#"^\s*(?:\{\s*"Records"\s*:\s*\[\s*)?\{\s*"eventVersion"\s*:\s*"[\d.]+""#);
 static WINDOWS_XML: LazyLock<Option<Regex>> =
@@ -79,7 +79,7 @@ static CONTINUATION: LazyLock<Option<Regex>> = compiled!(
 );
 
 impl Shape {
-    /// Whether a line has it.
+    /// Whether a line has this format.
     pub(super) fn matches(self, line: &[u8]) -> bool {
         let start = &line[..line.len().min(SHAPE_BYTES)];
         match self {
@@ -103,10 +103,10 @@ impl Shape {
     }
 }
 
-/// Bytes in which a line's level stands.
+/// Bytes of a line in which a level is searched.
 const LEVEL_BYTES: usize = 128;
 
-/// Whether an access line ends in a third quoted field.
+/// Whether an access log line ends in a third quoted field.
 pub(super) fn is_access_with_cookie(line: &[u8]) -> bool {
     is_match(&COOKIE, line)
 }

@@ -1,16 +1,16 @@
-//! The built-in rule for the host of a syslog line, without its pattern.
+//! The built-in host rule for syslog lines, implemented without its pattern.
 //!
-//! Every step of [`PATTERN`] is decided by the next byte, so one pass without captures finds the same host. A rule whose
-//! text differs, be it by a blank, goes through the pattern engine.
+//! Each step of [`PATTERN`] is decided by the next byte, so a single pass without captures finds the same host. A rule
+//! whose text differs, even by a blank, runs on the pattern engine.
 
 use std::ops::Range;
 
-/// The rule as transforms.conf states it.
+/// The rule's pattern in transforms.conf.
 pub(super) const PATTERN: &str = r"^(?:<\d{1,3}>)?(?:\d{1,2} )?(?:[A-Z][a-z]{2} {1,2}\d{1,2}(?: \d{4})? \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) ([A-Za-z0-9][A-Za-z0-9_.:-]*)";
 
-/// Digits of a priority at most.
+/// Maximum digits of a priority.
 const PRIORITY_DIGITS_MAX: usize = 3;
-/// Digits of a version at most.
+/// Maximum digits of a version.
 const VERSION_DIGITS_MAX: usize = 2;
 
 /// Where the host stands.
@@ -39,7 +39,7 @@ fn after_priority(text: &[u8]) -> Option<usize> {
     is_priority.then_some(count + 2)
 }
 
-/// RFC 5424 has a version behind the priority.
+/// RFC 5424 has a version after the priority.
 fn after_version(text: &[u8], at: usize) -> usize {
     let count = digits(text, at);
     let is_version = (1..=VERSION_DIGITS_MAX).contains(&count) && text.get(at + count) == Some(&b' ');
@@ -73,7 +73,7 @@ fn after_year_first(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Byte behind a point and its digits; without them `at`.
+/// Position after a point and its digits; `at` if there are none.
 fn after_fraction(text: &[u8], at: usize, points: &[u8]) -> usize {
     let is_point = text.get(at).is_some_and(|byte| points.contains(byte));
     match digits(text, at + 1) {
@@ -86,7 +86,7 @@ fn digits(text: &[u8], at: usize) -> usize {
     text.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_digit()).count())
 }
 
-/// Byte behind `shape`, in which 0 stands for any digit, if the text has it at `at`.
+/// Position after `shape`, in which 0 stands for any digit, if the text has it at `at`.
 #[inline]
 fn shaped(text: &[u8], at: usize, shape: &[u8]) -> Option<usize> {
     let part = text.get(at..)?.get(..shape.len())?;

@@ -1,32 +1,32 @@
-//! Lines parted by a pattern.
+//! Lines separated by a pattern.
 //!
-//! Unfinished text waits in a window. A match counts only when [`SETTLED_BYTES`] follow it, because more text could
-//! change it; so the lines do not depend on how the stream was cut into chunks. A pattern that looks further ahead than
-//! that may part lines differently. While no break is found the window is searched again only after it has doubled, and
-//! past `TRUNCATE` only its head and a short tail are kept.
+//! Incomplete text waits in a window. A match only counts if [`SETTLED_BYTES`] follow it, because more text could
+//! change it; lines therefore do not depend on how the stream is divided into chunks. (A pattern that looks further
+//! ahead than that may behave differently.) While no break is found, the window is searched again only after it has
+//! doubled, and beyond `TRUNCATE` only its head and a short tail are kept.
 
 use super::{CHARACTER_BYTES_MAX, Line, Until, cut};
 use crate::pattern::{BreakMatch, Pattern};
 
-/// Bytes that must follow a match before it counts.
+/// Number of bytes that must follow a match before it counts.
 const SETTLED_BYTES: usize = 512;
-/// Bytes of an over-long line in which its break is looked for.
+/// Bytes of an over-long line that are searched for its break.
 const TAIL_BYTES: usize = 8 << 10;
-/// New bytes that are worth another search.
+/// Number of new bytes that justify another search.
 const SEARCH_STEP_BYTES: usize = 4 << 10;
-/// Bytes of a chunk taken at once, so that the window stays small whatever the caller's chunks are.
+/// Bytes of a chunk consumed at once, so that the window stays small for any chunk size.
 const FEED_BYTES: usize = 64 << 10;
 
-/// Cuts a stream into lines by a pattern.
+/// Splits a stream into lines by a pattern.
 #[derive(Debug)]
 pub(crate) struct PatternLines {
     pattern: Pattern,
     limit: usize,
-    /// Text of no line yet.
+    /// Text not yet part of a line.
     window: Vec<u8>,
     /// Offset of the window's first byte.
     start: u64,
-    /// Bytes left out of the window behind its head.
+    /// Number of bytes dropped from the window after its head.
     left_out: u64,
     /// Window length at which the next search is due.
     search_at: usize,
@@ -77,12 +77,12 @@ impl PatternLines {
         self.search_at = 0;
     }
 
-    /// Bytes at the window's start that are the head of an over-long line.
+    /// Number of bytes at the window's start that are the head of an over-long line.
     fn head(&self) -> usize {
         if self.left_out == 0 { 0 } else { self.limit + CHARACTER_BYTES_MAX }
     }
 
-    /// Hands on every line whose break is followed by `settled` bytes.
+    /// Passes on every line whose break is followed by `settled` bytes.
     fn search(&mut self, settled: usize, sink: &mut impl FnMut(Line<'_>)) {
         let mut cursor = 0;
         while let Some(found) = self.next_break(&self.window[cursor..], self.head()) {
@@ -100,7 +100,7 @@ impl PatternLines {
         self.window.drain(..cursor);
     }
 
-    /// First break that takes text or leaves some before it.
+    /// The first break that consumes text or leaves some before it.
     fn next_break(&self, text: &[u8], from: usize) -> Option<BreakMatch> {
         let mut from = from;
         while from <= text.len() {

@@ -1,42 +1,42 @@
-//! JSON objects as lines, by `JSON_RECORDS`: the members of the list that wraps them, and objects that stand alone.
+//! `JSON_RECORDS`: JSON objects as lines, both members of a wrapping list and stand-alone objects.
 //!
-//! Files of some services are one object, `{"Records":[{…},{…}]}`. Here the wrapper is passed over and every object behind
-//! it is a line of its own, wherever line feeds stand. Nothing is remembered of the wrapper: between two objects commas,
-//! blanks and closing brackets are passed over, so that reading may begin again at any object. What is no object there is
-//! handed on as lines are, so that nothing is lost. Of an object longer than the limit only its head is kept.
+//! Files of some services are one object, `{"Records":[{…},{…}]}`. The wrapper is skipped and every object inside
+//! becomes a line, regardless of line feeds. No state is kept about the wrapper: commas, blanks and closing brackets
+//! between objects are skipped, so that reading can resume at any object. Anything that is not an object is passed on
+//! as ordinary lines, so that nothing is lost. Only the head of an object longer than the limit is kept.
 //!
-//! Not here: whether an object is well-formed beyond its brackets and quotes.
+//! Not here: validation of an object beyond its brackets and quotes.
 
 use memchr::memchr2;
 
 use super::{Line, Until, cut};
 
-/// Bytes in which the name of the list and its bracket must stand.
+/// Maximum offset of the list's name and opening bracket.
 const WRAPPER_BYTES_MAX: usize = 256;
 
-/// What the bytes at the front of the window are.
+/// State at the front of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadState {
     /// Between objects.
     Between,
-    /// In an object so many brackets deep; whether in a text, and behind a backslash.
+    /// In an object at this bracket depth; whether in a string, and after a backslash.
     Object { depth: usize, in_text: bool, is_escaped: bool },
     /// In something else, up to its line feed.
     Other,
 }
 
-/// Cuts a stream into JSON objects.
+/// Splits a stream into JSON objects.
 #[derive(Debug)]
 pub(crate) struct RecordLines {
-    /// `"NAME"`, as it stands in the wrapper.
+    /// `"NAME"`, as it appears in the wrapper.
     name: Vec<u8>,
     limit: usize,
-    /// Text of no line yet, behind `front` bytes that are done with.
+    /// Text not yet part of a line, after `front` bytes that are finished.
     window: Vec<u8>,
     front: usize,
     /// Offset of the first byte of the text.
     start: u64,
-    /// Bytes of the text that were looked at.
+    /// Number of bytes of the text already examined.
     seen: usize,
     place: ReadState,
 }
@@ -77,7 +77,7 @@ impl RecordLines {
         &self.window[self.front..]
     }
 
-    /// Hands on what is complete. `is_all` says that no bytes come for now.
+    /// Passes on what is complete. `is_all` means that no bytes follow for now.
     fn look(&mut self, is_all: bool, sink: &mut impl FnMut(Line<'_>)) {
         loop {
             let goes_on = match self.place {
@@ -93,7 +93,7 @@ impl RecordLines {
         self.front = 0;
     }
 
-    /// Passes over what parts objects; whether something begins.
+    /// Skips separators between objects; returns whether something begins.
     fn between(&mut self, is_all: bool) -> bool {
         let is_joint = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b']' | b'}');
         let joint = self.text().iter().take_while(|byte| is_joint(byte)).count();
@@ -118,7 +118,7 @@ impl RecordLines {
         }
     }
 
-    /// Looks for the end of an object; whether it was there.
+    /// Searches for the end of an object; returns whether it was found.
     fn object(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
         let ReadState::Object { mut depth, mut in_text, mut is_escaped } = self.place else { return false };
         while let Some(byte) = self.text().get(self.seen) {
@@ -141,7 +141,7 @@ impl RecordLines {
         false
     }
 
-    /// Looks for the end of a line; whether it was there.
+    /// Searches for the end of a line; returns whether it was found.
     fn other(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
         let Some(end) = memchr2(b'\n', b'\r', &self.text()[self.seen..]).map(|end| self.seen + end) else {
             self.seen = self.text().len();
@@ -154,7 +154,7 @@ impl RecordLines {
         true
     }
 
-    /// Hands on the first `end` bytes of the window and goes on behind `next`.
+    /// Passes on the first `end` bytes of the window and continues after `next`.
     fn hand_on(&mut self, end: usize, next: usize, sink: &mut impl FnMut(Line<'_>)) {
         if end > 0 {
             sink(cut(&self.text()[..end], end as u64, self.start, self.limit));
@@ -191,7 +191,7 @@ enum Wrapper {
     None,
     /// More bytes must tell.
     Perhaps,
-    /// It is, and its list begins behind so many bytes.
+    /// Yes, and its list begins after this many bytes.
     Whole(usize),
 }
 

@@ -1,18 +1,18 @@
-//! The time of day behind or before a date: clock, fraction, half of the day, zone.
+//! Time of day after or before a date: clock, fraction, AM/PM, zone.
 
 use quarry_event::time::DateTimeParts;
 
 use super::{Recogniser, blanks, digits, has_clean_right, letters, number};
 
-/// Blanks that may part a date from its time.
+/// Maximum number of blanks between date and time.
 const GAP_BLANKS_MAX: usize = 3;
-/// Largest offset of a zone, in hours.
+/// Largest zone offset, in hours.
 const OFFSET_HOURS_MAX: u32 = 14;
-/// Letters of the longest zone abbreviation.
+/// Length of the longest zone abbreviation.
 const ZONE_LETTERS_MAX: usize = 5;
 
 impl Recogniser {
-    /// Reads what parts a date from its time, then the time; returns the byte after it.
+    /// Reads the separator between date and time, then the time; returns the position after it.
     pub(super) fn clock_after_date(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize> {
         let start = match *text.get(at)? {
             b' ' | b'\t' => at + Some(blanks(text, at)).filter(|blanks| *blanks <= GAP_BLANKS_MAX)?,
@@ -26,7 +26,7 @@ impl Recogniser {
         self.clock(text, start, parts)
     }
 
-    /// `13:42`, `13:42:07`, `13.42.07` with fraction, half of the day and zone.
+    /// `13:42`, `13:42:07`, `13.42.07` with fraction, AM/PM and zone.
     pub(super) fn clock(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize> {
         let (hour, end) = number(text, at, 1, 2)?;
         let separator = *text.get(end).filter(|byte| matches!(byte, b':' | b'.'))?;
@@ -38,7 +38,7 @@ impl Recogniser {
             second = Some(value);
             end = after;
         }
-        // "3.5" and "1:2" are no times of day.
+        // "3.5" and "1:2" are not times of day.
         let is_short = second.is_none() && (separator == b'.' || text.get(end - 2) == Some(&separator));
         if hour > 23 || minute > 59 || second.is_some_and(|second| second > 60) || is_short {
             return None;
@@ -77,7 +77,7 @@ impl Recogniser {
         ends_well.then(|| *parts = found).map(|()| end)
     }
 
-    /// An offset or a known abbreviation, directly or after a blank; without one `at`.
+    /// An offset or a known abbreviation, optionally after a blank; returns `at` if there is none.
     pub(super) fn zone(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
         let blank = usize::from(text.get(at) == Some(&b' '));
         let start = at + blank;
@@ -103,7 +103,7 @@ impl Recogniser {
             parts.offset = Some(*seconds);
             return Some(at + count);
         }
-        // Nearly all abbreviations end in T for "time"; the check spares looking up words such as INFO.
+        // Nearly all abbreviations end in T for "time"; the check avoids looking up words such as INFO.
         let may_be_zone = matches!(name, [.., b'T'] | b"UTC" | b"Z" | b"MSK") && count <= ZONE_LETTERS_MAX;
         if !may_be_zone {
             return None;
@@ -124,7 +124,7 @@ impl Recogniser {
     }
 }
 
-/// Nanoseconds of `.363779`, `,978` or `:606`; `end` moves behind it.
+/// Nanoseconds of `.363779`, `,978` or `:606`; `end` moves after it.
 fn fraction(text: &[u8], end: &mut usize) -> u32 {
     const POWERS: [u32; 10] = [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
     let count = digits(text, *end + 1);
@@ -133,10 +133,10 @@ fn fraction(text: &[u8], end: &mut usize) -> u32 {
     }
     let least = match text.get(*end) {
         Some(b'.') => 1,
-        // Other counts are a column of a comma-separated line.
+        // Other lengths are columns of a comma-separated line.
         Some(b',') if matches!(count, 3 | 6 | 9) => count,
         Some(b':') if (1..=3).contains(&count) => {
-            // Behind a colon stands a count of milliseconds, also without leading zeros.
+            // After a colon there are milliseconds, possibly without leading zeros.
             let value = number(text, *end + 1, 1, 3).map_or(0, |(value, _)| value);
             *end += 1 + count;
             return value * 1_000_000;
@@ -164,7 +164,7 @@ fn goes_on(text: &[u8], separator: usize, end: usize) -> bool {
     }
 }
 
-/// Whether a letter at `at` is all there is, as in `07,123Z`.
+/// Whether a single letter follows at `at`, as in `07,123Z`.
 fn is_zone_letter(text: &[u8], at: usize) -> bool {
     matches!(text.get(at), Some(b'Z' | b'z')) && text.get(at + 1).is_none_or(|byte| !byte.is_ascii_alphanumeric())
 }

@@ -1,4 +1,4 @@
-//! Seconds since 1970 and finer, where a number is likely one.
+//! Epoch timestamps: seconds since 1970, or finer, where a number is likely to be one.
 
 use quarry_event::time::DateTimeParts;
 
@@ -6,7 +6,7 @@ use super::{Form, Rank, Recogniser, Stamp, digits, number};
 
 /// Smallest epoch: ten digits.
 const EPOCH_MIN: i64 = 1_000_000_000;
-/// Bytes looked at before a number for the name of its field.
+/// Bytes before a number that are searched for its field name.
 const KEY_BYTES_MAX: usize = 32;
 
 impl Recogniser {
@@ -42,7 +42,7 @@ impl Recogniser {
     }
 }
 
-/// Whether the text before a number names it a time: `"timestamp":`, `ts=`, `epoch `.
+/// Whether the text before a number names it as a time: `"timestamp":`, `ts=`, `epoch `.
 fn is_named(before: &[u8]) -> bool {
     let is_joint = |byte: &u8| matches!(byte, b'"' | b'\'' | b':' | b'=' | b' ' | b'[' | b'(');
     let joints = before.iter().rev().take_while(|byte| is_joint(byte)).count();

@@ -1,7 +1,7 @@
-//! The stamp most lines have today, `2026-11-20T13:42:07.123Z`, at fixed places.
+//! The most common timestamp format, `2026-11-20T13:42:07.123Z`, at fixed positions.
 //!
-//! A shortcut: it takes only what the recognisers would read in the same way, so that times never depend on it. Anything
-//! else, be it one digit less, is left to them.
+//! A shortcut that only accepts what the recognisers would read the same way, so that times never depend on it.
+//! Anything else, even with one digit less, is left to them.
 
 use quarry_event::time::DateTimeParts;
 
@@ -9,10 +9,10 @@ use super::{Form, Rank, Stamp, day_of_month, full_year, has_clean_right};
 
 /// Bytes of `2026-11-20T13:42:07`.
 const SECOND_END: usize = 19;
-/// Digits of a fraction at most.
+/// Maximum digits of a fraction.
 const FRACTION_DIGITS_MAX: usize = 9;
 
-/// The stamp at `at`, where a number of four digits begins.
+/// The timestamp at `at`, where a four-digit number begins.
 #[inline]
 pub(super) fn stamp_at(text: &[u8], at: usize) -> Option<Stamp> {
     let text = text.get(at..)?;
@@ -49,7 +49,7 @@ pub(super) fn stamp_at(text: &[u8], at: usize) -> Option<Stamp> {
     Some(Stamp::new(parts, Form::YearFirst, Rank::Full, at + end + 1))
 }
 
-/// Nanoseconds behind the second and the byte behind them.
+/// Nanoseconds after the second, and the number of bytes read.
 fn fraction(text: &[u8]) -> Option<(u32, usize)> {
     if text.get(SECOND_END) != Some(&b'.') {
         return Some((0, SECOND_END));

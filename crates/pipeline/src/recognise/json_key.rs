@@ -1,14 +1,14 @@
-//! The time of a JSON object, by the names that writers give it.
+//! The timestamp of a JSON object, by well-known key names.
 //!
-//! Objects often say when they happened behind a kilobyte of other things, and quote other times before that. So the
-//! values of well-known names count first, those of the object itself before those of objects in it. The text is walked
-//! once, up to a name that leaves no doubt, without building anything, up to [`WALK_BYTES_MAX`].
+//! Objects often state their time after a kilobyte of other data, and mention other times before it. So the values of
+//! well-known keys are preferred, those of the object itself over those of nested objects. The text is scanned once,
+//! without building a tree, up to an unambiguous key or [`WALK_BYTES_MAX`].
 //!
-//! Not here: whether the text is an object at all beyond what the walk needs; what is broken gives no time.
+//! Not here: validation beyond what the scan needs; invalid JSON yields no timestamp.
 
 use super::{Rank, Recogniser, Stamp, digits};
 
-/// Names of the time of an object in lower case, the most telling first.
+/// Timestamp keys in lower case, the most specific first.
 const NAMES: [&[u8]; 30] = [
     b"@timestamp",
     b"timestamp",
@@ -41,30 +41,30 @@ const NAMES: [&[u8]; 30] = [
     b"date",
     b"t",
 ];
-/// So many of [`NAMES`] leave no doubt: the first of them is taken, and the rest of the object not looked at.
+/// This many leading [`NAMES`] are unambiguous: the first of them is used without scanning the rest of the object.
 const TELLING: usize = 10;
-/// Bytes of an object that are looked at.
+/// Maximum bytes of an object that are scanned.
 const WALK_BYTES_MAX: usize = 64 << 10;
-/// Objects and lists within each other that are looked into.
+/// Maximum nesting depth that is scanned.
 const DEPTH_MAX: usize = 32;
-/// Bytes of the longest name in [`NAMES`].
+/// Length of the longest name in [`NAMES`].
 const NAME_BYTES_MAX: usize = 24;
-/// What some writers put a time into: `{"$date": "…"}`.
+/// Wrappers that some writers put around a time: `{"$date": "…"}`.
 const WRAPPERS: [&[u8]; 2] = [b"$date", b"$numberLong"];
 
-/// A value that may be the time.
+/// A value that may be the timestamp.
 #[derive(Clone, Copy)]
 struct Candidate {
-    /// How deep it lies (the object itself is 0), then its place in [`NAMES`].
+    /// Whether it is nested (the object itself comes first), then its index in [`NAMES`].
     order: (bool, usize),
     stamp: Stamp,
 }
 
-/// The best of what a walk has seen.
+/// The best candidates of a scan so far.
 #[derive(Default)]
 struct Seen {
     full: Option<Candidate>,
-    /// `"date"` and `"time"` of the object itself, where neither says both.
+    /// `"date"` and `"time"` of the object itself, where neither is a complete timestamp.
     date: Option<Stamp>,
     clock: Option<Stamp>,
 }
@@ -97,7 +97,8 @@ impl Seen {
 }
 
 impl Recogniser {
-    /// The stamp under a well-known name in an object that `text` begins with, and whether it is one of the object itself.
+    /// The timestamp under a well-known key of the object at the start of `text`, and whether the key belongs to the
+    /// object itself.
     pub(crate) fn find_in_json(&self, text: &[u8]) -> Option<(Stamp, bool)> {
         let start = text.iter().position(|byte| !byte.is_ascii_whitespace())?;
         if text[start] != b'{' {
@@ -133,7 +134,7 @@ impl Recogniser {
         seen.best().map(|found| (found.stamp, !found.order.0))
     }
 
-    /// The stamp of a value that begins at `at`: a text or a number, perhaps in a wrapper.
+    /// The timestamp of a value at `at`: a string or a number, possibly in a wrapper.
     fn value(&self, text: &[u8], at: usize) -> Option<Stamp> {
         let at = unwrapped(text, at);
         let (start, end) = match text.get(at)? {
@@ -154,7 +155,7 @@ impl Recogniser {
     }
 }
 
-/// A stamp of a text that begins at `start`.
+/// Moves the positions of a timestamp in a text that begins at `start`.
 fn placed(stamp: Stamp, start: usize) -> Stamp {
     Stamp { start: start + stamp.start, end: start + stamp.end, ..stamp }
 }
@@ -163,7 +164,7 @@ fn number_bytes(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count()
 }
 
-/// Where a name stands among the well-known ones.
+/// Index of a name among the well-known ones.
 fn place_of(name: &[u8]) -> Option<usize> {
     if name.len() > NAME_BYTES_MAX {
         return None;
@@ -171,7 +172,7 @@ fn place_of(name: &[u8]) -> Option<usize> {
     NAMES.iter().position(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// The quote that ends a string which begins at `at`.
+/// The closing quote of a string that begins at `at`.
 fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
@@ -182,7 +183,7 @@ fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Where the value of a name begins that ends before `at`; `None` where no colon follows.
+/// Start of the value for a name that ends before `at`; `None` if no colon follows.
 fn value_behind(text: &[u8], at: usize) -> Option<usize> {
     let colon = skip_blanks(text, at);
     (text.get(colon) == Some(&b':')).then(|| skip_blanks(text, colon + 1))
@@ -192,7 +193,7 @@ fn skip_blanks(text: &[u8], at: usize) -> usize {
     at + text.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count())
 }
 
-/// Where the value in wrappers begins; `at` itself where there are none.
+/// Start of the value inside wrappers; `at` if there are none.
 fn unwrapped(text: &[u8], at: usize) -> usize {
     let mut at = at;
     for _ in WRAPPERS {

@@ -1,4 +1,4 @@
-//! Stamps that begin with, or go on with, the name of a weekday or a month.
+//! Timestamps that contain the name of a weekday or a month.
 
 use quarry_event::time::DateTimeParts;
 
@@ -19,7 +19,7 @@ const MONTHS: [&[u8]; 12] = [
     b"december",
 ];
 const WEEKDAYS: [&[u8]; 7] = [b"sunday", b"monday", b"tuesday", b"wednesday", b"thursday", b"friday", b"saturday"];
-/// Letters of a short name.
+/// Length of a short name.
 const SHORT_NAME_LEN: usize = 3;
 
 /// The first three letters in lower case as one number.
@@ -41,7 +41,7 @@ const fn keys<const COUNT: usize>(names: &[&[u8]; COUNT]) -> [u32; COUNT] {
 const MONTH_KEYS: [u32; 12] = keys(&MONTHS);
 const WEEKDAY_KEYS: [u32; 7] = keys(&WEEKDAYS);
 
-/// Position of the name of `run` letters at `at`: short, long, or cut behind the third letter (`Sept`).
+/// Index of the name of `run` letters at `at`: short, long, or cut after the third letter (`Sept`).
 fn named(text: &[u8], at: usize, run: usize, names: &[&[u8]], keys: &[u32]) -> Option<usize> {
     if run < SHORT_NAME_LEN {
         return None;
@@ -53,7 +53,7 @@ fn named(text: &[u8], at: usize, run: usize, names: &[&[u8]], keys: &[u32]) -> O
     is_whole.then_some(found)
 }
 
-/// Month whose name stands at `at`, from 1, and the byte after it.
+/// Month whose name is at `at`, from 1, and the position after it.
 pub(super) fn month_name(text: &[u8], at: usize) -> Option<(u32, usize)> {
     let run = letters(text, at);
     let month = named(text, at, run, &MONTHS, &MONTH_KEYS)?;
@@ -61,12 +61,12 @@ pub(super) fn month_name(text: &[u8], at: usize) -> Option<(u32, usize)> {
 }
 
 impl Recogniser {
-    /// A stamp that begins with a name of `run` letters.
+    /// A timestamp that begins with a name of `run` letters.
     pub(super) fn at_name(&self, text: &[u8], at: usize, run: usize) -> Option<Stamp> {
         if run == 1 && matches!(text[at], b'I' | b'W' | b'E' | b'F') {
             return self.behind_level(text, at + 1);
         }
-        // The letters that names begin with, in either case: a cheap test before the tables.
+        // The first letters of names, in either case: a cheap test before the tables.
         if !matches!(text[at] | 0x20, b'j' | b'f' | b'm' | b'a' | b's' | b'o' | b'n' | b'd' | b't' | b'w') {
             return None;
         }
@@ -87,7 +87,7 @@ impl Recogniser {
         }
     }
 
-    /// `1122 15:37:06.123456`, behind the letter of a level as Kubernetes writes it.
+    /// `1122 15:37:06.123456`, after a level letter, as Kubernetes writes it.
     fn behind_level(&self, text: &[u8], at: usize) -> Option<Stamp> {
         if digits(text, at) != 4 || text.get(at + 4) != Some(&b' ') {
             return None;
@@ -123,7 +123,7 @@ impl Recogniser {
         Some(Stamp::new(parts, Form::MonthName, Rank::Full, end))
     }
 
-    /// A year behind the time, perhaps with a zone before it: `04:47:44 UTC 2005`; without one `at`.
+    /// A year after the time, possibly with a zone before it: `04:47:44 UTC 2005`; returns `at` if there is none.
     pub(super) fn year_behind(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
         let start = at + blanks(text, at);
         let (4, Some((year, end))) = (digits(text, start), number(text, start, 4, 4)) else { return at };

@@ -1,4 +1,4 @@
-//! Stamps that begin with a number.
+//! Timestamps that begin with a number.
 
 use quarry_event::time::DateTimeParts;
 
@@ -7,7 +7,7 @@ use super::{
     Form, Rank, Recogniser, Stamp, blanks, day_of_month, digits, full_year, has_clean_right, number, short_year,
 };
 
-/// A date of three numbers in the order year, month, day.
+/// A date from year, month and day.
 fn date(year: i16, month: u32, day: u32) -> Option<DateTimeParts> {
     let (month, day) = day_of_month(month, day)?;
     Some(DateTimeParts { year: Some(year), month: Some(month), day: Some(day), ..DateTimeParts::default() })
@@ -99,7 +99,7 @@ impl Recogniser {
                 parts.year = Some(full_year(year)?);
                 end
             }
-            // Of two digits behind a blank the hour is more likely than the year.
+            // Of two digits after a blank, the hour is more likely than the year.
             (2, (year, end)) if separator != b' ' => {
                 parts.year = Some(short_year(year));
                 end
@@ -133,7 +133,7 @@ impl Recogniser {
             let year = full_year(third)?;
             let day_first = date(year, second, first);
             let month_first = date(year, first, second);
-            // With points the day stands first; else the American order unless only the other gives a date.
+            // With points the day comes first; otherwise American order, unless only the other yields a valid date.
             if separator == b'.' { day_first.or(month_first)? } else { month_first.or(day_first)? }
         } else {
             self.short_triple(first, second, third, separator)?
@@ -145,7 +145,7 @@ impl Recogniser {
         is_date.then(|| Stamp::new(parts, Form::Triple, Rank::Date, end))
     }
 
-    /// Three numbers of two digits.
+    /// A date of three two-digit numbers.
     fn short_triple(&self, first: u32, second: u32, third: u32, separator: u8) -> Option<DateTimeParts> {
         let year_first = date(short_year(first), second, third)
             .filter(|parts| parts.year.is_some_and(|year| year <= self.year_now_max));

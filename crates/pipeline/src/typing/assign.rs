@@ -1,12 +1,12 @@
 //! `INGEST_EVAL`: assignments of expressions to keys and fields; and conditions.
 //!
-//! `name = expression` adds a value to a field, `name := expression` replaces its values, and a null replaces them by
-//! none. Keys (`_raw`, `_time`, `queue`, `host`, `source`, `sourcetype`, `index`) hold one value and are replaced either
-//! way. An expression sees what the assignments before it did. It reads a field's first value; `$mv:NAME$` reads all.
-//! `$pd:NAME$` means a key and `$field:NAME$` a field, whatever the name. A name may end in a type: `[int]`, `[float]`,
-//! `[string]`.
+//! `name = expression` adds a value to a field; `name := expression` replaces its values, with a null removing them.
+//! Keys (`_raw`, `_time`, `queue`, `host`, `source`, `sourcetype`, `index`) have one value, which is always replaced.
+//! An expression sees the effects of earlier assignments. It reads a field's first value; `$mv:NAME$` reads all.
+//! `$pd:NAME$` refers to a key and `$field:NAME$` to a field, whatever the name. A name may end in a type: `[int]`,
+//! `[float]`, `[string]`.
 //!
-//! What expressions can do is the search language's matter, which comes in through a seam.
+//! The expression language is implemented elsewhere ([`quarry_event::expression`]).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use super::event::{Key, TypedEvent, seconds_text, time_of_seconds};
 
 /// Assignments of one rule.
 const ASSIGNMENTS_MAX: usize = 1_000;
-/// Field that tells the number of lines.
+/// Field with the number of lines.
 const LINE_COUNT: &str = "linecount";
-/// Text of a condition that holds, and of one that does not.
+/// Texts of true and false.
 const CONDITION_TEXTS: [&str; 2] = ["True", "False"];
 
 /// Assignments in order.
@@ -45,7 +45,7 @@ enum Target {
     Field(Arc<str>),
 }
 
-/// How a value is written.
+/// Type in which a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     AsIs,
@@ -53,7 +53,7 @@ enum Form {
     Number,
 }
 
-/// An expression with the places it reads.
+/// An expression with its inputs.
 #[derive(Debug)]
 struct Reader {
     expression: Box<dyn Expression>,
@@ -68,12 +68,12 @@ enum Operand {
     LineCount,
 }
 
-/// An expression that holds or not.
+/// A boolean expression.
 #[derive(Debug)]
 pub(crate) struct Condition(Reader);
 
 impl Assignments {
-    /// Reads the setting; the error says what is wrong.
+    /// Parses the setting; the error tells what is wrong.
     pub(crate) fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Assignments, Fault> {
         let parts = split(text)?;
         if parts.is_empty() || parts.len() > ASSIGNMENTS_MAX {
@@ -137,7 +137,7 @@ impl Assignment {
     }
 }
 
-/// Parts the assignments at commas outside quotes and brackets.
+/// Splits assignments at commas outside quotes and brackets.
 fn split(text: &str) -> Result<Vec<&str>, Fault> {
     let (mut parts, mut from, mut depth) = (Vec::new(), 0, 0usize);
     let unopened = || Fault::invalid("a bracket is closed that was never opened");
@@ -165,7 +165,7 @@ fn split(text: &str) -> Result<Vec<&str>, Fault> {
     Ok(parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect())
 }
 
-/// A name without its type.
+/// A name without its type, and the type.
 fn with_form(name: &str) -> Result<(&str, Form), Fault> {
     let Some((bare, form)) = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) else {
         return Ok((name, Form::AsIs));
@@ -207,7 +207,7 @@ impl Reader {
         Ok(Reader { expression, places })
     }
 
-    /// The value; null where it cannot be computed.
+    /// The value; null if it cannot be computed.
     fn evaluate(&self, event: &TypedEvent, now: TimeNs) -> ExpressionValue<'static> {
         let lines;
         let text = |text: &'_ str| ExpressionValue::Text(Cow::Owned(text.to_owned()));
@@ -248,7 +248,7 @@ fn place(name: &str) -> Operand {
     }
 }
 
-/// The expression with `$kind:name$` as a quoted name, which the language reads as a field.
+/// The expression with `$kind:name$` replaced by a quoted name, which the language reads as a field.
 fn quoted(text: &str) -> String {
     let (mut out, mut rest, mut quote) = (String::new(), text, None);
     while let Some(letter) = rest.chars().next() {
@@ -266,7 +266,7 @@ fn quoted(text: &str) -> String {
             (None, '"' | '\'') => quote = Some(letter),
             _ => {}
         }
-        // What is escaped closes no quote.
+        // An escaped character closes no quote.
         let length = if letter == '\\' && quote.is_some() {
             rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at)
         } else {
@@ -287,7 +287,7 @@ fn number_of(value: &ExpressionValue<'_>) -> Option<f64> {
     }
 }
 
-/// A value's text in a form; `None` for a null and for what is no number where one is asked for.
+/// A value's text in a form; `None` for null, and for non-numbers if a number is required.
 fn text_of_value(value: &ExpressionValue<'_>, form: Form) -> Option<String> {
     if form != Form::AsIs {
         let number = number_of(value)?;
@@ -321,7 +321,7 @@ impl Condition {
         Reader::new(text, compiler).map(Condition)
     }
 
-    /// Whether it holds; null, false and zero do not.
+    /// Whether it is true; null, false and zero are not.
     pub(crate) fn holds(&self, event: &TypedEvent, now: TimeNs) -> bool {
         match self.0.evaluate(event, now) {
             ExpressionValue::Bool(holds) => holds,

@@ -1,4 +1,4 @@
-//! An event between its timestamp and the index: what rules read and write.
+//! An event between its timestamp and the index, as rules read and write it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use super::format::{pairs, write_pair};
 use crate::merge::EVENT_BYTES_MAX;
 use crate::text::cut_at_character;
 
-/// Queue of events that are dropped.
+/// Queue of dropped events.
 const NULL_QUEUE: &str = "nullQueue";
-/// Queue of events that are kept.
+/// Queue of kept events.
 const INDEX_QUEUE: &str = "indexQueue";
-/// Longest value of an indexed field, host, source or sourcetype, in bytes.
+/// Maximum length of a value of an indexed field, host, source or sourcetype, in bytes.
 const VALUE_BYTES_MAX: usize = 1 << 20;
-/// Fields an event may have while rules run; those beyond are not added.
+/// Maximum number of fields of an event while rules run; further ones are not added.
 const FIELDS_MAX: usize = 10_000;
-/// Nanoseconds of a microsecond: times that rules compute are no finer.
+/// Nanoseconds per microsecond, the resolution of times computed by rules.
 const NS_PER_MICROSECOND: i64 = 1_000;
 
-/// An event on its way.
+/// An event being processed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TypedEvent {
     pub(crate) raw: String,
     pub(crate) time: TimeNs,
     pub(crate) meta: Metadata,
-    /// Index-time fields in order; one of several values comes once for each.
+    /// Index-time fields in order; a multivalue field has several entries.
     pub(crate) fields: Vec<(Arc<str>, String)>,
-    /// Whether the event is dropped at the end.
+    /// Whether the event will be dropped.
     pub(crate) is_dropped: bool,
-    /// Bytes cut off because a text grew beyond its limit.
+    /// Whether a text exceeded its limit and was cut.
     pub(crate) is_cut: bool,
-    /// Keys of the user's own.
+    /// User-defined keys.
     others: Vec<(String, String)>,
 }
 
-/// What a rule reads or writes.
+/// A key that a rule reads or writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     Raw,
@@ -54,12 +54,12 @@ pub(crate) enum Key {
     Field(String),
     /// First values of fields, joined by blanks.
     Fields(Vec<String>),
-    /// Any other: routes to other machines, and what rules tell each other.
+    /// Any other: routing keys, and keys used between rules.
     Other(String),
 }
 
 impl Key {
-    /// The key of `SOURCE_KEY` or `DEST_KEY`.
+    /// The key in `SOURCE_KEY` or `DEST_KEY`.
     pub(crate) fn of_rule(name: &str) -> Key {
         match name {
             keys::RAW_KEY => Key::Raw,
@@ -78,7 +78,7 @@ impl Key {
         }
     }
 
-    /// The key that an expression means by a name, if it means one.
+    /// The key that a name in an expression refers to, if any.
     pub(crate) fn of_expression(name: &str) -> Option<Key> {
         Some(match name {
             "_raw" => Key::Raw,
@@ -94,12 +94,12 @@ impl Key {
 }
 
 impl TypedEvent {
-    /// An event as it comes from the timestamper.
+    /// An event from the timestamper.
     pub(crate) fn new(raw: String, time: TimeNs, meta: Metadata) -> TypedEvent {
         TypedEvent { raw, time, meta, fields: Vec::new(), is_dropped: false, is_cut: false, others: Vec::new() }
     }
 
-    /// A key as the pattern of a rule sees it: host, source and sourcetype have their kind in front.
+    /// A key as a rule's pattern sees it: host, source and sourcetype have a prefix with their kind.
     pub(crate) fn read(&self, key: &Key) -> Cow<'_, str> {
         match key {
             Key::Raw => Cow::Borrowed(&self.raw),
@@ -120,7 +120,7 @@ impl TypedEvent {
         }
     }
 
-    /// A key's bare text; `None` where it has none, or none of its own.
+    /// A key's plain text; `None` if it has none.
     pub(crate) fn plain(&self, key: &Key) -> Option<&str> {
         match key {
             Key::Raw => Some(&self.raw),
@@ -135,7 +135,7 @@ impl TypedEvent {
         }
     }
 
-    /// The groups of indexers that a rule named, as a field that only forwarders keep.
+    /// The indexer groups named by a rule, as a field kept only by forwarders.
     pub(crate) fn routing(&self) -> Option<(Arc<str>, String)> {
         let (_, groups) = self.others.iter().find(|(name, _)| name == keys::ROUTING_KEY)?;
         Some((Arc::from(keys::ROUTING_KEY), groups.clone()))
@@ -151,8 +151,8 @@ impl TypedEvent {
         self.fields.iter().filter(move |(known, _)| **known == *name).map(|(_, value)| value.as_str())
     }
 
-    /// Writes a key; the kind in front of host, source and sourcetype is taken off. A time that is no number of seconds
-    /// and a name that is empty change nothing.
+    /// Writes a key; the kind prefix of host, source and sourcetype is removed. A time that is not a number of seconds
+    /// and an empty name are ignored.
     pub(crate) fn write(&mut self, key: &Key, text: Cow<'_, str>) {
         match key {
             Key::Raw => self.set_raw(text.into_owned()),
@@ -182,13 +182,13 @@ impl TypedEvent {
         }
     }
 
-    /// Replaces the text, cut to what an event may have.
+    /// Replaces the text, cut to the maximum event size.
     pub(crate) fn set_raw(&mut self, text: String) {
         self.raw = text;
         self.is_cut |= cut(&mut self.raw, EVENT_BYTES_MAX);
     }
 
-    /// Adds a value to a field. Names that begin with an underscore are the pipeline's own and are not indexed.
+    /// Adds a value to a field. Names that begin with an underscore are internal to the pipeline and not indexed.
     pub(crate) fn add_field(&mut self, name: Arc<str>, mut value: String) {
         if name.is_empty() || name.starts_with('_') || self.fields.len() >= FIELDS_MAX {
             return;
@@ -197,7 +197,7 @@ impl TypedEvent {
         self.fields.push((name, value));
     }
 
-    /// Takes all values of a field away.
+    /// Removes all values of a field.
     pub(crate) fn remove_field(&mut self, name: &str) {
         self.fields.retain(|(known, _)| **known != *name);
     }
@@ -212,7 +212,7 @@ fn set(place: &mut Arc<str>, text: &str, kind: &str) {
     }
 }
 
-/// Cuts a text; tells whether it was too long.
+/// Cuts a text; returns whether it was too long.
 fn cut(text: &mut String, most: usize) -> bool {
     let kept = cut_at_character(text.as_bytes(), most);
     let is_longer = kept < text.len();
@@ -220,16 +220,16 @@ fn cut(text: &mut String, most: usize) -> bool {
     is_longer
 }
 
-/// Seconds with the digits they need.
+/// Seconds with as many digits as needed.
 pub(crate) fn seconds_text(time: TimeNs) -> String {
     let (seconds, nanos) = (time.div_euclid(NS_PER_SEC), time.rem_euclid(NS_PER_SEC));
     let text = format!("{seconds}.{nanos:09}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The instant of a number of seconds.
+/// The instant for a number of seconds.
 pub(crate) fn time_of_seconds(seconds: f64) -> Option<TimeNs> {
     let micros = (seconds * 1e6).round();
-    // Beyond this a number of nanoseconds does not fit.
+    // Beyond this the nanoseconds do not fit.
     (micros.abs() < (i64::MAX / NS_PER_MICROSECOND) as f64).then(|| micros as i64 * NS_PER_MICROSECOND)
 }

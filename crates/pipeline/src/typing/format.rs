@@ -1,18 +1,18 @@
-//! `FORMAT` of a rule: text with the groups of a match.
+//! `FORMAT` of a rule: text with references to groups of a match.
 //!
-//! `$1` stands for a group and `$0` for what the key held before; a dollar sign before anything else is itself. A rule that
-//! adds fields reads its format as pairs `name::value`, parted by blanks; quotes hold a name or value with blanks
-//! together. Groups are put in afterwards, so that blanks in their text part nothing.
+//! `$1` is a group and `$0` the previous value of the key; any other dollar sign is literal. A rule that adds fields
+//! parses its format as `name::value` pairs separated by blanks; quotes protect blanks in a name or value. Groups are
+//! substituted afterwards, so that blanks in their text do not separate pairs.
 
 use std::borrow::Cow;
 
 use crate::pattern::Groups;
 use crate::text::piece;
 
-/// What parts name and value.
+/// Separator of name and value.
 const PAIR: &str = "::";
 
-/// Text with places for groups.
+/// Text with group references.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
     parts: Vec<FormatPart>,
@@ -26,7 +26,7 @@ enum FormatPart {
 }
 
 impl Template {
-    /// Reads a format for a pattern of `groups` groups, the whole match included.
+    /// Parses a format for a pattern with `groups` groups, including the whole match.
     pub(crate) fn new(text: &str, groups: usize) -> Template {
         let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
         while let Some(at) = rest.find('$') {
@@ -54,12 +54,12 @@ impl Template {
         Template { parts }
     }
 
-    /// Whether it holds what was there before.
+    /// Whether it refers to the previous value.
     pub(crate) fn needs_previous(&self) -> bool {
         self.parts.contains(&FormatPart::Previous)
     }
 
-    /// The text with its groups; `None` where one of them took no part in the match.
+    /// Substitutes the groups; `None` if one of them did not take part in the match.
     pub(crate) fn fill<'a>(&'a self, text: &'a str, groups: &Groups, previous: &'a str) -> Option<Cow<'a, str>> {
         let one = |part: &'a FormatPart| match part {
             FormatPart::Text(plain) => Some(Cow::Borrowed(plain.as_str())),
@@ -74,7 +74,7 @@ impl Template {
     }
 }
 
-/// The longest number of a group that begins the text, and its digits.
+/// The longest valid group number at the start of the text, and its length.
 fn group_number(text: &str, groups: usize) -> Option<(usize, usize)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     (1..=digits.min(3)).rev().find_map(|length| {
@@ -110,7 +110,7 @@ pub(crate) fn pairs(text: &str) -> Vec<(String, String)> {
     pairs
 }
 
-/// Appends a pair as the text of `_meta` has it.
+/// Appends a pair in the format of `_meta`.
 pub(crate) fn write_pair(name: &str, value: &str, out: &mut String) {
     if !out.is_empty() {
         out.push(' ');

@@ -1,11 +1,11 @@
-//! The typing stage: what props.conf and transforms.conf do with an event between its timestamp and the index.
+//! The typing stage: processing of an event by props.conf and transforms.conf between its timestamp and the index.
 //!
-//! In this order: `ROUTE_EVENTS_OLDER_THAN`, `SEDCMD-` by class, `TRANSFORMS-` by class and as listed, `RULESET-` alike.
-//! A [`TypingPlan`] is compiled once per source; sources without such settings have none and pay nothing. Rules write
-//! keys of a [`TypedEvent`](event::TypedEvent), which goes to the batch at the end: to another index, as several copies,
-//! or not at all.
+//! In this order: `ROUTE_EVENTS_OLDER_THAN`, `SEDCMD-` by class, `TRANSFORMS-` by class and as listed, `RULESET-`
+//! likewise. A [`TypingPlan`] is compiled once per source; sources without such settings have none and no overhead.
+//! Rules write keys of a [`TypedEvent`](event::TypedEvent), which is finally added to the batch: possibly for another
+//! index, as several copies, or not at all.
 //!
-//! Not here: times, breaking and merging (before), `punct` and the `date_` fields, which searches compute.
+//! Not here: timestamps, breaking and merging (earlier stages); `punct` and the `date_` fields, which searches compute.
 
 mod assign;
 pub(crate) mod event;

@@ -1,4 +1,4 @@
-//! The end of the stage: events with their final keys go to a batch, or back to the caller.
+//! End of the stage: events with their final keys are added to a batch, or returned to the caller.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,17 +12,17 @@ use super::event::TypedEvent;
 use super::plan::{SharedPlan, TypingPlan};
 use crate::pipeline::PipelineCounters;
 
-/// Combinations of source, host and sourcetype whose plan is remembered; beyond it all are forgotten.
+/// Maximum number of cached plans by source, host and sourcetype; beyond it the cache is cleared.
 const KNOWN_MAX: usize = 4_096;
-/// Plans that are shared between them; beyond it all are forgotten.
+/// Maximum number of distinct plans shared by them; beyond it the cache is cleared.
 const SHARED_MAX: usize = 256;
 
-/// The stage of one source.
+/// The typing stage of one source.
 #[derive(Debug)]
 pub(crate) struct Typing {
     plan: TypingPlan,
     indexes: Arc<IndexNames>,
-    /// Whether the host is the user's word, which no rule changes.
+    /// Whether the host was set explicitly, so that no rule may change it.
     host_is_fixed: bool,
     fields_max: usize,
     now: TimeNs,
@@ -32,7 +32,7 @@ pub(crate) struct Typing {
 }
 
 impl Typing {
-    /// The stage, if these settings ask for one.
+    /// The stage, if these settings require one.
     pub(crate) fn new(
         plan: TypingPlan,
         indexes: Arc<IndexNames>,
@@ -51,17 +51,17 @@ impl Typing {
         self.rows.begin(out);
     }
 
-    /// Goes on at a later time.
+    /// Continues at a later time.
     pub(crate) fn set_now(&mut self, now: TimeNs) {
         self.now = now;
     }
 
-    /// Why an event did not go to the index that a rule named, told once.
+    /// Why an event did not go to the index named by a rule; reported once.
     pub(crate) fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }
 
-    /// Runs the rules and puts what they leave into the batch.
+    /// Runs the rules and adds the resulting events to the batch.
     pub(crate) fn take(&mut self, mut event: TypedEvent, out: &mut EventBatch, counters: &mut PipelineCounters) {
         let (index, host) = (Arc::clone(&event.meta.index), Arc::clone(&event.meta.host));
         let mut copies = std::mem::take(&mut self.copies);
@@ -90,8 +90,8 @@ impl Typing {
     }
 }
 
-/// Lets the event go where its rules say, or, where that index takes nothing, where `lastChanceIndex` or the input says;
-/// then tells why.
+/// Sends the event to the index chosen by its rules or, if that does not accept events, to `lastChanceIndex` or the
+/// input's index; returns the reason in that case.
 fn settle_index(meta: &mut Metadata, own: &Arc<str>, indexes: &IndexNames) -> Option<String> {
     if Arc::ptr_eq(&meta.index, own) || meta.index == *own {
         return None;
@@ -102,17 +102,17 @@ fn settle_index(meta: &mut Metadata, own: &Arc<str>, indexes: &IndexNames) -> Op
     Some(format!("{reason}; events that rules sent there are in the index {}", meta.index))
 }
 
-/// Rows of the metadata of the current batch.
+/// Metadata rows of the current batch.
 #[derive(Debug, Default)]
 struct MetadataRows {
-    /// No more than the batch has events.
+    /// At most as many entries as the batch has events.
     known: HashMap<Metadata, u32, RandomState>,
     last: Option<(Metadata, u32)>,
 }
 
 impl MetadataRows {
     fn begin(&mut self, out: &EventBatch) {
-        // Only the batch that the last one was added to holds these very texts in this row.
+        // The row is only valid if the batch is the one to which it was added.
         let is_same = self.last.as_ref().is_some_and(|(last, row)| {
             out.metas.get(*row as usize).is_some_and(|meta| {
                 meta == last && Arc::ptr_eq(&meta.host, &last.host) && Arc::ptr_eq(&meta.source, &last.source)
@@ -143,7 +143,7 @@ impl MetadataRows {
     }
 }
 
-/// An event that comes whole, with its time and metadata.
+/// A complete event, with its time and metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WholeEvent {
     /// Its text.
@@ -152,20 +152,20 @@ pub struct WholeEvent {
     pub time: TimeNs,
     /// Index, host, source, sourcetype.
     pub meta: Metadata,
-    /// Index-time fields in order; one of several values comes once for each.
+    /// Index-time fields in order; a multivalue field has several entries.
     pub fields: Vec<(Arc<str>, String)>,
 }
 
-/// How much is done with an event.
+/// Extent of processing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypingStage {
     /// Everything.
     All,
-    /// What is done again with events that another node has worked on.
+    /// Processing that is repeated for events already processed by another node.
     Rulesets,
 }
 
-/// The stage for events that come whole from many sources. Plans are compiled once for equal settings.
+/// The typing stage for complete events from many sources. Plans are compiled once for equal settings.
 #[derive(Debug)]
 pub struct EventTyping {
     props: Arc<PropsResolver>,
@@ -179,13 +179,13 @@ struct Known {
 }
 
 impl EventTyping {
-    /// The stage by these settings.
+    /// The stage for these settings.
     pub fn new(props: Arc<PropsResolver>) -> EventTyping {
         EventTyping { props, known: Mutex::default() }
     }
 
-    /// What is done with events of these metadata; an empty plan asks for nothing. Settings that cannot be used are left
-    /// out ([`TypingPlan::problem`]).
+    /// The plan for events with these metadata; an empty plan does nothing. Unusable settings are skipped
+    /// ([`TypingPlan::problem`]).
     pub fn plan(&self, meta: &Metadata) -> Arc<TypingPlan> {
         let names = [&meta.source, &meta.host, &meta.sourcetype].map(Arc::clone);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,7 +193,7 @@ impl EventTyping {
             return Arc::clone(plan);
         }
         let settings = self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).typing;
-        // What copies do depends on the names too.
+        // Processing of copies also depends on the names.
         let is_shared = settings.rules().all(|rule| rule.clone_sourcetype.is_none());
         let shared = known.by_settings.get(&settings).filter(|_| is_shared).cloned();
         let plan = match shared {
@@ -216,7 +216,7 @@ impl EventTyping {
         plan
     }
 
-    /// What a plan leaves of an event: itself, copies, or nothing; and why one is in another index than its rule named.
+    /// What a plan makes of an event: itself, copies, or nothing; and why one is not in the index named by its rule.
     pub fn run(
         &self,
         plan: &TypingPlan,

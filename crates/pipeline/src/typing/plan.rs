@@ -1,4 +1,4 @@
-//! The compiled rules of one source, host and sourcetype.
+//! Compiled rules of one source, host and sourcetype.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use super::sed::{self, Sed};
 use crate::error::PipelineError;
 use crate::setting_faults;
 
-/// Copies of copies: deeper ones are not made.
+/// Maximum nesting of copies of copies.
 const COPIES_DEEP_MAX: usize = 8;
-/// Plans of all copies of one source together.
+/// Maximum total number of plans for the copies of one source.
 const PLANS_MAX: usize = 256;
 
-/// What is done with an event behind its timestamp.
+/// Processing of an event after its timestamp.
 #[derive(Debug, Default)]
 pub struct TypingPlan {
     sed: Vec<Sed>,
     transforms: Vec<Vec<Rule>>,
     rulesets: Vec<Vec<Rule>>,
     drop_older_than: Option<TimeNs>,
-    /// What is wrong with the first of the settings that were left out.
+    /// The error of the first skipped setting.
     pub(crate) problem: Option<PipelineError>,
 }
 
@@ -43,7 +43,7 @@ impl TypingPlan {
         compiler.plan(settings)
     }
 
-    /// As [`TypingPlan::new`], without the settings that cannot be used.
+    /// Like [`TypingPlan::new`], skipping unusable settings.
     pub(crate) fn tolerant(
         props: &PropsResolver,
         source: &str,
@@ -56,7 +56,7 @@ impl TypingPlan {
         TypingPlan { problem, ..made.unwrap_or_default() }
     }
 
-    /// What is wrong with settings that the plan leaves out.
+    /// The error of the first skipped setting.
     pub fn problem(&self) -> Option<&PipelineError> {
         self.problem.as_ref()
     }
@@ -66,12 +66,12 @@ impl TypingPlan {
         self.sed.is_empty() && self.transforms.is_empty() && self.rulesets.is_empty() && self.drop_older_than.is_none()
     }
 
-    /// Whether something is done again with events that another node has worked on.
+    /// Whether there is processing that is repeated for events already processed by another node.
     pub fn has_rulesets(&self) -> bool {
         !self.rulesets.is_empty()
     }
 
-    /// Runs everything; copies that rules make are appended to `copies`, done.
+    /// Runs everything; completed copies made by rules are appended to `copies`.
     pub(crate) fn run(&self, event: &mut TypedEvent, copies: &mut Vec<TypedEvent>, now: TimeNs) {
         if self.drop_older_than.is_some_and(|age| event.time < now.saturating_sub(age)) {
             event.is_dropped = true;
@@ -83,7 +83,7 @@ impl TypingPlan {
         self.run_rulesets(event, copies, now);
     }
 
-    /// Runs what is done again with events that another node has worked on.
+    /// Runs the processing that is repeated for events already processed by another node.
     pub(crate) fn run_rulesets(&self, event: &mut TypedEvent, copies: &mut Vec<TypedEvent>, now: TimeNs) {
         run_classes(&self.rulesets, event, copies, now);
     }
@@ -110,7 +110,7 @@ pub(crate) struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    /// Who compiles expressions.
+    /// The expression compiler.
     pub(crate) fn expressions(&self) -> Option<&'a dyn ExpressionCompiler> {
         self.props.expressions()
     }
@@ -137,7 +137,7 @@ impl<'a> Compiler<'a> {
         classes.iter().map(class).collect()
     }
 
-    /// What is done with a copy of this sourcetype; `None` where a copy would copy itself.
+    /// The plan for a copy with this sourcetype; `None` if a copy would copy itself.
     pub(crate) fn copy(&mut self, rule: &IndexRule, sourcetype: &str) -> Result<Option<TypingPlan>, PipelineError> {
         if self.chain.iter().any(|known| known == sourcetype) || self.chain.len() > COPIES_DEEP_MAX {
             return Ok(None);
@@ -156,5 +156,5 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Plans that are shared by all events of equal settings.
+/// A plan shared by all events with equal settings.
 pub(crate) type SharedPlan = Arc<TypingPlan>;

@@ -1,4 +1,4 @@
-//! One rule of transforms.conf, compiled.
+//! A compiled rule of transforms.conf.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::error::PipelineError;
 use crate::pattern::{Groups, Pattern};
 use crate::text::cut_at_character;
 
-/// Matches of one rule in one event.
+/// Maximum number of matches of one rule in one event.
 const MATCHES_MAX: usize = 10_000;
 
 /// A compiled rule.
@@ -41,14 +41,14 @@ struct MatchRule {
     lookahead: usize,
     repeats: bool,
     writes: Writes,
-    /// The copy's sourcetype and what is done with it.
+    /// The copy's sourcetype and its plan.
     copy: Option<(Arc<str>, TypingPlan)>,
 }
 
-/// What a match writes.
+/// Effect of a match.
 #[derive(Debug)]
 enum Writes {
-    /// Adds fields, instead of those that are there if `replaces`.
+    /// Adds fields; with `replaces`, instead of existing ones.
     Fields {
         pairs: Vec<(Template, Template)>,
         replaces: bool,
@@ -84,7 +84,7 @@ impl Rule {
         Ok(Rule { action, stop_if })
     }
 
-    /// Does what the rule says; tells whether further rules of the class are left out.
+    /// Applies the rule; returns whether to skip further rules of the class.
     pub(crate) fn run(&self, event: &mut TypedEvent, copies: &mut Vec<TypedEvent>, now: TimeNs) -> bool {
         match &self.action {
             Action::Match(rule) => rule.run(event, copies, now),
@@ -124,7 +124,7 @@ impl MatchRule {
             pattern,
             source: Key::of_rule(&rule.source_key),
             lookahead: rule.lookahead,
-            // A text that a match replaces cannot be gone on with.
+            // A text that is replaced by a match cannot be searched further.
             repeats: rule.repeats && rule.dest_key != quarry_conf::settings::index_rules::RAW_KEY,
             writes,
             copy,
@@ -145,9 +145,9 @@ impl MatchRule {
         }
     }
 
-    /// Matches and writes; tells whether the pattern matched.
+    /// Matches and writes; returns whether the pattern matched.
     fn apply(&self, event: &mut TypedEvent, groups: &mut Groups) -> bool {
-        // The text is out of the event while the event is written.
+        // The text is taken out of the event while the event is written.
         let source: String = match &self.source {
             Key::Raw => std::mem::take(&mut event.raw),
             key => event.read(key).into_owned(),
@@ -176,7 +176,7 @@ impl MatchRule {
         matches > 0
     }
 
-    /// Writes what one match gives; tells whether that is the event's text.
+    /// Applies the effect of one match; returns whether it replaced the event's text.
     fn write(&self, event: &mut TypedEvent, seen: &str, groups: &Groups, source: &str) -> bool {
         match &self.writes {
             Writes::Nothing => {}

@@ -1,8 +1,8 @@
-//! `SEDCMD-class`: edits of an event's text.
+//! `SEDCMD-class`: edits an event's text.
 //!
-//! Commands are parted by blanks. `s/PATTERN/TEXT/FLAGS` replaces the first match, with a number that match, with `g` all
-//! (from that number on); `\1` to `\9` in TEXT stand for groups. `y/ABC/XYZ/` replaces letters one by one. Any sign that
-//! is no letter, digit or blank may stand for `/`.
+//! Commands are separated by blanks. `s/PATTERN/TEXT/FLAGS` replaces the first match; with a number, that match; with
+//! `g`, all matches (from that number on). `\1` to `\9` in TEXT are groups. `y/ABC/XYZ/` replaces characters
+//! individually. Any character other than a letter, digit or blank can be used instead of `/`.
 
 use quarry_stdx::Fault;
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ pub(crate) struct Sed {
 #[derive(Debug)]
 enum Command {
     Substitute(Substitute),
-    /// Letters and what they become.
+    /// Characters and their replacements.
     Transliterate(Vec<(char, char)>),
 }
 
@@ -27,9 +27,9 @@ enum Command {
 struct Substitute {
     pattern: Pattern,
     replacement: Vec<ReplacementPart>,
-    /// The match that is replaced, from 1.
+    /// Number of the first match to replace, from 1.
     first: usize,
-    /// Whether all after it are too.
+    /// Whether all later matches are replaced too.
     all: bool,
 }
 
@@ -40,7 +40,7 @@ enum ReplacementPart {
 }
 
 impl Sed {
-    /// Reads the commands; the error says what is wrong.
+    /// Parses the commands; the error tells what is wrong.
     pub(crate) fn new(text: &str) -> Result<Sed, Fault> {
         let mut commands = Vec::new();
         let mut rest = text.trim();
@@ -52,7 +52,7 @@ impl Sed {
         if commands.is_empty() { Err(Fault::invalid("there is no command")) } else { Ok(Sed { commands }) }
     }
 
-    /// The text after all commands, if they change it.
+    /// The text after all commands, if it changed.
     pub(crate) fn edit(&self, text: &str) -> Option<String> {
         let mut edited: Option<String> = None;
         for command in &self.commands {
@@ -67,7 +67,7 @@ impl Sed {
     }
 }
 
-/// The command that begins the text, and what follows it.
+/// The command at the start of the text, and the rest.
 fn command(text: &str) -> Result<(Command, &str), Fault> {
     let mut letters = text.chars();
     let (kind, sign) = (letters.next(), letters.next());
@@ -89,7 +89,7 @@ fn command(text: &str) -> Result<(Command, &str), Fault> {
     Ok((command, rest))
 }
 
-/// The text before `sign`, with escaped signs as themselves, and what follows.
+/// The text before `sign`, with escaped signs unescaped, and the rest.
 fn up_to(text: &str, sign: char) -> Option<(String, &str)> {
     let mut taken = String::new();
     let mut letters = text.char_indices();
@@ -102,7 +102,7 @@ fn up_to(text: &str, sign: char) -> Option<(String, &str)> {
             continue;
         }
         match letters.next() {
-            // `\/` is the sign; a sign that means something in patterns keeps its escape.
+            // `\/` is the sign itself; a sign that is special in patterns keeps its escape.
             Some((_, next)) if next == sign && !"|.+*?()[]{}^$".contains(sign) => taken.push(next),
             Some((_, next)) => taken.extend(['\\', next]),
             None => return None,
@@ -132,7 +132,7 @@ fn unescaped(text: &str) -> Vec<char> {
     out
 }
 
-/// What a letter behind a backslash stands for.
+/// The meaning of a letter after a backslash.
 fn control(letter: char) -> char {
     match letter {
         'n' => '\n',
@@ -174,7 +174,7 @@ impl Substitute {
         while from <= bytes.len() {
             let Some(found) = self.pattern.find_groups(bytes, from, &mut groups) else { break };
             from = if found.is_empty() { next_letter(text, found.end) } else { found.end };
-            // Nothing, right behind a match, is none of its own.
+            // An empty match directly after another match does not count.
             if found.is_empty() && last_end == Some(found.start) {
                 continue;
             }
@@ -209,7 +209,7 @@ impl Substitute {
     }
 }
 
-/// Place of the letter behind the one at `at`.
+/// Position of the next character.
 fn next_letter(text: &str, at: usize) -> usize {
     (at + 1..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(at + 1)
 }
@@ -242,7 +242,7 @@ fn parts(text: &str, groups: usize) -> Result<Vec<ReplacementPart>, Fault> {
     Ok(parts)
 }
 
-/// The text after all edits, borrowed where nothing changed.
+/// The text after all edits, borrowed if nothing changed.
 pub(crate) fn edited<'a>(sed: &[Sed], text: &'a str) -> Cow<'a, str> {
     let mut now = Cow::Borrowed(text);
     for class in sed {
