@@ -1,8 +1,8 @@
-//! Events as columns: the currency between pipeline, store, bucket and engine.
+//! Events as columns: the data structures passed between pipeline, store, bucket and engine.
 //!
-//! An [`EventBatch`] is what the index pipeline emits and the WAL records; a [`Page`] is what a search reads back
-//! from a hot slab or a sealed bucket. Texts lie back to back in one buffer, so that nothing allocates per event.
-//! Neither type serialises itself: the WAL (store) and the container (bucket) own their layouts.
+//! An [`EventBatch`] is emitted by the index pipeline and recorded in the WAL; a [`Page`] is what a search reads from a
+//! hot slab or a sealed bucket. Texts are concatenated in one buffer, so that nothing is allocated per event. Neither
+//! type serializes itself: the WAL (store) and the container (bucket) define their own layouts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::time::TimeNs;
 
-/// The four metadata fields. Events of one file usually share one value.
+/// The four metadata fields. Events of one file usually share them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Metadata {
     /// Index the events belong to.
@@ -31,18 +31,18 @@ pub struct IndexedField {
     pub row: u32,
     /// Field name.
     pub name: Arc<str>,
-    /// Value as text; a multivalue field appears once per value, in order.
+    /// Value as text; a multivalue field has one entry per value, in order.
     pub value: Box<str>,
 }
 
-/// A run of events in arrival order: of one index, or of several where rules of the pipeline sent some elsewhere
+/// A run of events in arrival order: of one index, or of several if pipeline rules routed some elsewhere
 /// ([`EventBatch::by_index`]).
 ///
-/// Invariants: `ends`, `time` and `meta` have one entry per event; `ends` ascends and its last entry is
-/// `raw.len()`; `raw` is valid UTF-8 and every end lies on a character border; `fields` ascends by row.
+/// Invariants: `ends`, `time` and `meta` have one entry per event; `ends` ascends and its last entry is `raw.len()`;
+/// `raw` is valid UTF-8 and every end is a character boundary; `fields` ascends by row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventBatch {
-    /// Event texts back to back.
+    /// Concatenated event texts.
     pub raw: Vec<u8>,
     /// End offset of each event in `raw`.
     pub ends: Vec<u32>,
@@ -56,16 +56,15 @@ pub struct EventBatch {
     pub metas: Vec<Metadata>,
     /// Index-time fields, sparse.
     pub fields: Vec<IndexedField>,
-    /// Finds one of many `metas`.
     /// Finds one of many `metas`, for [`EventBatch::intern`].
     pub known: KnownMetas,
 }
 
-/// Metadata up to which a batch is looked through; beyond, they are found by [`KnownMetas`].
+/// Number of metadata up to which a linear search is used; beyond that, [`KnownMetas`].
 const FEW_METAS: usize = 32;
 
-/// Positions of a batch's metadata, made when they are many: senders may name another host with each event. It says nothing
-/// that the batch does not say, so any two are equal.
+/// Index of a batch's metadata, built if there are many, since senders may set another host for each event. It is
+/// derived from the batch, so any two compare as equal.
 #[derive(Clone, Debug, Default)]
 pub struct KnownMetas {
     position: BTreeMap<Metadata, u32>,
@@ -90,7 +89,7 @@ impl KnownMetas {
             self.position.entry(meta.clone()).or_insert(at as u32);
         }
         self.seen = metas.len();
-        // Others may have been put in their place since: then one may be there twice, which says the same.
+        // Entries may have been replaced since; a duplicate entry would be harmless.
         self.position.get(wanted).copied().filter(|at| metas[*at as usize] == *wanted)
     }
 }
@@ -105,12 +104,12 @@ impl EventBatch {
         self.ends.len()
     }
 
-    /// Whether the batch holds no event.
+    /// Whether the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Text of event `row`. Panics when `row` is out of range, as slice indexing does.
+    /// Text of event `row`. Panics if `row` is out of range, as slice indexing does.
     pub fn raw(&self, row: usize) -> &[u8] {
         let start = if row == 0 { 0 } else { self.ends[row - 1] as usize };
         &self.raw[start..self.ends[row] as usize]
@@ -131,13 +130,13 @@ impl EventBatch {
         self.metas.iter().all(|meta| first.is_none_or(|first| Arc::ptr_eq(first, &meta.index) || *first == meta.index))
     }
 
-    /// The events of each index as a batch of their own, in the order in which the indexes first appear.
+    /// Splits the events by index into batches, in the order in which the indexes first appear.
     pub fn by_index(self) -> Vec<EventBatch> {
         if self.is_of_one_index() {
             return vec![self];
         }
         let mut parts: Vec<EventBatch> = Vec::new();
-        // Part and row in it, of each metadata and then of each event.
+        // Batch and row in it, for each metadata entry and then for each event.
         let mut places: Vec<Option<(usize, u32)>> = vec![None; self.metas.len()];
         let mut fields = self.fields.iter().peekable();
         for row in 0..self.len() {
@@ -163,7 +162,7 @@ impl EventBatch {
         parts
     }
 
-    /// Position of `meta` in `metas`, added when new.
+    /// Index of `meta` in `metas`, added if new.
     pub fn intern(&mut self, meta: &Metadata) -> u32 {
         let known = match self.metas.len() {
             ..=FEW_METAS => position_in(&self.metas, meta),
@@ -179,7 +178,7 @@ impl EventBatch {
     }
 }
 
-/// Which columns a search needs of a page; the others stay unread and empty.
+/// The columns of a page that a search needs; the others are not read and stay empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageColumns {
     /// `raw` and `ends`.
@@ -200,7 +199,7 @@ impl PageColumns {
 pub struct Page {
     /// Row number of the first event within its bucket (event id = index:bucket:row).
     pub first_row: u64,
-    /// Event texts back to back; valid UTF-8.
+    /// Concatenated event texts; valid UTF-8.
     pub raw: Bytes,
     /// End offset of each event in `raw`.
     pub ends: Vec<u32>,
@@ -222,12 +221,12 @@ impl Page {
         self.time.len()
     }
 
-    /// Whether the page holds no event.
+    /// Whether the page is empty.
     pub fn is_empty(&self) -> bool {
         self.time.is_empty()
     }
 
-    /// Text of event `row`; the page must have been read with `PageColumns::raw`.
+    /// Text of event `row`; requires a page read with `PageColumns::raw`.
     pub fn raw(&self, row: usize) -> &[u8] {
         let start = if row == 0 { 0 } else { self.ends[row - 1] as usize };
         &self.raw[start..self.ends[row] as usize]

@@ -1,16 +1,16 @@
-//! The invariants of an [`EventBatch`], checked where one comes from elsewhere: before it is stored, and before it is encoded.
+//! Checks of the invariants of an [`EventBatch`] at crate boundaries: before it is stored, and before it is encoded.
 
 use crate::EventBatch;
 
-/// The invariant that a batch breaks: a bug of whoever made it.
+/// A violated invariant: a bug in the code that built the batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchFault {
-    /// A column has more or fewer entries than there are events.
+    /// A column's length differs from the number of events.
     #[error("{column} has {len} entries for {events} events")]
     Length {
         /// The column.
         column: &'static str,
-        /// Its entries.
+        /// Its length.
         len: usize,
         /// Events of the batch.
         events: usize,
@@ -24,7 +24,7 @@ pub enum BatchFault {
         /// Bytes of all texts.
         bytes: usize,
     },
-    /// An event ends where none can.
+    /// An event's end is not at a valid position.
     #[error("event {row} ends at byte {end}, before its start or inside a character")]
     EventEnd {
         /// The event.
@@ -32,12 +32,12 @@ pub enum BatchFault {
         /// Its end.
         end: u32,
     },
-    /// An event has metadata that the batch does not hold.
+    /// An event refers to metadata that the batch does not have.
     #[error("event {row} has metadata {meta} of {metas}")]
     Metadata {
         /// The event.
         row: usize,
-        /// Number of its metadata.
+        /// Index of its metadata.
         meta: u32,
         /// Metadata of the batch.
         metas: usize,
@@ -45,7 +45,7 @@ pub enum BatchFault {
     /// Index-time fields are out of order.
     #[error("the indexed fields do not ascend by row")]
     FieldOrder,
-    /// An index-time field belongs to no event.
+    /// An index-time field refers to no event.
     #[error("a field belongs to row {row} of {events}")]
     FieldRow {
         /// The row it names.
@@ -56,7 +56,7 @@ pub enum BatchFault {
 }
 
 impl EventBatch {
-    /// Holds the batch against its invariants.
+    /// Checks the batch's invariants.
     pub fn check(&self) -> Result<(), BatchFault> {
         let events = self.len();
         for (column, len) in [("time", self.time.len()), ("meta", self.meta.len())] {
@@ -78,7 +78,7 @@ impl EventBatch {
     }
 
     fn check_text(&self) -> Result<(), BatchFault> {
-        // Plain ASCII, as most logs are, parts anywhere.
+        // ASCII text, as in most logs, can be split anywhere.
         let text = match self.raw.is_ascii() {
             true => None,
             false => Some(std::str::from_utf8(&self.raw)?),

@@ -1,7 +1,7 @@
-//! The seam between the index pipeline and the language of eval expressions.
+//! Interface between the index pipeline and the implementation of eval expressions.
 //!
-//! `INGEST_EVAL` and `STOP_PROCESSING_IF` hold expressions of the search language. The pipeline compiles and runs them
-//! through these traits and knows nothing of the language; who implements them knows nothing of events.
+//! `INGEST_EVAL` and `STOP_PROCESSING_IF` contain eval expressions. The pipeline compiles and runs them through these
+//! traits and knows nothing about the language; implementations know nothing about events.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -10,7 +10,7 @@ use quarry_stdx::Fault;
 
 use crate::time::TimeNs;
 
-/// A value that an expression reads or gives.
+/// Input or result of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExpressionValue<'a> {
     /// No value. An empty text is not null.
@@ -21,25 +21,25 @@ pub enum ExpressionValue<'a> {
     Integer(i64),
     /// Any other number.
     Number(f64),
-    /// An instant; acts as the number of seconds.
+    /// A time; acts as a number of seconds.
     Time(TimeNs),
-    /// A text, which may read as a number.
+    /// A text, which may be numeric.
     Text(Cow<'a, str>),
     /// Several texts.
     Multi(Vec<Cow<'a, str>>),
 }
 
-/// An expression ready to run.
+/// A compiled expression.
 pub trait Expression: Debug + Send + Sync {
-    /// Names it reads, in the order in which [`Expression::evaluate`] wants their values.
+    /// Names it reads, in the order in which [`Expression::evaluate`] expects their values.
     fn names(&self) -> &[String];
 
-    /// Its value. What cannot be computed is null; the error says which limit was met.
+    /// Its value. What cannot be computed is null; the error names the exceeded limit.
     fn evaluate(&self, values: &[ExpressionValue<'_>], now: TimeNs) -> Result<ExpressionValue<'static>, Fault>;
 }
 
 /// Compiles expressions.
 pub trait ExpressionCompiler: Debug + Send + Sync {
-    /// The expression of a text; the error says what is wrong with it.
+    /// Compiles an expression; the error tells what is wrong with it.
     fn compile(&self, text: &str) -> Result<Box<dyn Expression>, Fault>;
 }

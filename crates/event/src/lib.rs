@@ -1,8 +1,8 @@
-//! What an event is, and the rules every other room shares about it.
+//! Events, and the rules about them that all other crates share.
 //!
-//! Raw text with a time and four metadata fields ([`EventBatch`], [`Page`]), how SPL reads a text as a number and
-//! writes a number as text ([`value`]), how text falls into searchable terms ([`segment`], [`term`]) and how people
-//! write times and spans ([`time`]).
+//! Raw text with a time and four metadata fields ([`EventBatch`], [`Page`]); conversion between texts and numbers in
+//! SPL ([`value`]); division of text into searchable terms ([`segment`], [`term`]); notations for times and spans
+//! ([`time`]).
 //!
 //! Not here: files, sockets, clocks, Arrow arrays. "Now" and the time zone are always arguments.
 

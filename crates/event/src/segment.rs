@@ -1,9 +1,10 @@
-//! How a text is divided into tokens, the unit of search, and how a search word is found in a text.
+//! Segmentation: division of text into tokens, the unit of search, and matching of search words.
 //!
 //! Splunk's default segmenter has *major* breakers (blanks, brackets, quotes, some percent-encoded bytes) and *minor*
-//! ones (`.`, `/`, `=`, ...). The term dictionary stores *tokens*: what lies between any two breakers, lower-cased and
-//! cut to [`MAX_TOKEN_BYTES`]. [`WordPattern`] checks a word or phrase on the text itself, bounded by breakers on both
-//! sides. The two agree: a text that a pattern matches always holds the tokens that [`crate::TermQuery`] asks for.
+//! ones (`.`, `/`, `=`, ...). The term dictionary stores *tokens*: the text between any two adjacent breakers,
+//! lower-cased and cut to [`MAX_TOKEN_BYTES`]. [`WordPattern`] matches a word or phrase, bounded by breakers on both
+//! sides, on the text itself. The two are consistent: a text that a pattern matches always contains the tokens that
+//! [`crate::TermQuery`] asks for.
 //!
 //! Not here: other segmenters (full, inner, outer), posting lists.
 
@@ -11,13 +12,13 @@ mod pattern;
 
 pub use pattern::{WordBound, WordPattern, contains_term, contains_word, matches_term_pattern, matches_word_pattern};
 
-/// Tokens are indexed and looked up by at most this many bytes of their lower-cased form, cut at a character border.
+/// Maximum bytes of a token's lower-cased form in the index and in queries, cut at a character boundary.
 pub const MAX_TOKEN_BYTES: usize = 255;
 
 const MAJOR: u8 = 1;
 const MINOR: u8 = 2;
 
-/// Breaker class of every byte. Bytes beyond ASCII never break.
+/// Breaker class of every byte. Non-ASCII bytes never break.
 static CLASS: [u8; 256] = {
     let mut class = [0u8; 256];
     let majors = b"[]<>(){}|!;,'\"*\n\r \t&?+";
@@ -35,14 +36,14 @@ static CLASS: [u8; 256] = {
     class
 };
 
-/// Percent-encoded majors without their `%`, longest first.
+/// Percent-encoded major breakers without their `%`, longest first.
 const PERCENT_MAJORS: [&[u8]; 16] = [
     b"2526", b"2520", b"20", b"21", b"26", b"3B", b"7C", b"2B", b"3D", b"5D", b"5B", b"3A", b"0A", b"2C", b"28", b"29",
 ];
-/// Bytes of the longest percent-encoded major.
+/// Length of the longest percent-encoded major breaker.
 pub(crate) const PERCENT_MAJOR_BYTES_MAX: usize = 5;
 
-/// Whether the byte is a major breaker on its own.
+/// Whether the byte alone is a major breaker.
 #[inline]
 pub fn is_major(byte: u8) -> bool {
     CLASS[byte as usize] == MAJOR
@@ -54,7 +55,7 @@ pub fn is_breaker(byte: u8) -> bool {
     CLASS[byte as usize] != 0
 }
 
-/// Length of the percent-encoded major that starts at `at`, where a `%` stands; 0 if none does.
+/// Length of the percent-encoded major breaker that starts at `at`, where there is a `%`; 0 if there is none.
 #[inline]
 pub(crate) fn percent_major_len(text: &[u8], at: usize) -> usize {
     let rest = &text[at + 1..];
@@ -88,7 +89,7 @@ pub fn for_each_token(text: &[u8], mut token: impl FnMut(&[u8])) {
     }
 }
 
-/// Replaces `out` by the form of a token that the term dictionary stores: lower-cased, at most [`MAX_TOKEN_BYTES`]
+/// Writes to `out` the form in which the term dictionary stores a token: lower-cased, at most [`MAX_TOKEN_BYTES`]
 /// bytes.
 #[inline]
 pub fn lower_token(token: &[u8], out: &mut Vec<u8>) {

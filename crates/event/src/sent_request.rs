@@ -1,10 +1,10 @@
-//! A request of a sender that would send it again if it got no answer, such as one of the HTTP Event Collector.
+//! A request that its sender repeats if it gets no response, such as one to the HTTP Event Collector.
 
-/// What such a request is known by, from its first event to its answer.
+/// Identity of such a request, from its first event to its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentRequest {
     /// Hash of sender and content.
     pub key: u128,
-    /// Tells requests of one run apart; 0 where the store remembers none.
+    /// Distinguishes requests within one run; 0 if the store keeps no record of requests.
     pub id: u64,
 }

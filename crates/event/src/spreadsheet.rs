@@ -1,14 +1,15 @@
-//! Texts of events in a spreadsheet: what a cell begins with may make a formula of it.
+//! Prevents event texts from being interpreted as formulas in spreadsheets.
 //!
-//! Logs hold what strangers wrote, and a CSV file of them is opened by programs that run formulas. The rule is OWASP's: a
-//! text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets an apostrophe in front. Numbers stay numbers.
+//! Logs contain text by strangers, and CSV files of them are opened by programs that evaluate formulas. Following
+//! OWASP, a text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return is prefixed with an apostrophe.
+//! Numbers are left alone.
 
 use std::borrow::Cow;
 
-/// What makes a formula of a text.
+/// First characters that make a text a formula.
 const BEGINNINGS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
-/// The text as a cell that no spreadsheet takes for a formula.
+/// The text in a form that no spreadsheet takes for a formula.
 pub fn without_formula(text: &str) -> Cow<'_, str> {
     if !text.starts_with(BEGINNINGS) || is_number(text) {
         return Cow::Borrowed(text);
@@ -16,7 +17,7 @@ pub fn without_formula(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{text}"))
 }
 
-/// Whether this is a number alone, as in -5 or +1.5e3: `inf` and the like are names to a spreadsheet.
+/// Whether this is just a number, such as -5 or +1.5e3; spreadsheets take `inf` and the like for names.
 fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E'))
         && text.parse::<f64>().is_ok()

@@ -1,12 +1,13 @@
-//! How the texts of a slab fall apart: templates, variables and the columns that fill them.
+//! Templates: how the texts of a slab are composed of templates, variables and columns.
 //!
-//! Column 0 is the text of every event. A column is either a set of *templates* (literal bytes and variables, each
-//! variable another column), a *dictionary*, *numbers* in one written form, or plain *texts*. A template column holds,
-//! per value, the number of its template; the values of a variable's column belong, in order, to those values of its
-//! parent whose template names it. So a text is rebuilt by filling templates, a field that fills exactly one variable
-//! is a column already, and what no template fits is a template of one variable that holds the whole text.
+//! Column 0 is the text of every event. A column consists of *templates* (literal bytes and variables, each variable
+//! being another column), a *dictionary*, *numbers* in one format, or plain *texts*. A template column stores the
+//! template number of each value; the values of a variable's column belong, in order, to those values of its parent
+//! whose template contains it. So a text is rebuilt by filling templates, a field that equals one variable is already
+//! stored as a column, and a text that fits no template belongs to a template with a single variable for the whole
+//! text.
 //!
-//! Not here: how texts are taken apart and how columns are stored (bucket), which field a variable is (engine).
+//! Not here: splitting texts and storing columns (bucket); which field a variable is (scan).
 
 mod bytes_set;
 mod number;
@@ -21,44 +22,44 @@ use ::bytes::Bytes;
 pub use bytes_set::ByteSet;
 pub use number::{NumberFormat, TimeLayout};
 
-/// Column of the whole texts.
+/// Number of the text column.
 pub const TEXT_COLUMN: u32 = 0;
-/// Templates of one slab at most, over all columns; a text beyond becomes a plain one.
+/// Maximum number of templates of a slab, over all columns; further texts are stored as plain texts.
 pub const MAX_TEMPLATES: usize = 4_096;
-/// Columns of one slab at most.
+/// Maximum number of columns of a slab.
 pub const MAX_COLUMNS: usize = 4_096;
-/// Template columns inside each other at most, the text column included.
+/// Maximum nesting depth of template columns, including the text column.
 pub const MAX_TEMPLATE_DEPTH: usize = 4;
 
-/// How the texts of one slab are made of columns.
+/// Templates and columns of one slab's texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateSet {
     /// Column 0 is the whole text; every other column comes after its parent.
     pub columns: Vec<Column>,
-    /// Of columns with few distinct values, how often each occurs.
+    /// Value counts of columns with few distinct values.
     pub counts: BTreeMap<u32, ValueCounts>,
 }
 
 /// How often each distinct value of a column occurs in each page of the slab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueCounts {
-    /// What the values are.
+    /// The values counted.
     values: CountedValues,
-    /// Page by page a number for each value.
+    /// Page by page, one count per value.
     counts: Arc<[u16]>,
 }
 
 /// The distinct values of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CountedValues {
-    /// So many templates or texts of a dictionary, by their numbers.
+    /// This many templates or dictionary texts, identified by number.
     Codes(u32),
     /// These numbers, ascending.
     Numbers(Arc<[i64]>),
 }
 
 impl CountedValues {
-    /// How many there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         match self {
             CountedValues::Codes(codes) => *codes as usize,
@@ -66,14 +67,14 @@ impl CountedValues {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl ValueCounts {
-    /// Counts of these values, page by page a number for each.
+    /// `counts` has one count per value, page by page.
     pub fn new(values: CountedValues, counts: Arc<[u16]>) -> ValueCounts {
         ValueCounts { values, counts }
     }
@@ -83,7 +84,7 @@ impl ValueCounts {
         &self.values
     }
 
-    /// Whether it tells how often each of these values, those of a page, occurs.
+    /// Whether the counts of a page match these values.
     pub fn tell(&self, page: usize, values: &ColumnValues) -> bool {
         let mut left: Vec<i64> = self.of_page(page).iter().map(|count| i64::from(*count)).collect();
         let mut found = |place: Option<usize>| match place.and_then(|place| left.get_mut(place)) {
@@ -102,7 +103,7 @@ impl ValueCounts {
         left.iter().all(|count| *count == 0)
     }
 
-    /// How often each value occurs in a page; nothing for a page that is not there.
+    /// Count of each value in a page; empty for a page that does not exist.
     pub fn of_page(&self, page: usize) -> &[u16] {
         let len = self.values.len();
         self.counts.get(page * len..(page + 1) * len).unwrap_or_default()
@@ -112,43 +113,43 @@ impl ValueCounts {
 /// One column of a slab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// The template column whose templates name this one; `None` for column 0.
+    /// The template column whose templates contain this one; `None` for column 0.
     pub parent: Option<u32>,
-    /// What a value is.
+    /// Kind of values.
     pub kind: ColumnKind,
-    /// What holds for every value of the slab.
+    /// Facts that hold for every value in the slab.
     pub traits: ValueTraits,
-    /// Values in the whole slab.
+    /// Number of values in the whole slab.
     pub values: u64,
 }
 
-/// What the values of a column are.
+/// Kind of a column's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
-    /// Each value is one of these, filled from the columns it names.
+    /// Each value is one of these templates, filled from the columns it contains.
     Templates(Arc<[Template]>),
-    /// Each value is one of so many texts, numbered in ascending order of their bytes.
+    /// Each value is one of `texts` texts, numbered in ascending byte order.
     Dictionary {
         /// Distinct texts.
         len: u32,
     },
-    /// Each value is a number in this written form.
+    /// Each value is a number in this format.
     Numbers {
-        /// How the number is written; each number has exactly one text and the other way round.
+        /// The format; it maps numbers to texts one to one.
         format: NumberFormat,
         /// Smallest number.
         min: i64,
         /// Largest number.
         max: i64,
     },
-    /// Each value is a text of its own.
+    /// Each value is stored as a text.
     Texts,
 }
 
-/// Literals and variables whose texts, one after the other, are a value.
+/// Literals and variables whose concatenated texts are a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Template {
-    /// In order. No two literals are neighbours, no literal is empty, no column is named twice.
+    /// In order. No two literals are adjacent, no literal is empty, no column occurs twice.
     pub parts: Vec<TemplatePart>,
 }
 
@@ -162,7 +163,7 @@ pub enum TemplatePart {
 }
 
 impl Template {
-    /// Whether this column fills one of the variables.
+    /// Whether this column is one of the variables.
     pub fn names(&self, column: u32) -> bool {
         self.variables().any(|variable| variable == column)
     }
@@ -176,30 +177,32 @@ impl Template {
     }
 }
 
-/// What holds for every value of a column, so that a question can be answered without reading any.
+/// Facts that hold for every value of a column, with which questions can be answered without reading any.
 ///
-/// These are bounds: the sets may hold bytes that do not occur, the shortest value may be longer than `min_len` and the
-/// longest shorter than `max_len`. Never the other way round. Numbers and templates are described by their form alone.
+/// These are bounds: the sets may contain bytes that do not occur, the shortest value may be longer than `min_len` and
+/// the longest shorter than `max_len`, but never the reverse. For numbers and templates they follow from the format
+/// alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValueTraits {
-    /// Bytes that may occur in a value: no others do.
+    /// Bytes that may occur in a value; no others do.
     pub bytes: ByteSet,
-    /// Bytes a value may begin with.
+    /// Possible first bytes of a value.
     pub firsts: ByteSet,
-    /// Bytes a value may end with.
+    /// Possible last bytes of a value.
     pub lasts: ByteSet,
     /// No value has fewer bytes.
     pub min_len: u32,
     /// No value has more bytes.
     pub max_len: u32,
-    /// Whether each value is whole between the quotes of a JSON string ([`is_string_content`]); `false` is no statement.
+    /// Whether each value is complete between the quotes of a JSON string ([`is_string_content`]); `false` means
+    /// unknown.
     pub string_contents: bool,
-    /// Whether each value is one scalar of JSON ([`is_json_scalar`]); `false` is no statement.
+    /// Whether each value is a single JSON scalar ([`is_json_scalar`]); `false` means unknown.
     pub json_scalars: bool,
 }
 
-/// Whether a text between quotes is one string of JSON: no quote but behind a backslash, every escape one that JSON
-/// knows and not cut off. Control characters and halves of surrogate pairs are taken as they come.
+/// Whether a text is valid between the quotes of a JSON string: every quote is escaped, and every escape is valid and
+/// complete. Control characters and lone surrogates are accepted.
 pub fn is_string_content(text: &[u8]) -> bool {
     let mut at = 0;
     while let Some(found) = memchr::memchr2(b'"', b'\\', &text[at..]) {
@@ -216,8 +219,8 @@ pub fn is_string_content(text: &[u8]) -> bool {
     true
 }
 
-/// Whether a text is one string, number or word of JSON and nothing else, blanks included. Strings are taken as
-/// [`is_string_content`] takes what is between their quotes.
+/// Whether a text is exactly one string, number or word of JSON, without blanks. Strings are checked as by
+/// [`is_string_content`].
 pub fn is_json_scalar(text: &[u8]) -> bool {
     match text {
         [b'"', inside @ .., b'"'] => is_string_content(inside),
@@ -250,7 +253,7 @@ fn is_json_number(text: &[u8]) -> bool {
 }
 
 impl ValueTraits {
-    /// Takes in one more value. `first` says whether it is the first of all.
+    /// Adds another value. `first` tells whether it is the first one.
     pub fn add(&mut self, value: &[u8], first: bool) {
         self.bytes.add_all(value);
         if let ([head, ..], [.., last]) = (value, value) {
@@ -263,10 +266,10 @@ impl ValueTraits {
     }
 }
 
-/// Distinct texts in ascending order of their bytes.
+/// Distinct texts in ascending byte order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dictionary {
-    /// Texts back to back, valid UTF-8 each.
+    /// Concatenated texts, each valid UTF-8.
     pub bytes: Bytes,
     /// End of each text in `bytes`.
     pub ends: Vec<u32>,
@@ -278,12 +281,12 @@ impl Dictionary {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Text number `code`. Panics when there is none, as slice indexing does.
+    /// Text number `code`. Panics if there is none, as slice indexing does.
     #[inline]
     pub fn get(&self, code: u32) -> &[u8] {
         let at = code as usize;
@@ -302,7 +305,7 @@ impl Dictionary {
         (at < self.len() as u32 && self.get(at) == text).then_some(at)
     }
 
-    /// Number of the first text that is not smaller than `text`.
+    /// Number of the first text that is not less than `text`.
     pub fn first_at_least(&self, text: &[u8]) -> u32 {
         let (mut low, mut high) = (0, self.len() as u32);
         while low < high {
@@ -316,14 +319,14 @@ impl Dictionary {
 /// The values of one column in one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageColumn {
-    /// Rows of the page that have a value, ascending; `None` when every row has one.
+    /// Rows of the page that have a value, ascending; `None` if all have.
     pub rows: Option<Arc<[u32]>>,
     /// One value per such row.
     pub values: ColumnValues,
 }
 
 impl PageColumn {
-    /// Place of a row's value.
+    /// Index of a row's value.
     #[inline]
     pub fn place(&self, row: u32) -> Option<usize> {
         match &self.rows {
@@ -336,11 +339,11 @@ impl PageColumn {
 /// Values of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnValues {
-    /// Numbers of templates or of dictionary texts.
+    /// Numbers of templates or dictionary texts.
     Codes(Vec<u32>),
     /// Numbers.
     Numbers(Vec<i64>),
-    /// Texts back to back, valid UTF-8 each.
+    /// Concatenated texts, each valid UTF-8.
     Texts {
         /// All texts.
         bytes: Bytes,
@@ -359,13 +362,13 @@ impl ColumnValues {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Texts of some rows, back to back.
+/// Concatenated texts of some rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
     /// All texts, valid UTF-8 each.
@@ -375,7 +378,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// Text number `at`. Panics when there is none, as slice indexing does.
+    /// Text number `at`. Panics if there is none, as slice indexing does.
     #[inline]
     pub fn get(&self, at: usize) -> &[u8] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };

@@ -1,30 +1,30 @@
-//! What a search asks of a term dictionary, and the answer's shape.
+//! Queries of term dictionaries, and the form of their results.
 //!
-//! A term dictionary stores *tokens*: what lies between any two breakers, major or minor, lower-cased (see
-//! [`crate::segment`]). Whole major segments are not stored: `TERM(a.b.c)` is the AND of its tokens, verified on the
-//! text afterwards. So the answer of a term dictionary is always a superset of the truth, at page grain; the
-//! engine verifies it.
+//! A term dictionary stores *tokens*: the text between any two adjacent breakers, major or minor, lower-cased (see
+//! [`crate::segment`]). Whole major segments are not stored: `TERM(a.b.c)` becomes the AND of its tokens and is
+//! verified on the text. The result of a term dictionary is therefore always a superset of the matches, at page
+//! granularity; the scan verifies it.
 
 use crate::segment::{for_each_token, lower_token};
 
-/// Condition on the tokens of an event. Conservative: a page the query keeps may hold no match, a page it drops
-/// holds none.
+/// Condition on the tokens of an event. Conservative: a page that passes may contain no match, but a page that does not
+/// pass contains none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TermQuery {
     /// Every page.
     All,
     /// No page.
     None,
-    /// Pages holding this lower-cased token.
+    /// Pages that contain this lower-cased token.
     Token(Box<str>),
-    /// Pages holding a token that starts with this lower-cased text.
+    /// Pages that contain a token starting with this lower-cased text.
     Prefix(Box<str>),
-    /// Pages where these tokens may match within a value of a field: a reader that knows where values of the field lie
-    /// ([`FieldColumns`]) need not look elsewhere.
+    /// Pages where these tokens may match within a value of a field: a reader that knows the field's columns
+    /// ([`FieldColumns`]) need not search elsewhere.
     Value {
         /// Field name (case-sensitive).
         field: Box<str>,
-        /// The value as it is asked for.
+        /// The value as written in the query.
         value: Box<str>,
         /// Its tokens.
         tokens: Box<TermQuery>,
@@ -33,14 +33,14 @@ pub enum TermQuery {
     And(Vec<TermQuery>),
     /// Pages where some part may match.
     Or(Vec<TermQuery>),
-    /// Pages holding an event whose metadata matches, e.g. `host`, lower-cased value with `*` wildcards.
+    /// Pages with an event whose metadata matches, e.g. `host` and a lower-cased value with `*` wildcards.
     Meta {
         /// `index`, `host`, `source` or `sourcetype`.
         field: MetaField,
         /// Lower-cased pattern; `*` matches any run of characters.
         pattern: Box<str>,
     },
-    /// Pages holding the indexed field `name` (case-sensitive) with this lower-cased exact value.
+    /// Pages with the indexed field `name` (case-sensitive) and this exact lower-cased value.
     Field {
         /// Field name.
         name: Box<str>,
@@ -50,8 +50,8 @@ pub enum TermQuery {
 }
 
 impl TermQuery {
-    /// What a keyword or phrase asks for: the AND of its tokens. `*` is a wildcard: the token before it becomes a
-    /// prefix, the token after it is left to the check on the text. Quotes make no difference here.
+    /// Query for a keyword or phrase: the AND of its tokens. `*` is a wildcard: the token before it becomes a prefix;
+    /// the token after it is left to the check on the text. Quotes make no difference here.
     pub fn for_keyword(text: &str) -> TermQuery {
         let mut parts = Vec::new();
         let mut lower = Vec::new();
@@ -61,7 +61,7 @@ impl TermQuery {
             let end = start + token.len();
             let after_star = start > 0 && bytes[start - 1] == b'*';
             let before_star = bytes.get(end) == Some(&b'*');
-            // `a%2*` also means `a%20`, where `2` is part of a breaker and no token.
+            // `a%2*` also matches `a%20`, where `2` is part of a breaker and not a token.
             let in_doubt = before_star && start > 0 && bytes[start - 1] == b'%';
             if after_star || in_doubt {
                 return;
@@ -73,12 +73,12 @@ impl TermQuery {
         TermQuery::and(parts)
     }
 
-    /// What `TERM(text)` asks for. Its bounds are wider than a keyword's, its tokens are the same.
+    /// Query for `TERM(text)`. Its boundaries are stricter than a keyword's, its tokens are the same.
     pub fn for_term(text: &str) -> TermQuery {
         TermQuery::for_keyword(text)
     }
 
-    /// What a field with this value asks for, which consists of these tokens.
+    /// Query for a field with this value, which consists of these tokens.
     pub fn in_value(field: &str, value: &str, tokens: TermQuery) -> TermQuery {
         match tokens {
             TermQuery::All | TermQuery::None => tokens,
@@ -86,7 +86,7 @@ impl TermQuery {
         }
     }
 
-    /// Every part, simplified: nested ANDs join, repetitions and `All` go, one `None` decides.
+    /// Conjunction, simplified: nested ANDs are flattened, duplicates and `All` removed; a `None` decides.
     pub fn and(parts: impl IntoIterator<Item = TermQuery>) -> TermQuery {
         let mut kept = Vec::new();
         for part in parts {
@@ -104,7 +104,7 @@ impl TermQuery {
         }
     }
 
-    /// Some part, simplified: nested ORs join, repetitions and `None` go, one `All` decides.
+    /// Disjunction, simplified: nested ORs are flattened, duplicates and `None` removed; an `All` decides.
     pub fn or(parts: impl IntoIterator<Item = TermQuery>) -> TermQuery {
         let mut kept = Vec::new();
         for part in parts {
@@ -129,18 +129,18 @@ fn push_new(kept: &mut Vec<TermQuery>, part: TermQuery) {
     }
 }
 
-/// Where values of fields lie in a template slab ([`crate::template::TemplateSet`]), as the one who cuts fields knows it.
+/// Locations of field values in a template slab ([`crate::template::TemplateSet`]), according to field extraction.
 pub trait FieldColumns {
-    /// Where values of `field` lie; `None` where they may be anywhere.
+    /// Columns with values of `field`; `None` if they may be anywhere.
     fn columns_of(&self, field: &str) -> Option<ValueColumns>;
 }
 
-/// Where values of a field lie in the texts of a slab.
+/// Where values of a field occur in the texts of a slab.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValueColumns {
-    /// Columns, by number, that together hold every value, or all of it that is in no template.
+    /// Column numbers that together cover every value, or every part of it that is not in a literal.
     pub columns: Vec<u32>,
-    /// Whether a value, or a part of one, may stand in the literals of a template.
+    /// Whether a value, or part of one, may be in the literals of a template.
     pub literals: bool,
 }
 
@@ -154,7 +154,7 @@ impl FieldColumns for Anywhere {
     }
 }
 
-/// Metadata fields a [`TermQuery`] can name.
+/// Metadata fields in a [`TermQuery`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaField {
     /// `index`.
@@ -167,7 +167,7 @@ pub enum MetaField {
     Sourcetype,
 }
 
-/// A set of pages of one slab: bit `i` is page `i`. A slab never has more than 64 pages.
+/// A set of pages of one slab: bit `i` is page `i`. A slab has at most 64 pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PageSet(pub u64);
 
@@ -178,7 +178,7 @@ impl PageSet {
         PageSet(if pages >= 64 { u64::MAX } else { (1u64 << pages) - 1 })
     }
 
-    /// The set of page `page` alone; of none where a slab has no such page.
+    /// The set with page `page` only; empty if a slab has no such page.
     pub fn one(page: usize) -> PageSet {
         PageSet(if page < 64 { 1 << page } else { 0 })
     }

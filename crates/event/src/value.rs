@@ -1,8 +1,8 @@
-//! How SPL reads a text as a number, writes a number as text, and orders values.
+//! Values in SPL: parsing numbers, formatting numbers, ordering values.
 //!
-//! A field keeps its text until an operation needs a number. These functions are the one place that says what counts
-//! as a number and how a result prints, so that a typed column and a text column always give the same answer.
-//! Arithmetic is in [`decimal`]. Not here: multivalue rules, `printf`.
+//! A field keeps its text until an operation needs a number. These functions alone define what counts as a number and
+//! how a result is formatted, so that typed and text columns always give the same results. Arithmetic is in
+//! [`decimal`]. Not here: multivalue rules, `printf`.
 
 pub mod decimal;
 
@@ -14,26 +14,26 @@ use self::decimal::Decimal;
 pub const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 /// Billionths of one.
 pub(crate) const NANOS_PER_UNIT: i64 = 1_000_000_000;
-/// Digits any decimal may have and still come back from its double.
+/// Number of digits up to which any decimal is recovered from its double.
 const SAFE_DIGITS: usize = 15;
-/// Decimal exponents from which floats print in scientific notation.
+/// Decimal exponents from which floats are formatted in scientific notation.
 const SCIENTIFIC_FROM: i32 = 16;
-/// Decimal exponents below which floats print in scientific notation.
+/// Decimal exponents below which floats are formatted in scientific notation.
 const SCIENTIFIC_BELOW: i32 = -4;
 
-/// A number in the form its text stands for.
+/// A parsed number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// An integer, exact.
     Int(i64),
     /// Any other number.
     Float(f64),
-    /// A decimal in billionths with more digits than a double has: an instant in nanoseconds, read as seconds.
+    /// A decimal in billionths with more digits than a double: a time in nanoseconds, read as seconds.
     Nanos(i64),
 }
 
 impl Number {
-    /// The value as a double; integers beyond 2^53 and instants beyond a tenth of a microsecond round.
+    /// The value as a double; integers beyond 2^53 and times finer than a tenth of a microsecond are rounded.
     pub fn as_f64(self) -> f64 {
         match self {
             Number::Int(value) => value as f64,
@@ -58,7 +58,7 @@ impl Number {
         }
     }
 
-    /// Settles a tie between an integer beyond 2^53 and a double that lies beside it.
+    /// Breaks a tie between an integer beyond 2^53 and a nearby double.
     fn exact_integer(self) -> i128 {
         match self {
             Number::Int(value) => i128::from(value),
@@ -72,8 +72,8 @@ fn order_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// Writes a number as SPL shows it: integers without a fraction up to 2^53, else the fewest digits that tell the
-/// double from its neighbours, at most 17, where rounding errors behind a short decimal do not count.
+/// Formats a number as SPL shows it: integers without a fraction up to 2^53, otherwise the fewest digits that
+/// distinguish the double from its neighbours, at most 17; rounding errors after a short decimal are ignored.
 pub fn format_number(value: f64) -> String {
     let mut out = String::new();
     write_number(value, &mut out);
@@ -114,9 +114,9 @@ pub fn write_integer(value: i64, out: &mut String) {
     out.extend(digits[at..].iter().map(|digit| *digit as char));
 }
 
-/// Appends billionths as a number with the digits it needs: `1732060800.123`.
+/// Appends billionths as a number with as many digits as needed: `1732060800.123`.
 pub fn write_nanos(ns: i64, out: &mut String) {
-    /// Digits of a fraction of billionths.
+    /// Digits of a fraction in billionths.
     const FRACTION_DIGITS: usize = 9;
     let magnitude = ns.unsigned_abs();
     let (whole, rest) = (magnitude / NANOS_PER_UNIT as u64, magnitude % NANOS_PER_UNIT as u64);
@@ -132,7 +132,8 @@ pub fn write_nanos(ns: i64, out: &mut String) {
     out.push_str(digits.trim_end_matches('0'));
 }
 
-/// The digits of the decimal it stands for, else the shortest that are its own; scientific outside the usual range.
+/// The digits of the decimal it represents, otherwise its shortest representation; scientific notation outside the
+/// usual range.
 fn write_float(value: f64, out: &mut String) {
     let (digits, exponent) = match Decimal::of_float(value) {
         Some(decimal) => {
@@ -165,7 +166,7 @@ fn write_float(value: f64, out: &mut String) {
     write_integer(i64::from(exponent.abs()), out);
 }
 
-/// Places the decimal point in `digits`, whose first digit has the weight 10^`exponent`.
+/// Places the decimal point in `digits`, whose first digit has weight 10^`exponent`.
 fn write_plain(digits: &str, exponent: i32, out: &mut String) {
     if exponent < 0 {
         out.push_str("0.");
@@ -184,7 +185,8 @@ fn write_plain(digits: &str, exponent: i32, out: &mut String) {
     }
 }
 
-/// Reads decimal integers, floats and exponents. Blanks around it, hex, `inf`, `nan` and overflow are no number.
+/// Parses decimal integers, floats and exponents. Surrounding blanks, hexadecimal, `inf`, `nan` and overflow are
+/// rejected.
 pub fn parse_number(text: &str) -> Option<f64> {
     if !looks_numeric(text.as_bytes()) {
         return None;
@@ -192,14 +194,14 @@ pub fn parse_number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// Cheap refusal of most texts, and of the words Rust's reader would take.
+/// Cheap rejection of most texts, and of words that Rust's parser would accept.
 fn looks_numeric(text: &[u8]) -> bool {
     let Some(first) = text.first() else { return false };
     (first.is_ascii_digit() || matches!(first, b'-' | b'+' | b'.'))
         && text.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
 }
 
-/// Reads a number as its most exact form.
+/// Parses a number to its most exact form.
 #[inline]
 pub fn exact_number(text: &str) -> Option<Number> {
     if !looks_numeric(text.as_bytes()) {
@@ -216,7 +218,7 @@ pub fn exact_number(text: &str) -> Option<Number> {
     text.parse().ok().filter(|value: &f64| value.is_finite()).map(Number::Float)
 }
 
-/// Reads an instant that a double would not tell from its neighbours: ten digits, a point and six to nine more.
+/// Parses a time that a double could not distinguish from its neighbours: ten digits, a point and six to nine more.
 pub(crate) fn parse_nanos(text: &str) -> Option<i64> {
     const WHOLE_DIGITS: usize = 10;
     const FRACTION_DIGITS: usize = 9;
@@ -234,8 +236,8 @@ pub(crate) fn parse_nanos(text: &str) -> Option<i64> {
     Some(if text.starts_with('-') { -nanos } else { nanos })
 }
 
-/// The number a text stands for, only if the number would print as exactly this text: `200` yes, `007`, `1.0`, `+1`
-/// and `1e3` no. Every `i64` counts, since a column of integers prints them exactly.
+/// The number of a text, but only if it would be formatted as exactly this text: `200` yes, `007`, `1.0`, `+1` and
+/// `1e3` no. Every `i64` qualifies, since an integer column formats them exactly.
 pub fn canonical_number(text: &str) -> Option<Number> {
     let bytes = text.as_bytes();
     let unsigned = bytes.strip_prefix(b"-").unwrap_or(bytes);
@@ -253,7 +255,7 @@ pub fn canonical_number(text: &str) -> Option<Number> {
     }
     let value = parse_number(text)?;
     let plain = unsigned[whole] == b'.' && unsigned[whole + 1..].iter().all(u8::is_ascii_digit);
-    // A plain decimal this short and this large comes back digit for digit; anything else is printed to see.
+    // A plain decimal this short is recovered digit for digit; anything else is formatted and compared.
     if plain && unsigned.len() <= SAFE_DIGITS && first != b'0' {
         return (unsigned.len() > whole + 1 && unsigned.last() != Some(&b'0')).then_some(Number::Float(value));
     }
@@ -263,8 +265,8 @@ pub fn canonical_number(text: &str) -> Option<Number> {
     (format_number(value) == text).then_some(Number::Float(value))
 }
 
-/// SPL comparison: numerically if both are numbers, else by bytes (case-sensitive). Over a mix of numbers and texts
-/// this is no total order; sort with [`SortKey`].
+/// SPL comparison: numerically if both are numbers, otherwise by bytes (case-sensitive). This is not a total order over
+/// a mix of numbers and texts; sort with [`SortKey`].
 pub fn compare(a: &str, b: &str) -> Ordering {
     match (exact_number(a), exact_number(b)) {
         (Some(a), Some(b)) => a.order(b),
@@ -272,7 +274,7 @@ pub fn compare(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Key of the `sort` command's automatic order: numbers, then IPv4 addresses, then texts.
+/// Key of the automatic order of the `sort` command: numbers, then IPv4 addresses, then texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SortKey<'a> {
     /// A number, by value.
@@ -320,7 +322,7 @@ pub fn sort_key(text: &str) -> SortKey<'_> {
     parse_ipv4(text).map_or(SortKey::Text(text), SortKey::Address)
 }
 
-/// Reads a dotted IPv4 address as a big-endian number.
+/// Parses a dotted IPv4 address as a big-endian number.
 pub fn parse_ipv4(text: &str) -> Option<u32> {
     if !text.as_bytes().first()?.is_ascii_digit() {
         return None;

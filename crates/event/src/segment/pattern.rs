@@ -1,21 +1,21 @@
-//! Finding a word, phrase or wildcard pattern in a text, bounded by breakers.
+//! Matching of a word, phrase or wildcard pattern in a text, bounded by breakers.
 //!
-//! Candidates come from a byte search for the pattern's rarest byte (both cases at once), so that a text without the
-//! word costs one pass at memory speed. `*` stays inside one major segment, except in a phrase that holds a major
-//! breaker itself: there it may cross anything.
+//! Candidates are found by searching for the pattern's rarest byte (in both cases at once), so that a text without the
+//! word takes one pass at memory speed. `*` stays within one major segment, except in a phrase that itself contains a
+//! major breaker, where it may match anything.
 
 use memchr::{memchr2_iter, memmem};
 
 use super::{PERCENT_MAJOR_BYTES_MAX, is_breaker, is_major, percent_major_len};
 
-/// What must lie on both sides of a match.
+/// Required boundary on both sides of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WordBound {
-    /// A breaker, major or minor, or the text's end: keywords and phrases.
+    /// A major or minor breaker, or an end of the text: keywords and phrases.
     Breaker,
-    /// A major breaker or the text's end: `TERM()`.
+    /// A major breaker or an end of the text: `TERM()`.
     Major,
-    /// The text's end: field values. Here `*` crosses everything.
+    /// An end of the text: field values. Here `*` matches anything.
     Whole,
 }
 
@@ -30,7 +30,7 @@ pub struct WordPattern {
 }
 
 impl WordPattern {
-    /// Compiles `pattern`. An empty pattern or one of stars only matches every text.
+    /// Compiles `pattern`. An empty pattern, or one of wildcards only, matches every text.
     pub fn new(pattern: &str, bound: WordBound, case_sensitive: bool) -> WordPattern {
         let parts = pattern.split('*').filter(|part| !part.is_empty());
         let holds_major = pattern.bytes().any(|byte| byte != b'*' && is_major(byte));
@@ -43,7 +43,7 @@ impl WordPattern {
         }
     }
 
-    /// A pattern without wildcards: a `*` in `word` stands for itself.
+    /// A pattern without wildcards: a `*` in `word` is literal.
     pub fn literal(word: &str, bound: WordBound, case_sensitive: bool) -> WordPattern {
         let parts = if word.is_empty() { Vec::new() } else { vec![Literal::new(word, case_sensitive)] };
         WordPattern { parts, leading_star: false, trailing_star: false, crosses_majors: false, bound }
@@ -61,7 +61,7 @@ impl WordPattern {
                 return true;
             }
             let one_try = self.bound == WordBound::Whole && !self.leading_star;
-            // With free stars a later start leaves less text for the rest, so it cannot do better.
+            // If wildcards may match anything, a later start leaves less text for the rest and cannot succeed either.
             if one_try || (starts && self.crosses_majors && !rest.is_empty()) {
                 return false;
             }
@@ -90,7 +90,7 @@ impl WordPattern {
     }
 }
 
-/// Whether `needle` occurs in `haystack` with a breaker or an end of the text on both sides. `*` is a plain byte.
+/// Whether `needle` occurs in `haystack` with a breaker or an end of the text on both sides. `*` is literal.
 pub fn contains_word(haystack: &[u8], needle: &str, case_sensitive: bool) -> bool {
     contains(haystack, needle, WordBound::Breaker, case_sensitive)
 }
@@ -147,7 +147,7 @@ fn bounded(bound: WordBound, text: &[u8], at: usize) -> bool {
     percent_major_ends(text, at)
 }
 
-/// Start and length of each percent-encoded major that starts shortly before `at`.
+/// Start and length of each percent-encoded major breaker that starts shortly before `at`.
 fn percent_majors_before(text: &[u8], at: usize) -> impl Iterator<Item = (usize, usize)> {
     let from = at.saturating_sub(PERCENT_MAJOR_BYTES_MAX);
     (from..at).filter(|start| text[*start] == b'%').map(|start| (start, percent_major_len(text, start)))
@@ -161,7 +161,7 @@ fn percent_major_ends(text: &[u8], at: usize) -> bool {
     percent_majors_before(text, at).any(|(start, length)| length > 0 && start + length == at)
 }
 
-/// End of the major segment that `at` lies in.
+/// End of the major segment that contains `at`.
 fn segment_end(text: &[u8], at: usize) -> usize {
     let mut end = at;
     while end < text.len() {
@@ -179,14 +179,14 @@ fn segment_end(text: &[u8], at: usize) -> usize {
     end
 }
 
-/// A stretch of a pattern without wildcards.
+/// A part of a pattern without wildcards.
 #[derive(Clone, Debug)]
 enum Literal {
     /// Byte for byte.
     Exact(Box<memmem::Finder<'static>>),
-    /// ASCII in any case; `rare` is the offset of its rarest byte.
+    /// ASCII, case-insensitive; `rare` is the offset of its rarest byte.
     Folded { text: Box<[u8]>, rare: usize },
-    /// Lower-cased text with characters beyond ASCII.
+    /// Lower-cased text with non-ASCII characters.
     Unicode(Box<str>),
 }
 
@@ -220,7 +220,7 @@ impl Literal {
     }
 }
 
-/// First occurrence of an ASCII `needle` in any case at `from` or later.
+/// First case-insensitive occurrence of an ASCII `needle` at or after `from`.
 fn find_folded(text: &[u8], from: usize, needle: &[u8], rare: usize) -> Option<usize> {
     let skipped = from + rare;
     if skipped >= text.len() {
@@ -238,9 +238,9 @@ fn find_unicode(text: &[u8], from: usize, needle: &str) -> Option<(usize, usize)
     (from..text.len()).find_map(|start| Some((start, start + lower_prefix_len(&text[start..], needle)?)))
 }
 
-/// Bytes at the start of `text` whose lower-case form is `needle`.
+/// Length of the prefix of `text` whose lower-case form is `needle`.
 fn lower_prefix_len(text: &[u8], needle: &str) -> Option<usize> {
-    // A window this large holds the needle whatever its case: lower-casing shrinks no character below a third.
+    // A window of this size contains the needle in any case: lower-casing never shrinks a character below a third.
     let window = &text[..text.len().min(needle.len() * 4)];
     let valid = window.utf8_chunks().next()?.valid();
     let (mut rest, mut length) = (needle, 0);
@@ -256,9 +256,9 @@ fn lower_prefix_len(text: &[u8], needle: &str) -> Option<usize> {
     None
 }
 
-/// Offset of the byte that logs hold least often.
+/// Offset of the byte that is rarest in logs.
 fn rarest(needle: &[u8]) -> usize {
-    /// Bytes that logs hold often, most common first.
+    /// Bytes ordered by frequency in logs, most common first.
     const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
     let commonness = |byte: &u8| COMMON.iter().rev().position(|common| *common == byte.to_ascii_lowercase());
     let at = (0..needle.len()).min_by_key(|at| commonness(&needle[*at]).map_or(0, |rank| rank + 1));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Which of the 256 bytes there are.
+/// Bit set of the 256 byte values.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct ByteSet([u64; 4]);
 
@@ -26,7 +26,7 @@ impl ByteSet {
         self.0
     }
 
-    /// The set of these words.
+    /// The set with these words.
     pub const fn from_words(words: [u64; 4]) -> ByteSet {
         ByteSet(words)
     }
@@ -45,13 +45,13 @@ impl ByteSet {
         }
     }
 
-    /// Whether the byte is in it.
+    /// Whether the byte is in the set.
     #[inline]
     pub fn contains(self, byte: u8) -> bool {
         self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
     }
 
-    /// Whether there is no byte.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self == ByteSet::EMPTY
     }
@@ -64,12 +64,12 @@ impl ByteSet {
         ByteSet([a | e, b | f, c | g, d | h])
     }
 
-    /// Whether some byte is in both.
+    /// Whether the sets intersect.
     pub fn meets(self, other: ByteSet) -> bool {
         self.0.iter().zip(other.0).any(|(mine, other)| mine & other != 0)
     }
 
-    /// Whether every byte of it is in `other` too.
+    /// Whether the set is a subset of `other`.
     pub fn is_within(self, other: ByteSet) -> bool {
         self.0.iter().zip(other.0).all(|(mine, other)| mine & !other == 0)
     }

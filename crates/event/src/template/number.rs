@@ -1,71 +1,72 @@
-//! Numbers in one written form: text to number and back, each text exactly one number.
+//! Number formats: lossless conversion between text and number.
 //!
-//! A column of numbers stores 64 bits a value or less instead of text. That is only allowed where the text comes back
-//! byte for byte, so every form refuses what it would write otherwise: `007` is no integer, `1.50` none with one digit.
+//! A number column stores at most 64 bits per value instead of text. That is only allowed if the text can be restored
+//! exactly, so each format rejects texts that it would write differently: `007` is not an integer, and `1.50` is not a
+//! decimal with one decimal place.
 
 use crate::time::civil::{date_from_days, days_from_date};
 
-/// Digits an i64 surely holds.
+/// Digits that always fit an i64.
 const DIGITS_MAX: u8 = 18;
-/// Hexadecimal digits 64 bits hold.
+/// Hexadecimal digits that fit 64 bits.
 const HEX_DIGITS_MAX: u8 = 16;
 const NS_PER_SEC: i64 = 1_000_000_000;
 const SECS_PER_DAY: i64 = 86_400;
-/// Years a time in nanoseconds since 1970 holds for sure.
+/// Years in which nanoseconds since 1970 always fit.
 const YEARS: std::ops::RangeInclusive<i64> = 1700..=2250;
 const MONTHS: [&[u8; 3]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// How the numbers of a column are written.
+/// Format of the numbers of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NumberFormat {
-    /// `-12`: no leading zeros, no plus sign; the number itself.
+    /// `-12`: no leading zeros, no plus sign; stored as the number itself.
     Integer,
-    /// `007`: so many decimal digits, no sign; the number itself.
+    /// `007`: a fixed number of decimal digits, no sign; stored as the number itself.
     Padded {
         /// 1 to 18.
         digits: u8,
     },
-    /// `8.70`: so many digits after the point, no needless zeros before it; the number without its point.
+    /// `8.70`: a fixed number of decimal places, no redundant leading zeros; stored as the number without its point.
     Decimal {
         /// 1 to 9.
         digits: u8,
     },
-    /// `00ff`: so many lower-case hexadecimal digits; the bits of the number.
+    /// `00ff`: a fixed number of lower-case hexadecimal digits; stored as the bits of the number.
     Hex {
         /// 1 to 16.
         digits: u8,
     },
-    /// `10.0.0.1`: the 32 bits of the address, first part highest.
+    /// `10.0.0.1`: stored as the 32 bits of the address, first octet highest.
     Ip4,
-    /// A date and time of day; nanoseconds since 1970 as if the clock showed UTC.
+    /// A date and time; stored as nanoseconds since 1970, as if the clock showed UTC.
     Time(TimeLayout),
 }
 
-/// How a time is written.
+/// Layout of a written time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeLayout {
     /// `2026-11-20T00:00:00.021Z` and relatives.
     Iso {
-        /// Byte between date and time of day, `T` or a blank.
+        /// Byte between date and time, `T` or a blank.
         between: u8,
-        /// Byte in front of the fraction, `.` or `,`; 0 without fraction.
+        /// Byte before the fraction, `.` or `,`; 0 without a fraction.
         point: u8,
-        /// Digits of the fraction, 0 to 9.
+        /// Number of digits of the fraction, 0 to 9.
         digits: u8,
         /// Whether a `Z` follows.
         zulu: bool,
     },
     /// `20/Nov/2026:00:00:00`.
     Common,
-    /// `15:16:01`, time of day only.
+    /// `15:16:01`, time without a date.
     Clock,
 }
 
 impl NumberFormat {
-    /// The form of a text, by its looks; whether it holds for other values of the column [`NumberFormat::parse`] says.
-    /// Where several fit, the first that does of: integer, decimal, address, time, padded, hexadecimal.
+    /// The probable format of a text; [`NumberFormat::parse`] tells whether it fits other values of the column. If
+    /// several fit, the first one of: integer, decimal, address, time, padded, hexadecimal.
     pub fn guess(text: &[u8]) -> Option<NumberFormat> {
         let candidates = [
             NumberFormat::Integer,
@@ -78,7 +79,7 @@ impl NumberFormat {
         candidates.into_iter().find(|format| format.is_valid() && format.parse(text).is_some())
     }
 
-    /// Whether its digits are within their bounds; a form read from disk may not be.
+    /// Whether its digit counts are within bounds; a format read from disk may be invalid.
     pub fn is_valid(self) -> bool {
         match self {
             NumberFormat::Integer | NumberFormat::Ip4 => true,
@@ -93,8 +94,7 @@ impl NumberFormat {
         }
     }
 
-    /// The number of a text in exactly this form, else `None`: what [`NumberFormat::write`] makes of the number is the
-    /// text again.
+    /// The number of a text in exactly this format, otherwise `None`: [`NumberFormat::write`] restores the same text.
     #[inline]
     pub fn parse(self, text: &[u8]) -> Option<i64> {
         match self {
@@ -109,7 +109,7 @@ impl NumberFormat {
         }
     }
 
-    /// Appends the text of a number. Numbers that no text has (of damaged data) are written somehow.
+    /// Appends the text of a number. Numbers without a text (from damaged data) produce arbitrary output.
     #[inline]
     pub fn write(self, number: i64, out: &mut Vec<u8>) {
         match self {
@@ -257,7 +257,7 @@ fn parse_ip4(text: &[u8]) -> Option<i64> {
     (at == text.len()).then_some(number)
 }
 
-/// Appends a number with at least so many digits.
+/// Appends a number with at least `least` digits.
 #[inline]
 fn write_digits(number: u64, least: usize, out: &mut Vec<u8>) {
     let mut digits = [b'0'; 20];
@@ -273,7 +273,7 @@ fn write_digits(number: u64, least: usize, out: &mut Vec<u8>) {
 }
 
 impl TimeLayout {
-    /// The layout a text would have if it were a time.
+    /// The layout of a text, assuming that it is a time.
     fn guess(text: &[u8]) -> TimeLayout {
         match text {
             [_, _, b':', ..] => TimeLayout::Clock,
@@ -360,13 +360,13 @@ fn two(text: &[u8], at: usize) -> Option<i64> {
     parse_digits(&text[at..at + 2])
 }
 
-/// Midnight of a date that exists.
+/// Midnight of a valid date.
 fn date_ns(year: i64, month: i64, day: i64) -> Option<i64> {
     if !YEARS.contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
     let days = days_from_date(year, month, day);
-    // The last days of short months are checked by writing them back.
+    // The last days of short months are validated by converting back.
     (day <= 28 || date_from_days(days) == (year, month, day)).then_some(days * SECS_PER_DAY * NS_PER_SEC)
 }
 

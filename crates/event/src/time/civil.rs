@@ -1,7 +1,7 @@
-//! Calendar arithmetic on the proleptic Gregorian calendar, and the step between instants and local clock fields.
+//! Calendar arithmetic in the proleptic Gregorian calendar, and conversion between instants and local clock fields.
 //!
-//! Hot paths (timestamps of events, day spans) use these few integer steps instead of a general date type; only the
-//! zone's rules come from jiff.
+//! Hot paths (event timestamps, day spans) use these integer operations instead of a general date type; only time zone
+//! rules come from jiff.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -9,14 +9,14 @@ use jiff::tz::TimeZone;
 
 use super::{NS_PER_SEC, TimeNs};
 
-/// Seconds in a day without a clock change.
+/// Seconds of a day without a clock change.
 pub(crate) const SECS_PER_DAY: i64 = 86_400;
 /// Months in a year.
 pub(crate) const MONTHS_PER_YEAR: i64 = 12;
 /// Weekday number (0 = Sunday) of 1970-01-01.
 const EPOCH_WEEKDAY: i64 = 4;
 
-/// Date and time of day on a local clock.
+/// Date and time on a local clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Civil {
     /// Days since 1970-01-01.
@@ -29,7 +29,7 @@ pub(crate) struct Civil {
 
 /// Days since 1970-01-01 of a date; `month` and `day` count from 1.
 pub(crate) fn days_from_date(year: i64, month: i64, day: i64) -> i64 {
-    // Years counted from March put the leap day last, so that month lengths follow one line.
+    // Counting years from March puts the leap day last, so that month lengths follow one formula.
     let march_year = if month <= 2 { year - 1 } else { year };
     let march_month = (month + 9) % 12;
     let leaps = march_year.div_euclid(4) - march_year.div_euclid(100) + march_year.div_euclid(400);
@@ -88,7 +88,7 @@ pub(crate) fn offset_at(time: TimeNs, tz: &TimeZone) -> i64 {
     }
 }
 
-/// jiff's form of an instant. Every `TimeNs` lies within its range.
+/// Converts an instant to jiff's type; every `TimeNs` is within its range.
 pub(crate) fn timestamp(time: TimeNs) -> Timestamp {
     Timestamp::from_nanosecond(i128::from(time)).unwrap_or_default()
 }
@@ -120,8 +120,8 @@ impl Civil {
         seconds.checked_mul(NS_PER_SEC)?.checked_add(self.nanos)
     }
 
-    /// The instant in a zone. A time that a clock change skips moves on by the gap; of a time that comes twice the
-    /// first is taken.
+    /// The instant in a time zone. A local time skipped by a clock change is moved forward by the gap; of an ambiguous
+    /// one, the first is used.
     pub(crate) fn to_instant(self, tz: &TimeZone) -> Option<TimeNs> {
         if let Ok(offset) = tz.to_fixed_offset() {
             return self.to_instant_at(i64::from(offset.seconds()));
@@ -145,7 +145,7 @@ impl Civil {
         .ok()
     }
 
-    /// The same time of day, `months` later; a day the month lacks becomes its last.
+    /// The same time of day, `months` later; the day is limited to the length of the month.
     pub(crate) fn add_months(self, months: i64) -> Option<Civil> {
         let (year, month, day) = date_from_days(self.days);
         let total = year.checked_mul(MONTHS_PER_YEAR)?.checked_add(month - 1)?.checked_add(months)?;

@@ -1,10 +1,10 @@
-//! The fields of a wall clock and a calendar at an instant, for those who show them one by one.
+//! Clock and calendar fields of an instant, for displaying them separately.
 
 use super::TimeNs;
 use super::civil::{Civil, date_from_days, weekday};
 use super::names::{MONTHS, WEEKDAYS};
 
-/// What a clock and a calendar show.
+/// Clock and calendar fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockFields {
     /// Year.
@@ -24,7 +24,7 @@ pub struct ClockFields {
 }
 
 impl ClockFields {
-    /// At an instant, this many seconds east of UTC.
+    /// At an instant, on a clock this many seconds east of UTC.
     pub fn at(time: TimeNs, offset: i64) -> ClockFields {
         let local = Civil::with_offset(time, offset);
         let (year, month, day) = date_from_days(local.days);

@@ -1,23 +1,24 @@
-//! Cron schedules (five fields): when one runs next, and the time between two of its runs.
+//! Cron schedules (five fields): the next run, and the interval between runs.
 //!
-//! How often is the shortest time between two runs of a day, for results that are kept for so many periods; a schedule
-//! that names weekdays has a week, one that names days or months has a month. Nothing is run by this.
+//! The interval is the shortest time between two runs within a day; it is used for results that are kept for a number
+//! of periods. For a schedule that names weekdays it is a week, for one that names days or months a month. Nothing is
+//! executed here.
 
 use super::TimeNs;
 use jiff::ToSpan;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 
-/// Minutes of a day, of a week and of the longest month.
+/// Minutes of a day, a week and the longest month.
 const DAY: u32 = 24 * 60;
 const WEEK: u32 = 7 * DAY;
 const MONTH: u32 = 31 * DAY;
 /// Seconds of a minute.
 const MINUTE: i64 = 60;
 
-/// Days that are looked at for the next run: a 29th of February comes within them.
+/// Number of days searched for the next run; it always includes a 29th of February.
 const DAYS_MAX: usize = 9 * 366;
-/// Names of months and weekdays, whose numbers count from 1 and from 0.
+/// Names of months and weekdays, whose numbers start at 1 and 0.
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
@@ -34,7 +35,7 @@ pub struct Cron {
 }
 
 impl Cron {
-    /// Reads `minute hour day month weekday`.
+    /// Parses `minute hour day month weekday`.
     pub fn parse(schedule: &str) -> Option<Cron> {
         let fields: Vec<&str> = schedule.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = fields[..] else { return None };
@@ -77,7 +78,7 @@ impl Cron {
         let by_day = self.days.as_ref().map(|days| has(days, date.day()));
         let weekday = date.weekday().to_sunday_zero_offset();
         let by_weekday = self.weekdays.as_ref().map(|days| has(days, weekday));
-        // Where both are named, either is enough.
+        // If both are given, one of them suffices.
         let takes_day = match (by_day, by_weekday) {
             (Some(day), Some(weekday)) => day || weekday,
             (one, other) => one.or(other).unwrap_or(true),
@@ -95,7 +96,7 @@ fn numbered(field: &str, names: &[&str], first: usize) -> String {
     field
 }
 
-/// Seconds between two runs; `None` for what is no schedule of five fields.
+/// Seconds between two runs; `None` for an invalid schedule.
 pub fn period_seconds(schedule: &str) -> Option<i64> {
     let fields: Vec<&str> = schedule.split_whitespace().collect();
     let [minute, hour, day, month, weekday] = fields[..] else { return None };
@@ -120,7 +121,7 @@ fn values(field: &str, end: u32) -> Option<Vec<u32>> {
     values_from(field, 0, end)
 }
 
-/// The values of a field from `least` to below `end`: `*`, `5`, `1-5`, each with `/step`, several between commas.
+/// The values of a field from `least` to below `end`: `*`, `5`, `1-5`, each with optional `/step`, separated by commas.
 fn values_from(field: &str, least: u32, end: u32) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for part in field.split(',') {

@@ -1,7 +1,7 @@
-//! Times as people write them: ranges, relative modifiers, spans, schedules, strptime and strftime.
+//! Notations for times: ranges, relative modifiers, spans, schedules, strptime and strftime.
 //!
-//! All instants are nanoseconds since the Unix epoch, UTC. The zone and "now" are arguments, so a search and a test
-//! give the same answer at any moment. The zone database is compiled in; the system's is not read.
+//! Instants are nanoseconds since the Unix epoch, UTC. The time zone and "now" are arguments, so that results do not
+//! depend on when they are computed. The time zone database is compiled in; the system's is not used.
 
 pub(crate) mod civil;
 mod clock_fields;
@@ -45,7 +45,7 @@ impl TimeRange {
         self.earliest.is_none_or(|from| time >= from) && self.latest.is_none_or(|to| time < to)
     }
 
-    /// Whether any instant of `first..=last` may lie inside.
+    /// Whether the range may contain an instant of `first..=last`.
     pub fn overlaps(&self, first: TimeNs, last: TimeNs) -> bool {
         self.earliest.is_none_or(|from| last >= from) && self.latest.is_none_or(|to| first < to)
     }

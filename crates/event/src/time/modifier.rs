@@ -1,8 +1,8 @@
-//! Times as searches give them: `-1d@d+8h`, `@w1`, `now`, epochs and absolute dates.
+//! Time modifiers in searches: `-1d@d+8h`, `@w1`, `now`, epochs and absolute dates.
 //!
-//! A relative modifier is a chain of offsets and snaps applied from left to right to "now". Seconds, minutes and
-//! hours are exact durations; days and longer keep the local time of day. Snaps always go back. Not here: real-time
-//! windows (`rt-5m`), which are arguments of a search job and refused inside a search.
+//! A relative modifier is a chain of offsets and snaps applied to "now" from left to right. Seconds, minutes and hours
+//! are exact durations; days and longer units keep the local time of day. Snaps always go back. Not here: real-time
+//! windows (`rt-5m`), which are arguments of a search job and rejected inside a search.
 
 use jiff::tz::TimeZone;
 use thiserror::Error;
@@ -12,13 +12,13 @@ use super::span::SpanUnit;
 use super::strptime::{Format, ResolveContext};
 use super::{NS_PER_SEC, TimeNs};
 
-/// Why a time modifier or span is refused.
+/// Why a time modifier or span is rejected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ModifierError {
-    /// Nothing where a time should stand.
+    /// A time is missing.
     #[error("a time is missing: write for example -24h@h, now, an epoch or 11/21/2026:08:00:00")]
     Empty,
-    /// `rt` typed in a search.
+    /// `rt` inside a search.
     #[error("\"{text}\" is a real-time window, which a search job takes but not the search text")]
     RealTime {
         /// The whole modifier.
@@ -27,12 +27,12 @@ pub enum ModifierError {
     /// A unit nobody knows.
     #[error("\"{unit}\" in \"{text}\" is no time unit: use s, m, h, d, w, mon, q or y")]
     Unit {
-        /// What stands where a unit should.
+        /// Text in place of a unit.
         unit: String,
         /// The whole modifier.
         text: String,
     },
-    /// The result does not fit into years 1677 to 2262, or an amount is too large.
+    /// The result is outside the years 1677 to 2262, or an amount is too large.
     #[error("\"{text}\" lies outside the years 1678 to 2261 or has an amount that is 0 or too large")]
     OutOfRange {
         /// The whole modifier.
@@ -51,7 +51,7 @@ pub enum ModifierError {
 pub struct Snap {
     /// Unit, from second to year.
     pub unit: SpanUnit,
-    /// First day of the week for `@w`, 0 = Sunday; else 0.
+    /// First day of the week for `@w`, 0 = Sunday; otherwise 0.
     pub weekday: u8,
 }
 
@@ -72,7 +72,7 @@ const ABSOLUTE_FORMATS: &[&str] = &[
     "%m/%d/%Y",
 ];
 
-/// Reads a relative modifier, an epoch (fractions count), `now`, `%m/%d/%Y:%H:%M:%S` or ISO 8601.
+/// Parses a relative modifier, an epoch (optionally with a fraction), `now`, `%m/%d/%Y:%H:%M:%S` or ISO 8601.
 pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, ModifierError> {
     let text = text.trim();
     if text.is_empty() {
@@ -95,14 +95,14 @@ pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modi
     apply_chain(text, now, tz)
 }
 
-/// Applies a relative modifier to an instant, as `relative_time()` does; epochs and dates are refused. An amount without
-/// a sign counts forwards, as in [`parse_time`], if it has a unit.
+/// Applies a relative modifier to an instant, as `relative_time()` does; epochs and dates are rejected. An amount with
+/// a unit but without a sign is added, as in [`parse_time`].
 pub fn apply_modifier(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, ModifierError> {
     let text = text.trim();
     if text.is_empty() { Err(ModifierError::Empty) } else { apply_chain(text, from, tz) }
 }
 
-/// Seconds with an optional fraction as nanoseconds, without the rounding of a double.
+/// Seconds with an optional fraction as nanoseconds, without rounding to a double.
 pub fn parse_epoch(text: &str) -> Option<TimeNs> {
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -145,8 +145,8 @@ fn apply_chain(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modifi
             '+' => offset(time, 1, step, text, tz)?,
             '-' => offset(time, -1, step, text, tz)?,
             _ if rest.len() == text.len() && first.is_ascii_digit() => {
-                // Without a sign the first offset counts forwards, but then it needs a unit: `2026-13-01` is a faulty
-                // date and no chain of seconds.
+                // Without a sign the first offset is added, but then it needs a unit: `2026-13-01` is an invalid date,
+                // not a chain of seconds.
                 let end = rest.find(['+', '-', '@']).unwrap_or(rest.len());
                 if rest.as_bytes()[end - 1].is_ascii_digit() {
                     return Err(ModifierError::Unreadable { text: text.to_owned() });
@@ -164,7 +164,7 @@ fn apply_chain(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modifi
     Ok(time)
 }
 
-/// Moves by `step`, for example `5m`; an inner `None` is an overflow.
+/// Adds `step`, for example `5m`; an inner `None` is an overflow.
 fn offset(time: TimeNs, sign: i64, step: &str, text: &str, tz: &TimeZone) -> Result<Option<TimeNs>, ModifierError> {
     let digits = step.bytes().take_while(u8::is_ascii_digit).count();
     let (amount, name) = step.split_at(digits);
@@ -176,7 +176,7 @@ fn offset(time: TimeNs, sign: i64, step: &str, text: &str, tz: &TimeZone) -> Res
     Ok(amount.ok().and_then(|amount| shift(time, sign * amount, unit, tz)))
 }
 
-/// Moves an instant by a number of units; `None` on overflow.
+/// Adds a number of units to an instant; `None` on overflow.
 pub fn shift(time: TimeNs, amount: i64, unit: SpanUnit, tz: &TimeZone) -> Option<TimeNs> {
     if let Some(length) = unit.fixed_ns() {
         return time.checked_add(length.checked_mul(amount)?);
@@ -208,14 +208,14 @@ pub fn snap(time: TimeNs, snap: Snap, tz: &TimeZone) -> Option<TimeNs> {
         SpanUnit::Month => days_from_date(year, month, 1),
         SpanUnit::Quarter => days_from_date(year, (month - 1) / 3 * 3 + 1, 1),
         SpanUnit::Year => days_from_date(year, 1, 1),
-        // Below a day the instant moves back, not the clock, so that an hour which comes twice stays the same one.
+        // Below a day the instant is moved, not the clock, so that a repeated hour is not confused.
         _ => return time.checked_sub(local.second_of_day % length * NS_PER_SEC + local.nanos),
     };
     Civil::midnight(day).to_instant(tz)
 }
 
 impl Snap {
-    /// Reads what stands behind `@` in `text`.
+    /// Parses the text after `@` in `text`.
     pub(crate) fn parse(name: &str, text: &str) -> Result<Snap, ModifierError> {
         if let Some(digit) = name.strip_prefix('w').and_then(|rest| rest.parse::<u8>().ok())
             && name.len() == 2

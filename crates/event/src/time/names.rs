@@ -1,4 +1,4 @@
-//! English names of months and weekdays, and abbreviations of zones.
+//! English names of months and weekdays, and time zone abbreviations.
 
 /// Months, January first. The first three letters are the short name.
 pub(crate) const MONTHS: [&str; 12] = [
@@ -20,7 +20,7 @@ pub(crate) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesda
 /// Letters of a short name.
 pub(crate) const SHORT_NAME_LEN: usize = 3;
 
-/// Abbreviation and minutes east of UTC. Where one stands for several zones, the most usual in logs.
+/// Abbreviation and minutes east of UTC; for an ambiguous one, the zone most common in logs.
 const ZONES: &[(&str, i32)] = &[
     ("UTC", 0),
     ("GMT", 0),
@@ -80,7 +80,7 @@ const ZONES: &[(&str, i32)] = &[
     ("NZDT", 780),
 ];
 
-/// Seconds east of UTC of a zone abbreviation in any case.
+/// Offset of a time zone abbreviation in seconds east of UTC; case-insensitive.
 pub(crate) fn zone_offset(name: &[u8]) -> Option<i32> {
     let zone = ZONES.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name));
     zone.map(|(_, minutes)| minutes * 60)

@@ -1,7 +1,7 @@
-//! Spans: the width of time buckets, as in `span=5m`, and where buckets begin.
+//! Time spans: the width of time buckets, as in `span=5m`, and their boundaries.
 //!
-//! Spans below a day count from the epoch in UTC; days from local midnight; weeks from the epoch's Thursday unless a
-//! snap such as `1w@w1` names a weekday; months, quarters and years from January 1970 on the local calendar.
+//! Spans below a day are aligned to the epoch in UTC; days to local midnight; weeks to the epoch's Thursday unless a
+//! snap such as `1w@w1` names a weekday; months, quarters and years to January 1970 in the local calendar.
 
 use jiff::tz::TimeZone;
 
@@ -91,20 +91,20 @@ pub struct Span {
     pub amount: u64,
     /// Unit.
     pub unit: SpanUnit,
-    /// Where weeks begin, from a snap such as `@w1`; other snaps change nothing.
+    /// First day of the week, from a snap such as `@w1`; other snaps have no effect.
     pub snap: Option<Snap>,
 }
 
-/// Most units a span may have, so that arithmetic on it cannot overflow.
+/// Maximum number of units, so that arithmetic cannot overflow.
 pub const SPAN_AMOUNT_MAX: u64 = 1_000_000_000;
 
 impl Span {
-    /// A span without snap. An amount outside 1..=[`SPAN_AMOUNT_MAX`] is brought inside.
+    /// A span without snap. The amount is clamped to 1..=[`SPAN_AMOUNT_MAX`].
     pub fn new(amount: u64, unit: SpanUnit) -> Span {
         Span { amount: amount.clamp(1, SPAN_AMOUNT_MAX), unit, snap: None }
     }
 
-    /// Reads `5m`, `h`, `1mon`, `500ms`, `300` (seconds), `1w@w1`.
+    /// Parses `5m`, `h`, `1mon`, `500ms`, `300` (seconds), `1w@w1`.
     pub fn parse(text: &str) -> Result<Span, ModifierError> {
         let (width, snap) = match text.split_once('@') {
             Some((width, snap)) => (width, Some(Snap::parse(snap, text)?)),
@@ -128,17 +128,17 @@ impl Span {
         self.unit.fixed_ns().and_then(|unit| unit.checked_mul(self.amount as i64))
     }
 
-    /// Start of the bucket that holds `time`. Saturates at the ends of the range of [`TimeNs`].
+    /// Start of the bucket that contains `time`. Saturates at the limits of [`TimeNs`].
     pub fn floor(&self, time: TimeNs, tz: &TimeZone) -> TimeNs {
         self.boundary(time, 0, tz)
     }
 
-    /// Start of the bucket after the one that holds `time`.
+    /// Start of the bucket after the one that contains `time`.
     pub fn next(&self, time: TimeNs, tz: &TimeZone) -> TimeNs {
         self.boundary(time, 1, tz)
     }
 
-    /// Start of the bucket `ahead` buckets after the one that holds `time`.
+    /// Start of the bucket `ahead` buckets after the one that contains `time`.
     fn boundary(&self, time: TimeNs, ahead: i64, tz: &TimeZone) -> TimeNs {
         let amount = self.amount as i64;
         let edge = if ahead == 0 { TimeNs::MIN } else { TimeNs::MAX };
@@ -164,7 +164,7 @@ impl Span {
         Civil::midnight(start).to_instant(tz).unwrap_or(edge)
     }
 
-    /// Day number of some day that weeks begin with.
+    /// Number of a day on which weeks begin.
     fn week_shift(&self) -> i64 {
         /// Day number of a Sunday: 1970-01-04.
         const SUNDAY: i64 = 3;
@@ -186,7 +186,8 @@ fn span_unit(name: &str, text: &str) -> Result<SpanUnit, ModifierError> {
     })
 }
 
-/// A span with the last bucket remembered: most neighbouring events share one, and calendar spans cost a zone look-up.
+/// A span with the last bucket cached: most neighbouring events share one, and calendar spans require a time zone
+/// lookup.
 #[derive(Clone, Debug)]
 pub struct SpanFloor {
     span: Span,
@@ -195,7 +196,7 @@ pub struct SpanFloor {
 }
 
 impl SpanFloor {
-    /// Starts without a remembered bucket.
+    /// Starts with an empty cache.
     pub fn new(span: Span, tz: TimeZone) -> SpanFloor {
         SpanFloor { span, tz, bucket: 0..0 }
     }

@@ -1,7 +1,7 @@
 //! Instants as text.
 //!
-//! The C directives in the C locale, plus Splunk's `%f %N %Q %Ez %:z %+`. An unknown directive is written as it
-//! stands. Not here: other locales.
+//! strftime with the C directives in the C locale, plus Splunk's `%f %N %Q %Ez %:z %+`. An unknown directive is copied.
+//! Not here: other locales.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub(crate) const MILLISECOND_DIGITS: u32 = 3;
 /// Digits of `%f`.
 pub(crate) const MICROSECOND_DIGITS: u32 = 6;
 
-/// Writes `time` in a zone by a format.
+/// Formats `time` in a time zone.
 pub fn strftime(time: TimeNs, format: &str, tz: &TimeZone) -> String {
     let mut out = String::with_capacity(format.len() * 2);
     strftime_into(time, format, tz, &mut out);
@@ -32,8 +32,8 @@ pub fn strftime_into(time: TimeNs, format: &str, tz: &TimeZone, out: &mut String
     Fields::new(time, tz).format(format, out);
 }
 
-/// Writes a time outside the range of [`TimeNs`]: years 0 to 9999; later times, as milliseconds taken for seconds give,
-/// show as the last second of 9999 by the clock of the zone. `None` before the year 0, and for NaN.
+/// Formats a time outside the range of [`TimeNs`]: years 0 to 9999. Later times, such as milliseconds mistaken for
+/// seconds, become the last second of 9999 on the zone's clock. `None` before the year 0, and for NaN.
 pub fn strftime_far(seconds: f64, format: &str, tz: &TimeZone) -> Option<String> {
     /// 0000-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
     const SECONDS: (i64, i64) = (-62_167_219_200, 253_402_300_799);
@@ -47,7 +47,7 @@ pub fn strftime_far(seconds: f64, format: &str, tz: &TimeZone) -> Option<String>
     Some(out)
 }
 
-/// Offset of the zone's clock; beyond what zones have rules for that of the last second which they have.
+/// Offset of the zone at a second; outside its range of rules, that of the nearest second inside.
 fn offset_of_second(second: i64, tz: &TimeZone) -> i64 {
     let bounded = second.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
     Timestamp::from_second(bounded).map_or(0, |time| i64::from(tz.to_offset(time).seconds()))
@@ -97,7 +97,7 @@ impl Fields<'_> {
         out.push_str(rest);
     }
 
-    /// Writes one directive, named without its `%`; false if it is unknown.
+    /// Writes one directive, given without its `%`; false if it is unknown.
     fn directive(&self, name: &str, out: &mut String) -> bool {
         let mut chars = name.chars();
         match (chars.next(), chars.next()) {
@@ -211,7 +211,7 @@ impl Fields<'_> {
     }
 }
 
-/// What a directive that stands for several others means.
+/// Expansion of a directive that stands for several others.
 pub(crate) fn composite_format(letter: char) -> Option<&'static str> {
     Some(match letter {
         'c' => "%a %b %e %H:%M:%S %Y",
@@ -225,7 +225,7 @@ pub(crate) fn composite_format(letter: char) -> Option<&'static str> {
     })
 }
 
-/// Bytes of the directive that `text` starts with, its `%` included.
+/// Length of the directive at the start of `text`, including its `%`.
 pub(crate) fn directive_len(text: &str) -> usize {
     let body = &text[1..];
     let modifiers = match body.as_bytes().first() {

@@ -1,11 +1,11 @@
-//! Text as instants, by a format compiled once.
+//! strptime: parses text as instants, by a precompiled format.
 //!
-//! [`Format::parse_prefix`] reads the fields a format names and leaves open what the text does not say;
-//! [`DateTimeParts::resolve`] fills year, date and zone from a [`ResolveContext`]. The pipeline calls both for every
-//! event, so the usual runs (`%Y-%m-%d`, `%H:%M:%S`) are fused into single steps that read fixed positions.
+//! [`Format::parse_prefix`] reads the fields of a format and leaves missing ones open; [`DateTimeParts::resolve`] fills
+//! in year, date and time zone from a [`ResolveContext`]. The pipeline calls both for every event, so the usual
+//! sequences (`%Y-%m-%d`, `%H:%M:%S`) are fused into single steps that read fixed positions.
 //!
-//! Leading zeros are optional, names match in any case, a blank in the format stands for any run of blanks. Not here:
-//! recognising a time without a format (pipeline).
+//! Leading zeros are optional, names are case-insensitive, and a blank in the format matches any run of blanks. Not
+//! here: recognition without a format (pipeline).
 
 mod parts;
 mod read;
@@ -20,7 +20,7 @@ pub use parts::{DateTimeParts, ResolveContext, YEARLESS_FUTURE_NS_MAX, year_for}
 use super::strftime::{MICROSECOND_DIGITS, MILLISECOND_DIGITS, NANOSECOND_DIGITS, composite_format, directive_len};
 use super::{NS_PER_SEC, TimeNs};
 
-/// Why a time format is refused.
+/// Why a time format is rejected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum FormatError {
     /// A directive nobody knows.
@@ -50,7 +50,7 @@ pub struct Format {
 enum Item {
     /// This byte.
     Byte(u8),
-    /// Any run of blanks, also none.
+    /// Any run of blanks, including none.
     Blanks,
     /// `%Y-%m-%d`, or with another separator.
     YearMonthDay(u8),
@@ -62,7 +62,7 @@ enum Item {
     WeekdayName,
     /// `%p`.
     Half,
-    /// `%z` and its relatives.
+    /// `%z` and variants.
     Offset,
     /// `%Z`.
     ZoneName,
@@ -76,7 +76,7 @@ enum Item {
     Number { field: Field, digits: u8 },
 }
 
-/// What a number in a text stands for.
+/// Meaning of a number in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Year,
@@ -92,7 +92,7 @@ enum Field {
     IsoWeek,
     IsoWeekday,
     Weekday,
-    /// Read and forgotten: a date follows from other fields.
+    /// Read and ignored: the date follows from other fields.
     WeekOfYear,
 }
 
@@ -107,7 +107,7 @@ impl Format {
         Ok(Format { items: fuse(items) })
     }
 
-    /// Reads the start of `text`; returns the parts found and the bytes they took. What follows is not looked at.
+    /// Parses the start of `text`; returns the parts found and the number of bytes read. The rest is ignored.
     #[inline]
     pub fn parse_prefix(&self, text: &[u8]) -> Option<(DateTimeParts, usize)> {
         let mut parts = DateTimeParts::default();
@@ -118,7 +118,7 @@ impl Format {
         Some((parts, at))
     }
 
-    /// Reads the start of `text` and fills what it does not say.
+    /// Parses the start of `text` and fills in missing parts.
     pub fn parse(&self, text: &[u8], context: &ResolveContext<'_>) -> Option<TimeNs> {
         self.parse_prefix(text)?.0.resolve(context)
     }
@@ -130,8 +130,8 @@ impl Format {
     }
 }
 
-/// Reads `text` by `format` as eval's `strptime` does: the start of the text must match and hold a full date; `None`
-/// if it does not or the format is faulty.
+/// Parses `text` by `format` like eval's `strptime`: the start of the text must match and contain a complete date;
+/// `None` if it does not, or if the format is invalid.
 pub fn strptime(text: &str, format: &str, tz: &TimeZone) -> Option<TimeNs> {
     let (parts, _) = Format::new(format).ok()?.parse_prefix(text.as_bytes())?;
     if parts.has_full_date() { parts.resolve(&ResolveContext { now: 0, tz, last: None }) } else { None }
@@ -200,7 +200,7 @@ fn item_of(name: &str) -> Option<Item> {
     }
 }
 
-/// Joins the usual runs of steps into one.
+/// Fuses the usual sequences of steps.
 fn fuse(items: Vec<Item>) -> Vec<Item> {
     let field = |item: Option<&Item>| match item {
         Some(Item::Number { field, .. }) => Some(*field),

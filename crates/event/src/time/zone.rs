@@ -1,4 +1,4 @@
-//! Zones by the names that settings and events use.
+//! Time zones by the names used in settings and events.
 
 use jiff::tz::{Offset, TimeZone};
 
@@ -7,13 +7,13 @@ use super::civil::offset_at;
 use super::names::zone_offset;
 use super::strptime::read_offset;
 
-/// A zone with a constant offset; UTC when the offset is beyond a day.
+/// A time zone with a constant offset; UTC if the offset exceeds a day.
 pub fn fixed_zone(offset_secs: i32) -> TimeZone {
     Offset::from_seconds(offset_secs).map_or(TimeZone::UTC, TimeZone::fixed)
 }
 
-/// Reads an IANA name (`Europe/Berlin`), an abbreviation (`CEST`) or an offset (`+02:00`, `GMT+10:00`, `UTC-3`; plus
-/// is east). `None` for a name nobody knows.
+/// Parses an IANA name (`Europe/Berlin`), an abbreviation (`CEST`) or an offset (`+02:00`, `GMT+10:00`, `UTC-3`; plus
+/// is east). `None` for an unknown name.
 pub fn parse_zone(name: &str) -> Option<TimeZone> {
     if name.is_empty() {
         return None;
@@ -27,7 +27,7 @@ pub fn parse_zone(name: &str) -> Option<TimeZone> {
     known.or_else(|| zone_offset(name.as_bytes()).map(fixed_zone))
 }
 
-/// Seconds east of UTC of a zone at an instant.
+/// Offset of a time zone at an instant, in seconds east of UTC.
 pub fn seconds_east(time: TimeNs, zone: &TimeZone) -> i32 {
     offset_at(time, zone) as i32
 }

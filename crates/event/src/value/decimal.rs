@@ -1,26 +1,26 @@
-//! Arithmetic on numbers as they are written: sums, differences and products of decimals are exact.
+//! Decimal arithmetic: sums, differences and products of numbers as written are exact.
 //!
-//! A double holds `0.1` and `100.1` only nearly, so `100.1-100` in doubles is 0.0999999999999943. What a user sees is a
-//! decimal, and every decimal of up to fifteen digits is the only one of that length near its double. So the decimal is
-//! read back from the double ([`Decimal::of`]), computed with as an integer, and the result becomes the double next to
-//! it again. Numbers with more digits (`10/3`) are no decimals; doubles compute with them.
+//! A double represents `0.1` and `100.1` only approximately, so `100.1-100` in doubles is 0.0999999999999943. What a
+//! user sees is a decimal, and each decimal of up to fifteen digits is the only one of that length near its double. So
+//! the decimal is recovered from the double ([`Decimal::of`]), the computation is done on integers, and the result is
+//! converted to the nearest double. Numbers with more digits (`10/3`) are not decimals; these are computed in doubles.
 //!
-//! Times are the exception: seconds since 1970 with nine decimals need nineteen digits. They travel as
+//! Times are an exception: seconds since 1970 with nine decimal places need nineteen digits. They are represented as
 //! [`Number::Nanos`], and sums and differences with them are exact too.
 //!
-//! Not here: reading and printing ([`super`]).
+//! Not here: parsing and formatting ([`super`]).
 
 use super::{MAX_EXACT_INTEGER, NANOS_PER_UNIT, Number, parse_nanos};
 
-/// Digits every double has: a decimal no longer than this comes back from its double.
+/// Number of digits up to which a decimal is recovered from its double.
 const DIGITS: u32 = 15;
-/// Digits up to which a double that misses a decimal by rounding errors only is taken for it.
+/// Number of digits up to which a double that differs from a decimal only by rounding errors is taken for it.
 const NOISY_DIGITS: u32 = 13;
-/// Rounding errors forgiven, relative to the value: between two and four units in the last place.
+/// Tolerated rounding error, relative to the value: between two and four units in the last place.
 const NOISE: f64 = 2.0 * f64::EPSILON;
-/// Digits after the point up to which a power of ten is an exact double.
+/// Exponent up to which a power of ten is an exact double.
 const SCALE_MAX: u32 = 22;
-/// Seconds since 1970 with ten digits, 2001 to 2262: numbers of this size keep nine digits after the point.
+/// Seconds since 1970 with ten digits, 2001 to 2262: numbers of this size keep nine decimal places.
 const INSTANTS: std::ops::Range<i64> = 1_000_000_000..9_223_372_036;
 
 /// `units / 10^scale`.
@@ -28,7 +28,7 @@ const INSTANTS: std::ops::Range<i64> = 1_000_000_000..9_223_372_036;
 pub struct Decimal {
     /// The digits with their sign.
     pub units: i128,
-    /// How many of them come after the point.
+    /// Number of decimal places.
     pub scale: u32,
 }
 
@@ -44,7 +44,7 @@ static POWERS: [f64; SCALE_MAX as usize + 1] = [
     1e21, 1e22,
 ];
 
-/// Ten to this power; `None` beyond 128 bits.
+/// Power of ten; `None` beyond 128 bits.
 fn power(exponent: u32) -> Option<i128> {
     match 10i64.checked_pow(exponent) {
         Some(power) => Some(power.into()),
@@ -52,7 +52,7 @@ fn power(exponent: u32) -> Option<i128> {
     }
 }
 
-/// `a / b` and its rest. Nearly all numbers fit 64 bits, where a processor divides and converts by itself.
+/// `a / b` and the remainder. Nearly all numbers fit 64 bits, which processors divide and convert natively.
 fn quotient_and_rest(a: i128, b: i128) -> Option<(i128, i128)> {
     if let (Ok(a), Ok(b)) = (i64::try_from(a), i64::try_from(b))
         && let Some(whole) = a.checked_div(b)
@@ -81,7 +81,7 @@ impl Decimal {
         Decimal { units, scale }
     }
 
-    /// The decimal a number is; `None` for a double with more digits than decimals are believed.
+    /// The decimal of a number; `None` for a double with more digits than a decimal may have.
     pub fn of(number: Number) -> Option<Decimal> {
         match number {
             Number::Int(value) => Some(Decimal { units: i128::from(value), scale: 0 }),
@@ -90,9 +90,9 @@ impl Decimal {
         }
     }
 
-    /// The decimal of at most fifteen digits that a double stands for.
+    /// The decimal of at most fifteen digits that a double represents.
     pub fn of_float(value: f64) -> Option<Decimal> {
-        // Not a number is below no bound.
+        // NaN is below no bound.
         if value.abs() < DIGITS_BOUND {
             let whole = value as i64;
             if whole as f64 == value {
@@ -106,7 +106,7 @@ impl Decimal {
             if scaled.abs() >= DIGITS_BOUND - 0.5 {
                 return None;
             }
-            // Rounds; the check below tells where that went wrong.
+            // Rounds; the check below detects failures.
             let units = (scaled + 0.5f64.copysign(scaled)) as i64;
             let missed = (units as f64 / unit - value).abs();
             let is_noise = missed <= value.abs() * NOISE && (units.unsigned_abs() as f64) < NOISY_BOUND;
@@ -117,7 +117,7 @@ impl Decimal {
         None
     }
 
-    /// The number it is: an integer or an instant where it fits, else the double next to it.
+    /// As a number: an integer or a time if it fits, otherwise the nearest double.
     pub fn number(self) -> Number {
         let Decimal { units, scale } = Decimal::new(self.units, self.scale);
         if scale == 0
@@ -135,13 +135,13 @@ impl Decimal {
         }
     }
 
-    /// Billionths; `None` where they do not tell all or do not fit.
+    /// Billionths; `None` if they are not exact or do not fit.
     fn nanos(self) -> Option<i64> {
         let missing = 9u32.checked_sub(self.scale)?;
         self.units.checked_mul(power(missing)?).and_then(|ns| i64::try_from(ns).ok())
     }
 
-    /// Both under the larger scale.
+    /// Converts both to the larger scale.
     fn aligned(self, other: Decimal) -> Option<(i128, i128, u32)> {
         let scale = self.scale.max(other.scale);
         let a = self.units.checked_mul(power(scale - self.scale)?)?;
@@ -150,13 +150,13 @@ impl Decimal {
     }
 }
 
-/// The billionths of a double of the size of an instant, by the digits it prints with.
+/// The billionths of a double of the size of a timestamp, from the digits it is formatted with.
 fn nanos_of(value: f64) -> Option<i64> {
     INSTANTS.contains(&(value.abs() as i64)).then(|| parse_nanos(&value.to_string())).flatten()
 }
 
-/// `+ - * / %` of two decimals, exactly; `None` where the result does not fit, or, of a quotient, is no decimal that
-/// doubles tell.
+/// Exact `+ - * / %` of two decimals; `None` if the result does not fit or, for a quotient, is not a decimal that a
+/// double can represent.
 impl Decimal {
     /// `self + other`.
     #[inline]
@@ -177,7 +177,8 @@ impl Decimal {
         Some(Decimal { units: self.units.checked_mul(other.units)?, scale: self.scale + other.scale }.number())
     }
 
-    /// `self / other`: of two integers that doubles hold, the double next to the true quotient, so that 0.3/0.1 is 3/1.
+    /// `self / other`: for two integers exact in doubles, the double nearest to the true quotient, so that 0.3/0.1 is
+    /// 3/1.
     #[inline]
     pub fn divided_by(self, other: Decimal) -> Option<Number> {
         let (a, b, _) = self.aligned(other)?;
@@ -192,8 +193,8 @@ impl Decimal {
         }
     }
 
-    /// The quotient of an instant with more digits than a double has, in billionths, where it is an instant, too: the
-    /// mean of instants.
+    /// The quotient of a time with more digits than a double, in billionths, if it is also in the range of times: the
+    /// mean of times.
     fn part_of_instant(self, a: i128, b: i128) -> Option<Number> {
         let (whole, rest) = quotient_and_rest(a.checked_mul(i128::from(NANOS_PER_UNIT))?, b)?;
         let rounds_up = rest.checked_mul(2)?.unsigned_abs() >= b.unsigned_abs();
@@ -203,8 +204,8 @@ impl Decimal {
         (self.scale > 0 && decimal.nanos().is_some_and(is_instant)).then(|| decimal.number())
     }
 
-    /// The decimal with so many digits after the point, zeros too; half is rounded away from zero. `None` where the
-    /// digits do not fit 128 bits.
+    /// Formats with `digits` decimal places, including zeros; halves are rounded away from zero. `None` if the digits
+    /// do not fit 128 bits.
     pub fn fixed(self, digits: u32) -> Option<String> {
         let units = match digits.checked_sub(self.scale) {
             Some(missing) => self.units.checked_mul(power(missing)?)?,
@@ -221,7 +222,7 @@ impl Decimal {
         Some(if digits == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") })
     }
 
-    /// The rest of `self / other`, with the sign of `self`.
+    /// The remainder of `self / other`, with the sign of `self`.
     #[inline]
     pub fn rest_by(self, other: Decimal) -> Option<Number> {
         let (a, b, scale) = self.aligned(other)?;
@@ -229,7 +230,7 @@ impl Decimal {
     }
 }
 
-/// A result of `decimal` where both are decimals and it fits, else of `double`.
+/// The result of `decimal` if both are decimals and it fits, otherwise that of `double`.
 fn combined(
     a: Number,
     b: Number,
@@ -241,7 +242,7 @@ fn combined(
 }
 
 impl Number {
-    /// A double, as an integer where it is one exactly.
+    /// A double, as an integer if it is one exactly.
     pub fn of_float(value: f64) -> Number {
         let whole = value as i64;
         if whole as f64 == value && value.abs() <= MAX_EXACT_INTEGER {
@@ -251,7 +252,7 @@ impl Number {
         }
     }
 
-    /// The number less its place among doubles: whole billionths, where it has no finer part and they fit.
+    /// The number in billionths, if it has no finer part and fits.
     pub fn nanos(self) -> Option<i64> {
         match self {
             Number::Int(value) => value.checked_mul(NANOS_PER_UNIT),
@@ -299,7 +300,7 @@ impl Number {
         combined(self, other, Decimal::times, |a, b| a * b)
     }
 
-    /// `self / other`; none by zero.
+    /// `self / other`; `None` for division by zero.
     pub fn divided_by(self, other: Number) -> Option<Number> {
         if other.as_f64() == 0.0 {
             return None;
@@ -313,7 +314,7 @@ impl Number {
         Some(exact.unwrap_or_else(|| Number::of_float(self.as_f64() / other.as_f64())))
     }
 
-    /// The rest of `self / other`, with the sign of `self`; none by zero.
+    /// The remainder of `self / other`, with the sign of `self`; `None` for division by zero.
     pub fn rest_by(self, other: Number) -> Option<Number> {
         if other.as_f64() == 0.0 {
             return None;

@@ -1,16 +1,16 @@
-//! The fields a timestamp text gave, and the instant they stand for.
+//! Fields of a parsed timestamp, and the instant they represent.
 
 use jiff::tz::TimeZone;
 
 use crate::time::civil::{Civil, SECS_PER_DAY, date_from_days, days_from_date, days_in_month, is_leap, iso_year_start};
 use crate::time::{NS_PER_SEC, TimeNs};
 
-/// How far in the future a timestamp without a year may lie before it is taken for last year's: two days.
+/// How far in the future a timestamp without a year may be before it is assigned to the previous year: two days.
 pub const YEARLESS_FUTURE_NS_MAX: i64 = 2 * SECS_PER_DAY * NS_PER_SEC;
-/// Years to go back for one that has a 29 February.
+/// Maximum distance to a year with a 29 February.
 const LEAP_GAP_YEARS_MAX: i64 = 8;
 
-/// Fields of a timestamp as far as the text gives them.
+/// Fields of a timestamp, as far as the text contains them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DateTimeParts {
     /// Full year.
@@ -33,38 +33,38 @@ pub struct DateTimeParts {
     pub afternoon: Option<bool>,
     /// 0 to 59.
     pub minute: Option<u8>,
-    /// 0 to 60; a leap second counts as the next minute's start.
+    /// 0 to 60; a leap second counts as the start of the next minute.
     pub second: Option<u8>,
     /// Nanoseconds within the second.
     pub nanos: u32,
     /// Seconds east of UTC.
     pub offset: Option<i32>,
-    /// Where a zone name stands in the text (start, end), known or not; `TZ_ALIAS` overrides `offset` by it.
+    /// Position of a zone name in the text (start, end), known or not; `TZ_ALIAS` overrides `offset` by it.
     pub zone_name: Option<(u32, u32)>,
-    /// Seconds since the epoch; decides over everything but `nanos`.
+    /// Seconds since the epoch; overrides everything except `nanos`.
     pub epoch: Option<i64>,
 }
 
-/// What fills the gaps of a timestamp.
+/// Defaults for missing parts of a timestamp.
 #[derive(Clone, Copy, Debug)]
 pub struct ResolveContext<'a> {
     /// The current time.
     pub now: TimeNs,
-    /// Zone of texts that name none.
+    /// Time zone of texts without one.
     pub tz: &'a TimeZone,
-    /// Last accepted timestamp of the same source: gives the date of a text that has none; without it `now` does.
+    /// Last accepted timestamp of the same source: supplies the date for a text without one; if absent, `now` does.
     pub last: Option<TimeNs>,
 }
 
 impl DateTimeParts {
-    /// Whether the text alone says which day it is.
+    /// Whether the text alone determines the date.
     pub fn has_full_date(&self) -> bool {
         self.epoch.is_some()
             || (self.year.is_some() && self.has_day_of_year())
             || (self.iso_year.is_some() && self.iso_week.is_some())
     }
 
-    /// Whether the text says which day it is, perhaps without the year.
+    /// Whether the text determines the day, possibly without the year.
     pub fn has_day(&self) -> bool {
         self.has_full_date() || self.has_day_of_year()
     }
@@ -73,14 +73,14 @@ impl DateTimeParts {
         (self.month.is_some() && self.day.is_some()) || self.day_of_year.is_some()
     }
 
-    /// Whether the text gives a time of day or an epoch.
+    /// Whether the text contains a time of day or an epoch.
     pub fn has_clock(&self) -> bool {
         self.hour.is_some() || self.epoch.is_some()
     }
 
-    /// The instant. A missing zone is the context's; a missing year the latest that puts it at most two days after
-    /// now; a missing date that of the last timestamp. `None` for a date that does not exist, half a date or one
-    /// outside the range of [`TimeNs`].
+    /// The instant. A missing zone is the context's; a missing year is the latest that puts it at most two days after
+    /// now; a missing date is that of the last timestamp. `None` for an invalid or incomplete date, or one outside the
+    /// range of [`TimeNs`].
     #[inline]
     pub fn resolve(&self, context: &ResolveContext<'_>) -> Option<TimeNs> {
         let nanos = i64::from(self.nanos);
@@ -148,7 +148,7 @@ impl DateTimeParts {
     }
 }
 
-/// Day number of a date that exists.
+/// Day number of a valid date.
 #[inline]
 fn date(year: i64, month: u8, day: u8) -> Option<i64> {
     let (month, day) = (i64::from(month), i64::from(day));
@@ -158,11 +158,11 @@ fn date(year: i64, month: u8, day: u8) -> Option<i64> {
     Some(days_from_date(year, month, day))
 }
 
-/// Year of a timestamp that gives none: the latest in which `month` and `day` exist and `instant_of` (from the day
-/// number) lies at most [`YEARLESS_FUTURE_NS_MAX`] after `now`.
+/// Year of a timestamp without one: the latest in which `month` and `day` exist and `instant_of` (given the day number)
+/// is at most [`YEARLESS_FUTURE_NS_MAX`] after `now`.
 pub fn year_for(month: u8, day: u8, now: TimeNs, instant_of: impl Fn(i64) -> Option<TimeNs>) -> Option<i64> {
     let latest = now.saturating_add(YEARLESS_FUTURE_NS_MAX);
-    // A zone east or west of UTC may be a calendar day ahead of this one.
+    // Another time zone may be a calendar day ahead of UTC.
     let (newest, _, _) = date_from_days(latest.div_euclid(NS_PER_SEC * SECS_PER_DAY) + 1);
     (newest - LEAP_GAP_YEARS_MAX..=newest).rev().find(|year| {
         let time = date(*year, month, day).and_then(&instant_of);

@@ -1,19 +1,19 @@
-//! Reading one step of a format from a text.
+//! Parsing of single format steps.
 
 use super::{DateTimeParts, EPOCH_SECS_MAX, Field, Item};
 use crate::time::names::{MONTHS, SHORT_NAME_LEN, WEEKDAYS, zone_offset};
 
-/// Digits of an epoch in seconds.
+/// Maximum digits of an epoch in seconds.
 const EPOCH_DIGITS_MAX: usize = 10;
-/// Two-digit years from here on belong to the 20th century.
+/// Two-digit years from this on belong to the 20th century.
 const CENTURY_PIVOT: i16 = 69;
 /// Most hours an offset may have.
 const OFFSET_HOURS_MAX: i32 = 25;
-/// Letters of the longest zone name that is looked at.
+/// Maximum length of a zone name.
 const ZONE_NAME_BYTES_MAX: usize = 5;
 
 impl Item {
-    /// Reads this step at `at`; returns the position after it.
+    /// Parses this step at `at`; returns the position after it.
     #[inline]
     pub(super) fn read(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize> {
         match self {
@@ -152,7 +152,7 @@ fn read_subsecond(text: &[u8], at: usize, digits: usize, parts: &mut DateTimePar
     Some(end)
 }
 
-/// Position in `names` of the long or short name at `at`, in any case.
+/// Index in `names` of the long or short name at `at`; case-insensitive.
 fn read_name(text: &[u8], at: usize, names: &[&str]) -> Option<(u8, usize)> {
     let rest = text.get(at..)?;
     let short = rest.get(..SHORT_NAME_LEN)?;
@@ -172,7 +172,7 @@ fn read_half(text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize>
     Some(at + form.len())
 }
 
-/// `Z`, `+hh`, `+hhmm`, `+hh:mm`, `+hh:mm:ss`, also behind `GMT` or `UTC`; seconds east of UTC.
+/// `Z`, `+hh`, `+hhmm`, `+hh:mm`, `+hh:mm:ss`, optionally after `GMT` or `UTC`; in seconds east of UTC.
 pub(crate) fn read_offset(text: &[u8], at: usize) -> Option<(i32, usize)> {
     let rest = text.get(at..)?;
     if rest.len() > 3 && (rest[..3].eq_ignore_ascii_case(b"GMT") || rest[..3].eq_ignore_ascii_case(b"UTC")) {
@@ -198,7 +198,7 @@ pub(crate) fn read_offset(text: &[u8], at: usize) -> Option<(i32, usize)> {
     (size <= OFFSET_HOURS_MAX * 3600).then_some((sign * size, end))
 }
 
-/// A known abbreviation, a numeric offset, or letters nobody knows, which only `TZ_ALIAS` can explain.
+/// A known abbreviation, a numeric offset, or unknown letters, which only `TZ_ALIAS` can resolve.
 fn read_zone_name(text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize> {
     let rest = text.get(at..)?;
     let letters = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
