@@ -1,4 +1,4 @@
-//! Checks a file against its table and takes out what is wrong, so that the layer below shows through.
+//! ! Checks a file against its settings table and removes invalid settings, so that the layer below applies.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
             warn(stanza.line, Problem::StanzaPattern);
         }
         let Some(sections) = table.sections_of(&stanza.name) else {
-            // A stanza of Splunk's that we do not use is none of our business, a misspelt one is.
+            // // A stanza that we do not use is fine, a misspelt one is not.
             if let Some(near) = nearest(&stanza.name, stanza_names(table)) {
                 warn(stanza.line, Problem::UnknownStanza { nearest: near.to_owned() });
             }
@@ -45,7 +45,7 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
     }
 }
 
-/// Files of Splunk's that nothing reads, with what does not exist.
+/// Splunk's files that nothing reads, each with the feature that does not exist.
 const WITHOUT_EFFECT: [(&str, &str); 4] = [
     ("authentication", "users are those of quarry user, with passwords; there is no LDAP, SAML or scripted login"),
     ("deploymentclient", "there is no deployment server"),
@@ -55,7 +55,7 @@ const WITHOUT_EFFECT: [(&str, &str); 4] = [
 const SAVED_SEARCHES: &str = "savedsearches";
 const ENABLE_SCHEDULE: &str = "enableSched";
 
-/// What a file asks for as a whole and does not get, said once for the file.
+/// The warning for a file that has no effect as a whole; one per file.
 fn without_effect(name: &str, conf: &Conf) -> Option<ConfWarning> {
     let at = |line: u32, stanza: &str, problem: Problem| {
         Some(ConfWarning { file: conf.file.clone(), line, stanza: stanza.to_owned(), problem })
@@ -74,13 +74,13 @@ fn without_effect(name: &str, conf: &Conf) -> Option<ConfWarning> {
     at(setting.line, &stanza.name, Problem::NotScheduled { searches: scheduled.count() })
 }
 
-/// What the file's `[accepted_keys]` lists.
+/// Keys listed in the file's `[accepted_keys]`.
 fn accepted_keys(name: &str, conf: &Conf) -> Vec<String> {
     let lists = conf.stanzas.iter().filter(|stanza| name == TRANSFORMS.conf && stanza.name == ACCEPTED_KEYS);
     lists.flat_map(|stanza| &stanza.settings).map(|setting| setting.value.clone()).collect()
 }
 
-/// Whether the pattern of a `[source::…]` or `[host::…]` stanza can be used as it stands.
+/// Whether the pattern of a `[source::…]` or `[host::…]` stanza is valid as written.
 fn pattern_reads(stanza: &str) -> bool {
     let text = stanza.strip_prefix(SOURCE_PREFIX).or_else(|| stanza.strip_prefix(HOST_PREFIX));
     text.is_none_or(pattern::compiles)
@@ -90,7 +90,7 @@ fn problem(table: &ConfTable, sections: &'static [Section], setting: &Setting) -
     let rows = || sections.iter().flat_map(|section| section.rows);
     let mut fitting = rows().filter(|row| row.fits(&setting.key)).peekable();
     if fitting.peek().is_some() {
-        // In [default] several sections may know the name: one that takes the value is enough.
+        // // In [default] several sections may have a setting of this name; one that accepts the value is enough.
         let refused: Vec<&Row> = fitting.collect();
         if refused.iter().any(|row| row.kind.takes(&setting.value)) {
             return None;
@@ -123,14 +123,14 @@ fn stanza_names(table: &ConfTable) -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// Whether a value is this word of a choice.
+/// Whether a value matches this word of a choice.
 fn is_choice(word: &str, value: &str) -> bool {
     let begins = || value.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
     word.eq_ignore_ascii_case(value) || (word.ends_with(':') && value.len() > word.len() && begins())
 }
 
 impl Kind {
-    /// Whether the type takes a value.
+    /// Whether a value is valid for this type.
     pub fn takes(self, value: &str) -> bool {
         value.is_empty()
             || match self {

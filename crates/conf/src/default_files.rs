@@ -1,11 +1,11 @@
-//! The defaults that come with the program: the lowest layer.
+//! ! The built-in default files: the lowest layer.
 
 use crate::layers::{ConfSource, Layer};
 
-/// Folder that labels built-in files.
+/// Folder shown as the origin of built-in files.
 const BUILTIN_FOLDER: &str = "etc/system/default";
 
-/// Conf and text of every built-in file.
+/// Conf name and text of every built-in file.
 const BUILTIN: &[(&str, &str)] = &[
     ("authorize", include_str!("../default/authorize.conf")),
     ("indexes", include_str!("../default/indexes.conf")),

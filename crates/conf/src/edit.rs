@@ -1,18 +1,18 @@
-//! Changes the text of one conf file where a stanza stands and leaves the rest, comments included, as it is.
+//! ! Edits the text of a conf file and leaves the rest of it, including comments, as it is.
 //!
-//! What is written here reads back as the same settings ([`crate::text`]): a line break in a value becomes a continued line.
-//! Not here: files, and whether a setting means anything.
+//! ! Text written here is read back as the same settings ([`crate::text`]): a line break in a value becomes a continued
+//! line. Not here: reading and writing files, and the meaning of settings.
 
 use quarry_stdx::Fault;
 
-/// Most bytes of a stanza's or a setting's name.
+/// Maximum bytes of a stanza or setting name.
 const NAME_BYTES_MAX: usize = 1_024;
-/// What some editors begin a file with.
+/// Byte order mark that some editors put at the start of a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
-/// Most bytes of a value.
+/// Maximum bytes of a value.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// Why a text cannot be the name of a stanza, if it cannot.
+/// Refuses a text that cannot be the name of a stanza.
 pub fn check_stanza(name: &str) -> Result<(), Fault> {
     let text = "a name has 1 to 1024 bytes, one line, and no blank at its ends";
     let is_good =
@@ -20,7 +20,7 @@ pub fn check_stanza(name: &str) -> Result<(), Fault> {
     if is_good { Ok(()) } else { Err(Fault::invalid(text).at(format_args!("name={name:?}"))) }
 }
 
-/// Why a setting cannot be written, if it cannot.
+/// Refuses a setting that cannot be written.
 pub fn check_setting(key: &str, value: &str) -> Result<(), Fault> {
     let is_good_key = !key.is_empty()
         && key.len() <= NAME_BYTES_MAX
@@ -32,7 +32,7 @@ pub fn check_setting(key: &str, value: &str) -> Result<(), Fault> {
         let text = "the name of a setting has 1 to 1024 bytes, one line, no = and no blank at its ends";
         return Err(Fault::invalid(text).at(format_args!("{key:?}")));
     }
-    // A carriage return alone would be a line's end to some and not to others.
+    // // Programs disagree on whether a lone carriage return ends a line.
     let is_odd = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
     if value.len() > VALUE_BYTES_MAX || value.replace("\r\n", "\n").chars().any(is_odd) {
         let text =
@@ -42,7 +42,7 @@ pub fn check_setting(key: &str, value: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The text with these settings in the stanza, whose other settings stay; the stanza is put at the end where it is missing.
+/// Returns the text with these settings set in the stanza, whose other settings stay. A missing stanza is appended.
 pub fn with_settings(text: &str, stanza: &str, settings: &[(String, String)]) -> String {
     let (mut is_in, mut is_written, mut out) = (false, false, String::new());
     let written: String = settings.iter().map(|(key, value)| format!("{key} = {}\n", continued(value))).collect();
@@ -69,7 +69,7 @@ pub fn with_settings(text: &str, stanza: &str, settings: &[(String, String)]) ->
     out
 }
 
-/// The text without these settings of the stanza.
+/// Returns the text without these settings of the stanza.
 pub fn without_settings(text: &str, stanza: &str, keys: &[&str]) -> String {
     let mut is_in = false;
     let stays = |piece: &&str| {
@@ -83,7 +83,7 @@ pub fn without_settings(text: &str, stanza: &str, keys: &[&str]) -> String {
     pieces(text).into_iter().filter(stays).collect()
 }
 
-/// The text without the stanza.
+/// Returns the text without the stanza.
 pub fn without_stanza(text: &str, stanza: &str) -> String {
     let mut is_in = false;
     let stays = |piece: &&str| {
@@ -95,8 +95,8 @@ pub fn without_stanza(text: &str, stanza: &str) -> String {
     pieces(text).into_iter().filter(stays).collect()
 }
 
-/// A value as its lines are written: each but the last ends with a backslash. A value that itself ends with one gets a blank,
-/// which reading takes away.
+/// Writes a value as lines, each but the last ending with a backslash. A value that itself ends with a backslash gets a
+/// trailing blank, which the reader strips.
 fn continued(value: &str) -> String {
     let mut written = value.replace("\r\n", "\n").replace('\n', "\\\n");
     if written.ends_with('\\') {
@@ -105,13 +105,13 @@ fn continued(value: &str) -> String {
     written
 }
 
-/// The stanza that a line opens, as [`crate::text`] reads it.
+/// The stanza name if this line is a header, as [`crate::text`] reads it.
 fn header(line: &str) -> Option<&str> {
     let name = line.trim().strip_prefix('[')?;
     Some(name.rfind(']').map_or(name, |end| &name[..end]))
 }
 
-/// The lines of a text as the settings they make: a line that ends with a backslash has the next one with it.
+/// Splits a text into settings: a line that ends with a backslash includes the next line.
 fn pieces(text: &str) -> Vec<&str> {
     let (mut pieces, mut from, mut at) = (Vec::new(), 0, 0);
     if text.starts_with(BYTE_ORDER_MARK) {
@@ -120,11 +120,11 @@ fn pieces(text: &str) -> Vec<&str> {
         pieces.push(&text[..at]);
     }
     for line in text[at..].split_inclusive('\n') {
-        // As `str::lines` has it, by which files are read.
+        // // Same line ends as `str::lines`, by which files are read.
         let bare = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
         let is_first = from == at;
         at += line.len();
-        // Comments and headers go on nowhere.
+        // // Comments and headers are never continued.
         let is_whole = is_first && bare.trim_start().starts_with(['#', '[']);
         if is_whole || !bare.ends_with('\\') {
             pieces.push(&text[from..at]);
@@ -137,7 +137,7 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// Ends the last line, so that another can follow that is no part of it: a backslash there goes on nowhere.
+/// Ends the last line so that text can be appended: a trailing backslash there continues nothing.
 fn end_text(text: &mut String) {
     let is_setting = pieces(text).last().is_some_and(|piece| !piece.trim_start().starts_with(['#', '[']));
     let bare = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));

@@ -1,16 +1,16 @@
-//! Texts of users that become names of files: of lookups, results, programs, apps, users' folders.
+//! ! Validation of user input that becomes a file name: names of lookups, results, programs, apps and users' folders.
 //!
-//! One rule for all of them, so that none leads out of its folder, hides there, or is one that the file system refuses
-//! half-way through the work. Not here: names of indexes, whose rule is stricter and Splunk's.
+//! ! One rule for all of them, so that no name leaves its folder, is hidden there, or is refused by the file system
+//! half-way through an operation. Not here: names of indexes, which follow Splunk's stricter rule.
 
 use quarry_stdx::Fault;
 
-/// Longest name, in bytes: file systems take 255, and an unfinished file stands beside with a longer one.
+/// Maximum bytes of a name: file systems allow 255, and temporary files beside it have a longer name.
 pub const FILE_NAME_BYTES_MAX: usize = 200;
-/// Characters of a refused name that its error shows.
+/// Characters of a refused name shown in its error.
 const SHOWN_CHARS: usize = 60;
 
-/// Refuses what is not the name of a file in a folder, with the reason.
+/// Refuses a text that is not the name of a file in a folder, with the reason.
 pub fn check_file_name(name: &str) -> Result<(), Fault> {
     let reason = if name.is_empty() {
         "it is empty".to_owned()
@@ -28,7 +28,7 @@ pub fn check_file_name(name: &str) -> Result<(), Fault> {
     Err(Fault::invalid(format!("`{}` cannot be the name of a file: {reason}", shown(name))))
 }
 
-/// A refused name, cut and without control characters.
+/// A refused name for display: truncated and without control characters.
 fn shown(name: &str) -> String {
     let mut text: String = name.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
     if name.chars().nth(SHOWN_CHARS).is_some() {

@@ -1,4 +1,4 @@
-//! What the conf files of all layers come to, setting by setting with the origin of each, as plain data.
+//! ! The merged conf files of all layers, each setting with its origin, as plain data.
 //!
 //! Not here: reading, checking and ordering files ([`crate::merge`]).
 
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use crate::text::{Conf, DEFAULT_STANZA};
 use crate::warning::ConfWarning;
 
-/// Where a file lies; later layers win.
+/// The layer of a file; later layers win.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// `etc/system/default`, also what is built in.
+    /// `etc/system/default`, and the built-in files.
     SystemDefault,
     /// `etc/apps/APP/default`.
     AppDefault,
@@ -19,18 +19,18 @@ pub enum Layer {
     AppLocal,
     /// `etc/system/local`.
     SystemLocal,
-    /// `etc/users/USER/APP/local`: counts only in the view of this user and app.
+    /// `etc/users/USER/APP/local`: applies only in the view of this user and app.
     User,
 }
 
-/// A file's text and place.
+/// A file's text and its layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfSource {
     /// Layer of its folder.
     pub layer: Layer,
-    /// App it belongs to, for the app layers.
+    /// App it belongs to, in the app layers.
     pub app: Option<String>,
-    /// Label for origins and warnings, usually the path. Its last part names the conf: `…/props.conf`.
+    /// Label shown in origins and warnings, usually the path. Its last part names the conf: `…/props.conf`.
     pub file: String,
     /// Its text.
     pub text: String,
@@ -51,7 +51,7 @@ pub struct Layers {
     pub(crate) warnings: Vec<ConfWarning>,
 }
 
-/// One conf over all layers.
+/// One conf, merged over all layers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
     /// Stanzas in order of first appearance, lowest layer first.
@@ -59,7 +59,7 @@ pub struct Merged {
     by_name: BTreeMap<String, usize>,
 }
 
-/// One stanza over all layers, without what it inherits from `[default]`.
+/// One stanza, merged over all layers, without the settings it inherits from `[default]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergedStanza {
     /// Name.
@@ -79,14 +79,14 @@ pub struct MergedSetting {
     pub line: u32,
 }
 
-/// A line of `quarry btool CONF list --debug`.
+/// A row of `quarry btool CONF list --debug`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BtoolRow<'a> {
     /// Label of the file the value comes from.
     pub file: &'a str,
     /// Line in the file, from 1.
     pub line: u32,
-    /// Stanza the row is listed under; inherited settings are listed under the heir.
+    /// Stanza the row is listed under; inherited settings are listed under the stanza that inherits them.
     pub stanza: &'a str,
     /// Setting.
     pub key: &'a str,
@@ -101,12 +101,12 @@ impl Layers {
         self.confs.get(name).unwrap_or(&EMPTY)
     }
 
-    /// Names of the confs that exist.
+    /// Names of all confs.
     pub fn conf_names(&self) -> impl Iterator<Item = &str> {
         self.confs.keys().map(String::as_str)
     }
 
-    /// Bytes of all names and values, about as many as the files have that they come from.
+    /// Bytes of all names and values: about the size of the files they come from.
     pub fn text_bytes(&self) -> usize {
         let of_stanza = |stanza: &MergedStanza| {
             let settings = stanza.settings.iter().map(|(key, setting)| key.len() + setting.value.len());
@@ -120,8 +120,8 @@ impl Layers {
         &self.warnings
     }
 
-    /// What `btool CONF list [STANZA]` shows: every stanza with its own and inherited settings, by name. `stanza`
-    /// selects the stanzas that start with it.
+    /// The output of `btool CONF list [STANZA]`: every stanza with its own and inherited settings, by name. `stanza`
+    /// selects stanzas by prefix.
     pub fn btool(&self, conf: &str, stanza: Option<&str>) -> Vec<BtoolRow<'_>> {
         let conf = self.conf(conf);
         let mut stanzas: Vec<&MergedStanza> = conf.stanzas.iter().collect();
@@ -145,26 +145,26 @@ impl Merged {
         &self.stanzas
     }
 
-    /// Stanza by name, without what it inherits.
+    /// Stanza by name, without inherited settings.
     pub fn stanza(&self, name: &str) -> Option<&MergedStanza> {
         self.by_name.get(name).map(|at| &self.stanzas[*at])
     }
 
-    /// A stanza's setting, or else that of `[default]`.
+    /// A stanza's setting, or that of `[default]`.
     pub fn get(&self, stanza: &str, key: &str) -> Option<&str> {
         let own = self.stanza(stanza).and_then(|stanza| stanza.settings.get(key));
         let inherited = || self.stanza(DEFAULT_STANZA).and_then(|stanza| stanza.settings.get(key));
         own.or_else(inherited).map(|setting| setting.value.as_str())
     }
 
-    /// All settings of a stanza with what it inherits, by name.
+    /// All settings of a stanza, own and inherited, by name.
     pub fn effective(&self, stanza: &str) -> BTreeMap<&str, &MergedSetting> {
         let layers = [self.stanza(DEFAULT_STANZA), self.stanza(stanza)];
         let settings = layers.into_iter().flatten().flat_map(|stanza| &stanza.settings);
         settings.map(|(key, setting)| (key.as_str(), setting)).collect()
     }
 
-    /// Leaves out settings that are not to be kept, and stanzas without any.
+    /// Removes settings for which `keep` returns false, and stanzas left without any.
     pub(crate) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.stanzas.iter_mut().for_each(|stanza| stanza.settings.retain(|key, _| keep(key)));
         self.stanzas.retain(|stanza| !stanza.settings.is_empty());
@@ -172,7 +172,7 @@ impl Merged {
         self.by_name = places.map(|(at, stanza)| (stanza.name.clone(), at)).collect();
     }
 
-    /// Lays a file over what is there.
+    /// Merges a file over the current settings.
     pub(crate) fn lay(&mut self, conf: Conf) {
         for stanza in conf.stanzas {
             let next = self.stanzas.len();

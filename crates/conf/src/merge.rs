@@ -1,8 +1,10 @@
-//! Merges the files of all layers: each is parsed, checked against the tables of settings, and laid over those below it.
+//! ! Merges the files of all layers: each file is parsed, checked against the settings tables, and merged over those
+//! below it.
 //!
-//! The global order: system/default, then apps' default folders, then apps' local folders, then system/local; of two
-//! apps the one whose name sorts first wins. A [`View`] has the order of an app and user instead, for the confs that
-//! searches read: system/default, system/local, what other apps share, the app's default and local, the user's own.
+//! ! The global order: system/default, then apps' default folders, then apps' local folders, then system/local; of two
+//! apps the one whose name sorts first wins. A [`View`] uses the order of an app and user instead, for the confs that
+//! searches read: system/default, system/local, settings shared by other apps, the app's default and local, the user's
+//! own.
 
 use crate::check::check;
 use crate::default_files::builtin_sources;
@@ -13,18 +15,18 @@ use crate::settings::indexes::check_merged;
 use crate::text::Conf;
 
 impl Layers {
-    /// Merges files over the built-in defaults. Order of `sources` matters only within one folder.
+    /// Merges files over the built-in defaults. The order of `sources` matters only within one folder.
     pub fn new(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
         Layers::readable(sources, &Readable::everything())
     }
 
-    /// As [`Layers::new`], without what may not be read.
+    /// Like [`Layers::new`], without the objects that may not be read.
     pub fn readable(sources: impl IntoIterator<Item = ConfSource>, readable: &Readable) -> Layers {
         Layers::merged(builtin_sources().into_iter().chain(sources), readable)
     }
 
-    /// Merges files over the built-in defaults as a namespace sees them, without what may not be read; files of users must be those
-    /// of the view's.
+    /// Merges files over the built-in defaults as a namespace sees them, without the objects that may not be read. Any
+    /// user files in `sources` must belong to the view's user.
     pub fn of_view(sources: impl IntoIterator<Item = ConfSource>, view: &View, readable: &Readable) -> Layers {
         let sources: Vec<ConfSource> = builtin_sources().into_iter().chain(sources).collect();
         let is_followed = |source: &&ConfSource| View::concerns(source.conf_name());
@@ -49,7 +51,7 @@ impl Layers {
                 view.keep_seen(name, source, conf);
                 readable.keep(name, source, conf);
             });
-            // Those of all but users were found above.
+            // // Only user files are not checked above.
             if source.layer != Layer::User {
                 layers.warnings.truncate(told);
             }
@@ -57,7 +59,7 @@ impl Layers {
         layers
     }
 
-    /// As [`Layers::readable`], with a user's own files over all others, for the confs that searches read.
+    /// Like [`Layers::readable`], with a user's own files over all others, for the confs that searches read.
     pub fn with_own(sources: impl IntoIterator<Item = ConfSource>, own: &[ConfSource], readable: &Readable) -> Layers {
         let mut layers = Layers::readable(sources, readable);
         for source in own.iter().filter(|source| View::concerns(source.conf_name())) {
@@ -77,7 +79,7 @@ impl Layers {
     fn merged(sources: impl IntoIterator<Item = ConfSource>, readable: &Readable) -> Layers {
         let mut sources: Vec<ConfSource> = sources.into_iter().collect();
         sources.retain(|source| source.layer != Layer::User);
-        // Lowest first, so that later ones overwrite: in a layer the app that sorts first comes last.
+        // // Lowest first, so that later files overwrite: within a layer the app whose name sorts first comes last.
         sources.sort_by(|a, b| a.layer.cmp(&b.layer).then_with(|| b.app.cmp(&a.app)));
         let mut layers = Layers::default();
         for source in &sources {
@@ -89,7 +91,7 @@ impl Layers {
         layers
     }
 
-    /// Lays a file over what is there, after `narrow` has taken out what does not count.
+    /// Merges a file over the current settings, after `narrow` has removed the settings that do not apply.
     fn lay(&mut self, source: &ConfSource, narrow: impl FnOnce(&str, &mut Conf)) {
         let (mut conf, warnings) = Conf::parse(&source.file, &source.text);
         self.warnings.extend(warnings);

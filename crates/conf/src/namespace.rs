@@ -1,10 +1,11 @@
-//! What the searches of one app and user see: files of the app, what other apps share, and the user's own files.
+//! ! The settings that searches of one app and user see: those of the app, those that other apps share, and the user's
+//! own.
 //!
-//! An app says in `metadata/default.meta` and `local.meta` what others see of it: stanzas are a kind (`[props]`), an
-//! object of it (`[props/STANZA]`, `[props/STANZA/SETTING]`) or everything (`[]`), each part written as in a URL. Of
-//! those that say anything about `export` the most specific one counts; where none does, nothing is shared.
+//! ! An app declares in `metadata/default.meta` and `local.meta` what it shares with other apps. A stanza names a kind
+//! (`[props]`), an object of it (`[props/STANZA]`, `[props/STANZA/SETTING]`) or everything (`[]`), each part
+//! URL-encoded. The most specific stanza that sets `export` applies; if none does, nothing is shared.
 //!
-//! Not here: files and folders, who may change an object ([`crate::object_access`]) or read it.
+//! ! Not here: files and folders, permission to read or change an object ([`crate::object_access`]).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,15 +18,15 @@ use crate::props::search_time::is_search_time;
 use crate::props::table::PROPS;
 use crate::text::{Conf, Stanza};
 
-/// Stands for all users or all apps.
+/// Wildcard for all users or all apps.
 const ALL: &str = "-";
-/// Stands for no user: what the app itself has.
+/// The user name that means no user: the app's own objects.
 const NOBODY: &str = "nobody";
-/// Setting of a stanza of metadata that says whether others see it.
+/// Metadata setting that shares an object with other apps.
 const EXPORT: &str = "export";
-/// Its value where they do.
+/// Value of `export` that shares the object.
 const EXPORTED: &str = "system";
-/// Confs that follow app and user; all others are one for the whole node.
+/// Confs that depend on app and user; all others are the same for the whole node.
 const SEARCH_TIME: [&str; 11] = [
     "alert_actions",
     "commands",
@@ -40,7 +41,7 @@ const SEARCH_TIME: [&str; 11] = [
     "transforms",
 ];
 
-/// An app, and a user in it.
+/// An app and a user in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Namespace {
     app: String,
@@ -48,7 +49,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The namespace of an app and a user. `None`, all there is, where one of them is `-`; `nobody` is no user.
+    /// The namespace of an app and a user. `None` (everything) if one of them is `-`; `nobody` means no user.
     pub fn new(user: &str, app: &str) -> Result<Option<Namespace>, Fault> {
         for (what, name) in [("a user", user), ("an app", app)] {
             check_file_name(name).map_err(|fault| fault.at(what))?;
@@ -64,7 +65,7 @@ impl Namespace {
         &self.app
     }
 
-    /// The user, where there is one.
+    /// The user, if any.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
@@ -75,15 +76,15 @@ impl Namespace {
     }
 }
 
-/// What an app shares with other apps.
+/// The objects that an app shares with other apps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
-    /// Whether it is shared, by the parts of a stanza's name.
+    /// Whether an object is shared, by the parts of its stanza's name.
     exports: BTreeMap<Vec<String>, bool>,
 }
 
 impl Sharing {
-    /// Reads the texts of `default.meta` and `local.meta`; what the second one says wins, stanza by stanza.
+    /// Reads the texts of `default.meta` and `local.meta`; the second one wins, stanza by stanza.
     pub fn new(default: &str, local: &str) -> Sharing {
         let mut exports = BTreeMap::new();
         for text in [default, local] {
@@ -97,7 +98,7 @@ impl Sharing {
         Sharing { exports }
     }
 
-    /// What the most specific stanza on the way down `path` says, the one for everything left out.
+    /// The value of the most specific stanza along `path`, excluding the stanza for everything.
     fn says(&self, path: &[&str]) -> Option<bool> {
         (1..=path.len()).rev().find_map(|length| {
             let part: Vec<String> = path[..length].iter().map(|part| (*part).to_owned()).collect();
@@ -105,12 +106,12 @@ impl Sharing {
         })
     }
 
-    /// Whether others see the object at `path`: its kind, its name, perhaps a setting of it.
+    /// Whether other apps see the object at `path`: its kind, its name, optionally a setting of it.
     pub fn exports(&self, path: &[&str]) -> bool {
         self.says(path).unwrap_or_else(|| self.exports_all())
     }
 
-    /// As [`Sharing::exports`] for an object that goes by two kinds; the first one that says anything counts.
+    /// Like [`Sharing::exports`] for an object known under two kinds; the first kind with a value applies.
     pub fn exports_either(&self, kinds: [&str; 2], name: &str) -> bool {
         let said = kinds.iter().find_map(|kind| self.says(&[kind, name]));
         said.unwrap_or_else(|| self.exports_all())
@@ -120,7 +121,7 @@ impl Sharing {
         self.exports.get(&Vec::new()).copied().unwrap_or(false)
     }
 
-    /// Takes out of a stanza of another app what is not shared; whether anything is left.
+    /// Removes unshared settings from a stanza of another app. Returns whether any are left.
     fn keep_shared(&self, conf: &str, stanza: &mut Stanza) -> bool {
         let name = stanza.name.clone();
         stanza.settings.retain(|setting| self.exports(&[conf, &name, &setting.key]));
@@ -128,13 +129,13 @@ impl Sharing {
     }
 }
 
-/// The parts of a stanza's name, as they are without URL encoding; none for the stanza of everything.
+/// The URL-decoded parts of a stanza's name; none for the stanza for everything.
 pub(crate) fn parts_of(name: &str) -> Vec<String> {
     let name = name.trim();
     if name.is_empty() { Vec::new() } else { name.split('/').map(|part| decoded(part).into_owned()).collect() }
 }
 
-/// A part of a stanza's name as a URL has it: what is not a letter, a digit or one of `-_.~` is `%XX`.
+/// A part of a stanza's name, URL-encoded: characters other than letters, digits and `-_.~` become `%XX`.
 pub(crate) fn encoded(part: &str) -> String {
     let mut out = String::with_capacity(part.len());
     for byte in part.bytes() {
@@ -147,7 +148,7 @@ pub(crate) fn encoded(part: &str) -> String {
     out
 }
 
-/// A text without its `%XX`; what is no such code stays.
+/// A text with `%XX` decoded; invalid codes stay as they are.
 fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return Cow::Borrowed(text);
@@ -165,7 +166,7 @@ fn decoded(text: &str) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&plain).into_owned())
 }
 
-/// What a namespace sees of the apps there are.
+/// The objects that a namespace sees in all apps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     namespace: Namespace,
@@ -174,7 +175,7 @@ pub struct View {
 }
 
 impl View {
-    /// The view of a namespace; `apps` are all there are, with what they share.
+    /// The view of a namespace; `apps` are all installed apps, with what they share.
     pub fn new(namespace: Namespace, apps: impl IntoIterator<Item = (String, Sharing)>) -> View {
         let others = apps.into_iter().filter(|(app, _)| *app != namespace.app).collect();
         View { namespace, others }
@@ -185,40 +186,39 @@ impl View {
         &self.namespace
     }
 
-    /// Names of the apps, the one that wins first: the namespace's own, then the others, of which the one whose name
-    /// sorts last wins.
+    /// Names of the apps, highest precedence first: the namespace's own, then the others in descending order of name.
     pub fn apps(&self) -> impl DoubleEndedIterator<Item = &str> {
         std::iter::once(self.namespace.app.as_str()).chain(self.others.keys().rev().map(String::as_str))
     }
 
-    /// Whether an object of `app` is seen.
+    /// Whether the namespace sees an object of `app`.
     pub fn sees(&self, app: &str, kind: &str, name: &str) -> bool {
         app == self.namespace.app || self.others.get(app).is_some_and(|sharing| sharing.exports(&[kind, name]))
     }
 
-    /// Whether the file of a data model of `app` is seen, which goes by `models` or `datamodels`.
+    /// Whether the namespace sees a data model file of `app`, whose kind is `models` or `datamodels`.
     pub fn sees_model(&self, app: &str, name: &str) -> bool {
         let shared = |sharing: &Sharing| sharing.exports_either(["models", "datamodels"], name);
         app == self.namespace.app || self.others.get(app).is_some_and(shared)
     }
 
-    /// Whether a conf follows app and user.
+    /// Whether a conf depends on app and user.
     pub fn concerns(conf: &str) -> bool {
         SEARCH_TIME.contains(&conf)
     }
 
-    /// Place of an app among the layers of apps, the highest for the namespace's own.
+    /// Precedence of an app among the app layers, highest for the namespace's own.
     pub(crate) fn rank<'a>(&self, app: &'a str) -> (bool, &'a str) {
         (app == self.namespace.app, app)
     }
 
-    /// Whether a setting follows app and user: of props.conf only what is done when searching. How events were made is
-    /// the same for all, and searches ask for it, too (`date_hour`, `punct`).
+    /// Whether a setting depends on app and user: in props.conf only search-time settings do. Index-time settings are
+    /// the same for everyone, although searches also read them (`date_hour`, `punct`).
     pub(crate) fn concerns_setting(conf: &str, key: &str) -> bool {
         View::concerns(conf) && (conf != PROPS.conf || is_search_time(key))
     }
 
-    /// Takes out of a file what does not follow app and user, or is not seen.
+    /// Removes from a file the settings that do not depend on app and user, or that the namespace does not see.
     pub(crate) fn keep_seen(&self, name: &str, source: &ConfSource, conf: &mut Conf) {
         let none = Sharing::default();
         let sharing = match (source.layer, source.app.as_deref()) {

@@ -1,9 +1,9 @@
-//! The known name that is spelt most like an unknown one.
+//! ! Spelling suggestions: the known name closest to an unknown one.
 
-/// Most letters that may differ.
+/// Maximum edit distance of a suggestion.
 const DISTANCE_MAX: usize = 3;
 
-/// The closest of `known` if it is close enough to be a slip of the pen; case does not count.
+/// The closest of `known`, ignoring case, if it is close enough to be a typing error.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     let close_enough = DISTANCE_MAX.min(name.len() / 3);
@@ -14,7 +14,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, known)| known)
 }
 
-/// Letters to insert, remove or replace to come from one text to the other.
+/// Edit distance: letters to insert, remove or replace to turn one text into the other.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

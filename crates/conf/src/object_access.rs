@@ -1,13 +1,15 @@
-//! Who may read and change what an app shares: `access` and `owner` in its `metadata/default.meta` and `local.meta`.
+//! ! Permissions to read and change an app's objects: `access` and `owner` in its `metadata/default.meta` and
+//! `local.meta`.
 //!
-//! `access = read : [ * ], write : [ admin, power ]` names roles. Of the stanzas that name an object the most specific one
-//! counts: `[lookups/codes.csv]`, then `[lookups]`, then `[]`. Where none says who may write, the roles `admin` and `power`
-//! may, as in the metadata that Splunk's own apps come with. An owner may change what is theirs.
+//! ! `access = read : [ * ], write : [ admin, power ]` names roles. The most specific stanza for an object applies:
+//! `[lookups/codes.csv]`, then `[lookups]`, then `[]`. If none names writers, the roles `admin` and `power` may write,
+//! as in the metadata of Splunk's own apps. Owners may change their own objects.
 //!
-//! Everybody may read where nothing is said. What an app keeps from some is kept from their searches, too: [`Readable`] takes it out of
-//! the files that these read. Users of whom no metadata speak read the same, so that what is read for one serves all ([`Reader`]).
+//! ! Without a setting, everybody may read. Objects that a user may not read are also hidden from that user's searches:
+//! [`Readable`] removes them from the files that searches read. All users whom no metadata name have the same rights,
+//! so they share one cached set of files ([`Reader`]).
 //!
-//! Not here: what others see of an app ([`crate::namespace::Sharing`]).
+//! ! Not here: sharing between apps ([`crate::namespace::Sharing`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,30 +21,30 @@ use crate::text::Conf;
 
 /// Setting with the roles.
 const ACCESS: &str = "access";
-/// What stands before those that may read.
+/// Keyword before the roles that may read.
 const READ: &str = "read";
-/// What stands before those that may write.
+/// Keyword before the roles that may write.
 const WRITE: &str = "write";
 /// Setting with the owner.
 const OWNER: &str = "owner";
 /// Stands for all roles.
 const EVERYBODY: &str = "*";
-/// Roles that may write where nothing is said.
+/// Roles that may write by default.
 const WRITERS: [&str; 2] = ["admin", "power"];
 
-/// What an app's metadata say of reading and changing its objects.
+/// Read and write permissions on an app's objects, from its metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectAccess {
     /// Roles that may read, by the parts of a stanza's name.
     readers: BTreeMap<Vec<String>, Vec<String>>,
-    /// Roles that may write.
+    /// Roles that may write, by the parts of a stanza's name.
     writers: BTreeMap<Vec<String>, Vec<String>>,
     /// Owners of objects.
     owners: BTreeMap<Vec<String>, String>,
 }
 
 impl ObjectAccess {
-    /// Reads the texts of `default.meta` and `local.meta`; what the second one says wins, setting by setting.
+    /// Reads the texts of `default.meta` and `local.meta`; the second one wins, setting by setting.
     pub fn new(default: &str, local: &str) -> ObjectAccess {
         let mut access = ObjectAccess::default();
         for text in [default, local] {
@@ -73,7 +75,7 @@ impl ObjectAccess {
         said(&self.writers, kind, name).unwrap_or_else(|| WRITERS.map(str::to_owned).to_vec())
     }
 
-    /// Whom the object of this kind and name belongs to, if anybody.
+    /// Owner of the object of this kind and name, if any.
     pub fn owner(&self, kind: &str, name: &str) -> Option<&str> {
         self.owners.get(&[kind.to_owned(), name.to_owned()][..]).map(String::as_str)
     }
@@ -88,17 +90,17 @@ impl ObjectAccess {
         self.is_among(self.writers(kind, name), kind, name, user)
     }
 
-    /// Roles and users on whom it depends what may be read.
+    /// Roles and users that the read permissions name.
     fn names_of_readers(&self) -> (impl Iterator<Item = &String>, impl Iterator<Item = &String>) {
         (self.readers.values().flatten(), self.owners.values())
     }
 
-    /// Whether anything may not be read by everybody.
+    /// Whether any object is not readable by everybody.
     fn restricts_reading(&self) -> bool {
         self.readers.values().any(|roles| !roles.iter().any(|role| role == EVERYBODY))
     }
 
-    /// Whether a reader may read the object at `path`: its kind, its name, perhaps a setting of it.
+    /// Whether a reader may read the object at `path`: its kind, its name, optionally a setting of it.
     fn may_read_path(&self, path: &[&str], reader: &Reader) -> bool {
         let Some(who) = &reader.0 else { return true };
         let part = |length: usize| path[..length].iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
@@ -116,40 +118,40 @@ impl ObjectAccess {
     }
 }
 
-/// Who reads: those of whom all metadata say the same are one.
+/// An equivalence class of users: those whom all metadata treat alike are one reader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reader(Option<Who>);
 
-/// What metadata know a user by.
+/// A user as far as metadata tell users apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Who {
-    /// The user, who owns some object.
+    /// The user's name, if it owns an object.
     owner: Option<String>,
-    /// Roles that some metadata name.
+    /// The user's roles that some metadata name.
     roles: BTreeSet<String>,
 }
 
 impl Reader {
-    /// Who reads everything: the node itself, and administrators.
+    /// The reader that may read everything: the node itself, and administrators.
     pub fn of_everything() -> Reader {
         Reader::default()
     }
 }
 
-/// What the metadata of all apps say of reading.
+/// The read permissions of all apps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readership {
-    /// The apps that keep something from somebody.
+    /// The apps that restrict reading.
     apps: BTreeMap<String, ObjectAccess>,
 }
 
 impl Readership {
-    /// From what each app says.
+    /// Collects the read permissions of each app.
     pub fn new(apps: impl IntoIterator<Item = (String, ObjectAccess)>) -> Readership {
         Readership { apps: apps.into_iter().filter(|(_, access)| access.restricts_reading()).collect() }
     }
 
-    /// What a user is to it.
+    /// The reader that a user belongs to.
     pub fn reader(&self, user: &Permissions) -> Reader {
         if self.apps.is_empty() || user.holds(ADMIN_ALL_OBJECTS) {
             return Reader::of_everything();
@@ -164,7 +166,7 @@ impl Readership {
     }
 }
 
-/// What a reader may read of what apps have.
+/// The objects of apps that a reader may read.
 #[derive(Clone, Debug, Default)]
 pub struct Readable {
     readership: Arc<Readership>,
@@ -172,7 +174,7 @@ pub struct Readable {
 }
 
 impl Readable {
-    /// What `reader` may read as the metadata say.
+    /// The objects that `reader` may read according to the metadata.
     pub fn new(readership: Arc<Readership>, reader: Reader) -> Readable {
         Readable { readership, reader }
     }
@@ -182,13 +184,14 @@ impl Readable {
         Readable::default()
     }
 
-    /// Whether an app's object at `path` may be read: its kind, its name, perhaps a setting of it.
+    /// Whether an app's object at `path` may be read: its kind, its name, optionally a setting of it.
     pub fn includes(&self, app: &str, path: &[&str]) -> bool {
         let access = self.readership.apps.get(app);
         access.is_none_or(|access| access.may_read_path(path, &self.reader))
     }
 
-    /// Takes out of an app's file what searches must not see. What is done when events are made stays: it is the same for all.
+    /// Removes from an app's file the settings that searches must not see. Index-time settings stay: they are the same
+    /// for everyone.
     pub(crate) fn keep(&self, name: &str, source: &ConfSource, conf: &mut Conf) {
         let app = source.app.as_deref().filter(|_| matches!(source.layer, Layer::AppDefault | Layer::AppLocal));
         let Some(app) = app.filter(|app| View::concerns(name) && self.readership.apps.contains_key(*app)) else {
@@ -204,7 +207,7 @@ impl Readable {
     }
 }
 
-/// What the most specific stanza on the way to an object says.
+/// The roles of the most specific stanza for an object.
 fn said(roles: &BTreeMap<Vec<String>, Vec<String>>, kind: &str, name: &str) -> Option<Vec<String>> {
     let path = [kind.to_owned(), name.to_owned()];
     (0..=path.len()).rev().find_map(|length| roles.get(&path[..length])).cloned()
@@ -220,7 +223,7 @@ pub fn stanza_of(kind: &str, name: &str) -> String {
     format!("{}/{}", encoded(kind), encoded(name))
 }
 
-/// The roles behind `word`; `None` where it is not there.
+/// The roles listed after `word`; `None` if it is missing.
 fn roles_of(access: &str, word: &str) -> Option<Vec<String>> {
     let (_, rest) = access.split_once(word)?;
     let (_, list) = rest.split_once('[')?;

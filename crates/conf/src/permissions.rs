@@ -1,21 +1,21 @@
-//! What a user may do, as plain data: the capabilities and indexes that all roles of the user come to.
+//! ! The permissions of a user as plain data: the combined capabilities and indexes of the user's roles.
 //!
-//! Whoever knows roles (`auth`) makes a [`Permissions`]; a request carries it into the search, where commands and reads
-//! of indexes are checked against it. Names of capabilities are texts, because apps may bring their own.
+//! ! `auth` knows roles and makes a [`Permissions`]; a request carries it into the search, where commands and index
+//! reads are checked against it. Capabilities are strings, because apps may define their own.
 //!
-//! Not here: roles and how they are joined, passwords, sessions.
+//! ! Not here: roles and how they are combined, passwords, sessions.
 
 use std::collections::BTreeSet;
 
 /// Runs searches at all.
 pub const SEARCH: &str = "search";
-/// Writes into and manages indexes that belong to the node, whose names begin with `_`.
+/// Allows writing to and managing internal indexes, whose names begin with `_`.
 pub const INDEXES_EDIT: &str = "indexes_edit";
-/// Sees and changes what belongs to other users.
+/// Allows seeing and changing other users' objects.
 pub const ADMIN_ALL_OBJECTS: &str = "admin_all_objects";
-/// Runs programs of apps as commands.
+/// Allows running programs of apps as commands.
 pub const RUN_CUSTOM_COMMAND: &str = "run_custom_command";
-/// Lists, makes, changes and removes users; ends their sessions.
+/// Allows listing, creating, changing and removing users, and ending their sessions.
 pub const EDIT_USER: &str = "edit_user";
 /// Changes one's own password.
 pub const CHANGE_OWN_PASSWORD: &str = "change_own_password";
@@ -23,56 +23,56 @@ pub const CHANGE_OWN_PASSWORD: &str = "change_own_password";
 pub const LIST_TOKENS_ALL: &str = "list_tokens_all";
 /// Sees one's own.
 pub const LIST_TOKENS_OWN: &str = "list_tokens_own";
-/// Makes, switches and removes everybody's authentication tokens.
+/// Allows creating, switching on or off, and removing everybody's authentication tokens.
 pub const EDIT_TOKENS_ALL: &str = "edit_tokens_all";
-/// Makes, switches and removes one's own.
+/// Allows creating, switching on or off, and removing one's own authentication tokens.
 pub const EDIT_TOKENS_OWN: &str = "edit_tokens_own";
-/// Makes, changes and removes roles.
+/// Allows creating, changing and removing roles.
 pub const EDIT_ROLES: &str = "edit_roles";
 
-/// Name under which the owner of the data folder searches.
+/// User name of the data folder's owner in searches.
 const OWNER: &str = "admin";
 
-/// What one user may do. The default is nobody, who may do nothing.
+/// The permissions of one user. The default user has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
     /// Name of the user.
     pub user: String,
-    /// Names of the user's roles, with those that they import.
+    /// The user's roles, including imported ones.
     pub roles: BTreeSet<String>,
     /// Capabilities held.
     pub capabilities: BTreeSet<String>,
-    /// Patterns of indexes that may be searched (`srchIndexesAllowed`); `*` is not for names that begin with `_`.
+    /// Patterns of indexes that may be searched (`srchIndexesAllowed`); `*` does not match names that begin with `_`.
     pub allowed_indexes: Vec<String>,
     /// Indexes searched when a search names none (`srchIndexesDefault`).
     pub default_indexes: Vec<String>,
-    /// Patterns of indexes in which events may be deleted (`deleteIndexesAllowed`), with the capability for that.
+    /// Patterns of indexes in which events may be deleted (`deleteIndexesAllowed`), given the capability to delete.
     pub delete_indexes: Vec<String>,
-    /// Patterns of indexes that may not be searched, whatever else is allowed (`srchIndexesDisallowed`).
+    /// Patterns of indexes that may not be searched (`srchIndexesDisallowed`), which overrides all others.
     pub disallowed_indexes: Vec<String>,
-    /// Bounds of what searches read and of how many run.
+    /// Limits on the user's searches.
     pub limits: SearchLimits,
-    /// Whether this is the owner of the data folder, to whom nothing is refused.
+    /// Whether this is the owner of the data folder, who may do everything.
     is_owner: bool,
 }
 
-/// What the roles of a user bound searches by.
+/// The limits that a user's roles put on searches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchLimits {
-    /// Terms that all events must match (`srchFilter` of the roles, joined).
+    /// Terms that all events must match (the roles' `srchFilter` settings, combined).
     pub filter: Option<String>,
-    /// Seconds before its end from which a search reads (`srchTimeWin`).
+    /// Maximum seconds of a search's time range, counted back from its end (`srchTimeWin`).
     pub window_s: Option<u64>,
-    /// Searches at once (`srchJobsQuota`); `None` is any number.
+    /// Maximum concurrent searches (`srchJobsQuota`); `None` is unlimited.
     pub jobs: Option<usize>,
-    /// Bytes that jobs keep on disk (`srchDiskQuota`); `None` is any number.
+    /// Maximum bytes of the user's jobs on disk (`srchDiskQuota`); `None` is unlimited.
     pub disk_bytes: Option<u64>,
-    /// Seconds after which a search ends with what it has (`srchMaxTime`).
+    /// Seconds after which a search ends with its results so far (`srchMaxTime`).
     pub time_s: Option<u64>,
 }
 
 impl Permissions {
-    /// A user whose roles come to these capabilities, to these indexes, and to these where a search names none.
+    /// A user with these capabilities, these allowed indexes, and these default indexes.
     pub fn of_user(
         user: &str,
         capabilities: BTreeSet<String>,
@@ -82,27 +82,27 @@ impl Permissions {
         Permissions { user: user.to_owned(), capabilities, allowed_indexes, default_indexes, ..Permissions::default() }
     }
 
-    /// The same with the names of the roles.
+    /// Sets the names of the roles.
     pub fn with_roles(self, roles: BTreeSet<String>) -> Permissions {
         Permissions { roles, ..self }
     }
 
-    /// The same, whose roles come to these indexes to delete from.
+    /// Sets the indexes in which the user may delete events.
     pub fn deleting_from(self, delete_indexes: Vec<String>) -> Permissions {
         Permissions { delete_indexes, ..self }
     }
 
-    /// The same, who may not search these indexes.
+    /// Sets the indexes that the user may not search.
     pub fn not_searching(self, disallowed_indexes: Vec<String>) -> Permissions {
         Permissions { disallowed_indexes, ..self }
     }
 
-    /// The same, whose searches are bounded.
+    /// Sets the limits on searches.
     pub fn with_limits(self, limits: SearchLimits) -> Permissions {
         Permissions { limits, ..self }
     }
 
-    /// Whoever runs the program on the data folder itself, without a server: the file system has let them in.
+    /// The user who runs the program on the data folder directly, without a server: file permissions grant access.
     pub fn owner() -> Permissions {
         Permissions {
             user: OWNER.to_owned(),
@@ -124,12 +124,12 @@ impl Permissions {
         self.is_owner || self.capabilities.contains(capability)
     }
 
-    /// Whether the user may write into an index of this name.
+    /// Whether the user may write to an index of this name.
     pub fn may_write(&self, index: &str) -> bool {
         !index.starts_with('_') || self.holds(INDEXES_EDIT)
     }
 
-    /// Whether the user may see what belongs to `owner`, such as results of searches; `None` is somebody not known.
+    /// Whether the user may see objects of `owner`, such as search results; `None` is an unknown owner.
     pub fn may_see(&self, owner: Option<&str>) -> bool {
         owner == Some(self.user.as_str()) || self.holds(ADMIN_ALL_OBJECTS)
     }

@@ -1,20 +1,20 @@
-//! What a table of settings is: one row per setting with its type, default, unit and meaning.
+//! ! The form of a settings table: one row per setting with its type, default, unit and meaning.
 //!
-//! A table is the only place that knows a setting: the checker, the typed views and the manual read it. A conf
-//! without a table (macros, saved searches) is merged unchecked.
+//! ! Settings are defined only in a table: the checker, the typed views and the manual read it. A conf without a table
+//! (macros, saved searches) is merged unchecked.
 //!
-//! Not here: which tables there are ([`crate::tables`]), whether a value is of a type ([`crate::check`]).
+//! ! Not here: the tables themselves ([`crate::tables`]), checking values against a type ([`crate::check`]).
 
 /// Settings of one conf.
 #[derive(Debug)]
 pub struct ConfTable {
     /// Name without `.conf`.
     pub conf: &'static str,
-    /// Kinds of stanza; the first that fits counts.
+    /// Kinds of stanza; the first that matches applies.
     pub sections: &'static [Section],
-    /// Settings of Splunk's that are not carried out: each raises a warning. A name that ends in `-` takes a class.
+    /// Splunk settings that are not supported: each raises a warning. A name that ends in `-` is followed by a class.
     pub unsupported: &'static [&'static str],
-    /// Settings that Splunk's files hold and that change nothing here; they raise no warning.
+    /// Splunk settings that have no effect here and raise no warning.
     pub unused: &'static [&'static str],
 }
 
@@ -27,12 +27,12 @@ pub struct Section {
     pub rows: &'static [Row],
 }
 
-/// Which stanzas a section stands for.
+/// The stanzas that a section applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StanzaName {
-    /// The one of this name.
+    /// The stanza of this name.
     Named(&'static str),
-    /// Those that start with this.
+    /// Stanzas whose names start with this.
     Prefix(&'static str),
     /// All.
     Any,
@@ -41,15 +41,15 @@ pub enum StanzaName {
 /// One setting.
 #[derive(Debug)]
 pub struct Row {
-    /// Name; one that ends in `-`, `_` or `.` is followed by a class of the user's choice.
+    /// Name; one that ends in `-`, `_` or `.` is followed by a class that the user chooses.
     pub name: &'static str,
     /// Type of its value.
     pub kind: Kind,
-    /// Value where none is set.
+    /// Default value.
     pub default: &'static str,
-    /// Unit of a number, else empty.
+    /// Unit of a number; empty for others.
     pub unit: &'static str,
-    /// What it does.
+    /// What the setting does.
     pub doc: &'static str,
 }
 
@@ -67,7 +67,7 @@ pub enum Kind {
         /// Largest.
         max: i64,
     },
-    /// One of these words, in any case; a name may follow one that ends in a colon.
+    /// One of these words, in any case; one that ends in a colon may be followed by a name.
     Choice(&'static [&'static str]),
     /// A PCRE pattern with at least this many groups.
     Regex {
@@ -78,11 +78,11 @@ pub enum Kind {
     TimeFormat,
     /// A time zone.
     Zone,
-    /// One character or its name.
+    /// A character or the name of one.
     Delimiter,
-    /// A span back from now: a number with s, m, h or d.
+    /// A time span: a number with s, m, h or d.
     Age,
-    /// A pattern, and ` in FIELD` behind it if it reads another field than `_raw`.
+    /// A pattern, optionally followed by ` in FIELD` to read a field other than `_raw`.
     Extract,
 }
 
@@ -97,26 +97,26 @@ pub(crate) const fn row(
     Row { name, kind, default, unit, doc }
 }
 
-/// Name of a row that stands for every setting of its stanzas.
+/// Name of a row that matches every setting of its stanzas.
 pub(crate) const ANY_NAME: &str = "*";
 
-/// Largest count where no narrower bound makes sense.
+/// Upper bound of a count that has no narrower one.
 const COUNT_MAX: i64 = 1 << 53;
-/// A count from 0 on.
+/// A non-negative count.
 pub(crate) const COUNT: Kind = at_least(0);
-/// A count from `min` on.
+/// A count of at least `min`.
 pub(crate) const fn at_least(min: i64) -> Kind {
     Kind::Integer { min, max: COUNT_MAX }
 }
 
-/// A pattern of any number of groups.
+/// A pattern with any number of groups.
 pub(crate) const REGEX: Kind = Kind::Regex { groups_min: 0 };
 
 impl ConfTable {
-    /// Sections whose settings may stand in a stanza: one, or all for `[default]`. `None` for a stanza nobody knows.
+    /// Sections whose settings are allowed in a stanza: one, or all for `[default]`. `None` for an unknown stanza.
     pub fn sections_of(&self, stanza: &str) -> Option<&'static [Section]> {
         if stanza == crate::text::DEFAULT_STANZA {
-            // What stands for any name would hide misspelt ones.
+            // // A row that matches any name would hide misspelt ones.
             let takes_any = |section: &&Section| section.rows.iter().any(|row| row.name == ANY_NAME);
             let from = self.sections.iter().take_while(takes_any).count();
             return self.sections.get(from..);
@@ -127,7 +127,7 @@ impl ConfTable {
 }
 
 impl StanzaName {
-    /// Whether the section stands for a stanza.
+    /// Whether the section applies to a stanza.
     pub fn fits(self, stanza: &str) -> bool {
         match self {
             StanzaName::Named(name) => stanza == name,
@@ -138,20 +138,20 @@ impl StanzaName {
 }
 
 impl Row {
-    /// Whether the row stands for a setting.
+    /// Whether the row defines a setting.
     pub fn fits(&self, key: &str) -> bool {
         name_fits(self.name, key)
     }
 }
 
-/// Whether a name of a table, which may end in `-`, `_` or `.`, stands for a setting.
+/// Whether a name in a table, which may end in `-`, `_` or `.`, matches a setting.
 pub(crate) fn name_fits(name: &str, key: &str) -> bool {
     name == ANY_NAME
         || if name.ends_with(['-', '_', '.']) { key.starts_with(name) && key.len() > name.len() } else { key == name }
 }
 
 impl Kind {
-    /// What the type takes, for people.
+    /// The valid values of the type, for messages.
     pub fn allowed(self) -> String {
         match self {
             Kind::Text => "any text".to_owned(),

@@ -1,4 +1,4 @@
-//! Every table of settings there is.
+//! ! All settings tables.
 
 use crate::props;
 use crate::settings::{authorize, datamodels, http_input, indexes, limits, outputs, server, transforms};
@@ -17,7 +17,7 @@ pub static TABLES: &[&ConfTable] = &[
     &authorize::AUTHORIZE,
 ];
 
-/// Confs without a table, and what is read from them.
+/// Confs without a table, and the settings read from them.
 pub const CONFS_WITHOUT_TABLE: &[(&str, &str)] = &[
     ("alert_actions", "the programs of `sendalert`, with their parameters"),
     ("collections", "types of fields, whether they are enforced, accelerated fields; replication has no effect"),

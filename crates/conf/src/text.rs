@@ -1,8 +1,8 @@
-//! The text form: stanzas, settings, comments, continued lines.
+//! ! The syntax of conf files: stanzas, settings, comments, continued lines.
 //!
-//! `#` starts a comment only where a line starts. A `\` at the very end of a line continues the value on the next one,
-//! keeping the line break. Settings before any stanza belong to `[default]`. Stanzas of one name are one; of a
-//! setting given twice the last counts.
+//! ! `#` starts a comment only at the start of a line. A `\` at the very end of a line continues the value on the next
+//! one, keeping the line break. Settings before any stanza belong to `[default]`. Stanzas of the same name are merged;
+//! of a repeated setting the last one applies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Conf {
 /// A stanza of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stanza {
-    /// What stands between the brackets.
+    /// Text between the brackets.
     pub name: String,
     /// Line of the header, from 1; 0 for settings before any stanza.
     pub line: u32,
@@ -37,7 +37,7 @@ pub struct Stanza {
 pub struct Setting {
     /// Name as written.
     pub key: String,
-    /// Value without the blanks around it; may be empty.
+    /// Value without surrounding blanks; may be empty.
     pub value: String,
     /// Line of the key, from 1.
     pub line: u32,
@@ -90,9 +90,9 @@ impl Stanza {
 
 struct Parser {
     conf: Conf,
-    /// Positions of the stanzas by name: a file may hold thousands.
+    /// Positions of the stanzas by name: a file may contain thousands.
     places: BTreeMap<String, usize>,
-    /// Position of the open stanza; `None` before any.
+    /// Position of the current stanza; `None` before the first.
     current: Option<usize>,
     warnings: Vec<ConfWarning>,
 }
@@ -100,11 +100,11 @@ struct Parser {
 impl Parser {
     fn open(&mut self, line: &str, number: u32) {
         match line.rfind(']') {
-            // What stands behind the last bracket is no part of the name.
+            // // Text after the last bracket is not part of the name.
             Some(end) => self.current = Some(self.stanza_at(&line[1..end], number)),
             None => {
                 self.warn(number, Problem::OpenStanza { line: shown(line) });
-                // What follows must not land in the stanza before.
+                // // Settings that follow must not go to the previous stanza.
                 self.current = Some(self.stanza_at(&line[1..], number));
             }
         }

@@ -1,10 +1,11 @@
-//! Values as Rust types: the readers that typed views share.
+//! ! Conversion of settings to Rust types, shared by the typed views.
 
 use std::collections::BTreeMap;
 
 use crate::table::{Row, Section, StanzaName};
 
-/// The settings in force for one thing, read by table. A missing, empty or unreadable value is the row's default.
+/// The settings of one stanza or combination, with the table that types them. A missing, empty or invalid value is the
+/// row's default.
 pub(crate) struct Values<'a> {
     rows: &'static [Row],
     set: BTreeMap<&'a str, &'a str>,
@@ -15,7 +16,7 @@ impl<'a> Values<'a> {
         Values { rows, set }
     }
 
-    /// The settings of a stanza with what it inherits.
+    /// The settings of a stanza, own and inherited.
     pub(crate) fn of_stanza(rows: &'static [Row], conf: &'a crate::Merged, stanza: &str) -> Values<'a> {
         let settings = conf.effective(stanza).into_iter();
         Values::new(rows, settings.map(|(key, setting)| (key, setting.value.as_str())).collect())
@@ -35,7 +36,7 @@ impl<'a> Values<'a> {
         self.text(key).to_owned()
     }
 
-    /// The text, unless it is empty.
+    /// The text, unless empty.
     pub(crate) fn optional(&self, key: &str) -> Option<String> {
         Some(self.text(key)).filter(|value| !value.is_empty()).map(str::to_owned)
     }
@@ -48,29 +49,29 @@ impl<'a> Values<'a> {
         self.read(key, |value| value.parse().ok()).unwrap_or(0)
     }
 
-    /// A number that its row keeps from being negative.
+    /// A number that its table row keeps non-negative.
     pub(crate) fn count(&self, key: &str) -> u64 {
         u64::try_from(self.integer(key)).unwrap_or(0)
     }
 
-    /// A count of things in memory.
+    /// A count as `usize`.
     pub(crate) fn size(&self, key: &str) -> usize {
         usize::try_from(self.count(key)).unwrap_or(usize::MAX)
     }
 
-    /// Reads by `parse`, or the default if that fails.
+    /// Parses the value with `parse`, or the default if that fails.
     pub(crate) fn read<T>(&self, key: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         parse(self.text(key)).or_else(|| parse(self.default(key)))
     }
 
-    /// Class and value of every setting `prefix` + class, by class in ASCII order; empty values switch a class off.
+    /// Class and value of every setting `prefix` + class, by class in ASCII order; an empty value disables a class.
     pub(crate) fn classes(&self, prefix: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let of_prefix = self.set.iter().filter_map(move |(key, value)| Some((key.strip_prefix(prefix)?, *value)));
         of_prefix.filter(|(class, value)| !class.is_empty() && !value.is_empty()).collect::<Vec<_>>().into_iter()
     }
 }
 
-/// Rows of the section of one name.
+/// Rows of the section of this name.
 pub(crate) fn rows_of(sections: &'static [Section], stanza: &str) -> &'static [Row] {
     let section = sections.iter().find(|section| section.stanza == StanzaName::Any || section.stanza.fits(stanza));
     section.map_or(&[], |section| section.rows)
@@ -108,8 +109,8 @@ fn single_char(text: &str) -> Option<char> {
     chars.next().filter(|_| chars.next().is_none())
 }
 
-/// Number of capture groups of a PCRE pattern; `None` if its brackets do not balance. Everything else about the
-/// pattern is left to the engine that compiles it, which knows look-around and the like.
+/// Number of capture groups of a PCRE pattern; `None` if its parentheses are unbalanced. Everything else is checked by
+/// the engine that compiles the pattern, which supports look-around and the like.
 pub(crate) fn capture_groups(pattern: &str) -> Option<usize> {
     let bytes = pattern.as_bytes();
     let (mut depth, mut groups, mut at) = (0usize, 0, 0);
@@ -133,14 +134,14 @@ pub(crate) fn capture_groups(pattern: &str) -> Option<usize> {
     (depth == 0).then_some(groups)
 }
 
-/// Whether a pattern's brackets balance and one of its groups has a name.
+/// Whether a pattern's parentheses balance and one of its groups is named.
 pub(crate) fn names_a_group(pattern: &str) -> bool {
     let named = ["(?<", "(?P<", "(?'"].iter().flat_map(|open| pattern.split(open).skip(1));
     let mut starts = named.filter_map(|behind| behind.chars().next());
     capture_groups(pattern).is_some() && starts.any(|first| first.is_alphabetic() || first == '_')
 }
 
-/// Whether the group that opens before `inside` captures.
+/// Whether the group whose content starts with `inside` captures.
 fn captures(inside: &[u8]) -> bool {
     match inside {
         [b'?', b'P', b'<', ..] | [b'?', b'\'', ..] => true,
@@ -150,13 +151,13 @@ fn captures(inside: &[u8]) -> bool {
     }
 }
 
-/// Position of the bracket that closes the class opened at `open`.
+/// Position of the bracket that closes the character class opened at `open`.
 fn class_end(bytes: &[u8], open: usize) -> Option<usize> {
     let mut at = open + 1;
     if bytes.get(at) == Some(&b'^') {
         at += 1;
     }
-    // A bracket that comes first stands for itself.
+    // // A bracket in first position is literal.
     if bytes.get(at) == Some(&b']') {
         at += 1;
     }

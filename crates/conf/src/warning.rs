@@ -1,6 +1,6 @@
-//! What is wrong in a .conf file, and where.
+//! ! Warnings about .conf files: the fault and its location.
 //!
-//! Nothing here stops a start: a faulty line is left out and everything else holds.
+//! ! No fault prevents a start: a faulty line is ignored and everything else applies.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use thiserror::Error;
 /// A fault in a .conf file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfWarning {
-    /// Label of the file as handed in, usually its path.
+    /// Label of the file as passed in, usually its path.
     pub file: Arc<str>,
     /// Line, from 1.
     pub line: u32,
-    /// Stanza the line stands in; `default` before any.
+    /// Stanza of the line; `default` before any.
     pub stanza: String,
-    /// What is wrong.
+    /// The fault.
     pub problem: Problem,
 }
 
@@ -34,54 +34,54 @@ pub enum Problem {
     /// A line that is neither `key = value`, a stanza nor a comment.
     #[error("\"{line}\" is neither key = value, [stanza] nor # comment; the line is left out")]
     Line {
-        /// The line, cut if long.
+        /// The line, truncated.
         line: String,
     },
     /// `[` without `]`.
     #[error("\"{line}\" opens a stanza without closing it and is taken to end with the line; write [name]")]
     OpenStanza {
-        /// The line, cut if long.
+        /// The line, truncated.
         line: String,
     },
     /// `= value`.
     #[error("a value without a setting name; write name = value")]
     NoKey,
-    /// A stanza that is none, but spelt like one.
+    /// An unknown stanza whose name resembles a known one.
     #[error("unknown stanza; did you mean [{nearest}]?")]
     UnknownStanza {
         /// The known one.
         nearest: String,
     },
-    /// A setting no table knows.
+    /// A setting that no table has.
     #[error("unknown setting {key}{}", nearest_hint(nearest.as_deref()))]
     UnknownSetting {
         /// The setting as written.
         key: String,
-        /// A known one that is spelt alike.
+        /// A known setting with a similar name.
         nearest: Option<String>,
     },
-    /// A setting of Splunk's that is not carried out here.
+    /// A Splunk setting that is not supported here.
     #[error("{key} is not supported; it has no effect")]
     Unsupported {
         /// The setting.
         key: String,
     },
-    /// A file of Splunk's that nothing reads here.
+    /// A Splunk file that nothing reads here.
     #[error("this file has no effect: {what}")]
     FileWithoutEffect {
-        /// What does not exist yet.
+        /// The missing feature.
         what: &'static str,
     },
-    /// Saved searches that ask for a schedule.
+    /// Saved searches with a schedule.
     #[error("enableSched has no effect: searches are not run by a schedule yet ({searches} of this file ask for it)")]
     NotScheduled {
         /// How many.
         searches: usize,
     },
-    /// A pattern in a stanza name that is no regular expression.
+    /// A pattern in a stanza name that is no valid regular expression.
     #[error("the pattern does not read as a regular expression (look-around is not known); only its wildcards count")]
     StanzaPattern,
-    /// A lower bound above its upper one.
+    /// A lower bound above its upper bound.
     #[error("{least} is larger than {most}, which may be inherited; both fall back to what is built in")]
     Contradiction {
         /// The lower bound.
@@ -89,14 +89,14 @@ pub enum Problem {
         /// The upper one.
         most: &'static str,
     },
-    /// A value the setting does not take.
+    /// An invalid value of a setting.
     #[error("{key} = {value}: allowed is {allowed}; the setting falls back")]
     BadValue {
         /// The setting.
         key: String,
-        /// The value as written, cut if long.
+        /// The value as written, truncated.
         value: String,
-        /// What it takes.
+        /// The valid values.
         allowed: String,
     },
 }
@@ -105,10 +105,10 @@ fn nearest_hint(nearest: Option<&str>) -> String {
     nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
 }
 
-/// Characters of a line or value that a warning shows.
+/// Maximum characters of a line or value in a warning.
 const SHOWN_CHARS_MAX: usize = 80;
 
-/// A text short enough to show.
+/// A text truncated for display.
 pub(crate) fn shown(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
     if shown.len() < text.len() {

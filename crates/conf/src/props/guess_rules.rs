@@ -1,11 +1,11 @@
-//! `[rule::…]` and `[delayedrule::…]`: which sourcetype data have by the share of lines that match patterns.
+//! ! `[rule::…]` and `[delayedrule::…]`: guess a sourcetype by the share of lines that match patterns.
 
 use super::{DELAYED_RULE_PREFIX, RULE_PREFIX};
 use crate::layers::{Merged, MergedStanza};
 
-/// What the setting of a least share begins with; the share in percent follows.
+/// Prefix of the setting for a minimum share; the percentage follows.
 pub(crate) const MORE_THAN: &str = "MORE_THAN_";
-/// What the setting of a largest share begins with.
+/// Prefix of the setting for a maximum share; the percentage follows.
 pub(crate) const LESS_THAN: &str = "LESS_THAN_";
 
 /// One stanza.
@@ -13,17 +13,17 @@ pub(crate) const LESS_THAN: &str = "LESS_THAN_";
 pub struct SourcetypeRule {
     /// Name of the stanza.
     pub stanza: String,
-    /// The sourcetype of data that fit.
+    /// Sourcetype to assign.
     pub sourcetype: String,
-    /// Patterns of which more than this percentage of lines must match.
+    /// Patterns, each with a percentage of lines: more than that must match.
     pub more_than: Vec<(usize, String)>,
-    /// Patterns of which less than this percentage of lines may match.
+    /// Patterns, each with a percentage of lines: fewer than that may match.
     pub less_than: Vec<(usize, String)>,
-    /// Whether the rule counts only where nothing else tells.
+    /// Whether the rule applies only if nothing else determines the sourcetype.
     pub is_delayed: bool,
 }
 
-/// All rules that name a sourcetype and a pattern, in the order of the files.
+/// All rules that name a sourcetype and a pattern, in file order.
 pub(super) fn read(props: &Merged) -> Vec<SourcetypeRule> {
     props.stanzas().iter().filter_map(rule).collect()
 }

@@ -1,17 +1,17 @@
-//! Settings of delimited text, with what each format has of its own.
+//! ! Settings of delimited text (csv, tsv …), with the defaults of each format.
 
 use super::HeaderSettings;
 use crate::values::{Values, parse_delimiter};
 
-/// Words for runs of blanks as delimiter.
+/// Names for whitespace as the delimiter.
 const WHITESPACE: [&str; 2] = ["whitespace", "ws"];
-/// Quotes unless others are set.
+/// Default quote character.
 const QUOTE: char = '"';
-/// What a W3C log has in front of its columns, and all its other lines that are no events.
+/// Prefix of the header line in a W3C log; other lines that begin with `#` are no events.
 const W3C_HEADER: &str = r"^#Fields:\s*";
 const W3C_PREAMBLE: &str = "^#";
 
-/// The settings of a format; `None` where text has no columns.
+/// The settings of a format; `None` if its text has no columns.
 pub(super) fn read(format: &str, values: &Values<'_>) -> Option<HeaderSettings> {
     let is_w3c = format == "w3c";
     let of_format = match format {
@@ -52,7 +52,7 @@ pub(super) fn read(format: &str, values: &Values<'_>) -> Option<HeaderSettings> 
     })
 }
 
-/// The delimiter that is set; the inner `None` is the word `none`.
+/// The configured delimiter; the inner `None` is the word `none`.
 fn delimiter(text: &str) -> Option<Option<char>> {
     if text.is_empty() {
         return None;

@@ -1,8 +1,8 @@
-//! props.conf: which settings hold for one source, host and sourcetype.
+//! ! props.conf: resolves the settings of a source, host and sourcetype.
 //!
-//! Of a setting that several stanzas give, `[source::…]` beats `[host::…]` beats `[sourcetype]` beats `[default]`. Of two
-//! patterns of one kind the higher `priority` wins, then the name that sorts first. Settings of all matching stanzas
-//! are put together one by one.
+//! ! If several stanzas set a value, `[source::…]` beats `[host::…]` beats `[sourcetype]` beats `[default]`. Of two
+//! patterns of one kind the higher `priority` wins, then the name that sorts first. Each setting is resolved separately
+//! over all matching stanzas.
 //!
 //! Not here: guessing a sourcetype from text, renamed sourcetypes.
 
@@ -32,27 +32,27 @@ use search_time::NamedRules;
 pub use search_time::{AliasRule, SearchTimeRules, TableStanza};
 pub use settings::{DatetimeConfig, ExtraTimeFields, ExtractRule, HeaderMode, HeaderSettings, KvMode, PropsSettings};
 
-/// What a stanza name starts with that stands for sources.
+/// Prefix of stanzas that match a source.
 pub(crate) const SOURCE_PREFIX: &str = "source::";
-/// What a stanza name starts with that stands for hosts.
+/// Prefix of stanzas that match a host.
 pub(crate) const HOST_PREFIX: &str = "host::";
-/// What a stanza name starts with that stands for guessing rules.
+/// Prefix of stanzas that hold a sourcetype rule.
 pub(crate) const RULE_PREFIX: &str = "rule::";
-/// The same, for rules that count where nothing else tells.
+/// Prefix of sourcetype rules that apply only if nothing else determines the sourcetype.
 pub(crate) const DELAYED_RULE_PREFIX: &str = "delayedrule::";
-/// Indexed fields of one event where limits.conf says nothing.
+/// Default of `[kv] indexed_kv_limit`: indexed fields per event.
 const INDEXED_FIELDS_MAX: usize = 200;
-/// Field that `EXTRACT-` reads unless told otherwise.
+/// Default field of `EXTRACT-`.
 const RAW_FIELD: &str = "_raw";
 /// Value of `INDEXED_EXTRACTIONS` for JSON.
 const INDEXED_JSON: &str = "json";
-/// What parts a pattern and the field it reads.
+/// Separator of pattern and field in an `EXTRACT-` value.
 const EXTRACT_IN: &str = " in ";
 
 /// A stanza's own settings.
 type Settings = BTreeMap<String, String>;
 
-/// Finds the settings for a source, host and sourcetype.
+/// Resolves the settings of a source, host and sourcetype.
 #[derive(Debug)]
 pub struct PropsResolver {
     defaults: Settings,
@@ -61,36 +61,36 @@ pub struct PropsResolver {
     hosts: Vec<PatternStanza>,
     /// Weakest first.
     sources: Vec<PatternStanza>,
-    /// By name of their stanza.
+    /// Index-time rules by stanza name.
     index_rules: BTreeMap<String, Arc<IndexRule>>,
     indexes: Arc<IndexNames>,
     indexed_fields_max: usize,
     sourcetype_rules: Vec<SourcetypeRule>,
     expressions: Option<Arc<dyn ExpressionCompiler>>,
-    /// Zone of timestamps for which nothing else says one.
+    /// Time zone of timestamps that neither they nor a setting gives one.
     node_zone: TimeZone,
-    /// Stanzas of other files that settings of search time name.
+    /// Stanzas of other files that search-time settings refer to.
     named: NamedRules,
     /// See [`PropsResolver::search_time_rules`].
     search_time: OnceLock<Vec<(Option<String>, SearchTimeRules)>>,
 }
 
-/// A stanza that stands for all names of a pattern.
+/// A stanza whose name is a pattern.
 #[derive(Debug)]
 struct PatternStanza {
-    /// Its whole name, with the word before `::`.
+    /// Full stanza name, including the prefix before `::`.
     name: String,
     pattern: Pattern,
     settings: Settings,
 }
 
 impl PropsResolver {
-    /// A stanza of transforms.conf that cuts fields at search time.
+    /// A stanza of transforms.conf that extracts fields at search time.
     pub fn report_rule(&self, name: &str) -> Option<&ReportRule> {
         self.named.reports.get(name).map(Arc::as_ref)
     }
 
-    /// Reads props.conf; patterns are compiled once, here.
+    /// Reads props.conf and compiles its patterns.
     pub fn new(layers: &Layers) -> PropsResolver {
         let props = layers.conf("props");
         let is_rule = |name: &str| [RULE_PREFIX, DELAYED_RULE_PREFIX].iter().any(|prefix| name.starts_with(prefix));
@@ -115,22 +115,22 @@ impl PropsResolver {
         }
     }
 
-    /// The same, with who compiles the expressions that rules of index time hold.
+    /// Sets the compiler of expressions in index-time rules.
     pub fn with_expressions(self, compiler: Arc<dyn ExpressionCompiler>) -> PropsResolver {
         PropsResolver { expressions: Some(compiler), ..self }
     }
 
-    /// The same for a node in this zone; without it the node is in UTC.
+    /// Sets the node's time zone; the default is UTC.
     pub fn in_zone(self, zone: TimeZone) -> PropsResolver {
         PropsResolver { node_zone: zone, ..self }
     }
 
-    /// The same for a node that keeps nothing and sends everything on.
+    /// Sets that the node is a forwarder, which stores nothing and forwards everything.
     pub fn of_forwarder(self) -> PropsResolver {
         PropsResolver { indexes: Arc::new(self.indexes.of_forwarder()), ..self }
     }
 
-    /// Who compiles the expressions that rules of index time hold.
+    /// The compiler of expressions in index-time rules.
     pub fn expressions(&self) -> Option<&dyn ExpressionCompiler> {
         self.expressions.as_deref()
     }
@@ -140,7 +140,7 @@ impl PropsResolver {
         &self.indexes
     }
 
-    /// The settings in force for a combination; names nobody configured have the defaults.
+    /// The settings that apply to a combination; unconfigured names have the defaults.
     pub fn resolve(&self, source: &str, host: &str, sourcetype: &str) -> PropsSettings {
         let hosts = self.hosts.iter().filter(|stanza| stanza.pattern.matches(host));
         let sources = self.sources.iter().filter(|stanza| stanza.pattern.matches(source));
@@ -159,7 +159,7 @@ impl PropsResolver {
         }
     }
 
-    /// Name of the stanza whose value of a setting is in force for a combination; `None` where no stanza gives one.
+    /// Name of the stanza that determines a setting for a combination; `None` if no stanza sets it.
     pub fn stanza_of(&self, key: &str, source: &str, host: &str, sourcetype: &str) -> Option<&str> {
         let gives = |settings: &Settings| settings.get(key).is_some_and(|value| !value.is_empty());
         let last = |stanzas: &'_ [PatternStanza], text: &str| {
@@ -177,24 +177,24 @@ impl PropsResolver {
         gives(&self.defaults).then_some(DEFAULT_STANZA)
     }
 
-    /// The sourcetype that a `[source::…]` stanza names for a source.
+    /// The sourcetype that a `[source::…]` stanza assigns to a source.
     pub fn sourcetype_for_source(&self, source: &str) -> Option<String> {
         let strongest_first = self.sources.iter().rev().filter(|stanza| stanza.pattern.matches(source));
         let mut named = strongest_first.filter_map(|stanza| stanza.settings.get("sourcetype"));
         named.find(|sourcetype| !sourcetype.is_empty()).cloned()
     }
 
-    /// Rules that tell a sourcetype by the share of lines that match.
+    /// Rules that determine a sourcetype by the share of matching lines.
     pub fn sourcetype_rules(&self) -> &[SourcetypeRule] {
         &self.sourcetype_rules
     }
 
-    /// Whether a sourcetype has a stanza of its own.
+    /// Whether a sourcetype has its own stanza.
     pub fn knows(&self, sourcetype: &str) -> bool {
         self.sourcetypes.contains_key(sourcetype)
     }
 
-    /// Whether some `EXTRACT-` of any stanza has a group of this name: its values need not be whole words of the text.
+    /// Whether any `EXTRACT-` has a group of this name: values of such a field may be parts of words.
     pub fn extracts_field(&self, field: &str) -> bool {
         let named = [format!("?<{field}>"), format!("?P<{field}>"), format!("?'{field}'")];
         let plain = self.sourcetypes.values().chain([&self.defaults]);
@@ -203,14 +203,14 @@ impl PropsResolver {
         extracts.into_iter().any(|(_, pattern)| named.iter().any(|group| pattern.contains(group)))
     }
 
-    /// Sourcetypes that go by another name when searching (`rename`), with that name.
+    /// Sourcetypes that searches see under another name (`rename`), with that name.
     pub fn renamed_sourcetypes(&self) -> BTreeMap<&str, &str> {
         let stanzas =
             self.sourcetypes.iter().filter_map(|(name, own)| Some((name.as_str(), own.get("rename")?.trim())));
         stanzas.filter(|(name, shown)| !shown.is_empty() && name != shown).collect()
     }
 
-    /// Whether the fields of some events' JSON count as index-time fields.
+    /// Whether JSON fields of any events count as index-time fields.
     pub fn indexes_json(&self) -> bool {
         let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| &stanza.settings);
         let stanzas = self.sourcetypes.values().chain([&self.defaults]).chain(patterns);
@@ -218,9 +218,10 @@ impl PropsResolver {
         formats.any(|format| format.eq_ignore_ascii_case(INDEXED_JSON))
     }
 
-    /// What each stanza adds to events at search time, with the sourcetype it stands for where it stands for one.
+    /// The search-time rules of each stanza, with its sourcetype if the stanza names one.
     pub fn search_time_rules(&self) -> &[(Option<String>, SearchTimeRules)] {
-        // Every search asks; the stanzas of many add-ons take longer to read than a needle to find.
+        // // Every search asks for this, and reading the stanzas of many add-ons takes longer than a search for a rare
+        // term.
         self.search_time.get_or_init(|| self.read_search_time_rules())
     }
 
@@ -235,7 +236,7 @@ impl PropsResolver {
         read.filter(|(_, rules)| !rules.is_empty()).collect()
     }
 
-    /// Names of the sourcetypes that have a stanza, sorted.
+    /// Sourcetypes that have a stanza, sorted.
     pub fn sourcetypes(&self) -> BTreeSet<&str> {
         self.sourcetypes.keys().map(String::as_str).collect()
     }
@@ -245,7 +246,7 @@ fn own(stanza: &MergedStanza) -> Settings {
     stanza.settings.iter().map(|(key, setting)| (key.clone(), setting.value.clone())).collect()
 }
 
-/// The stanzas of one kind of pattern, weakest first.
+/// Pattern stanzas of one kind, lowest precedence first.
 fn pattern_stanzas(props: &Merged, prefix: &str) -> Vec<PatternStanza> {
     let mut found: Vec<(i64, &str, PatternStanza)> = Vec::new();
     for stanza in props.stanzas() {
@@ -256,14 +257,14 @@ fn pattern_stanzas(props: &Merged, prefix: &str) -> Vec<PatternStanza> {
         let priority = priority.unwrap_or(pattern.default_priority());
         found.push((priority, text, PatternStanza { name: stanza.name.clone(), pattern, settings }));
     }
-    // Later ones overwrite: the name that sorts first comes last.
+    // // Later stanzas overwrite: the name that sorts first comes last.
     found.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.cmp(a.1)));
     found.into_iter().map(|(_, _, stanza)| stanza).collect()
 }
 
 fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<IndexRule>>) -> PropsSettings {
     let structured = values.text("INDEXED_EXTRACTIONS").to_ascii_lowercase();
-    // Fields of structured JSON are read when searching, so switching that off would lose them.
+    // // Fields of structured JSON are extracted at search time, so switching that off would lose them.
     let kv_mode = if is_indexed_json(values) { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
     PropsSettings {
         sourcetype: sourcetype.to_owned(),
@@ -304,7 +305,7 @@ fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<Inde
     }
 }
 
-/// 0 and -1 stand for no bound.
+/// 0 and -1 mean unlimited.
 fn lookahead(bytes: i64) -> usize {
     usize::try_from(bytes).ok().filter(|bytes| *bytes > 0).unwrap_or(usize::MAX)
 }
@@ -340,7 +341,7 @@ fn extra_time_fields(value: &str) -> ExtraTimeFields {
     }
 }
 
-/// Whether fields of JSON count as fields of index time.
+/// Whether JSON fields count as index-time fields.
 fn is_indexed_json(values: &Values<'_>) -> bool {
     values.text("INDEXED_EXTRACTIONS").eq_ignore_ascii_case(INDEXED_JSON)
 }
@@ -351,7 +352,7 @@ fn kv_mode(value: &str) -> KvMode {
         "auto_escaped" => KvMode::AutoEscaped,
         "json" => KvMode::Json,
         "xml" => KvMode::Xml,
-        // Behind a colon stands a stanza of multikv.conf, which the rules of search time have.
+        // // A colon is followed by a stanza of multikv.conf, which the search-time rules hold.
         multi if multi == "multi" || multi.starts_with("multi:") => KvMode::Multi,
         _ => KvMode::Auto,
     }
@@ -362,7 +363,7 @@ fn extract_rule(class: &str, value: &str) -> ExtractRule {
     ExtractRule { class: class.to_owned(), pattern: pattern.to_owned(), field: field.to_owned() }
 }
 
-/// Pattern and field of an `EXTRACT-` value: `PATTERN in FIELD`, or the pattern alone.
+/// Splits an `EXTRACT-` value into pattern and field: `PATTERN in FIELD`, or the pattern alone.
 pub(crate) fn split_extract(value: &str) -> (&str, &str) {
     let is_field =
         |field: &str| !field.is_empty() && field.chars().all(|c| c.is_alphanumeric() || "_.:-{}".contains(c));

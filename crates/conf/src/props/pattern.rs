@@ -1,16 +1,16 @@
 //! Patterns of `[source::…]` and `[host::…]`.
 //!
-//! `...` stands for any characters, `*` for any but path separators, `.` for itself; `|` and `( )` choose. Other signs of
-//! regular expressions count from the first path segment that holds a wildcard on, and stand for themselves before. A
-//! text that makes no regular expression that way is taken with its wildcards only.
+//! ! `...` matches any characters, `*` any except path separators, `.` itself; `|` and `( )` are alternation. Other
+//! regular expression syntax applies only from the first path segment with a wildcard on; before that it is literal. A
+//! pattern that is no valid regular expression is read again with wildcards only.
 
 use regex::Regex;
 
-/// Priority of a name without wildcards.
+/// Default priority of a name without wildcards.
 const LITERAL_PRIORITY: i64 = 100;
-/// Priority of a name with wildcards.
+/// Default priority of a name with wildcards.
 const WILDCARD_PRIORITY: i64 = 0;
-/// Most bytes a compiled pattern may take.
+/// Maximum bytes of a compiled pattern.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// A compiled pattern.
@@ -28,7 +28,7 @@ impl Pattern {
         Pattern { regex, wildcard: signs_from < text.len() || text.contains(['|', '(']) }
     }
 
-    /// Whether the whole of `name` fits.
+    /// Whether the pattern matches all of `name`.
     pub(crate) fn matches(&self, name: &str) -> bool {
         self.regex.as_ref().is_some_and(|regex| regex.is_match(name))
     }
@@ -38,7 +38,7 @@ impl Pattern {
     }
 }
 
-/// Whether a pattern reads as it stands, without falling back to its wildcards alone.
+/// Whether a pattern is valid as written, without the fallback to wildcards only.
 pub(crate) fn compiles(text: &str) -> bool {
     compile(text, Some(signs_from(text)), false).is_some()
 }
@@ -49,7 +49,7 @@ fn signs_from(text: &str) -> usize {
     wildcard.map_or(text.len(), |at| text[..at].rfind(['/', '\\']).map_or(0, |separator| separator + 1))
 }
 
-/// `signs_from` is where signs of regular expressions begin to count; without it nothing but wildcards does.
+/// `signs_from` is where regular expression syntax starts to apply; with `None` only wildcards apply.
 fn compile(text: &str, signs_from: Option<usize>, any_case: bool) -> Option<Regex> {
     let mut translated = String::from(if any_case { "(?is)^(?:" } else { "(?s)^(?:" });
     let mut at = 0;

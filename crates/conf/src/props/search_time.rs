@@ -1,7 +1,7 @@
-//! What props.conf says is added to events when they are searched: `REPORT-`, `FIELDALIAS-`, `EVAL-` and `LOOKUP-`,
-//! and the stanza of multikv.conf that `KV_MODE` names.
+//! ! Search-time rules of props.conf: `REPORT-`, `FIELDALIAS-`, `EVAL-` and `LOOKUP-`, and the stanza of multikv.conf
+//! that `KV_MODE` names.
 //!
-//! Values are taken apart as far as files go; expressions and lookups stay text, which the search language reads.
+//! ! Values are only split here; expressions and lookups stay text for the search language to parse.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use crate::table::name_fits;
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
-/// Conf of the stanzas that say how tables are read.
+/// Conf that defines how tables are read.
 const TABLES: &str = "multikv";
 
-/// Settings of props.conf that count when events are searched; all others when they are made.
+/// Search-time settings of props.conf; all others are index-time settings.
 const SETTINGS: [&str; 9] =
     ["AUTO_KV_JSON", "EVAL-", "EXTRACT-", "FIELDALIAS-", "KV_MODE", "KV_TRIM_SPACES", "LOOKUP-", "REPORT-", "rename"];
 
-/// Whether a setting of props.conf counts when events are searched.
+/// Whether a setting of props.conf is a search-time setting.
 pub(crate) fn is_search_time(key: &str) -> bool {
     SETTINGS.iter().any(|name| name_fits(name, key))
 }
 
-/// What one source's events are given at search time, in the order in which it happens.
+/// The search-time rules of one source, in order of execution.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchTimeRules {
-    /// `REPORT-class` transforms in order of class and as listed.
+    /// `REPORT-class` transforms by class, then as listed.
     pub reports: Vec<Arc<ReportRule>>,
-    /// `FIELDALIAS-class` in order of class.
+    /// `FIELDALIAS-class` by class.
     pub aliases: Vec<AliasRule>,
     /// `EVAL-field` by field.
     pub evals: Vec<(String, String)>,
-    /// `LOOKUP-class` in order of class, as the `lookup` command writes its arguments.
+    /// `LOOKUP-class` by class, with the arguments as the `lookup` command takes them.
     pub lookups: Vec<(String, String)>,
-    /// `KV_MODE = multi:STANZA`: how tables in texts are read.
+    /// `KV_MODE = multi:STANZA`: how tables in events are read.
     pub table: Option<Arc<TableStanza>>,
 }
 
@@ -52,14 +52,14 @@ impl SearchTimeRules {
 pub struct TableStanza {
     /// Name.
     pub name: String,
-    /// Its settings; `None` when there is no such stanza.
+    /// Its settings; `None` if the stanza does not exist.
     pub settings: Option<BTreeMap<String, String>>,
 }
 
-/// Where stanzas that settings name are found.
+/// Stanzas of other files that props.conf refers to.
 #[derive(Debug, Default)]
 pub(super) struct NamedRules {
-    /// Of transforms.conf, those that cut fields.
+    /// Transforms that extract fields, from transforms.conf.
     pub(super) reports: BTreeMap<String, Arc<ReportRule>>,
     /// Of multikv.conf.
     tables: BTreeMap<String, BTreeMap<String, String>>,
@@ -76,7 +76,7 @@ impl NamedRules {
         NamedRules { reports: crate::settings::transforms::report_rules(layers), tables: named.collect() }
     }
 
-    /// What `KV_MODE` names, if it names something.
+    /// The multikv.conf stanza that `KV_MODE` names, if any.
     fn table(&self, kv_mode: &str) -> Option<Arc<TableStanza>> {
         let (_, name) = kv_mode.split_once(':').filter(|(mode, _)| mode.trim().eq_ignore_ascii_case("multi"))?;
         let name = name.trim();
@@ -87,15 +87,15 @@ impl NamedRules {
 /// One `SOURCE AS TARGET` of a `FIELDALIAS-class`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AliasRule {
-    /// Field that is there.
+    /// Existing field.
     pub source: String,
-    /// Its other name.
+    /// New name for it.
     pub target: String,
-    /// `ASNEW`: a value that the target has stays.
+    /// `ASNEW`: an existing value of the target is kept.
     pub only_new: bool,
 }
 
-/// The rules among these settings.
+/// The search-time rules in these settings.
 pub(super) fn read(values: &Values<'_>, known: &NamedRules) -> SearchTimeRules {
     let owned = |(class, value): (&str, &str)| (class.to_owned(), value.to_owned());
     let named = values.classes("REPORT-").flat_map(|(_, names)| names.split(','));
@@ -104,12 +104,12 @@ pub(super) fn read(values: &Values<'_>, known: &NamedRules) -> SearchTimeRules {
         aliases: values.classes("FIELDALIAS-").flat_map(|(_, value)| aliases_of(value)).collect(),
         evals: values.classes("EVAL-").map(owned).collect(),
         lookups: values.classes("LOOKUP-").map(owned).collect(),
-        // Fields of structured JSON are read in place of all others.
+        // // Fields of structured JSON replace all other extractions.
         table: known.table(values.text("KV_MODE")).filter(|_| !super::is_indexed_json(values)),
     }
 }
 
-/// The aliases of a value; words that are none end it.
+/// The aliases in a value, up to the first invalid word.
 fn aliases_of(value: &str) -> Vec<AliasRule> {
     let words = words_of(value);
     let triples = words.chunks_exact(3).map_while(|triple| {
@@ -120,7 +120,7 @@ fn aliases_of(value: &str) -> Vec<AliasRule> {
     triples.collect()
 }
 
-/// Words between blanks and commas; quotes hold one together.
+/// Words separated by blanks and commas; quotes group words.
 pub(crate) fn words_of(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for letter in text.chars() {

@@ -4,20 +4,21 @@ use jiff::tz::TimeZone;
 
 use crate::settings::index_rules::TypingSettings;
 
-/// What props.conf says about one combination of source, host and sourcetype. Defaults are those of the built-in file.
+/// The settings of props.conf for one combination of source, host and sourcetype. Defaults are those of the built-in
+/// file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PropsSettings {
     /// Sourcetype the settings belong to.
     pub sourcetype: String,
-    /// `LINE_BREAKER`: what parts lines; the text of group 1 is dropped.
+    /// `LINE_BREAKER`: separator of lines; the text of group 1 is dropped.
     pub line_breaker: String,
-    /// `JSON_RECORDS`: name of the list in a JSON object whose members are events; then `line_breaker` does not count.
+    /// `JSON_RECORDS`: name of the array in a JSON object whose elements are events; replaces `line_breaker`.
     pub json_records: Option<String>,
-    /// `CHARSET`: what the bytes are; empty for UTF-8, or UTF-16 where its mark stands in front.
+    /// `CHARSET`: character encoding; empty for UTF-8, or UTF-16 if the text starts with its byte order mark.
     pub charset: String,
-    /// `NO_BINARY_CHECK`: whether files are read that look like no text.
+    /// `NO_BINARY_CHECK`: whether files are read that look binary.
     pub reads_binary: bool,
-    /// `TRUNCATE`: bytes kept of a line; 0 keeps all.
+    /// `TRUNCATE`: maximum bytes of a line; 0 is unlimited.
     pub truncate: usize,
     /// `SHOULD_LINEMERGE`: whether lines are merged into events by the rules below.
     pub should_line_merge: bool,
@@ -31,25 +32,25 @@ pub struct PropsSettings {
     pub must_not_break_after: Option<String>,
     /// `MUST_NOT_BREAK_BEFORE`: a line that matches never starts an event.
     pub must_not_break_before: Option<String>,
-    /// `MAX_EVENTS`: most lines of one event.
+    /// `MAX_EVENTS`: maximum lines of an event.
     pub max_events: usize,
     /// `DATETIME_CONFIG`.
     pub datetime: DatetimeConfig,
-    /// `TIME_PREFIX`: where the timestamp begins to be looked for.
+    /// `TIME_PREFIX`: pattern after which the timestamp is searched.
     pub time_prefix: Option<String>,
     /// `TIME_FORMAT`.
     pub time_format: Option<String>,
-    /// `MAX_TIMESTAMP_LOOKAHEAD`: bytes looked at, from the prefix or the event's start.
+    /// `MAX_TIMESTAMP_LOOKAHEAD`: bytes searched for the timestamp, from the prefix or the event's start.
     pub max_timestamp_lookahead: usize,
-    /// `TZ`: zone of timestamps that name none.
+    /// `TZ`: time zone of timestamps without one.
     pub tz: Option<String>,
-    /// The node's zone: of timestamps that name none where neither `TZ` nor the input says one.
+    /// The node's time zone: for timestamps without one if neither `TZ` nor the input sets it.
     pub node_zone: TimeZone,
-    /// `TZ_ALIAS`: zones of abbreviations in timestamps, as written.
+    /// `TZ_ALIAS`: time zones of abbreviations in timestamps, as configured.
     pub zone_aliases: Vec<(String, String)>,
-    /// `ADD_EXTRA_TIME_FIELDS`: what is known of the time as it is written.
+    /// `ADD_EXTRA_TIME_FIELDS`: fields derived from the timestamp's text.
     pub extra_time_fields: ExtraTimeFields,
-    /// `ANNOTATE_PUNCT`: whether events have `punct`.
+    /// `ANNOTATE_PUNCT`: whether events have a `punct` field.
     pub annotate_punct: bool,
     /// `MAX_DAYS_AGO`.
     pub max_days_ago: i64,
@@ -59,23 +60,23 @@ pub struct PropsSettings {
     pub max_diff_secs_ago: i64,
     /// `MAX_DIFF_SECS_HENCE`.
     pub max_diff_secs_hence: i64,
-    /// `KV_MODE`: how fields are cut out at search time.
+    /// `KV_MODE`: how fields are extracted at search time.
     pub kv_mode: KvMode,
     /// `AUTO_KV_JSON`: whether `auto` also reads JSON.
     pub auto_kv_json: bool,
-    /// `INDEXED_EXTRACTIONS = json`: whether fields of JSON count as index-time fields.
+    /// `INDEXED_EXTRACTIONS = json`: whether JSON fields count as index-time fields.
     pub indexed_json: bool,
-    /// `HEADER_MODE`: which lines `***SPLUNK*** host=…` say where the events behind them come from.
+    /// `HEADER_MODE`: which `***SPLUNK*** host=…` lines set the metadata of the events after them.
     pub header_mode: HeaderMode,
-    /// How columns are read of delimited text (csv, tsv …); such text has one event a line.
+    /// How columns of delimited text (csv, tsv …) are read; each line is an event.
     pub header: Option<HeaderSettings>,
-    /// What is done with an event behind its timestamp: `SEDCMD-`, `TRANSFORMS-`, `RULESET-`.
+    /// Changes to an event after its timestamp is known: `SEDCMD-`, `TRANSFORMS-`, `RULESET-`.
     pub typing: TypingSettings,
-    /// `EXTRACT-class` patterns in order of class, with the field they read (default `_raw`).
+    /// `EXTRACT-class` patterns by class, with the field they read (default `_raw`).
     pub extracts: Vec<ExtractRule>,
-    /// `[kv] indexed_kv_limit` of limits.conf: most indexed fields of one event.
+    /// `[kv] indexed_kv_limit` of limits.conf: maximum indexed fields of one event.
     pub indexed_fields_max: usize,
-    /// What else is added when searching.
+    /// Other search-time rules.
     pub search_time: super::SearchTimeRules,
 }
 
@@ -86,27 +87,29 @@ pub struct HeaderSettings {
     pub delimiter: char,
     /// `HEADER_FIELD_DELIMITER`.
     pub header_delimiter: char,
-    /// Whether several delimiters in a row are one.
+    /// Whether consecutive delimiters count as one.
     pub merges_delimiters: bool,
     /// `FIELD_QUOTE`.
     pub quote: Option<char>,
     /// `HEADER_FIELD_QUOTE`.
     pub header_quote: Option<char>,
-    /// `HEADER_FIELD_LINE_NUMBER`: number of the header among lines with text; 0 for the first that is no preamble.
+    /// `HEADER_FIELD_LINE_NUMBER`: number of the header line, counting only non-empty lines; 0 for the first line after
+    /// the preamble.
     pub line_number: usize,
-    /// `PREAMBLE_REGEX`: lines before the header that match are left out.
+    /// `PREAMBLE_REGEX`: lines before the header that match are skipped.
     pub preamble: Option<String>,
-    /// `FIELD_NAMES`: the columns of text without a header.
+    /// `FIELD_NAMES`: column names of text without a header.
     pub names: Vec<String>,
-    /// `FIELD_HEADER_REGEX`: what the header has in front of its names.
+    /// `FIELD_HEADER_REGEX`: prefix of the header line, before its names.
     pub header_pattern: Option<String>,
-    /// Whether a later line that is a header counts from there on.
+    /// Whether a later header line replaces the header from there on.
     pub repeats: bool,
     /// `TIMESTAMP_FIELDS`: columns that hold the time.
     pub timestamp_fields: Vec<String>,
-    /// `MISSING_VALUE_REGEX`: values that stand for none.
+    /// `MISSING_VALUE_REGEX`: values that count as missing.
     pub missing: Option<String>,
-    /// `HEADER_FIELD_ACCEPTABLE_SPECIAL_CHARACTERS`: kept in names besides letters, digits, `.` and `_`.
+    /// `HEADER_FIELD_ACCEPTABLE_SPECIAL_CHARACTERS`: characters kept in names in addition to letters, digits, `.` and
+    /// `_`.
     pub kept_letters: String,
 }
 
@@ -121,36 +124,36 @@ pub struct ExtractRule {
     pub field: String,
 }
 
-/// Where an event's time comes from.
+/// Source of an event's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatetimeConfig {
     /// From its text.
     Auto,
-    /// The clock at arrival (`CURRENT`).
+    /// The clock on arrival (`CURRENT`).
     Current,
     /// The file's modification time, else the clock (`NONE`).
     None,
 }
 
-/// Which lines say where the events behind them come from.
+/// Which header lines set the metadata of the events after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderMode {
     /// None.
     Never,
-    /// The first of the source.
+    /// Only the first of the source.
     FirstLine,
     /// Any.
     Always,
 }
 
-/// What there is of a time as it is written.
+/// The fields derived from the timestamp's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtraTimeFields {
-    /// `date_hour` and its like, and parts of seconds.
+    /// `date_hour` and similar fields, and fractions of seconds.
     All,
     /// Parts of seconds only.
     SubSeconds,
-    /// Times are of whole seconds.
+    /// No fields, and times in whole seconds.
     None,
 }
 
@@ -159,11 +162,11 @@ pub enum ExtraTimeFields {
 pub enum KvMode {
     /// No automatic extraction.
     None,
-    /// `key=value`, and JSON when the event is an object.
+    /// `key=value`, and JSON if the event is an object.
     Auto,
     /// `key=value` where values may hold escaped quotes.
     AutoEscaped,
-    /// The columns of tables, with a value for each row.
+    /// Columns of tables, with one value per row.
     Multi,
     /// JSON only.
     Json,

@@ -3,11 +3,11 @@
 use super::guess_rules::{LESS_THAN, MORE_THAN};
 use crate::table::{COUNT, ConfTable, Kind, REGEX, Row, Section, StanzaName, row};
 
-/// Longest span of days Splunk takes for `MAX_DAYS_AGO` and `MAX_DAYS_HENCE`: thirty years.
+/// Maximum days that Splunk accepts for `MAX_DAYS_AGO` and `MAX_DAYS_HENCE`: thirty years.
 const DAYS_MAX: i64 = 10_951;
-/// Smallest value of settings where -1 stands for "no bound".
+/// Minimum of settings where -1 means unlimited.
 const UNBOUNDED: i64 = -1;
-/// Bounds of a stanza's priority.
+/// Maximum absolute priority of a stanza.
 const PRIORITY_MAX: i64 = 1_000_000;
 
 const DAYS: Kind = Kind::Integer { min: 0, max: DAYS_MAX };
@@ -36,7 +36,7 @@ pub static PROPS: ConfTable = ConfTable {
         "unarchive_cmd",
     ],
     unused: &[
-        // For forwarders, which cut what they send to several indexers.
+        // // Only for forwarders, which split the data that they send to several indexers.
         "EVENT_BREAKER",
         "EVENT_BREAKER_ENABLE",
         "LINE_BREAKER_LOOKBEHIND",

@@ -1,7 +1,7 @@
-//! authorize.conf: roles, with what each lets its users do and how much of it.
+//! ! authorize.conf: roles, with their capabilities, indexes and limits.
 //!
-//! A role is the stanza `[role_NAME]`; those that Splunk ships are in the built-in file. A capability is a setting that says `enabled`.
-//! Not here: what several roles of a user come to (`auth`).
+//! ! A role is the stanza `[role_NAME]`; the roles that Splunk ships are in the built-in file. A capability is a
+//! setting whose value is `enabled`. Not here: combining the roles of a user (`auth`).
 
 use std::collections::BTreeSet;
 
@@ -12,21 +12,21 @@ use crate::values::Values;
 
 /// The conf.
 pub const AUTHORIZE_CONF: &str = "authorize";
-/// What stands before a role's name in its stanza.
+/// Prefix of a role's stanza.
 pub const ROLE_PREFIX: &str = "role_";
-/// What stands before a capability's name in the stanza by which an app tells of it.
+/// Prefix of a stanza in which an app defines a capability.
 const CAPABILITY_PREFIX: &str = "capability::";
-/// The stanza of authentication tokens.
+/// Stanza of authentication tokens.
 const TOKENS: &str = "tokens_auth";
-/// The value of a capability that a role has.
+/// Value of a granted capability.
 pub const ENABLED: &str = "enabled";
-/// The value of one that it has not.
+/// Value of a capability that is not granted.
 pub const DISABLED: &str = "disabled";
-/// Searches of a role's user that run at once, unless it says otherwise: Splunk's default.
+/// Concurrent searches per user of a role by default, as in Splunk.
 const JOBS_QUOTA: &str = "3";
-/// Megabytes of jobs of a role's user, unless it says otherwise: Splunk's default.
+/// Megabytes of jobs per user of a role by default, as in Splunk.
 const DISK_QUOTA: &str = "100";
-/// Time that a search of a role's user takes at most, unless it says otherwise: Splunk's default.
+/// Maximum duration of a search by a user of a role by default, as in Splunk.
 const MAX_TIME: &str = "100days";
 
 /// Settings of authorize.conf.
@@ -98,39 +98,39 @@ const TOKEN_ROWS: &[Row] = &[
 pub struct RoleSettings {
     /// Its name.
     pub name: String,
-    /// Roles whose capabilities, indexes and limits it has, too.
+    /// Roles whose capabilities, indexes and limits it inherits.
     pub imports: Vec<String>,
     /// Its own capabilities.
     pub capabilities: BTreeSet<String>,
     /// Patterns of indexes that may be searched.
     pub allowed_indexes: Vec<String>,
-    /// Indexes searched where none is named.
+    /// Indexes searched when a search names none.
     pub default_indexes: Vec<String>,
     /// Patterns of indexes that may not be searched.
     pub disallowed_indexes: Vec<String>,
     /// Patterns of indexes from which events may be deleted.
     pub delete_indexes: Vec<String>,
-    /// Terms that events must match; empty is none.
+    /// Terms that events must match; empty for none.
     pub search_filter: String,
-    /// Whether the filter is joined with others by OR.
+    /// Whether the filter is combined with those of other roles by OR.
     pub filter_selects: bool,
-    /// Searches at once; 0 is any number.
+    /// Maximum concurrent searches; 0 is unlimited.
     pub jobs_quota: usize,
-    /// Seconds before its end from which a search reads; 0 is all, -1 is unsaid.
+    /// Maximum seconds of a search's time range, counted back from its end; 0 is unlimited, -1 is not set.
     pub time_window_s: i64,
-    /// Megabytes of jobs on disk; 0 is any number.
+    /// Maximum megabytes of jobs on disk; 0 is unlimited.
     pub disk_quota_mb: usize,
-    /// Seconds after which a search ends with what it has; 0 is never.
+    /// Seconds after which a search ends with its results so far; 0 is never.
     pub time_max_s: u64,
-    /// Roles that its users may give to others; none is said where it is empty.
+    /// Roles that its users may grant to others; empty if not set.
     pub grantable: Vec<String>,
 }
 
-/// The roles of a node, in the order in which the files tell of them, the shipped ones first.
+/// The roles of a node in file order, the shipped ones first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
     roles: Vec<RoleSettings>,
-    /// Capabilities that some role or app tells of.
+    /// Capabilities that a role or app defines.
     capabilities: BTreeSet<String>,
     tokens_disabled: bool,
     token_expiration: String,
@@ -186,12 +186,12 @@ impl Roles {
         self.roles.iter()
     }
 
-    /// One by its name.
+    /// Role by name.
     pub fn get(&self, name: &str) -> Option<&RoleSettings> {
         self.roles.iter().find(|role| role.name == name)
     }
 
-    /// Names of all, for people.
+    /// Names of all roles, for messages.
     pub fn names(&self) -> String {
         self.roles.iter().map(|role| role.name.as_str()).collect::<Vec<_>>().join(", ")
     }
@@ -201,12 +201,12 @@ impl Roles {
         self.tokens_disabled
     }
 
-    /// When a token ends that is made without an end.
+    /// Default lifetime of an authentication token.
     pub fn token_expiration(&self) -> &str {
         &self.token_expiration
     }
 
-    /// Capabilities that there are.
+    /// All known capabilities.
     pub fn capabilities(&self) -> &BTreeSet<String> {
         &self.capabilities
     }
@@ -216,7 +216,7 @@ fn is_word(value: &str) -> bool {
     [ENABLED, DISABLED].iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
-/// Seconds of a span such as `2h` or `100days`; seconds where no unit stands behind the number.
+/// Seconds of a duration such as `2h` or `100days`; a number without a unit is in seconds.
 pub fn span_seconds(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()));
     let seconds = match unit.trim().to_ascii_lowercase().as_str() {
@@ -230,7 +230,7 @@ pub fn span_seconds(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(seconds)
 }
 
-/// The parts of a list.
+/// The items of a list.
 fn list_of(text: &str) -> Vec<String> {
     text.split([';', ',']).map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }

@@ -1,13 +1,13 @@
-//! datamodels.conf: which data models are accelerated, and from when on.
+//! ! datamodels.conf: which data models are accelerated, and over what time range.
 //!
-//! When summaries are made and how much of a machine that may take is for the server.
+//! ! Not here: when the server builds summaries and the resources they may use.
 
 use crate::layers::{Layers, MergedStanza};
 use crate::table::{ConfTable, Kind, Row, Section, StanzaName, at_least, row};
 use crate::values::Values;
 
-/// Settings of datamodels.conf. What is told when it is set has no counterpart: summaries of an older definition are
-/// never read, and what is missing is always made without being asked.
+/// Settings of datamodels.conf. Some settings of Splunk's are reported as having no effect: summaries of an older
+/// definition are never read, and missing ones are always built.
 pub static DATAMODELS: ConfTable = ConfTable {
     conf: "datamodels",
     sections: &[Section { stanza: StanzaName::Any, rows: ROWS }],
@@ -66,7 +66,7 @@ pub struct AccelerationSettings {
     pub earliest_time: Option<String>,
     /// `acceleration.backfill_time`, as written.
     pub backfill_time: Option<String>,
-    /// `acceleration.max_time`, in seconds; `None` is without limit.
+    /// `acceleration.max_time` in seconds; `None` is unlimited.
     pub max_time_seconds: Option<u64>,
 }
 
@@ -75,12 +75,12 @@ pub struct AccelerationSettings {
 pub struct DataModelsConf<'a>(&'a Layers);
 
 impl<'a> DataModelsConf<'a> {
-    /// The models of these files.
+    /// The data models defined in these files.
     pub fn new(layers: &'a Layers) -> DataModelsConf<'a> {
         DataModelsConf(layers)
     }
 
-    /// How a model is accelerated; `None` when it is not.
+    /// How a data model is accelerated; `None` if it is not.
     pub fn acceleration(&self, model: &str) -> Option<AccelerationSettings> {
         let conf = self.0.conf("datamodels");
         conf.stanza(model)?;
@@ -95,7 +95,7 @@ impl<'a> DataModelsConf<'a> {
         })
     }
 
-    /// Names of the models that are accelerated.
+    /// Names of the accelerated data models.
     pub fn accelerated(&self) -> Vec<String> {
         let named = |stanza: &&MergedStanza| stanza.name != crate::text::DEFAULT_STANZA;
         let names = self.0.conf("datamodels").stanzas().iter().filter(named).map(|stanza| stanza.name.clone());

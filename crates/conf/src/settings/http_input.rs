@@ -1,6 +1,6 @@
 //! inputs.conf `[http]` and `[http://NAME]`: the HTTP Event Collector and its tokens; `[otlp]`: its port for OTLP over gRPC.
 //!
-//! Other stanzas of inputs.conf belong to other inputs and are not looked at here.
+//! ! Other stanzas of inputs.conf belong to other inputs and are ignored here.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::values::Values;
 
 /// Stanza of the collector itself.
 const GLOBAL: &str = "http";
-/// Stanza of the port for OTLP over gRPC, which is not Splunk's.
+/// Stanza of the port for OTLP over gRPC, which Splunk does not have.
 const CALLS: &str = "otlp";
-/// What the stanza of a token starts with.
+/// Prefix of a token's stanza.
 const TOKEN_PREFIX: &str = "http://";
 
 /// Settings of inputs.conf.
@@ -113,42 +113,42 @@ const TOKEN_ROWS: &[Row] = &[
 
 const CONNECTION_HOST: Kind = Kind::Choice(&["ip", "dns", "proxied_ip", "none"]);
 
-/// Where the host of an event comes from that names none.
+/// Source of `host` for events that name none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConnectionHost {
-    /// The name the sender called this server by.
+    /// The host name by which the sender addressed this server.
     #[default]
     Server,
     /// The sender's address.
     Address,
-    /// The address that a proxy gives for the sender, else the sender's.
+    /// The sender's address as given by a proxy, or else that of the connection.
     ProxiedAddress,
 }
 
 /// One token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpToken {
-    /// Name of its stanza behind `http://`.
+    /// Stanza name after `http://`.
     pub name: String,
-    /// What senders show.
+    /// The secret that senders present.
     pub token: String,
     /// Whether it is refused.
     pub disabled: bool,
-    /// Index of events that name none.
+    /// Default index of events.
     pub index: Option<String>,
-    /// Indexes that events may name; empty is any.
+    /// Indexes that events may name; empty for any.
     pub indexes: Vec<String>,
-    /// `host` of events that name none.
+    /// Default `host` of events.
     pub host: Option<String>,
-    /// `source` of events that name none.
+    /// Default `source` of events.
     pub source: Option<String>,
-    /// `sourcetype` of events that name none.
+    /// Default `sourcetype` of events.
     pub sourcetype: Option<String>,
-    /// Whether answers carry an id.
+    /// Whether responses contain an acknowledgement id.
     pub use_ack: bool,
-    /// Whether it may stand in the URL.
+    /// Whether the token may be passed in the URL.
     pub in_query: bool,
-    /// Where the host comes from else.
+    /// Source of `host` if neither the event nor `host` sets it.
     pub connection_host: ConnectionHost,
 }
 
@@ -161,11 +161,11 @@ pub struct HttpInputSettings {
     pub port: u16,
     /// Whether senders speak TLS.
     pub tls: bool,
-    /// PEM file with certificate and key.
+    /// PEM file with the certificate and key.
     pub certificate: Option<String>,
-    /// Idle seconds after which a channel is forgotten; `None` is never.
+    /// Idle seconds after which a channel is removed; `None` is never.
     pub channel_idle_seconds: Option<u64>,
-    /// Port for OTLP over gRPC, if it is wanted.
+    /// Port for OTLP over gRPC, if enabled.
     pub calls_port: Option<u16>,
     /// Tokens by name.
     pub tokens: Vec<HttpToken>,

@@ -1,6 +1,6 @@
-//! transforms.conf at index time: the rules that `TRANSFORMS-` and `RULESET-` name.
+//! ! Index-time rules of transforms.conf, to which `TRANSFORMS-` and `RULESET-` refer.
 //!
-//! A rule either matches a pattern against a key of the event and writes what `FORMAT` says, or evaluates expressions
+//! ! A rule either matches a pattern against a key of the event and writes `FORMAT`, or evaluates expressions
 //! (`INGEST_EVAL`). Patterns, formats and expressions stay text here; the pipeline compiles them.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::settings::transforms::ROWS;
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
-/// Key that a rule reads unless told otherwise, and which most write.
+/// Default key that a rule reads, and the one that most rules write.
 pub const RAW_KEY: &str = "_raw";
 /// Key of an event's index-time fields.
 pub const META_KEY: &str = "_meta";
@@ -25,11 +25,11 @@ pub const SOURCETYPE_KEY: &str = "MetaData:Sourcetype";
 pub const INDEX_KEY: &str = "_MetaData:Index";
 /// Key of an event's time, in seconds.
 pub const TIME_KEY: &str = "_time";
-/// Key of the queue an event goes to next.
+/// Key of the queue that an event goes to next.
 pub const QUEUE_KEY: &str = "queue";
-/// Key of the groups of indexers that an event goes to.
+/// Key of the indexer groups that an event is sent to.
 pub const ROUTING_KEY: &str = "_TCP_ROUTING";
-/// Key of routes to other machines that are not carried out.
+/// Key of syslog routes, which are not supported.
 const SYSLOG_ROUTING_KEY: &str = "_SYSLOG_ROUTING";
 /// Keys that a rule may write.
 pub(crate) const DEST_KEYS: &[&str] = &[
@@ -44,40 +44,40 @@ pub(crate) const DEST_KEYS: &[&str] = &[
     ROUTING_KEY,
     SYSLOG_ROUTING_KEY,
 ];
-/// `FORMAT` of a rule that sets the host.
+/// Default `FORMAT` of a rule that sets the host.
 const HOST_FORMAT: &str = "host::$1";
 
 /// One rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct IndexRule {
-    /// Name of its stanza.
+    /// Stanza name.
     pub name: String,
     /// `REGEX`.
     pub pattern: Option<String>,
-    /// `SOURCE_KEY`: what the pattern is held against.
+    /// `SOURCE_KEY`: key that the pattern is matched against.
     pub source_key: String,
-    /// `DEST_KEY`: what is written; empty where only fields are added.
+    /// `DEST_KEY`: key that is written; empty if the rule only adds fields.
     pub dest_key: String,
-    /// `FORMAT`; where none is set, the stanza's name as a field with the first group.
+    /// `FORMAT`; the default is the stanza's name as a field with the first group as its value.
     pub format: String,
-    /// `DEFAULT_VALUE`: written where the pattern does not match.
+    /// `DEFAULT_VALUE`: written if the pattern does not match.
     pub default_value: Option<String>,
     /// `WRITE_META`: whether `FORMAT` adds fields.
     pub writes_fields: bool,
-    /// `REPEAT_MATCH`: whether the pattern is matched again behind each match.
+    /// `REPEAT_MATCH`: whether the pattern is matched again after each match.
     pub repeats: bool,
-    /// `LOOKAHEAD`: bytes of the key that the pattern sees.
+    /// `LOOKAHEAD`: bytes of the key that are searched.
     pub lookahead: usize,
-    /// `CLONE_SOURCETYPE`: the sourcetype of a copy, which the rule works on instead of the event.
+    /// `CLONE_SOURCETYPE`: sourcetype of a copy that the rule changes instead of the event.
     pub clone_sourcetype: Option<String>,
     /// `INGEST_EVAL`: assignments.
     pub ingest_eval: Option<String>,
-    /// `STOP_PROCESSING_IF`: an expression; where it holds the class's further rules are left out.
+    /// `STOP_PROCESSING_IF`: an expression; if true, the remaining rules of the class are skipped.
     pub stop_if: Option<String>,
 }
 
 impl IndexRule {
-    /// Whether the rule does nothing but take the host from the event's text.
+    /// Whether the rule only extracts the host from the event's text.
     pub fn is_plain_host(&self) -> bool {
         let is_host = self.dest_key == HOST_KEY && self.format == HOST_FORMAT && self.source_key == RAW_KEY;
         let is_more = self.default_value.is_some()
@@ -90,7 +90,7 @@ impl IndexRule {
     }
 }
 
-/// The rules of one `TRANSFORMS-class` or `RULESET-class`, as listed.
+/// The rules of one `TRANSFORMS-class` or `RULESET-class`, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RuleClass {
     /// Class after the dash.
@@ -99,10 +99,10 @@ pub struct RuleClass {
     pub rules: Vec<Arc<IndexRule>>,
 }
 
-/// What is done with an event between its timestamp and the index.
+/// The changes to an event between timestamp recognition and indexing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TypingSettings {
-    /// `SEDCMD-class` by class, with the commands.
+    /// `SEDCMD-class` commands, by class.
     pub sed: Vec<(String, String)>,
     /// `TRANSFORMS-class` by class.
     pub transforms: Vec<RuleClass>,
@@ -113,13 +113,13 @@ pub struct TypingSettings {
 }
 
 impl TypingSettings {
-    /// Every rule, in the order in which they run.
+    /// Every rule, in order of execution.
     pub fn rules(&self) -> impl Iterator<Item = &Arc<IndexRule>> {
         self.transforms.iter().chain(&self.rulesets).flat_map(|class| &class.rules)
     }
 }
 
-/// Every rule by name of its stanza.
+/// Every rule by stanza name.
 pub(crate) fn index_rules(layers: &Layers) -> BTreeMap<String, Arc<IndexRule>> {
     let conf = layers.conf("transforms");
     let mut rules = BTreeMap::new();
@@ -137,7 +137,7 @@ pub(crate) fn index_rules(layers: &Layers) -> BTreeMap<String, Arc<IndexRule>> {
 fn read(name: &str, values: &Values<'_>) -> IndexRule {
     let dest_key = dest_key(values.text("DEST_KEY"));
     let format = values.optional("FORMAT");
-    // A host without FORMAT can mean the group only.
+    // // A host rule without FORMAT can only mean the first group.
     let usual = || if dest_key == HOST_KEY { HOST_FORMAT.to_owned() } else { format!("{name}::$1") };
     let format = format.unwrap_or_else(usual);
     IndexRule {
@@ -156,13 +156,13 @@ fn read(name: &str, values: &Values<'_>) -> IndexRule {
     }
 }
 
-/// The key as it is written here.
+/// The key as the constants above spell it.
 fn dest_key(written: &str) -> String {
     let known = DEST_KEYS.iter().find(|key| key.eq_ignore_ascii_case(written));
     known.map_or_else(|| written.to_owned(), |key| (*key).to_owned())
 }
 
-/// What the settings of one source say.
+/// The rules that apply to one source.
 pub(crate) fn typing(values: &Values<'_>, rules: &BTreeMap<String, Arc<IndexRule>>) -> TypingSettings {
     let classes = |prefix: &str| {
         let class = |(class, names): (&str, &str)| RuleClass {

@@ -1,6 +1,6 @@
-//! indexes.conf: the indexes and how long each keeps its events.
+//! ! indexes.conf: the indexes and their retention.
 //!
-//! Paths and bucket sizes of Splunk change nothing here: the store lays out its own folder. Remote volumes are in
+//! ! Splunk's paths and bucket sizes have no effect: the store lays out its own folder. Remote volumes are in
 //! [`super::volumes`].
 
 use quarry_stdx::Fault;
@@ -14,19 +14,19 @@ use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 use crate::warning::{ConfWarning, Problem};
 
-/// Bytes of an index's name: it becomes one of folders, with more behind it.
+/// Maximum bytes of an index's name: it becomes part of folder names.
 const INDEX_NAME_BYTES_MAX: usize = 200;
-/// Bytes that a message shows of a longer one.
+/// Bytes of a longer name shown in a message.
 const INDEX_NAME_SHOWN_BYTES: usize = 40;
 
-/// What the names of all settings of merging start with.
+/// Prefix of all merge settings.
 const MERGE_PREFIX: &str = "bucketMerg";
 const MAX_TOTAL: &str = "maxTotalDataSizeMB";
 const MIN_SIZE: &str = "bucketMerge.minMergeSizeMB";
 const MAX_SIZE: &str = "bucketMerge.maxMergeSizeMB";
 const MIN_COUNT: &str = "bucketMerge.minMergeCount";
 const MAX_COUNT: &str = "bucketMerge.maxMergeCount";
-/// Buckets of a merge: fewer are none, and so many are open at once.
+/// Buckets per merge: at least two, and all of them are open at once.
 const MERGE_COUNT: Kind = Kind::Integer { min: 2, max: 1_024 };
 
 /// Settings of indexes.conf.
@@ -108,17 +108,17 @@ const ROWS: &[Row] = &[
 /// How sealed buckets of an index are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MergeSettings {
-    /// `bucketMerging`: whether a server merges them in the background.
+    /// `bucketMerging`: whether the server merges buckets in the background.
     pub bucket_merging: bool,
-    /// `bucketMerge.minMergeSizeMB`: text that must come together before the background merges.
+    /// `bucketMerge.minMergeSizeMB`: minimum text of a background merge.
     pub min_merge_size_mb: u64,
-    /// `bucketMerge.maxMergeSizeMB`: text of a merged bucket at most.
+    /// `bucketMerge.maxMergeSizeMB`: maximum text of a merged bucket.
     pub max_merge_size_mb: u64,
-    /// `bucketMerge.maxMergeTimeSpanSecs`: seconds between its first and last event at most.
+    /// `bucketMerge.maxMergeTimeSpanSecs`: maximum seconds between its first and last event.
     pub max_merge_time_span_seconds: u64,
-    /// `bucketMerge.minMergeCount`: buckets that the background merges at least.
+    /// `bucketMerge.minMergeCount`: minimum buckets of a background merge.
     pub min_merge_count: usize,
-    /// `bucketMerge.maxMergeCount`: buckets that become one at most.
+    /// `bucketMerge.maxMergeCount`: maximum buckets of a merge.
     pub max_merge_count: usize,
 }
 
@@ -127,19 +127,19 @@ pub struct MergeSettings {
 pub struct IndexSettings {
     /// `frozenTimePeriodInSecs`: how long events are kept.
     pub frozen_time_period_seconds: u64,
-    /// `maxTotalDataSizeMB`: objects of the index at most; 0 for no limit.
+    /// `maxTotalDataSizeMB`: maximum size of the index's objects; 0 is unlimited.
     pub max_total_data_size_mb: u64,
-    /// `coldToFrozenDir`: where a bucket is copied to before it is removed.
+    /// `coldToFrozenDir`: folder to which a bucket is copied before it is removed.
     pub cold_to_frozen_dir: Option<String>,
-    /// `coldToFrozenScript`: what is given a bucket's path before it is removed.
+    /// `coldToFrozenScript`: program that is run with a bucket's path before it is removed.
     pub cold_to_frozen_script: Option<String>,
     /// `disabled`.
     pub disabled: bool,
-    /// The settings that begin with `bucketMerg`.
+    /// The settings whose names begin with `bucketMerg`.
     pub merge: MergeSettings,
 }
 
-/// All indexes. Each is read when it is asked for: there may be thousands, of which a command needs one.
+/// All indexes. Each is read on demand: there may be thousands, of which a command needs one.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexesConf<'a> {
     conf: &'a Merged,
@@ -156,7 +156,7 @@ impl<'a> IndexesConf<'a> {
         (is_index(name) && self.conf.stanza(name).is_some()).then(|| self.read(name))
     }
 
-    /// What `[default]` says: the settings of an index that has no stanza.
+    /// The settings of `[default]`, which apply to indexes without a stanza.
     pub fn defaults(&self) -> IndexSettings {
         self.read(DEFAULT_STANZA)
     }
@@ -166,7 +166,7 @@ impl<'a> IndexesConf<'a> {
         self.conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| is_index(name))
     }
 
-    /// Indexes that say for themselves how their buckets are merged.
+    /// Indexes whose own stanza sets how buckets are merged.
     pub fn own_merges(&self) -> impl Iterator<Item = (&'a str, MergeSettings)> {
         let is_own = |stanza: &&MergedStanza| stanza.settings.keys().any(|key| key.starts_with(MERGE_PREFIX));
         let own = self.conf.stanzas().iter().filter(is_own).map(|stanza| stanza.name.as_str());
@@ -188,7 +188,7 @@ impl<'a> IndexesConf<'a> {
         if !is_set(MIN_COUNT) {
             merge.min_merge_count = merge.min_merge_count.min(merge.max_merge_count);
         }
-        // What contradicts itself was told and falls back.
+        // // Contradictory values were reported; they fall back to the defaults.
         if merge.min_merge_size_mb > merge.max_merge_size_mb {
             (merge.min_merge_size_mb, merge.max_merge_size_mb) = (default_of(MIN_SIZE), default_of(MAX_SIZE));
         }
@@ -210,10 +210,10 @@ impl<'a> IndexesConf<'a> {
 /// Which indexes take events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexNames {
-    /// Configured ones, with whether they are switched off.
+    /// Configured indexes, with whether they are disabled.
     configured: BTreeMap<String, bool>,
     last_chance: Option<String>,
-    /// Whether events only pass through.
+    /// Whether the node forwards events instead of storing them.
     is_forwarder: bool,
 }
 
@@ -227,12 +227,13 @@ impl IndexNames {
         IndexNames { configured, last_chance, is_forwarder: false }
     }
 
-    /// The same for a node without a store: every name that an index can have is taken, as other nodes have it.
+    /// Returns the same for a node without a store: every valid index name is accepted, because other nodes have the
+    /// indexes.
     pub(crate) fn of_forwarder(&self) -> IndexNames {
         IndexNames { is_forwarder: true, ..self.clone() }
     }
 
-    /// Whether events keep the groups of indexers that rules name for them, as a field [`ROUTING_KEY`].
+    /// Whether events keep the indexer groups that rules set, as a field [`ROUTING_KEY`].
     pub fn keeps_routing(&self) -> bool {
         self.is_forwarder
     }
@@ -242,12 +243,12 @@ impl IndexNames {
         self.last_chance.as_deref()
     }
 
-    /// Whether an index of this name stands in indexes.conf.
+    /// Whether indexes.conf has a stanza for this index.
     pub fn is_configured(&self, index: &str) -> bool {
         self.configured.contains_key(index)
     }
 
-    /// Refuses a name that cannot be an index, and an index that is switched off.
+    /// Refuses an invalid index name, and an index that is disabled.
     pub fn check(&self, index: &str) -> Result<(), Fault> {
         check_index_name(index)?;
         match self.configured.get(index) {
@@ -262,7 +263,7 @@ impl IndexNames {
     }
 }
 
-/// Refuses a name that no index can have.
+/// Refuses an invalid index name.
 fn check_index_name(index: &str) -> Result<(), Fault> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
     if index.is_empty() || index.starts_with('-') || !index.bytes().all(is_plain) {
@@ -290,19 +291,19 @@ fn default_of(name: &str) -> u64 {
     row.and_then(|row| row.default.parse().ok()).unwrap_or(0)
 }
 
-/// Tells of settings that contradict each other, at the place of the one that counts last.
+/// Reports settings that contradict each other, at the line of the one that takes precedence.
 pub(crate) fn check_merged(conf: &Merged, warnings: &mut Vec<ConfWarning>) {
     let inherited = |key: &str| conf.stanza(DEFAULT_STANZA).and_then(|stanza| stanza.settings.get(key));
     for stanza in conf.stanzas() {
         for (least, most) in [(MIN_SIZE, MAX_SIZE), (MIN_COUNT, MAX_COUNT)] {
             let own = |key: &str| stanza.settings.get(key);
             let (own_least, own_most) = (own(least), own(most));
-            // Where neither is its own, the contradiction is that of [default].
+            // // If the stanza sets neither, the contradiction is in [default].
             let Some(place) = own_least.or(own_most) else { continue };
             let value = |own: Option<&MergedSetting>, key: &str| -> Option<u64> {
                 own.or_else(|| inherited(key)).and_then(|setting| setting.value.parse().ok())
             };
-            // A lower bound that nobody set gives way.
+            // // A lower bound that nobody set is adjusted.
             let Some(lower) = value(own_least, least) else { continue };
             if lower > value(own_most, most).unwrap_or(default_of(most)) {
                 let problem = Problem::Contradiction { least, most };

@@ -1,11 +1,11 @@
-//! limits.conf: the bounds of searches.
+//! ! limits.conf: limits on searches.
 
 use crate::layers::Layers;
 use crate::table::{COUNT, ConfTable, Kind, Section, StanzaName, row};
 use crate::values::{Values, rows_of};
 
-/// Settings of limits.conf. The other bounds of Splunk's are constants here, named where they are used: setting them is
-/// answered with a warning. Hundreds more, about parts that do not exist here, raise none.
+/// Settings of limits.conf. Splunk's other limits are constants here, named where they are used: setting them is
+/// reported. Hundreds more, for parts that do not exist here, are ignored silently.
 pub static LIMITS: ConfTable = ConfTable {
     conf: "limits",
     sections: SECTIONS,
@@ -28,7 +28,7 @@ pub static LIMITS: ConfTable = ConfTable {
     unused: &["avg_extractor_time", "max_extractor_time", "max_rawsize_perchunk", "maxfiles"],
 };
 
-/// Searches at once, whatever is set.
+/// Upper bound on concurrent searches, whatever is configured.
 const SEARCHES_AT_ONCE_MAX: usize = 1_024;
 
 const SECTIONS: &[Section] = &[
@@ -128,7 +128,7 @@ pub struct LimitSettings {
     pub open_transactions: usize,
     /// `[transactions] maxopenevents`.
     pub open_transaction_events: usize,
-    /// `[stats] perc_method = interpolated`, else `nearest-rank`.
+    /// `[stats] perc_method = interpolated` instead of `nearest-rank`.
     pub percentiles_interpolated: bool,
     /// `[iplocation] db_path`.
     pub address_database: Option<String>,
@@ -136,7 +136,7 @@ pub struct LimitSettings {
     pub collections: CollectionLimits,
 }
 
-/// The bounds of collections (the KV store).
+/// Limits on collections (the KV store).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectionLimits {
     /// `max_accelerations_per_collection`.
@@ -197,7 +197,7 @@ impl LimitSettings {
         }
     }
 
-    /// Searches that run at once on a machine with so many cores, by Splunk's formula. Each takes a thread.
+    /// Maximum concurrent searches on a machine with this many cores, by Splunk's formula. Each takes a thread.
     pub fn searches_at_once(&self, cpus: usize) -> usize {
         let of_cpus = self.searches_per_cpu.saturating_mul(cpus);
         of_cpus.saturating_add(self.searches_base).clamp(1, SEARCHES_AT_ONCE_MAX)

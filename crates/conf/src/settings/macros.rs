@@ -1,6 +1,6 @@
-//! macros.conf: a stanza `name` or `name(N)` says what a macro stands for.
+//! ! macros.conf: a stanza `name` or `name(N)` defines a search macro.
 //!
-//! What the arguments are put into, and whether they are valid, is for who expands searches.
+//! ! Not here: substituting and validating arguments, which macro expansion does.
 
 use crate::layers::{Layers, MergedStanza};
 use crate::values::parse_bool;
@@ -12,11 +12,11 @@ pub struct MacroDefinition {
     pub arguments: Vec<String>,
     /// `definition`.
     pub definition: String,
-    /// `iseval`: the definition is an expression whose value is the text.
+    /// `iseval`: the definition is an expression that evaluates to the text.
     pub is_eval: bool,
-    /// `validation`: an expression over the arguments.
+    /// `validation`: an expression over the arguments that must be true.
     pub validation: Option<String>,
-    /// `errormsg`: what is said when the validation is false.
+    /// `errormsg`: error if the validation is false.
     pub error_message: Option<String>,
 }
 
@@ -25,12 +25,12 @@ pub struct MacroDefinition {
 pub struct MacrosConf<'a>(&'a Layers);
 
 impl<'a> MacrosConf<'a> {
-    /// The macros of these files.
+    /// The macros defined in these files.
     pub fn new(layers: &'a Layers) -> MacrosConf<'a> {
         MacrosConf(layers)
     }
 
-    /// The macro of this name with so many arguments.
+    /// The macro of this name with this many arguments.
     pub fn get(&self, name: &str, arguments: usize) -> Option<MacroDefinition> {
         let conf = self.0.conf("macros");
         let stanza = match arguments {
@@ -48,7 +48,7 @@ impl<'a> MacrosConf<'a> {
         })
     }
 
-    /// Names of all macros, those with arguments as `name(2)`.
+    /// Names of all macros; those with arguments are written `name(2)`.
     pub fn names(&self) -> Vec<String> {
         let named = |stanza: &&MergedStanza| stanza.name != crate::text::DEFAULT_STANZA;
         self.0.conf("macros").stanzas().iter().filter(named).map(|stanza| stanza.name.clone()).collect()

@@ -1,6 +1,7 @@
-//! inputs.conf `[monitor://PATH]` and `[batch://PATH]`: files that are watched, and files that are taken away.
+//! ! inputs.conf `[monitor://PATH]` and `[batch://PATH]`: files that are watched, and files that are removed after
+//! reading.
 //!
-//! Patterns stay texts here; who watches compiles them and tells what is wrong with one.
+//! ! Patterns stay text here; the file watcher compiles them and reports invalid ones.
 
 use quarry_stdx::Fault;
 
@@ -8,15 +9,15 @@ use crate::layers::Layers;
 use crate::table::{COUNT, Kind, REGEX, Row, at_least, row};
 use crate::values::Values;
 
-/// What the stanza of watched files starts with.
+/// Prefix of stanzas for watched files.
 pub(crate) const MONITOR_PREFIX: &str = "monitor://";
-/// What the stanza of files that are removed once they are stored starts with.
+/// Prefix of stanzas for files that are removed once they are stored.
 pub(crate) const BATCH_PREFIX: &str = "batch://";
-/// The only policy that a batch may name.
+/// The only `move_policy` that a batch may have.
 const SINKHOLE: &str = "sinkhole";
-/// The word of `crcSalt` that stands for the file's path.
+/// Value of `crcSalt` that means the file's path.
 const SALT_OF_PATH: &str = "<SOURCE>";
-/// Index of events whose stanza names none.
+/// Default index of events.
 const DEFAULT_INDEX: &str = "main";
 
 /// Settings of both kinds of stanza.
@@ -63,7 +64,7 @@ pub(crate) const MONITOR_ROWS: &[Row] = &[
 /// One stanza.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MonitorSettings {
-    /// The path, with `*` for a part of a segment and `...` for any number of folders.
+    /// The path; `*` matches part of a segment and `...` any number of folders.
     pub path: String,
     /// Whether files are removed once they are stored.
     pub is_batch: bool,
@@ -73,7 +74,7 @@ pub struct MonitorSettings {
     pub host: Option<String>,
     /// Pattern over the path whose first group is the host.
     pub host_regex: Option<String>,
-    /// Segment of the path, from 1, that is the host.
+    /// Segment of the path, from 1, that gives the host.
     pub host_segment: Option<usize>,
     /// `source` of the events.
     pub source: Option<String>,
@@ -85,35 +86,35 @@ pub struct MonitorSettings {
     pub whitelist: Option<String>,
     /// Pattern that a path must not match.
     pub blacklist: Option<String>,
-    /// Whether folders below the named one count.
+    /// Whether subfolders are included.
     pub recursive: bool,
     /// Whether links are followed.
     pub follow_symlink: bool,
-    /// Whether a new file is read from its end on.
+    /// Whether a new file is read from its end.
     pub follow_tail: bool,
-    /// Seconds since its last change at which a file is left alone.
+    /// Seconds since its last change after which a file is ignored.
     pub ignore_older_than_seconds: Option<u64>,
-    /// What keeps files of equal content apart.
+    /// Distinguishes files that begin alike.
     pub crc_salt: CrcSalt,
-    /// Quiet seconds after which a last line without a break is an event.
+    /// Idle seconds after which an unterminated last line becomes an event.
     pub close_after_seconds: u64,
-    /// Whether an open event waits as long.
+    /// Whether an incomplete event also waits that long.
     pub extra_wait: bool,
 }
 
-/// What, besides its first bytes, makes a file another file.
+/// What identifies a file in addition to its first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CrcSalt {
     /// Nothing: a copy is the same file.
     None,
     /// Its path.
     Path,
-    /// A text: files of this stanza are other files than those of stanzas with another text.
+    /// A text: files of stanzas with different texts are different files.
     Text(String),
 }
 
 impl MonitorSettings {
-    /// The stanzas of inputs.conf that are switched on, in the order of their names, and what is wrong with others.
+    /// The enabled stanzas of inputs.conf by name, and errors in the others.
     pub fn all(layers: &Layers) -> (Vec<MonitorSettings>, Vec<String>) {
         let conf = layers.conf("inputs");
         let (mut all, mut wrong) = (Vec::new(), Vec::new());
@@ -179,7 +180,7 @@ impl MonitorSettings {
     }
 }
 
-/// Seconds of `7d`, `12h`, `30m`, `20s` or, as days, `7`.
+/// Seconds of `7d`, `12h`, `30m`, `20s`, or `7` for days.
 fn parse_age(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at(text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len()));
     let seconds = match unit {

@@ -1,7 +1,7 @@
-//! inputs.conf stanzas of inputs that listen: `[tcp://PORT]`, `[tcp-ssl://PORT]`, `[udp://PORT]`, `[splunktcp://PORT]`,
-//! `[splunktcp-ssl:PORT]`, with what `[splunktcp]` and `[SSL]` say for all.
+//! ! inputs.conf stanzas of listening inputs: `[tcp://PORT]`, `[tcp-ssl://PORT]`, `[udp://PORT]`, `[splunktcp://PORT]`,
+//! `[splunktcp-ssl:PORT]`, and the shared settings of `[splunktcp]` and `[SSL]`.
 //!
-//! Not here: binding, addresses of names, certificates.
+//! ! Not here: binding ports, resolving addresses, certificates.
 
 use std::net::SocketAddr;
 
@@ -9,16 +9,16 @@ use crate::layers::Layers;
 use crate::table::{COUNT, Kind, Row, Section, StanzaName, row};
 use crate::values::Values;
 
-/// Stanza of what all forwarder ports share.
+/// Stanza of the settings shared by all forwarder ports.
 const SPLUNKTCP: &str = "splunktcp";
-/// What the stanza of a token of forwarders starts with.
+/// Prefix of stanzas for forwarder tokens.
 const TOKEN_PREFIX: &str = "splunktcptoken://";
 /// Stanza of certificates.
 const SSL: &str = "SSL";
-/// What a size without a unit counts, and the units it may have.
+/// Unit suffixes of a size.
 const SIZE_UNITS: [(&str, u64); 4] = [("KB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30), ("B", 1)];
 
-/// Sections of inputs.conf that this module reads. The ones with a longer name come first: a prefix also fits them.
+/// Sections of inputs.conf that this module reads. Longer prefixes come first, because shorter ones also match them.
 pub(crate) const SPLUNKTCP_GLOBAL: Section = Section { stanza: StanzaName::Named(SPLUNKTCP), rows: FORWARDER_ROWS };
 pub(crate) const SPLUNKTCP_SSL: Section =
     Section { stanza: StanzaName::Prefix("splunktcp-ssl:"), rows: FORWARDER_ROWS };
@@ -81,18 +81,18 @@ const SSL_ROWS: &[Row] = &[
 
 const HOST_FROM: Kind = Kind::Choice(&["ip", "dns", "none"]);
 
-/// Where the host of an event comes from that names none.
+/// Source of `host` for events that name none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SenderHost {
     /// The sender's address.
     Address,
-    /// The name of the sender's address, or the address when it has none.
+    /// The sender's host name, or its address if it has none.
     Name,
-    /// What `host` says, or this machine's name.
+    /// The `host` setting, or this machine's name.
     Fixed,
 }
 
-/// What listens.
+/// Protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NetworkKind {
     /// Text over TCP.
@@ -106,21 +106,21 @@ pub enum NetworkKind {
 /// One port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkInput {
-    /// Name of its stanza.
+    /// Stanza name.
     pub stanza: String,
-    /// What listens.
+    /// Protocol.
     pub kind: NetworkKind,
     /// Whether senders speak TLS.
     pub tls: bool,
-    /// The one machine that may send, if the stanza names one.
+    /// The only host that may send, if the stanza names one.
     pub remote: Option<String>,
-    /// Port; 0 lets the system choose.
+    /// Port; 0 lets the system choose one.
     pub port: u16,
-    /// Address that is bound.
+    /// Address to bind.
     pub bind: String,
-    /// Index of events that name none.
+    /// Default index of events.
     pub index: String,
-    /// `host` of events, if one is set.
+    /// `host` of events, if set.
     pub host: Option<String>,
     /// `source` of events.
     pub source: Option<String>,
@@ -128,50 +128,50 @@ pub struct NetworkInput {
     pub sourcetype: Option<String>,
     /// Groups of outputs.conf that a forwarder sends the events to.
     pub routing: Option<String>,
-    /// Where the host comes from.
+    /// Source of `host`.
     pub sender_host: SenderHost,
-    /// Who may send; empty is everybody.
+    /// Addresses that may send; empty for any.
     pub accept_from: Vec<String>,
-    /// Bytes that are read of one sender before another's turn.
+    /// Bytes read from one sender before the next sender's turn.
     pub queue_bytes: usize,
-    /// Silence after which a connection's last event is complete.
+    /// Idle seconds after which a connection's last event is complete.
     pub done_seconds: u64,
-    /// Whether `<N>` in front of datagrams stays.
+    /// Whether `<N>` at the start of datagrams is kept.
     pub keeps_priority: bool,
-    /// Whether time and host are not put in front of datagrams.
+    /// Whether datagrams are kept as they are, without prepending time and host.
     pub keeps_text: bool,
-    /// Receive buffer that the system is asked for.
+    /// Size of the receive buffer requested from the system.
     pub receive_bytes: usize,
-    /// Silence after which a forwarder is given up; `None` is never.
+    /// Idle seconds after which a forwarder's connection is closed; `None` is never.
     pub heartbeat_seconds: Option<u64>,
-    /// Highest protocol level that forwarders are offered.
+    /// Highest protocol level offered to forwarders.
     pub protocol_level: Option<u64>,
-    /// Whether forwarders may write into indexes of the node itself, whose names begin with `_`.
+    /// Whether forwarders may write to internal indexes, whose names begin with `_`.
     pub accepts_internal: bool,
 }
 
-/// Certificates of ports that speak TLS.
+/// Certificates of TLS ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SslSettings {
-    /// PEM file with certificate and key.
+    /// PEM file with the certificate and key.
     pub certificate: Option<String>,
-    /// Whether senders must show one.
+    /// Whether senders must present a certificate.
     pub requires_client: bool,
-    /// PEM file of those who may sign them.
+    /// PEM file with the CA certificates for senders.
     pub roots: Option<String>,
 }
 
-/// Every port but the HTTP Event Collector's.
+/// All ports except the HTTP Event Collector's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkInputSettings {
-    /// Ports that are not disabled, in the order of inputs.conf.
+    /// Enabled ports, in the order of inputs.conf.
     pub inputs: Vec<NetworkInput>,
-    /// Stanzas whose name holds no port.
+    /// Stanzas whose name contains no port.
     pub bad_names: Vec<String>,
     /// `[SSL]`.
     pub ssl: SslSettings,
-    /// What forwarders must show one of, if there are any: `None` where there is no such stanza. A stanza that is disabled or
-    /// has no token lets nobody in, but keeps the others out.
+    /// Tokens of which a forwarder must present one; `None` if there is no token stanza. A stanza that is disabled or
+    /// has no token admits nobody, but still makes tokens required.
     pub forwarder_tokens: Option<Vec<String>>,
 }
 
@@ -211,7 +211,7 @@ impl NetworkInputSettings {
 }
 
 impl NetworkInput {
-    /// A port for forwarders on an address that somebody asked for, with what inputs.conf says of such a port.
+    /// A forwarder port on the given address, with the settings of inputs.conf for such a port.
     pub fn of_forwarders(layers: &Layers, address: SocketAddr) -> NetworkInput {
         let (kind, port) = (NetworkKind::Forwarders, address.port());
         let stanza = format!("splunktcp://{port}");
@@ -220,7 +220,7 @@ impl NetworkInput {
     }
 }
 
-/// What a stanza is about: kind, TLS, and the rest of its name.
+/// Parses a stanza name: protocol, TLS, and the rest of the name.
 fn kind_of(name: &str) -> Option<(NetworkKind, bool, &str)> {
     let kinds = [
         ("splunktcp-ssl:", NetworkKind::Forwarders, true),
@@ -242,7 +242,7 @@ fn place_of(place: &str) -> Option<(Option<String>, u16)> {
     Some(((!remote.is_empty()).then(|| remote.to_owned()), port.parse().ok()?))
 }
 
-/// Settings of a stanza; what its name says is left to the caller.
+/// Settings of a stanza, except those in its name, which the caller adds.
 fn input(kind: NetworkKind, own: &Values<'_>) -> NetworkInput {
     let is_raw = kind != NetworkKind::Forwarders;
     let host = own.optional("host");
@@ -251,7 +251,7 @@ fn input(kind: NetworkKind, own: &Values<'_>) -> NetworkInput {
         (Some("ip"), _) => SenderHost::Address,
         (Some("dns"), _) => SenderHost::Name,
         (Some(_), _) => SenderHost::Fixed,
-        // A host that is set is meant, unless the sender's is asked for as well.
+        // // A configured host takes precedence unless `connection_host` is configured, too.
         (None, _) if host.is_some() => SenderHost::Fixed,
         (None, NetworkKind::Tcp) => SenderHost::Name,
         (None, _) => SenderHost::Address,
@@ -282,7 +282,7 @@ fn input(kind: NetworkKind, own: &Values<'_>) -> NetworkInput {
     }
 }
 
-/// A size such as `500KB`; a bare number counts bytes.
+/// A size such as `500KB`; a number without a unit is in bytes.
 pub(crate) fn parse_size(text: &str) -> Option<usize> {
     let upper = text.trim().to_ascii_uppercase();
     let (digits, factor) = SIZE_UNITS

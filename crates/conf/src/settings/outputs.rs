@@ -1,9 +1,9 @@
-//! outputs.conf: which indexers a forwarder sends to. `[tcpout]`, `[tcpout:GROUP]`, `[tcpout-server://HOST:PORT]`.
+//! ! outputs.conf: the indexers that a forwarder sends to. `[tcpout]`, `[tcpout:GROUP]`, `[tcpout-server://HOST:PORT]`.
 //!
-//! A setting of a group stands above the one of `[tcpout]`, one of a server above both. Patterns of indexes stay texts
-//! here; who forwards compiles them.
+//! ! Settings of a server override those of its group, which override those of `[tcpout]`. Patterns of indexes stay
+//! text here; the forwarder compiles them.
 //!
-//! Not here: sockets, certificates, names of machines.
+//! ! Not here: sockets, certificates, name resolution.
 
 use quarry_stdx::Fault;
 
@@ -14,18 +14,18 @@ use crate::values::Values;
 
 /// Stanza of all groups.
 const TCPOUT: &str = "tcpout";
-/// What the stanza of a group starts with.
+/// Prefix of a group's stanza.
 const GROUP_PREFIX: &str = "tcpout:";
-/// What the stanza of one server starts with.
+/// Prefix of a server's stanza.
 const SERVER_PREFIX: &str = "tcpout-server://";
-/// What the patterns of indexes start with.
+/// Prefix of the index filter settings.
 const INDEX_FILTER: &str = "forwardedindex.";
-/// Splunk's own patterns: no index with a leading underscore but these.
+/// Splunk's default filters: all indexes except internal ones (leading underscore), apart from those listed here.
 const INDEX_FILTERS: [(&str, &str); 3] =
     [("0.whitelist", ".*"), ("1.blacklist", "_.*"), ("2.whitelist", "(_audit|_internal|_introspection|_telemetry)")];
-/// Bytes of the queue where nothing is said.
+/// Default bytes of the queue.
 const QUEUE_BYTES_DEFAULT: usize = 1 << 30;
-/// Bytes of the queue at least.
+/// Minimum bytes of the queue.
 const QUEUE_BYTES_MIN: usize = 1 << 20;
 
 /// Settings of outputs.conf.
@@ -154,13 +154,13 @@ const NAME_TO_CHECK: Row =
 /// TLS towards a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputTls {
-    /// PEM file of those who may sign servers' certificates.
+    /// PEM file with the CA certificates for servers.
     pub roots: Option<String>,
-    /// PEM file with certificate and key of this machine.
+    /// PEM file with this machine's certificate and key.
     pub certificate: Option<String>,
     /// Whether servers' certificates are checked.
     pub verifies: bool,
-    /// Name that certificates must be for.
+    /// Name that server certificates must be issued for.
     pub name: Option<String>,
 }
 
@@ -169,9 +169,9 @@ pub struct OutputTls {
 pub struct OutputServer {
     /// `host:port`.
     pub address: String,
-    /// TLS, if it is spoken.
+    /// TLS settings, if TLS is used.
     pub tls: Option<OutputTls>,
-    /// What is shown to it.
+    /// Token presented to the server.
     pub token: Option<String>,
 }
 
@@ -180,40 +180,40 @@ pub struct OutputServer {
 pub struct OutputGroup {
     /// Its name.
     pub name: String,
-    /// Its servers in order; not empty.
+    /// Its servers in order; never empty.
     pub servers: Vec<OutputServer>,
-    /// Whether servers that are none of ours are asked to acknowledge.
+    /// Whether servers other than Quarry are asked to acknowledge.
     pub use_ack: bool,
-    /// Whether the protocol is spoken.
+    /// Whether the Splunk-to-Splunk protocol is used, rather than raw text.
     pub is_cooked: bool,
-    /// Time after which the next server is taken.
+    /// Seconds after which the next server is used.
     pub balance_seconds: u64,
-    /// Bytes after which the next server is taken; 0 for no matter how many.
+    /// Bytes after which the next server is used; 0 is unlimited.
     pub balance_bytes: u64,
     /// Whether all groups wait for this one.
     pub blocks: bool,
-    /// Longest wait for a connection.
+    /// Connection timeout in seconds.
     pub connect_seconds: u64,
-    /// Longest wait for an answer.
+    /// Timeout for a response in seconds.
     pub read_seconds: u64,
-    /// Longest wait for a server to read on.
+    /// Timeout for writing in seconds.
     pub write_seconds: u64,
 }
 
-/// Everything that outputs.conf says.
+/// The settings of outputs.conf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputSettings {
-    /// Groups that are not disabled, in the order of outputs.conf.
+    /// Enabled groups, in the order of outputs.conf.
     pub groups: Vec<OutputGroup>,
-    /// Names of groups for events that name none.
+    /// Names of the groups for events without routing.
     pub default_groups: Vec<String>,
-    /// Bytes of the queue on disk.
+    /// Maximum bytes of the queue on disk.
     pub queue_bytes: usize,
-    /// Patterns of indexes in order, with whether they are sent.
+    /// Index patterns in order, with whether matching indexes are sent.
     pub index_filters: Vec<(String, bool)>,
-    /// Wait for room in the queue after which events are thrown away.
+    /// Seconds to wait for room in the queue before events are dropped.
     pub drop_after_seconds: Option<u64>,
-    /// What is wrong, in words.
+    /// Errors, as messages.
     pub faults: Vec<String>,
 }
 
@@ -259,7 +259,7 @@ impl OutputSettings {
     }
 }
 
-/// A group, unless it is disabled.
+/// A group; `None` if it is disabled.
 fn group(layers: &Layers, name: &str) -> Result<Option<OutputGroup>, Fault> {
     let set = settings_of(layers, &[TCPOUT, &format!("{GROUP_PREFIX}{name}")]);
     let own = Values::new(GROUP_ROWS, set);
@@ -299,7 +299,7 @@ fn group(layers: &Layers, name: &str) -> Result<Option<OutputGroup>, Fault> {
     }))
 }
 
-/// What some stanzas say; a later one stands above those before it.
+/// The settings of several stanzas; later ones override earlier ones.
 fn settings_of<'a>(layers: &'a Layers, stanzas: &[&str]) -> std::collections::BTreeMap<&'a str, &'a str> {
     let conf = layers.conf("outputs");
     let own = stanzas.iter().filter_map(|stanza| conf.stanza(stanza));
@@ -319,7 +319,7 @@ fn tls(own: &Values<'_>) -> Option<OutputTls> {
     is_spoken.then_some(OutputTls { roots, certificate, verifies, name })
 }
 
-/// Patterns of indexes by their number; Splunk's own where none is set under the same name.
+/// Index patterns by number; Splunk's defaults unless overridden by name.
 fn index_filters(layers: &Layers) -> Vec<(String, bool)> {
     let set = settings_of(layers, &[TCPOUT]);
     if set.get("forwardedindex.filter.disable").and_then(|text| crate::values::parse_bool(text)) == Some(true) {

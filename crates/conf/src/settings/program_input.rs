@@ -1,7 +1,7 @@
-//! inputs.conf stanzas of inputs that run programs or look at the disk themselves: `[script://PATH]`, `[journald://NAME]`,
-//! `[fschange:PATH]` and the `[SCHEME://NAME]` of apps; and what is wrong with names of stanzas.
+//! ! inputs.conf stanzas of inputs that run programs or read the disk themselves: `[script://PATH]`,
+//! `[journald://NAME]`, `[fschange:PATH]` and the `[SCHEME://NAME]` of apps. Also reports invalid stanza names.
 //!
-//! Not here: where programs are, when they run, what they give.
+//! ! Not here: finding programs, scheduling them, reading their output.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use crate::layers::{Layers, Merged, MergedStanza};
 use crate::table::{COUNT, Kind, REGEX, Row, Section, StanzaName, at_least, row};
 use crate::values::Values;
 
-/// What stanzas of programs of the administrator start with.
+/// Prefix of stanzas for scripts.
 const SCRIPT_PREFIX: &str = "script://";
-/// What stanzas of the journal of systemd start with.
+/// Prefix of stanzas for the systemd journal.
 const JOURNAL_PREFIX: &str = "journald://";
-/// What stanzas of watched changes start with.
+/// Prefix of stanzas for watched file changes.
 const CHANGE_PREFIX: &str = "fschange:";
-/// What stanzas of filters of these start with, and what follows it.
+/// Prefix of stanzas for filters of file changes.
 const FILTER_PREFIX: &str = "filter:";
 const FILTER_KINDS: [(&str, bool); 2] = [("whitelist", true), ("blacklist", false)];
-/// What settings of a filter start with.
+/// Prefix of a filter's pattern settings.
 const FILTER_PATTERN: &str = "regex";
-/// Index and sourcetype of events that would be signed.
+/// Index and sourcetype of events that Splunk would sign.
 const AUDIT: [&str; 2] = ["_audit", "audittrail"];
-/// What stands between the name of a scheme and that of an input.
+/// Separator of an input's scheme and name.
 const SCHEME_END: &str = "://";
-/// Schemes that are part of the program; all others are those of apps.
+/// Built-in schemes; all others belong to apps.
 const OWN_SCHEMES: &[&str] =
     &["monitor", "batch", "tcp", "udp", "splunktcp", "splunktcp-ssl", "tcp-ssl", "http", "script", "journald"];
-/// Of these the port may follow the colon at once.
+/// Schemes whose port may directly follow the colon.
 const WITHOUT_SLASHES: &[&str] = &["splunktcp-ssl", "tcp-ssl"];
 
 /// Sections of inputs.conf that this module reads.
@@ -134,12 +134,12 @@ const CHANGE_ROWS: &[Row] = &[
 
 const FILTER_ROWS: &[Row] = &[row("*", Kind::Text, "", "", "regex1, regex2 and so on: patterns of paths")];
 
-/// What all of these inputs say of their events.
+/// Settings that all of these inputs share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramInput {
     /// Name of the stanza.
     pub stanza: String,
-    /// What stands behind the scheme.
+    /// Stanza name after the scheme.
     pub name: String,
     /// Scheme of an app's input.
     pub scheme: String,
@@ -155,51 +155,51 @@ pub struct ProgramInput {
     pub routing: Option<String>,
     /// When it runs.
     pub interval: String,
-    /// Whether an app's program is begun by a shell.
+    /// Whether an app's program is started through a shell.
     pub starts_by_shell: bool,
-    /// Settings that are asked for and not carried out.
+    /// Configured settings that are not supported.
     pub left_out: Vec<&'static str>,
-    /// Every setting of the stanza, with what it inherits.
+    /// All settings of the stanza, own and inherited.
     pub settings: BTreeMap<String, String>,
 }
 
 /// One `[fschange:PATH]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeInput {
-    /// What all inputs say of their events; its name is the path.
+    /// Shared settings; `name` is the path.
     pub input: ProgramInput,
-    /// Whether folders below are looked at.
+    /// Whether subfolders are included.
     pub recursive: bool,
     /// Whether links are followed.
     pub follows_links: bool,
     /// Seconds between two looks.
     pub poll_seconds: u64,
-    /// Size up to which contents are compared.
+    /// Maximum size of files whose contents are compared.
     pub hash_bytes_max: Option<u64>,
-    /// Files looked at between two waits.
+    /// Files checked between two pauses.
     pub files_per_delay: usize,
-    /// Length of these waits in milliseconds.
+    /// Length of a pause in milliseconds.
     pub delay_milliseconds: u64,
     /// Pattern that a path must match.
     pub whitelist: Option<String>,
     /// Pattern that a path must not match.
     pub blacklist: Option<String>,
-    /// Filters in the order in which they are asked; the first that fits decides.
+    /// Filters in order; the first that matches decides.
     pub filters: Vec<ChangeFilter>,
-    /// Size up to which the text of an added or changed file is an event; `None`: it is none.
+    /// Maximum size of an added or changed file whose text becomes an event; `None` for no such events.
     pub full_bytes_max: Option<u64>,
 }
 
-/// One `[filter:…]` of such a stanza.
+/// A `[filter:…]` stanza that such an input refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeFilter {
-    /// Whether what fits is kept, else it is left out.
+    /// Whether matching files are included rather than excluded.
     pub keeps: bool,
-    /// Patterns, any of which fits.
+    /// Patterns, of which any may match.
     pub patterns: Vec<String>,
 }
 
-/// All of them that are switched on, in the order of inputs.conf.
+/// All enabled inputs, in the order of inputs.conf.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramInputs {
     /// `[script://]`.
@@ -208,9 +208,9 @@ pub struct ProgramInputs {
     pub journals: Vec<ProgramInput>,
     /// `[fschange:]`.
     pub changes: Vec<ChangeInput>,
-    /// `[SCHEME://NAME]` of schemes that are not part of the program.
+    /// `[SCHEME://NAME]` inputs of apps.
     pub modular: Vec<ProgramInput>,
-    /// What is wrong with stanzas, in words.
+    /// Errors in stanzas, as messages.
     pub faults: Vec<String>,
 }
 
@@ -242,7 +242,7 @@ impl ProgramInputs {
     }
 }
 
-/// An input of an app: what `[SCHEME]` says counts where the stanza says nothing.
+/// An app's input: settings of `[SCHEME]` are the defaults of its stanzas.
 fn modular(conf: &Merged, scheme: &str, mut made: ProgramInput) -> ProgramInput {
     let mut settings: BTreeMap<String, String> = BTreeMap::new();
     for name in [scheme, made.stanza.as_str()] {
@@ -317,7 +317,7 @@ fn change(conf: &Merged, stanza: &MergedStanza, path: &str, faults: &mut Vec<Str
     for name in values.text("filters").split(',').map(str::trim).filter(|name| !name.is_empty()) {
         match filter(conf, name) {
             Some(filter) => filters.push(filter),
-            // Without it more would be reported than was asked for, or less.
+            // // Without the filter, the wrong set of files would be reported.
             None => {
                 let [(first, _), (second, _)] = FILTER_KINDS;
                 tell(&format!(
@@ -344,7 +344,7 @@ fn change(conf: &Merged, stanza: &MergedStanza, path: &str, faults: &mut Vec<Str
     })
 }
 
-/// The filter of this name, if there is one that has patterns.
+/// The filter of this name, if it exists and has patterns.
 fn filter(conf: &Merged, name: &str) -> Option<ChangeFilter> {
     FILTER_KINDS.into_iter().find_map(|(kind, keeps)| {
         let stanza = conf.stanza(&format!("{FILTER_PREFIX}{kind}:{name}"))?;
@@ -354,7 +354,7 @@ fn filter(conf: &Merged, name: &str) -> Option<ChangeFilter> {
     })
 }
 
-/// What is wrong with the name of a stanza, so that no input would ever read it.
+/// The reason why no input would ever read a stanza of this name.
 fn name_fault(name: &str) -> Option<String> {
     let trimmed = name.trim();
     let (scheme, rest) = trimmed.split_once(':')?;

@@ -1,4 +1,4 @@
-//! server.conf: the name of this server, TLS of its management port, and how many pipeline sets it has.
+//! ! server.conf: the server's name, TLS of its management port, and the number of pipeline sets.
 
 use crate::layers::Layers;
 use crate::settings::network_input::SslSettings;
@@ -12,7 +12,7 @@ const DISK_USAGE: &str = "diskUsage";
 const SSL: &str = "sslConfig";
 const CACHE: &str = "cachemanager";
 
-/// Settings of server.conf; the rest of Splunk's is about parts that do not exist here.
+/// Settings of server.conf; Splunk's other settings are for parts that do not exist here.
 pub static SERVER: ConfTable = ConfTable {
     conf: "server",
     sections: &[
@@ -66,21 +66,21 @@ const SSL_ROWS: &[Row] = &[
     row("sslRootCAPath", Kind::Text, "", "", "PEM file of those whose certificates clients may show"),
 ];
 
-/// Name of the number of pipeline sets.
+/// Name of the setting for the number of pipeline sets.
 const PIPELINES: &str = "parallelIngestionPipelines";
-/// Pipeline sets at most: each has a reader, queues and hot slabs.
+/// Maximum pipeline sets: each has a reader, queues and hot slabs.
 const PIPELINES_MAX: i64 = 16;
 
-/// What server.conf says.
+/// The settings of server.conf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// `[general] serverName`; `None` is the machine's name.
+    /// `[general] serverName`; `None` for the machine's name.
     pub server_name: Option<String>,
     /// `[general] parallelIngestionPipelines`.
     pub parallel_ingestion_pipelines: usize,
     /// `[diskUsage] minFreeSpace`, in bytes.
     pub free_bytes_min: u64,
-    /// `[sslConfig]`; `None` where the management port speaks no TLS.
+    /// `[sslConfig]`; `None` if the management port does not use TLS.
     pub tls: Option<SslSettings>,
 }
 

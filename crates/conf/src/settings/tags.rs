@@ -1,21 +1,21 @@
-//! eventtypes.conf and tags.conf: searches with a name, and names for values of fields.
+//! ! eventtypes.conf and tags.conf: named searches, and tags on field values.
 
 use crate::layers::Layers;
 use crate::text::DEFAULT_STANZA;
 use crate::values::parse_bool;
 
-/// A search with a name, as its stanza says.
+/// A named search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventType {
     /// Name of the stanza.
     pub name: String,
     /// `search`.
     pub search: String,
-    /// `priority`: 1 is shown first; 10 unless set.
+    /// `priority`: 1 is shown first; the default is 10.
     pub priority: u32,
 }
 
-/// A name for a value of a field.
+/// A tag on a field value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// The tag.
@@ -26,10 +26,10 @@ pub struct Tag {
     pub value: String,
 }
 
-/// Priority of an event type that says none.
+/// Default priority of an event type.
 const PRIORITY_LOWEST: u32 = 10;
 
-/// The event types of all apps that are not disabled, those of higher priority first, then by name.
+/// The enabled event types of all apps, by priority, then by name.
 pub fn event_types(layers: &Layers) -> Vec<EventType> {
     let conf = layers.conf("eventtypes");
     let stanzas = conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA);
@@ -62,7 +62,7 @@ pub fn tags(layers: &Layers) -> Vec<Tag> {
     found
 }
 
-/// `%2F` and the like as the letters they stand for; what is not such an escape stays.
+/// Decodes escapes such as `%2F`; invalid ones stay as they are.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,7 +1,6 @@
-//! transforms.conf: the lookup tables, and the transforms that cut fields when searching.
+//! ! transforms.conf: lookup tables, and transforms that extract fields at search time.
 //!
-//! A stanza with `filename` is a lookup in a CSV file; the rules of index time are read next door
-//! ([`index_rules`](super::index_rules)).
+//! ! A stanza with `filename` is a lookup in a CSV file; index-time rules are in [`index_rules`](super::index_rules).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +12,10 @@ use crate::table::{ANY_NAME, COUNT, ConfTable, Kind, Row, Section, StanzaName, r
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
-/// Most matches a lookup may give for one row.
+/// Maximum matches of a lookup for one row.
 const MATCHES_MAX: i64 = 1000;
 
-/// Stanza of the keys that rules may write and read beside those that are known.
+/// Stanza of additional keys that rules may read and write.
 pub(crate) const ACCEPTED_KEYS: &str = "accepted_keys";
 const ACCEPTED_ROWS: &[Row] = &[row(ANY_NAME, Kind::Text, "", "", "a key that DEST_KEY and SOURCE_KEY may name")];
 
@@ -64,7 +63,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("KEEP_EMPTY_VALS", Kind::Bool, "false", "", "whether an empty value makes a field"),
     row("LOOKAHEAD", COUNT, "4096", "bytes", "index time: how much of SOURCE_KEY is matched"),
     row("MV_ADD", Kind::Bool, "false", "", "whether a field that is there takes further values"),
-    // Not checked here: a rule that cannot be compiled must not be taken for none.
+    // // Not checked here: a rule that cannot be compiled must not be treated as missing.
     row("REGEX", Kind::Text, "", "", "pattern of a rule"),
     row("REPEAT_MATCH", Kind::Bool, "false", "", "index time: whether REGEX is matched again behind each match"),
     row("SOURCE_KEY", Kind::Text, "_raw", "", "field or key that is read"),
@@ -96,14 +95,14 @@ pub(crate) const ROWS: &[Row] = &[
     row("time_format", Kind::Text, "%s.%Q", "", "how that time is written"),
 ];
 
-/// A transform that cuts fields when searching.
+/// A transform that extracts fields at search time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportRule {
-    /// Name of its stanza.
+    /// Stanza name.
     pub name: String,
     /// `SOURCE_KEY`: the field read.
     pub source: String,
-    /// How fields are found in it.
+    /// How fields are extracted.
     pub cut: ReportCut,
     /// `MV_ADD`.
     pub adds_values: bool,
@@ -113,28 +112,28 @@ pub struct ReportRule {
     pub keeps_empty: bool,
 }
 
-/// How a transform finds fields.
+/// How a transform extracts fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReportCut {
-    /// `REGEX`, with the name and value of each pair of `FORMAT`; without pairs the groups have names.
+    /// `REGEX`, with the name and value of each pair of `FORMAT`; without pairs, the named groups are fields.
     Pattern {
         /// The pattern.
         pattern: String,
-        /// Name and value, either perhaps with `$1`.
+        /// Name and value, either of which may contain `$1`.
         pairs: Vec<(String, String)>,
     },
     /// `DELIMS`.
     Delimited {
-        /// Letters that part pairs or values.
+        /// Delimiters of pairs or values.
         outer: String,
-        /// Letters that part name and value; none when there is one list.
+        /// Delimiters of name and value; `None` if there is only one list.
         inner: Option<String>,
-        /// `FIELDS`: names of the values.
+        /// `FIELDS`: names for the values.
         names: Vec<String>,
     },
 }
 
-/// Rules that props.conf names and transforms.conf does not have, each in words; they do nothing.
+/// Messages about rules that props.conf refers to and transforms.conf lacks; they have no effect.
 pub fn missing_rules(layers: &Layers) -> Vec<String> {
     let transforms = layers.conf("transforms");
     let mut missing = Vec::new();
@@ -156,7 +155,7 @@ pub fn missing_rules(layers: &Layers) -> Vec<String> {
     missing
 }
 
-/// The transforms that cut fields when searching, by name of their stanza.
+/// The search-time transforms by stanza name.
 pub(crate) fn report_rules(layers: &Layers) -> BTreeMap<String, Arc<ReportRule>> {
     let conf = layers.conf("transforms");
     let mut rules = BTreeMap::new();
@@ -181,13 +180,13 @@ pub(crate) fn report_rules(layers: &Layers) -> BTreeMap<String, Arc<ReportRule>>
     rules
 }
 
-/// `name::value` pairs; quotes hold a value with blanks together.
+/// `name::value` pairs; quotes enclose a value with blanks.
 fn format_pairs(format: &str) -> Vec<(String, String)> {
     let words = words_of(format);
     words.iter().filter_map(|word| word.split_once("::")).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// Lists of letters in quotes, with `\\t`, `\\n`, `\\r`, `\\\\` and `\\"`.
+/// Quoted lists of delimiters, with `\\t`, `\\n`, `\\r`, `\\\\` and `\\"`.
 fn delimited(lists: &str, fields: &str) -> Option<ReportCut> {
     let (mut found, mut list): (Vec<String>, Option<String>) = (Vec::new(), None);
     let mut letters = lists.chars();
@@ -209,19 +208,19 @@ fn delimited(lists: &str, fields: &str) -> Option<ReportCut> {
     Some(ReportCut::Delimited { outer: found.next()?, inner: found.next(), names: words_of(fields) })
 }
 
-/// `max_offset_secs` unless set: any age.
+/// Default of `max_offset_secs`: any age.
 const MAX_OFFSET_SECONDS: i64 = 2_000_000_000;
 
 /// One lookup table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupDefinition {
-    /// `filename`: the CSV file, without folder.
+    /// `filename`: the CSV file, without its folder.
     pub filename: String,
     /// `case_sensitive_match`.
     pub case_sensitive_match: bool,
     /// `max_matches`.
     pub max_matches: usize,
-    /// `default_match`, if one is set.
+    /// `default_match`, if set.
     pub default_match: Option<String>,
     /// `min_matches`.
     pub min_matches: usize,
@@ -229,7 +228,7 @@ pub struct LookupDefinition {
     pub wildcard_columns: Vec<String>,
     /// Columns of `match_type = CIDR(…)`.
     pub network_columns: Vec<String>,
-    /// `time_field` and what goes with it.
+    /// Time matching by `time_field`.
     pub time: Option<LookupTime>,
     /// `collection`, where `external_type = kvstore`.
     pub collection: Option<String>,
@@ -237,20 +236,20 @@ pub struct LookupDefinition {
     pub fields: Vec<String>,
 }
 
-/// How rows of a table are told apart by the time of an event.
+/// How a row is chosen by the time of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupTime {
-    /// `time_field`: column with the time of a row.
+    /// `time_field`: column with the row's time.
     pub field: String,
     /// `time_format`.
     pub format: String,
-    /// `max_offset_secs`: how long before the event a row may be.
+    /// `max_offset_secs`: maximum seconds from the row's time to the event's.
     pub max_offset_seconds: i64,
-    /// `min_offset_secs`: how long before the event a row must be.
+    /// `min_offset_secs`: minimum seconds from the row's time to the event's.
     pub min_offset_seconds: i64,
 }
 
-/// Names with commas or blanks between.
+/// Names separated by commas or blanks.
 fn names_in(list: &str) -> Vec<String> {
     let names = list.split(|c: char| c == ',' || c.is_whitespace());
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
@@ -266,7 +265,7 @@ fn time_of<'c>(own: &dyn Fn(&str) -> Option<&'c str>) -> Option<LookupTime> {
     })
 }
 
-/// The columns that `match_type` names with this word.
+/// The columns that `match_type` lists for this word.
 fn columns_of(match_type: &str, word: &str) -> Vec<String> {
     let parts = match_type.split(')').filter_map(|part| part.split_once('('));
     let named = parts.filter(|(kind, _)| kind.trim_matches([' ', ',']).eq_ignore_ascii_case(word));
@@ -301,7 +300,7 @@ impl Transforms {
                 fields: own("fields_list").map_or_else(Vec::new, names_in),
                 case_sensitive_match: values.bool("case_sensitive_match"),
                 max_matches: match own("time_field") {
-                    // Of rows that hold one after the other one holds at a moment.
+                    // // Of rows that are valid one after the other, one is valid at a time.
                     Some(_) if !stanza.settings.contains_key("max_matches") => 1,
                     _ => values.size("max_matches"),
                 },
@@ -315,7 +314,7 @@ impl Transforms {
         Transforms { lookups }
     }
 
-    /// A lookup by name of its stanza.
+    /// A lookup by stanza name.
     pub fn lookup(&self, name: &str) -> Option<&LookupDefinition> {
         self.lookups.get(name)
     }

@@ -1,7 +1,7 @@
-//! `[volume:NAME]` and `remotePath` of indexes.conf: where indexes keep their buckets besides the data folder.
+//! ! `[volume:NAME]` and `remotePath` of indexes.conf: remote storage for buckets, in addition to the data folder.
 //!
-//! The names are those of Splunk's SmartStore. A volume on disks (`storageType = local`) changes nothing here: the store
-//! lays out its own folder.
+//! ! The names are those of Splunk's SmartStore. A local volume (`storageType = local`) has no effect: the store lays
+//! out its own folder.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,9 +15,9 @@ use crate::table::{COUNT, Kind, Row, at_least, row};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
-/// What a stanza name starts with that describes a volume, and a path that is on one.
+/// Prefix of a volume's stanza, and of a path on a volume.
 pub(super) const VOLUME_PREFIX: &str = "volume:";
-/// Name of the setting that puts an index on a volume.
+/// Setting that places an index on a volume.
 pub(super) const REMOTE_PATH: &str = "remotePath";
 
 const STORAGE_TYPE: &str = "storageType";
@@ -65,25 +65,25 @@ pub(super) const CACHE_ROWS: &[Row] = &[
 /// A volume that buckets are uploaded to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeSettings {
-    /// Where its objects are.
+    /// Location of its objects.
     pub place: VolumePlace,
 }
 
-/// Where the objects of a volume are.
+/// Location of a volume's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumePlace {
-    /// A folder of this machine, perhaps on a file system of the network.
+    /// A folder of this machine, possibly on a network file system.
     Folder(String),
-    /// A store that speaks S3.
+    /// An S3-compatible object store.
     S3(S3VolumeSettings),
 }
 
-/// A volume on a store that speaks S3.
+/// A volume in an S3-compatible object store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct S3VolumeSettings {
     /// The S3 bucket.
     pub container: String,
-    /// What keys in it begin with.
+    /// Prefix of its object keys.
     pub prefix: String,
     /// `remote.s3.endpoint`: URLs of servers.
     pub endpoints: Vec<String>,
@@ -105,12 +105,12 @@ pub struct S3VolumeSettings {
     pub request_timeout_ms: u64,
 }
 
-/// Who asks the server of a volume.
+/// Credentials for a volume's server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VolumeKey {
     /// The access key's id.
     pub id: String,
-    /// Its secret, which no message shows.
+    /// The secret key, which no message shows.
     pub secret: String,
 }
 
@@ -120,14 +120,14 @@ impl fmt::Debug for VolumeKey {
     }
 }
 
-/// How the server of a volume encrypts.
+/// Server-side encryption of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeEncryption {
-    /// As its container is set up.
+    /// The default of the bucket.
     Container,
-    /// With keys of its own.
+    /// Keys that the server manages.
     Server,
-    /// With a key of its key service.
+    /// A key of the key management service.
     KeyService(String),
 }
 
@@ -136,18 +136,18 @@ pub enum VolumeEncryption {
 pub struct RemotePathSetting {
     /// Name of the volume.
     pub volume: String,
-    /// What follows it.
+    /// Path after the volume's name.
     pub path: String,
 }
 
-/// Where all indexes keep their buckets.
+/// Remote storage of all indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoteStorage {
     /// Remote volumes by name.
     pub volumes: BTreeMap<String, VolumeSettings>,
     /// `remotePath` of `[default]`.
     pub default: Option<RemotePathSetting>,
-    /// That of indexes with a stanza.
+    /// Remote paths of indexes with a stanza.
     pub of_index: BTreeMap<String, Option<RemotePathSetting>>,
     /// `[cachemanager]`.
     pub cache: CacheManagerSettings,
@@ -156,7 +156,7 @@ pub struct RemoteStorage {
 /// `[cachemanager]` of server.conf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheManagerSettings {
-    /// `max_cache_size` in bytes; `None` for no limit.
+    /// `max_cache_size` in bytes; `None` is unlimited.
     pub bytes_max: Option<u64>,
     /// `eviction_padding` in bytes.
     pub eviction_padding: u64,
@@ -167,7 +167,8 @@ pub struct CacheManagerSettings {
 }
 
 impl RemoteStorage {
-    /// Reads indexes.conf and server.conf; says what cannot be carried out: buckets would silently stay here.
+    /// Reads indexes.conf and server.conf. Settings that cannot be applied are an error: otherwise buckets would
+    /// silently stay local.
     pub fn new(layers: &Layers) -> Result<RemoteStorage, Fault> {
         let (indexes, server) = (layers.conf("indexes"), layers.conf("server"));
         let mut storage = RemoteStorage { cache: cache_of(server), ..RemoteStorage::default() };
@@ -225,7 +226,7 @@ fn cache_of(server: &Merged) -> CacheManagerSettings {
     }
 }
 
-/// A volume, if it is remote.
+/// A volume; `None` if it is local.
 fn volume(indexes: &Merged, stanza: &str) -> Result<Option<VolumeSettings>, Fault> {
     let values = Values::of_stanza(VOLUME_ROWS, indexes, stanza);
     if !values.text(STORAGE_TYPE).eq_ignore_ascii_case("remote") {
