@@ -30,7 +30,7 @@ pub struct ScanRules {
 #[derive(Clone)]
 struct Side {
     rules: Arc<FieldRules>,
-    template_set: Arc<KnownTemplates>,
+    known_templates: Arc<KnownTemplates>,
 }
 
 impl ScanRules {
@@ -38,7 +38,7 @@ impl ScanRules {
     pub fn new(props: Arc<PropsResolver>) -> ScanRules {
         let index_time = Arc::new(FieldRules::index_time_only(Arc::clone(&props)));
         let search_time = Arc::new(FieldRules::new(props));
-        let side = |rules| Side { rules, template_set: Arc::default() };
+        let side = |rules| Side { rules, known_templates: Arc::default() };
         ScanRules { search_time: side(search_time), index_time: side(index_time) }
     }
 
@@ -88,7 +88,7 @@ impl ScanEnvironment<'_> {
             rexes,
             computed_rexes: Rexes::default(),
             projection,
-            slabs: Slabs::new(Arc::clone(&side.template_set)),
+            slabs: Slabs::new(Arc::clone(&side.known_templates)),
             top_k: plan.top.as_ref().map(TopKThreshold::new),
             summary,
             extremes: plan.extremes,

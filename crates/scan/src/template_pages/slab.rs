@@ -44,7 +44,7 @@ const SLABS_KEPT: usize = 64;
 pub(crate) struct Slabs {
     begun: Mutex<Vec<Known>>,
     /// Facts about slabs that hold for every search.
-    template_set: Arc<KnownTemplates>,
+    known_templates: Arc<KnownTemplates>,
 }
 
 /// A segment with its slab, or `None` if its texts are plain.
@@ -171,9 +171,9 @@ pub(super) struct Asked<'a> {
 }
 
 impl Slabs {
-    /// No slab yet; `template_set` holds the results of earlier searches.
-    pub(crate) fn new(template_set: Arc<KnownTemplates>) -> Slabs {
-        Slabs { begun: Mutex::default(), template_set }
+    /// No slab yet; `known_templates` holds the results of earlier searches.
+    pub(crate) fn new(known_templates: Arc<KnownTemplates>) -> Slabs {
+        Slabs { begun: Mutex::default(), known_templates }
     }
 
     /// The slab of a segment; `None` if its texts are plain.
@@ -183,9 +183,7 @@ impl Slabs {
             return Ok(slab.clone());
         }
         let slab = match segment.template_set()? {
-            Some(template_set) => {
-                Slab::new(segment, self.template_set.of(&template_set), template_set, asked).map(Arc::new)
-            }
+            Some(set) => Slab::new(segment, self.known_templates.of(&set), set, asked).map(Arc::new),
             None => None,
         };
         if known.len() == SLABS_KEPT {
@@ -200,10 +198,10 @@ impl Slab {
     fn new(
         segment: &Arc<dyn Segment>,
         facts: Arc<TemplateFacts>,
-        template_set: Arc<TemplateSet>,
+        set: Arc<TemplateSet>,
         asked: &Asked<'_>,
     ) -> Option<Slab> {
-        let Some(ColumnKind::Templates(templates)) = template_set.columns.first().map(|column| &column.kind) else {
+        let Some(ColumnKind::Templates(templates)) = set.columns.first().map(|column| &column.kind) else {
             return None;
         };
         let templates = Arc::clone(templates);
@@ -224,9 +222,9 @@ impl Slab {
         let (extracts, extracts_of) = join_extracts(&mut classes);
         let dictionary = |column| segment.dictionary(column).ok();
         let find = |names: &[String]| {
-            let json = JsonColumns::new(&template_set, &dictionary);
+            let json = JsonColumns::new(&set, &dictionary);
             let known = KnownColumns { json: &json, dictionary: &dictionary };
-            fields_of(&template_set, &templates, &classes, names, &known)
+            fields_of(&set, &templates, &classes, names, &known)
         };
         names.extend(classes.iter().flat_map(|class| &class.of_fields).map(|rule| rule.field.clone()));
         names.sort_unstable();
@@ -234,9 +232,9 @@ impl Slab {
         let places = facts.places_of(Sought::Field, &names, &classes, find);
         let texts: Vec<String> = asked.paths.iter().map(|path| path.text.clone()).collect();
         let paths = facts.places_of(Sought::Path, &texts, &classes, |missing| {
-            let json = JsonColumns::new(&template_set, &dictionary);
+            let json = JsonColumns::new(&set, &dictionary);
             let missing = asked.paths.iter().filter(|path| missing.contains(&path.text));
-            missing.map(|path| path_of(&template_set, &templates, classes.len(), path, &json)).collect()
+            missing.map(|path| path_of(&set, &templates, classes.len(), path, &json)).collect()
         });
         let fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
         let aliases = asked.computed.map(|computed| aliases_of(computed, &fields)).unwrap_or_default();
@@ -268,7 +266,7 @@ impl Slab {
             metadata: Mutex::default(),
             lengths: OnceLock::new(),
             facts,
-            template_set,
+            template_set: set,
         })
     }
 
