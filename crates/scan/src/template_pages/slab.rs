@@ -238,12 +238,7 @@ impl Slab {
         });
         let fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
         let aliases = asked.computed.map(|computed| aliases_of(computed, &fields)).unwrap_or_default();
-        let patterned = (asked.conditions.tests().iter().map(|test| test.name()))
-            .filter(|name| fields.get(*name).is_some_and(|field| !field.patterned.is_empty()));
-        let read = asked.computed.iter().flat_map(|computed| computed.reads()).map(String::as_str);
-        let mut computed_of: Vec<String> = read.chain(patterned).map(str::to_owned).collect();
-        computed_of.sort_unstable();
-        computed_of.dedup();
+        let computed_of = computed_of(asked, &fields);
         Some(Slab {
             segment: Arc::clone(segment),
             metas,
@@ -422,6 +417,17 @@ impl Slab {
         known.insert(field.to_owned(), Arc::clone(&column));
         column
     }
+}
+
+/// The fields that computed fields read, and those that conditions test and patterns produce.
+fn computed_of(asked: &Asked<'_>, fields: &HashMap<String, Arc<FieldLocations>, FixedState>) -> Vec<String> {
+    let patterned = (asked.conditions.tests().iter().map(|test| test.name()))
+        .filter(|name| fields.get(*name).is_some_and(|field| !field.patterned.is_empty()));
+    let read = asked.computed.iter().flat_map(|computed| computed.reads()).map(String::as_str);
+    let mut names: Vec<String> = read.chain(patterned).map(str::to_owned).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// Locations of fields that are mere aliases in all events of a slab. Fields that need a pattern are found only under
