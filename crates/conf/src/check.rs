@@ -1,4 +1,4 @@
-//! ! Checks a file against its settings table and removes invalid settings, so that the layer below applies.
+//! Checks a file against its settings table and removes invalid settings, so that the layer below applies.
 
 use std::sync::Arc;
 

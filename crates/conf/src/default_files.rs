@@ -1,4 +1,4 @@
-//! ! The built-in default files: the lowest layer.
+//! The built-in default files: the lowest layer.
 
 use crate::layers::{ConfSource, Layer};
 

@@ -1,6 +1,6 @@
-//! ! Edits the text of a conf file and leaves the rest of it, including comments, as it is.
+//! Edits the text of a conf file and leaves the rest of it, including comments, as it is.
 //!
-//! ! Text written here is read back as the same settings ([`crate::text`]): a line break in a value becomes a continued
+//! Text written here is read back as the same settings ([`crate::text`]): a line break in a value becomes a continued
 //! line. Not here: reading and writing files, and the meaning of settings.
 
 use quarry_stdx::Fault;

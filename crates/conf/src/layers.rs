@@ -1,4 +1,4 @@
-//! ! The merged conf files of all layers, each setting with its origin, as plain data.
+//! The merged conf files of all layers, each setting with its origin, as plain data.
 //!
 //! Not here: reading, checking and ordering files ([`crate::merge`]).
 

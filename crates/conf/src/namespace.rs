@@ -1,11 +1,11 @@
-//! ! The settings that searches of one app and user see: those of the app, those that other apps share, and the user's
+//! The settings that searches of one app and user see: those of the app, those that other apps share, and the user's
 //! own.
 //!
-//! ! An app declares in `metadata/default.meta` and `local.meta` what it shares with other apps. A stanza names a kind
+//! An app declares in `metadata/default.meta` and `local.meta` what it shares with other apps. A stanza names a kind
 //! (`[props]`), an object of it (`[props/STANZA]`, `[props/STANZA/SETTING]`) or everything (`[]`), each part
 //! URL-encoded. The most specific stanza that sets `export` applies; if none does, nothing is shared.
 //!
-//! ! Not here: files and folders, permission to read or change an object ([`crate::object_access`]).
+//! Not here: files and folders, permission to read or change an object ([`crate::object_access`]).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

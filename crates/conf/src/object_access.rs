@@ -1,15 +1,15 @@
-//! ! Permissions to read and change an app's objects: `access` and `owner` in its `metadata/default.meta` and
+//! Permissions to read and change an app's objects: `access` and `owner` in its `metadata/default.meta` and
 //! `local.meta`.
 //!
-//! ! `access = read : [ * ], write : [ admin, power ]` names roles. The most specific stanza for an object applies:
+//! `access = read : [ * ], write : [ admin, power ]` names roles. The most specific stanza for an object applies:
 //! `[lookups/codes.csv]`, then `[lookups]`, then `[]`. If none names writers, the roles `admin` and `power` may write,
 //! as in the metadata of Splunk's own apps. Owners may change their own objects.
 //!
-//! ! Without a setting, everybody may read. Objects that a user may not read are also hidden from that user's searches:
+//! Without a setting, everybody may read. Objects that a user may not read are also hidden from that user's searches:
 //! [`Readable`] removes them from the files that searches read. All users whom no metadata name have the same rights,
 //! so they share one cached set of files ([`Reader`]).
 //!
-//! ! Not here: sharing between apps ([`crate::namespace::Sharing`]).
+//! Not here: sharing between apps ([`crate::namespace::Sharing`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! ! The permissions of a user as plain data: the combined capabilities and indexes of the user's roles.
+//! The permissions of a user as plain data: the combined capabilities and indexes of the user's roles.
 //!
-//! ! `auth` knows roles and makes a [`Permissions`]; a request carries it into the search, where commands and index
+//! `auth` knows roles and makes a [`Permissions`]; a request carries it into the search, where commands and index
 //! reads are checked against it. Capabilities are strings, because apps may define their own.
 //!
-//! ! Not here: roles and how they are combined, passwords, sessions.
+//! Not here: roles and how they are combined, passwords, sessions.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
-//! ! The form of a settings table: one row per setting with its type, default, unit and meaning.
+//! The form of a settings table: one row per setting with its type, default, unit and meaning.
 //!
-//! ! Settings are defined only in a table: the checker, the typed views and the manual read it. A conf without a table
+//! Settings are defined only in a table: the checker, the typed views and the manual read it. A conf without a table
 //! (macros, saved searches) is merged unchecked.
 //!
-//! ! Not here: the tables themselves ([`crate::tables`]), checking values against a type ([`crate::check`]).
+//! Not here: the tables themselves ([`crate::tables`]), checking values against a type ([`crate::check`]).
 
 /// Settings of one conf.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! ! All settings tables.
+//! All settings tables.
 
 use crate::props;
 use crate::settings::{authorize, datamodels, http_input, indexes, limits, outputs, server, transforms};

@@ -1,4 +1,4 @@
-//! ! Conversion of settings to Rust types, shared by the typed views.
+//! Conversion of settings to Rust types, shared by the typed views.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! ! Warnings about .conf files: the fault and its location.
+//! Warnings about .conf files: the fault and its location.
 //!
-//! ! No fault prevents a start: a faulty line is ignored and everything else applies.
+//! No fault prevents a start: a faulty line is ignored and everything else applies.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Field flow: which fields a search needs from its events, and whether it shows rows or events.
+//! Field flow analysis: which fields a search needs from its events, and whether it returns rows or events.
 //!
-//! Commands are walked from the last to the first. What a command makes is no longer needed before it, what it reads
-//! is; commands that show only named fields cut everything else. When in doubt the answer is "all": too much is slow,
-//! too little is wrong.
+//! Commands are walked from last to first. Fields that a command creates are not needed before it, fields that it
+//! reads are; commands that keep only named fields drop all others. When in doubt the answer is "all": too many fields
+//! are slow, too few are wrong.
 
 mod field_needs;
 mod named_values;
@@ -34,7 +34,7 @@ pub fn is_transforming(commands: &[Stage]) -> bool {
     commands.iter().any(|stage| stage.command.node().makes_table())
 }
 
-/// Whether a search begins with events that it selects itself.
+/// Whether a search begins by selecting events itself.
 pub fn begins_with_events(commands: &[Stage]) -> bool {
     match commands.first().map(|stage| &stage.command) {
         Some(Command::Search(_)) => true,
@@ -43,13 +43,13 @@ pub fn begins_with_events(commands: &[Stage]) -> bool {
     }
 }
 
-/// Whether a condition has a subsearch in it.
+/// Whether a condition contains a subsearch.
 pub(crate) fn has_subsearch(expr: &SearchExpr) -> bool {
     !expr.subsearches().is_empty()
 }
 
 impl SearchExpr {
-    /// The subsearches in the condition, in their order.
+    /// The subsearches of the condition, in order.
     pub fn subsearches(&self) -> Vec<&Pipeline> {
         match self {
             SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().flat_map(SearchExpr::subsearches).collect(),

@@ -1,6 +1,6 @@
-//! The syntax tree of a search: what the user asked, with the place of every part in the text.
+//! The syntax tree of a search, with the position of every part in the text.
 //!
-//! One struct per command, options already defaulted as documented, names unescaped. It knows nothing of
+//! One struct per command, with documented defaults filled in and names unescaped. The tree is independent of
 //! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
 
 use serde::{Deserialize, Serialize};
@@ -33,18 +33,18 @@ pub struct Pipeline {
     pub span: Span,
 }
 
-/// One command with its place.
+/// One command with its position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// What it does.
     pub command: Command,
-    /// Place of the command, from its name to its last argument.
+    /// Position of the command, from its name to its last argument.
     pub span: Span,
 }
 
 // ---- fields -------------------------------------------------------------------------------------------------------
 
-/// A field name that may hold `*` wildcards.
+/// A field name that may contain `*` wildcards.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FieldPattern {
     /// Name as written, unquoted.
@@ -54,7 +54,7 @@ pub struct FieldPattern {
 }
 
 impl FieldPattern {
-    /// Whether the name holds a wildcard.
+    /// Whether the name contains a wildcard.
     pub fn is_wildcard(&self) -> bool {
         self.text.contains('*')
     }
@@ -75,7 +75,7 @@ pub struct TimeModifiers {
     pub index_latest: Option<TimeText>,
 }
 
-/// A time as written, already checked to parse.
+/// A time as written; known to parse.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeText {
     /// The modifier or absolute time.
@@ -93,7 +93,7 @@ pub enum SearchExpr {
     And(Vec<SearchExpr>),
     /// Some part holds.
     Or(Vec<SearchExpr>),
-    /// The part does not hold.
+    /// The condition is false.
     Not(Box<SearchExpr>),
     /// Word or quoted phrase matched on `_raw`, case-insensitive, bounded by breakers; `*` wildcards allowed.
     Keyword(SearchPattern),
@@ -160,7 +160,7 @@ pub enum CompareOp {
 
 // ---- eval expressions ---------------------------------------------------------------------------------------------
 
-/// An eval expression with its place.
+/// An eval expression with its position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expr {
     /// The node.
@@ -177,7 +177,7 @@ pub enum ExprKind {
     Text(String),
     /// Number: value, and the literal as written.
     Number(f64, String),
-    /// `true`/`false` literals come from functions; this is only folded constants.
+    /// A boolean from constant folding; the literals `true` and `false` are function calls.
     Bool(bool),
     /// Field reference, unquoted.
     Field(String),
@@ -231,7 +231,7 @@ pub enum BinaryOp {
 
 // ---- other commands -----------------------------------------------------------------------------------------------
 
-/// A regular expression with its place.
+/// A regular expression with its position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pattern {
     /// PCRE text.
@@ -254,7 +254,7 @@ pub struct SubsearchLimits {
 }
 
 impl SubsearchLimits {
-    /// Options that were given and change nothing.
+    /// Options that were given and have no effect.
     pub fn idle(&self) -> [(bool, &'static str); 3] {
         [
             (self.max_time_s.is_some(), "maxtime="),
@@ -265,7 +265,7 @@ impl SubsearchLimits {
 }
 
 impl StatsFunction {
-    /// What the result depends on besides the values, which decides how rows may be folded.
+    /// What the result depends on besides the values; determines how rows may be folded.
     pub fn depends_on(&self) -> DependsOn {
         use StatsFunction::*;
         match self {
@@ -281,10 +281,10 @@ impl StatsFunction {
 /// What an aggregate depends on besides the values of its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DependsOn {
-    /// On nothing: rows may be folded in parallel, in any order.
+    /// Nothing: rows may be folded in parallel, in any order.
     Nothing,
-    /// On the order of rows, so that they are folded one after the other.
+    /// The order of rows, so they are folded one after the other.
     Order,
-    /// On their `_time`, which they must have; they may be folded in parallel.
+    /// Their `_time`, which they must have; they may be folded in parallel.
     Time,
 }

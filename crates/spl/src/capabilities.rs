@@ -1,26 +1,26 @@
-//! Which commands a search runs, its subsearches included, and which of them take a capability.
+//! The commands that a search runs, including its subsearches, and the capabilities that they require.
 //!
-//! What a command takes stands in its description ([`crate::commands::CommandInfo`]); here the tree is walked. Texts that
-//! are only read when the search runs (`map`, `foreach`, saved searches) are for the caller to read.
+//! Each command declares its capability ([`crate::commands::CommandInfo`]); this module walks the tree. Not here: texts
+//! that are parsed only when the search runs (`map`, `foreach`, saved searches), which the caller checks.
 
 use crate::ast::{Command, Pipeline, Span, Stage};
 
-/// A command, and the capability that it takes.
+/// A command, and the capability that it requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Name of the command, as it is written.
+    /// Name of the command, as written.
     pub command: String,
     /// Splunk's name of the capability.
     pub capability: &'static str,
 }
 
-/// What a command requires; `None` where searching alone is enough.
+/// The capability that a command requires; `None` if `search` is enough.
 pub fn demand_of(command: &Command) -> Option<Demand> {
     let capability = command.capability()?;
     Some(Demand { command: command.name().to_owned(), capability })
 }
 
-/// Gives every command of a search and of its subsearches with its place, until `see` fails.
+/// Calls `see` with every command of a search and its subsearches, and its position, until `see` fails.
 pub fn each_command<E>(pipeline: &Pipeline, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
     pipeline.commands.iter().try_for_each(|stage| each_of_stage(stage, see))
 }

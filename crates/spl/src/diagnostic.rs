@@ -1,7 +1,7 @@
-//! Diagnostics: what is wrong with a search, where, and what to write instead.
+//! Diagnostics: errors and warnings about a search, with positions and suggestions.
 //!
-//! Messages are lower-case and name the thing in backticks. Hints come from a small edit distance over known names.
-//! Nothing here prints or formats for a terminal.
+//! Messages are lower-case and put names in backticks. Hints use the edit distance to known names. Nothing here
+//! prints or formats for a terminal.
 
 use std::fmt;
 
@@ -18,16 +18,16 @@ pub enum Severity {
     Warning,
 }
 
-/// One remark about a search.
+/// One error or warning about a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
-    /// What is wrong.
+    /// The error or warning.
     pub message: String,
     /// Where in the text.
     pub span: Span,
-    /// What to write instead.
+    /// Suggestion what to write instead.
     pub hint: Option<String>,
 }
 
@@ -42,27 +42,27 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Warning, message: bounded(message.into()), span, hint: None }
     }
 
-    /// The same with a hint.
+    /// Adds a hint.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(bounded(hint.into()));
         self
     }
 
-    /// The same at a place.
+    /// Sets the position.
     pub(crate) fn at(self, span: Span) -> Diagnostic {
         Diagnostic { span, ..self }
     }
 
-    /// The remark in one line, for a client that shows nothing but text: what, where in `search`, what to write instead.
+    /// Formats the diagnostic in one line, for clients that show only text: message, quoted position in `search`, hint.
     pub fn told(&self, search: &str) -> String {
         let Span { start, end } = self.span;
         let mut text = self.message.clone();
-        // A note without advice is about a command as a whole, which it names.
+        // // A warning without a hint is about a command as a whole, which it names.
         let is_plain = self.severity == Severity::Warning && self.hint.is_none();
         if !is_plain && let (Some(before), Some(fragment)) = (search.get(..start), search.get(start..end.max(start))) {
             let shown = excerpt(fragment);
             text.push_str(&format!(" at character {}", before.chars().count() + 1));
-            // A message that quotes the place need not do so twice.
+            // // A message that contains the quoted text need not repeat it.
             if !shown.is_empty() && !text.contains(shown.trim_end_matches('…')) {
                 text.push_str(&format!(": `{shown}`"));
             }
@@ -73,14 +73,14 @@ impl Diagnostic {
         text
     }
 
-    /// The same with "did you mean" when a known name is close to `word`.
+    /// Adds "did you mean" if a known name is similar to `word`.
     pub(crate) fn suggest<'a>(mut self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Diagnostic {
         self.hint = nearest(word, known).map(|name| format!("did you mean `{name}`?"));
         self
     }
 }
 
-/// The first of the remarks as the fault of whoever wrote the text.
+/// The first diagnostic as a user error.
 pub fn fault_of(remarks: &[Diagnostic]) -> Fault {
     Fault::invalid(remarks.first().map(ToString::to_string).unwrap_or_default())
 }
@@ -95,11 +95,11 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Longest message and hint, in bytes. Names, values and what subsearches found get into them, which have no bound of
-/// their own.
+/// Maximum bytes of a message and of a hint. They may contain names, values and results of subsearches, whose length is
+/// unbounded.
 pub const MESSAGE_BYTES_MAX: usize = 2_000;
 
-/// A message cut at [`MESSAGE_BYTES_MAX`].
+/// Truncates a message to [`MESSAGE_BYTES_MAX`].
 pub fn bounded(mut message: String) -> String {
     if message.len() > MESSAGE_BYTES_MAX {
         message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX - '…'.len_utf8()));
@@ -108,10 +108,10 @@ pub fn bounded(mut message: String) -> String {
     message
 }
 
-/// Longest part of a search or of a value that a remark quotes, in characters.
+/// Maximum characters of a search or value that a diagnostic quotes.
 const EXCERPT_CHARS_MAX: usize = 60;
 
-/// The begin of a text as a remark quotes it.
+/// The beginning of a text, as quoted in a diagnostic.
 pub fn excerpt(text: &str) -> String {
     let text = text.trim();
     let mut shown: String = text.chars().take(EXCERPT_CHARS_MAX).collect();
@@ -121,10 +121,10 @@ pub fn excerpt(text: &str) -> String {
     shown
 }
 
-/// Longest word worth a suggestion, so that a hostile text costs nothing.
+/// Maximum length of a word that gets a suggestion, to bound the cost of hostile input.
 const SUGGESTED_WORD_MAX: usize = 32;
 
-/// The known name nearest to `word`, if near enough to be a slip of the keyboard.
+/// The known name closest to `word`, if close enough to be a typing error.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     let length = word.chars().count();
@@ -140,7 +140,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, name)| name)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn `left` into `right`.
+/// Edit distance: insertions, deletions, replacements and swaps of neighbours that turn `left` into `right`.
 fn edit_distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().collect();
     let right: Vec<char> = right.chars().collect();

@@ -1,7 +1,7 @@
-//! Functions of eval and stats: one row each, with name, arguments, help line and what the planner may know of them.
+//! Functions of eval and stats: a table row each, with name, arguments, help line and planner properties.
 //!
-//! The parser checks calls against these rows, the help pages and completions read them, and the cache of partial states
-//! keeps nothing that comes of a function whose value may change. What a function computes is the engine's.
+//! The parser checks calls against these rows, help pages and completion read them, and the cache of partial states
+//! skips results of functions whose value may change. The functions are implemented in the engine.
 
 mod eval;
 mod stats;
@@ -9,25 +9,25 @@ mod stats;
 pub use eval::{EVAL_FUNCTIONS, EvalFunction, ResultType, Volatility, eval_function};
 pub use stats::{STATS_FUNCTIONS, StatsRow, stats_function};
 
-/// A function as help shows it and the parser checks it.
+/// A function for help and for the parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionHelp {
     /// Name in lower case.
     pub name: &'static str,
-    /// How many arguments it takes.
+    /// Number of arguments.
     pub arity: Arity,
-    /// How a call is written.
+    /// Syntax of a call.
     pub syntax: &'static str,
     /// What it returns, in one line.
     pub summary: &'static str,
 }
 
-/// How many arguments a function takes.
+/// Number of arguments that a function takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arity {
     /// Fewest.
     pub least: usize,
-    /// Most; `None` is any number.
+    /// Maximum; `None` is unlimited.
     pub most: Option<usize>,
 }
 
@@ -44,7 +44,7 @@ impl Arity {
         Arity { least, most: None }
     }
 
-    /// Whether a call may have so many arguments.
+    /// Whether a call may have this many arguments.
     pub fn allows(self, count: usize) -> bool {
         count >= self.least && self.most.is_none_or(|most| count <= most)
     }

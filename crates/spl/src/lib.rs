@@ -1,7 +1,7 @@
-//! SPL: text to syntax tree with diagnostics, and what the tree needs from the event scan.
+//! SPL parser: text to syntax tree with diagnostics, and the fields that the tree needs from the event scan.
 //!
-//! [`parse`] never fails and never panics: it returns what it understood and a list of [`Diagnostic`]s, each with its
-//! place in the text. Knows nothing of execution.
+//! [`parse`] never fails and never panics: it returns what it could parse and a list of [`Diagnostic`]s, each with
+//! its position in the text. Not here: execution.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -1,7 +1,7 @@
-//! Searches that run, but hardly as they were meant: a missing pipe, quotes of another language, a sign too many.
+//! Lints: searches that run but are probably mistakes, such as a missing pipe or the quotes of another language.
 //!
-//! Nothing here changes what a search does. Each slip becomes a warning with its place and what to write; what may well
-//! be meant is let pass. Only the search itself is looked at, not its subsearches.
+//! Lints do not change a search. Each is a warning with its position and a suggestion; anything that may well be
+//! intended is not reported. Subsearches are not checked.
 
 use crate::ast::{
     Aggregate, AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, FieldPattern, Pipeline, SearchExpr,
@@ -12,7 +12,7 @@ use crate::diagnostic::Diagnostic;
 use crate::functions::stats_function;
 use crate::missing_pipe::inner_command;
 
-/// Names of commands that are no words of common logs.
+/// Command names that are rare as words of logs.
 const UNCOMMON: &[&str] = &[
     "addtotals",
     "bin",
@@ -34,16 +34,16 @@ const UNCOMMON: &[&str] = &[
     "xyseries",
 ];
 
-/// Words of a search of which so many are tried as the begin of a command.
+/// Maximum words of a search that are tried as the start of a command.
 const TRIES_MAX: usize = 8;
 
-/// What looks wrong in a search that can run.
+/// The lints of a search that can run.
 pub(crate) fn lints(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (at, stage) in pipeline.commands.iter().enumerate() {
         let noted = found.len();
         stage.command.node().find_lints(&StageContext { text, span: stage.span, is_first: at == 0 }, &mut found);
-        // Several commands stand at one place where what is written there is short for them.
+        // // A command rewritten to several others gives them all the same position.
         let is_seen = at > 0 && pipeline.commands[at - 1].span == stage.span;
         if found.len() == noted && !is_seen {
             found.extend(find_inner_command(text, stage, at == 0));
@@ -52,10 +52,10 @@ pub(crate) fn lints(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
     found
 }
 
-/// A command among the arguments of another.
+/// Finds a command among the arguments of another.
 fn find_inner_command(text: &str, stage: &Stage, is_first: bool) -> Option<Diagnostic> {
     let inner = inner_command(text, stage.span)?;
-    // Words of a search may be any; `find_missing_pipe` looks at those of the first.
+    // // The words of a search may be anything; `find_missing_pipe` checks those of the first.
     if matches!(stage.command, Command::Search(_)) && (is_first || !is_marked(inner.command)) {
         return None;
     }
@@ -84,7 +84,7 @@ pub(crate) fn find_in_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) 
     }
 }
 
-/// The literal of a comparison.
+/// Checks the literal of a comparison.
 fn look_at_value(field: &FieldPattern, op: CompareOp, value: &SearchPattern, found: &mut Vec<Diagnostic>) {
     let name = &field.text;
     if let Some(inner) = value.text.strip_prefix('\'') {
@@ -104,7 +104,7 @@ fn look_at_value(field: &FieldPattern, op: CompareOp, value: &SearchPattern, fou
     found.push(Diagnostic::warning(format!("`{}` is read as the value", value.text), value.span).with_hint(hint));
 }
 
-/// A word of the leading search with which a command begins.
+/// Finds a word of the leading search that begins a command.
 pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
     let parts = match expr {
         SearchExpr::And(parts) => parts.as_slice(),
@@ -143,19 +143,19 @@ pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, fou
     }
 }
 
-/// Whether words of a search are meant as a command: they read as one, and not as words of a log.
+/// Whether words of a search are meant as a command: they parse as one and are unlikely in a log.
 fn is_meant(name: &str, command: &str, only_fields: bool) -> bool {
     let arguments = command[name.len()..].trim();
     let is_telling = UNCOMMON.contains(&name) || only_fields || is_marked(arguments);
     !arguments.is_empty() && is_telling && crate::parse::parse(&format!("| {command}")).is_ok()
 }
 
-/// Whether arguments have signs of a command's.
+/// Whether arguments contain punctuation typical of a command.
 fn is_marked(arguments: &str) -> bool {
     arguments.contains([',', '=', '(']) || arguments.to_ascii_lowercase().contains(" by ")
 }
 
-/// What to write instead of a search that is none: SQL, a line for the shell.
+/// The suggestion for a search in another language: SQL, or a shell command.
 fn foreign_search(name: &str, rest: &str, begins: bool) -> Option<&'static str> {
     let lower = rest.to_ascii_lowercase();
     match name.to_ascii_lowercase().as_str() {
@@ -173,7 +173,7 @@ fn foreign_search(name: &str, rest: &str, begins: bool) -> Option<&'static str> 
 
 // ---- expressions --------------------------------------------------------------------------------------------------
 
-/// Names in single quotes that stand where a text is meant.
+/// Finds names in single quotes where a text is meant.
 pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagnostic>) {
     match &expr.kind {
         ExprKind::Binary(op, left, right) => {
@@ -208,7 +208,7 @@ pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagno
     }
 }
 
-/// A pattern of `like` with the `*` of a search.
+/// Checks the pattern of `like` for the `*` of a search.
 fn look_at_like(text: &str, pattern: &Expr, found: &mut Vec<Diagnostic>) {
     let ExprKind::Text(written) = &pattern.kind else { return };
     let is_quoted = text.get(pattern.span.start..).is_some_and(|text| text.starts_with('"'));
@@ -236,12 +236,12 @@ pub(crate) fn find_in_report(text: &str, aggregates: &[Aggregate], found: &mut V
     }
 }
 
-/// The function of a call.
+/// The syntax of a function's call.
 fn call_text(name: &str) -> &str {
     name.split_once('(').map_or("", |(function, _)| function)
 }
 
-/// Fields of table or fields that look like calls which nothing before has made.
+/// Finds fields of table or fields that look like calls and that no earlier command has created.
 pub(crate) fn find_in_shown(place: &StageContext<'_>, fields: &[FieldPattern], found: &mut Vec<Diagnostic>) {
     fields.iter().for_each(|field| look_at_shown(place, field, found));
 }

@@ -1,8 +1,8 @@
-//! Macros: `` `name(arguments)` `` replaced by what it stands for, before a search is parsed.
+//! Macro expansion: replaces `` `name(arguments)` `` by its definition before a search is parsed.
 //!
-//! Macros inside quotes and comments stay. What a macro stands for may use macros itself, [`MAX_MACRO_DEPTH`] deep. A
-//! [`SpanMap`] leads from places in the text made back to the text as written. Where macros are defined, and how an
-//! expression is computed, a [`MacroSource`] knows.
+//! Macros inside quotes and comments are not expanded. Definitions may use macros, up to [`MAX_MACRO_DEPTH`] deep. A
+//! [`SpanMap`] maps positions in the expanded text back to the text as written. A [`MacroSource`] finds definitions and
+//! evaluates expressions.
 
 use quarry_stdx::Fault;
 
@@ -10,16 +10,17 @@ use crate::ast::Span;
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::parse::{COMMENT, MAX_SEARCH_BYTES, quoted_len};
 
-/// Deepest nesting of macros in macros.
+/// Maximum nesting of macros.
 pub const MAX_MACRO_DEPTH: usize = 100;
-/// Most macros of one search that are named when they are missing.
+/// Maximum missing macros that are reported for one search.
 const MISSING_MAX: usize = 100;
-/// Most macros of one search that are told with what they became.
+/// Maximum macros of one search that are reported with their expansion.
 const REPLACED_MAX: usize = 100;
-/// Most macros a search may use, those that macros use included: macros that stand for nothing make no text longer.
+/// Maximum macros in a search, including nested ones: empty macros do not lengthen the text, so a limit on its length
+/// is not enough.
 pub const MAX_MACROS: usize = 10_000;
 
-/// Characters of what a macro stands for that are shown before a fault in it, and a third of those in all.
+/// Characters of an expansion shown before an error in it; a third of the characters shown in all.
 const FRAGMENT_CHARS: usize = 30;
 
 /// A macro as defined.
@@ -27,13 +28,13 @@ const FRAGMENT_CHARS: usize = 30;
 pub struct Macro {
     /// Names of its arguments.
     pub arguments: Vec<String>,
-    /// What it stands for, with `$argument$` in places.
+    /// Its text, with `$argument$` placeholders.
     pub definition: String,
-    /// `iseval`: the definition is an expression whose value it stands for.
+    /// `iseval`: the definition is an expression whose value is the expansion.
     pub is_eval: bool,
     /// Expression over the arguments that must not be false.
     pub validation: Option<String>,
-    /// What is said when it is.
+    /// Error message if it is false.
     pub error_message: Option<String>,
 }
 
@@ -50,30 +51,30 @@ pub enum MacroValue {
 
 /// Where macros come from.
 pub trait MacroSource {
-    /// The macro of this name with so many arguments.
+    /// The macro of this name with this many arguments.
     fn find(&self, name: &str, arguments: usize) -> Option<Macro>;
-    /// Names there are, for suggestions.
+    /// Known names, for suggestions.
     fn names(&self) -> Vec<String>;
     /// Computes an expression.
     fn evaluate(&self, expression: &str) -> Result<MacroValue, Fault>;
 }
 
-/// A text with its macros replaced.
+/// A text with its macros expanded.
 #[derive(Clone, Debug, Default)]
 pub struct Expansion {
     /// The text.
     pub text: String,
-    /// Where its parts come from.
+    /// Origin of its parts.
     pub spans: SpanMap,
-    /// What is wrong, with places in the text as written.
+    /// Errors, with positions in the text as written.
     pub diagnostics: Vec<Diagnostic>,
-    /// Macros that are not there, as `name` or `name(2)`; they stand in the text as written.
+    /// Unknown macros, as `name` or `name(2)`; the text contains them as written.
     pub missing: Vec<String>,
-    /// Macros that were replaced, as written, with what they became; each once.
+    /// Expanded macros as written, with their expansion, without duplicates.
     pub replaced: Vec<(String, String)>,
 }
 
-/// From places in a text with macros replaced to places in the text as written.
+/// Maps positions in the expanded text to positions in the text as written.
 #[derive(Clone, Debug, Default)]
 pub struct SpanMap {
     pieces: Vec<Piece>,
@@ -83,16 +84,16 @@ pub struct SpanMap {
 
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// First byte in the text made.
+    /// First byte in the expanded text.
     at: usize,
     /// Where it comes from.
     from: Span,
-    /// Whether byte stands for byte.
+    /// Whether the text was copied byte for byte.
     verbatim: bool,
 }
 
 impl SpanMap {
-    /// What stands at a place that comes of a macro, in the text made; `None` where the text is as written.
+    /// The expanded text at a position, if it comes from a macro; `None` if the text is as written.
     pub fn fragment(&self, span: Span) -> Option<String> {
         let place = self.pieces.partition_point(|piece| piece.at <= span.start).checked_sub(1)?;
         let piece = self.pieces.get(place).filter(|piece| !piece.verbatim)?;
@@ -120,7 +121,7 @@ impl SpanMap {
     }
 }
 
-/// Replaces the macros of a search.
+/// Expands the macros of a search.
 pub fn expand(text: &str, source: &dyn MacroSource) -> Expansion {
     let mut out = Expansion::default();
     if text.len() > MAX_SEARCH_BYTES {
@@ -186,7 +187,7 @@ fn suggestion(missing: &str, source: &dyn MacroSource) -> Option<String> {
     Some(format!("did you mean `{near}`?"))
 }
 
-/// Place of the next macro from `at` on, backticks included.
+/// Position of the next macro from `at` on, including backticks.
 fn macro_at(text: &str, mut at: usize) -> Option<Span> {
     while let Some(next) = text[at..].chars().next() {
         let rest = &text[at..];
@@ -198,7 +199,7 @@ fn macro_at(text: &str, mut at: usize) -> Option<Span> {
                 close.map_or(rest.len(), |end| end + 2 * COMMENT.len())
             }
             '`' => {
-                // One that never closes is the parser's to tell.
+                // // The parser reports a macro that never closes.
                 let end = at + 2 + rest[1..].find('`')?;
                 return Some(Span { start: at, end });
             }
@@ -208,15 +209,15 @@ fn macro_at(text: &str, mut at: usize) -> Option<Span> {
     None
 }
 
-/// What is noted while macros are replaced.
+/// State of macro expansion.
 struct Uses<'a> {
-    /// A macro that is not there.
+    /// The first unknown macro.
     missing: &'a mut Option<String>,
-    /// Macros that may still be replaced.
+    /// Number of macros that may still be expanded.
     left: &'a mut usize,
 }
 
-/// What a macro stands for; it is noted when it, or one it uses, is not there.
+/// The expansion of a macro; `uses` records it if it, or one it uses, is unknown.
 fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<'_>) -> Result<String, Fault> {
     if depth >= MAX_MACRO_DEPTH {
         return Err(Fault::invalid(format!("macros are nested deeper than the limit of {MAX_MACRO_DEPTH}")));
@@ -251,7 +252,7 @@ fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<
     inner(&definition, source, depth, uses)
 }
 
-/// Replaces the macros that a definition uses.
+/// Expands the macros that a definition uses.
 fn inner(definition: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<'_>) -> Result<String, Fault> {
     let mut out = String::with_capacity(definition.len());
     let mut at = 0;
@@ -278,7 +279,7 @@ fn validate(name: &str, expression: &str, found: &Macro, source: &dyn MacroSourc
     }
 }
 
-/// The arguments by name: in order, or all as `name=value`.
+/// The arguments by name: given in order, or all as `name=value`.
 fn values_of(found: &Macro, given: Vec<String>) -> Vec<(String, String)> {
     let by_name = |value: &String| {
         let (name, value) = value.split_once('=')?;

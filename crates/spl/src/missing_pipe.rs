@@ -1,15 +1,15 @@
-//! A command among the arguments of another, with no pipe before it: `stats count by host where count>5`.
+//! Finds a command among the arguments of another, without a pipe before it: `stats count by host where count>5`.
 //!
-//! Many names of commands are names of fields, too. A word counts as a command only where what follows it reads like
-//! the arguments of that command; no other command's keyword of that name is taken for one.
+//! Many command names are also field names. A word counts as a command only if the text after it reads like the
+//! arguments of that command, and the word is not a keyword of the outer command.
 
 use crate::ast::Span;
 use crate::commands::is_command;
 use crate::parse::quoted_len;
 
-/// Words before which are names, whatever they say.
+/// Words that are followed by a name, whatever it is.
 const BEFORE_NAMES: &[&str] = &["as", "by", "field", "from", "groupby", "in", "into", "output", "outputnew", "over"];
-/// Commands that have a clause of this name themselves.
+/// Commands with a clause of such a name.
 const CLAUSES: &[(&str, &[&str])] = &[
     ("chart", &["where"]),
     ("datamodel", &["search"]),
@@ -27,9 +27,9 @@ const CLAUSES: &[(&str, &[&str])] = &[
     ("tstats", &["from", "where"]),
     ("typeahead", &["where"]),
 ];
-/// Commands whose arguments are text or keywords of their own.
+/// Commands whose arguments are text or have their own keywords.
 const LEFT_ALONE: &[&str] = &["format", "map", "pivot", "rest", "run", "script", "sendalert", "sendemail", "set"];
-/// Commands that are hardly ever names of fields, so that fields alone may follow.
+/// Commands whose names are rarely field names, so that plain fields may follow.
 const RARE_NAMES: &[&str] = &[
     "addtotals",
     "chart",
@@ -47,7 +47,7 @@ const RARE_NAMES: &[&str] = &[
     "top",
     "rare",
 ];
-/// Words of a command that are looked at.
+/// Maximum words of a command that are checked.
 const WORDS_MAX: usize = 64;
 
 /// A command within another.
@@ -55,20 +55,20 @@ const WORDS_MAX: usize = 64;
 pub(crate) struct InnerCommand<'t> {
     /// Place of its name.
     pub(crate) span: Span,
-    /// What stands before it, from the name of the outer command.
+    /// The text before it, from the name of the outer command.
     pub(crate) before: &'t str,
-    /// The inner command to the end of the outer one.
+    /// The inner command up to the end of the outer one.
     pub(crate) command: &'t str,
 }
 
 impl InnerCommand<'_> {
-    /// What to write.
+    /// The suggestion.
     pub(crate) fn hint(&self) -> String {
         format!("a `|` goes before a command: {} | {}", self.before, self.command)
     }
 }
 
-/// The first command among the arguments of the one at `stage`, whose name begins the text there.
+/// The first command among the arguments of the command at `stage`, whose text begins with its name.
 pub(crate) fn inner_command(text: &str, stage: Span) -> Option<InnerCommand<'_>> {
     let whole = text.get(stage.start..stage.end)?.trim_end();
     let outer = first_word(whole).to_ascii_lowercase();
@@ -81,10 +81,10 @@ pub(crate) fn inner_command(text: &str, stage: Span) -> Option<InnerCommand<'_>>
         let [(_, last), (at, word)] = *pair else { continue };
         let (before, command) = (whole[..at].trim_end(), &whole[at..]);
         let rest = &command[word.len()..];
-        // Splunk's commands are written in small letters; what is not may be a keyword.
+        // // Splunk's commands are written in lower case; other spellings may be keywords.
         let is_name = word.chars().all(|c| c.is_ascii_lowercase()) && is_command(word) && !clauses.contains(&word);
         let is_listed = before.ends_with([',', '=']) || rest.trim_start().starts_with([',', ')']) || rest.is_empty();
-        // A call is named like a field that some command has made; others take their command's name for a keyword.
+        // // A call may be the name of a created field; elsewhere the name may be a keyword of the outer command.
         let is_name = is_name
             && (word == "where" || !rest.starts_with('('))
             && (before != first_word(whole) || outer == "makeresults");
@@ -129,7 +129,7 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Whether what follows the name of a command reads like its arguments, and not like more names of fields.
+/// Whether the text after a command name reads like its arguments rather than more field names.
 fn reads_as_arguments(name: &str, rest: &str) -> bool {
     let rest = rest.trim();
     let lower = rest.to_ascii_lowercase();

@@ -1,10 +1,10 @@
-//! What a search needs besides events: lookup tables, data models and saved searches that it names.
+//! The knowledge objects that a search needs: the lookup tables, data models and saved searches that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ast::{DataModelName, Pipeline};
 
-/// Names a search relies on.
+/// Names that a search depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Lookup tables it reads.
@@ -15,16 +15,16 @@ pub struct Needs {
     pub data_models: BTreeSet<String>,
     /// Objects of data models that it names.
     pub objects: BTreeSet<String>,
-    /// Models that it applies or tells of.
+    /// Machine learning models that it applies or describes.
     pub models: BTreeSet<String>,
     /// Saved searches.
     pub saved_searches: BTreeSet<String>,
-    /// Texts that `map` runs, whose macros are replaced then.
+    /// Texts that `map` runs, whose macros are expanded then.
     pub map_texts: BTreeSet<String>,
 }
 
 impl Needs {
-    /// What a search and its subsearches need.
+    /// The needs of a search and its subsearches.
     pub fn of(pipeline: &Pipeline) -> Needs {
         let mut needs = Needs::default();
         needs.add(pipeline);

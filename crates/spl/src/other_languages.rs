@@ -1,13 +1,13 @@
-//! Words of other languages (SQL, the shell, Kusto, programming languages) and what to write in SPL in their place.
+//! Words of other languages (SQL, the shell, Kusto, programming languages) and their SPL equivalents.
 //!
-//! Only for hints: none of these words means anything to the parser. Names that SPL has itself do not stand here.
+//! Only for hints: the parser does not know these words. Names that exist in SPL are not listed.
 
 use crate::diagnostic::nearest;
 
 /// A word and what to write instead.
 type Word = (&'static str, &'static str);
 
-/// Words that people write where a command stands.
+/// Words used in place of a command.
 const COMMANDS: &[Word] = &[
     ("aggregate", "write `stats count by FIELD`"),
     ("awk", "write `rex \"(?<field>...)\"` to cut a field out, `table FIELD...` to show some"),
@@ -38,7 +38,7 @@ const COMMANDS: &[Word] = &[
     ("wc", "write `stats count`"),
 ];
 
-/// Words that people write where an eval function stands.
+/// Words used in place of an eval function.
 const FUNCTIONS: &[Word] = &[
     ("char_length", "write len(text)"),
     ("concat", "join texts with `.`"),
@@ -80,7 +80,7 @@ const FUNCTIONS: &[Word] = &[
     ("year", "write strftime(_time, \"%Y\")"),
 ];
 
-/// Words that people write where an aggregate stands.
+/// Words used in place of an aggregate.
 const AGGREGATES: &[Word] = &[
     ("and", "separate aggregates by blanks or commas"),
     ("average", "did you mean `avg`?"),
@@ -111,7 +111,7 @@ const AGGREGATES: &[Word] = &[
     ("where", "write `| where CONDITION` behind it, or put the condition before stats"),
 ];
 
-/// What follows an expression by mistake, and what to write instead.
+/// Text mistakenly written after an expression, and what to write instead.
 const AFTER_EXPRESSIONS: &[Word] = &[
     ("&&", "write AND"),
     ("||", "write OR"),
@@ -146,12 +146,12 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
     find(FUNCTIONS, name)
 }
 
-/// What to write instead of a function whose name is almost this one.
+/// What to write instead of a function with a similar name.
 pub(crate) fn near_function(name: &str) -> Option<&'static str> {
     nearest(name, FUNCTIONS.iter().map(|(known, _)| *known)).and_then(function)
 }
 
-/// What to write instead of an aggregate whose name is almost this one.
+/// What to write instead of an aggregate with a similar name.
 pub(crate) fn near_aggregate(name: &str) -> Option<&'static str> {
     nearest(name, AGGREGATES.iter().map(|(known, _)| *known)).and_then(aggregate)
 }
@@ -161,7 +161,7 @@ pub(crate) fn aggregate(name: &str) -> Option<&'static str> {
     find(AGGREGATES, name)
 }
 
-/// What to write instead of the text that stands behind an expression.
+/// What to write instead of the text after an expression.
 pub(crate) fn after_expression(text: &str) -> Option<&'static str> {
     let word = text.split(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default();
     let sign =

@@ -1,7 +1,7 @@
-//! The parser: text to [`Pipeline`], one remark per fault, going on at the next command.
+//! The parser: text to [`Pipeline`], with one diagnostic per error, resuming at the next command.
 //!
-//! Comments and macros are blanked out first, byte for byte, so every span still points into the text as written. Each
-//! command is then cut out at its closing `|` or `]` and read by its own grammar; a fault in one command never hides
+//! Comments and macros are first blanked out byte for byte, so every span still refers to the text as written. Each
+//! command is then cut out at its closing `|` or `]` and parsed by its own grammar; an error in one command never hides
 //! the next. Macros, aliases and tokens are not expanded here.
 
 mod aggregate;
@@ -29,41 +29,41 @@ pub(crate) use stage::UNKNOWN_COMMAND;
 
 /// Longest search text read.
 pub const MAX_SEARCH_BYTES: usize = 1 << 20;
-/// Deepest nesting of brackets, parentheses, calls and negations.
+/// Maximum nesting of brackets, parentheses, calls and negations.
 pub const MAX_NESTING: usize = 64;
-/// Deepest nesting of subsearches, within [`MAX_NESTING`].
+/// Maximum nesting of subsearches, within [`MAX_NESTING`].
 pub const MAX_SUBSEARCH_DEPTH: usize = 16;
-/// Most commands in one search, subsearches included.
+/// Maximum commands in one search, including subsearches.
 pub const MAX_COMMANDS: usize = 2_000;
-/// Most remarks kept for one search.
+/// Maximum diagnostics kept for one search.
 pub(crate) const MAX_DIAGNOSTICS: usize = 100;
 
-/// What [`parse`] understood.
+/// The result of [`parse`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
-    /// The commands; those with errors are left out.
+    /// The commands, except those with errors.
     pub pipeline: Pipeline,
-    /// Remarks in the order of the text.
+    /// Diagnostics in text order.
     pub diagnostics: Vec<Diagnostic>,
-    /// What the search uses that does not run, e.g. `command:transaction`, `function:eval:foo`, `option:stats:y`.
+    /// Unsupported features that the search uses, e.g. `command:transaction`, `function:eval:foo`, `option:stats:y`.
     pub unsupported: Vec<String>,
 }
 
 impl Parsed {
-    /// Whether the search can run: no error among the remarks.
+    /// Whether the search can run: there are no errors among the diagnostics.
     pub fn is_ok(&self) -> bool {
         self.diagnostics.iter().all(|remark| remark.severity != Severity::Error)
     }
 }
 
-/// Reads a search. Never fails: faults are in [`Parsed::diagnostics`].
+/// Parses a search. Never fails: errors are in [`Parsed::diagnostics`].
 pub(crate) fn parse(text: &str) -> Parsed {
     let (pipeline, diagnostics, unsupported) = run(text, |parser| Some(parser.whole_search()));
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
     Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
 }
 
-/// Reads a search that may use commands of apps, whose lower-case names are given.
+/// Parses a search that may use the commands of apps with these lower-case names.
 pub(crate) fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Parsed {
     let (pipeline, diagnostics, unsupported) = run(text, |parser| {
         parser.custom = custom.clone();
@@ -73,8 +73,8 @@ pub(crate) fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Pars
     Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
 }
 
-/// Reads a search in which macros that are not there stay: a command that has one is taken as it stands, without the
-/// faults that come of the missing part.
+/// Parses a search with unknown macros: a command that contains one is accepted without errors caused by the missing
+/// text.
 pub(crate) fn parse_with_stand_ins(text: &str) -> Parsed {
     let (pipeline, mut diagnostics, mut unsupported) = run(text, |parser| {
         parser.stands_in = true;
@@ -86,7 +86,7 @@ pub(crate) fn parse_with_stand_ins(text: &str) -> Parsed {
     Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
 }
 
-/// What is wrong with the commands of a template, and what in it does not run.
+/// The errors and unsupported features in the commands of a template.
 pub(crate) fn check_commands(
     text: &str,
     subsearches: usize,
@@ -99,7 +99,7 @@ pub(crate) fn check_commands(
     parser.finish()
 }
 
-/// Reads a search condition alone, as in `searchmatch()`, event types and role filters.
+/// Parses a lone search condition, as in `searchmatch()`, event types and role filters.
 pub fn parse_condition(text: &str) -> Result<SearchExpr, Vec<Diagnostic>> {
     let read = |parser: &mut Parser<'_>| {
         let condition = parser.search_condition().map(Some);
@@ -108,7 +108,7 @@ pub fn parse_condition(text: &str) -> Result<SearchExpr, Vec<Diagnostic>> {
     finish(run(text, read))
 }
 
-/// Reads an eval expression alone, as in calculated fields.
+/// Parses a lone eval expression, as in calculated fields.
 pub fn parse_expression(text: &str) -> Result<Expr, Vec<Diagnostic>> {
     let read = |parser: &mut Parser<'_>| {
         let expression = parser.whole_expression().map(Some);
@@ -117,7 +117,7 @@ pub fn parse_expression(text: &str) -> Result<Expr, Vec<Diagnostic>> {
     finish(run(text, read))
 }
 
-/// A value without errors, else the remarks.
+/// The value if there are no errors, otherwise the diagnostics.
 fn finish<T>((value, diagnostics, _): (Option<T>, Vec<Diagnostic>, Vec<String>)) -> Result<T, Vec<Diagnostic>> {
     match value {
         Some(value) if diagnostics.iter().all(|remark| remark.severity != Severity::Error) => Ok(value),
@@ -125,7 +125,7 @@ fn finish<T>((value, diagnostics, _): (Option<T>, Vec<Diagnostic>, Vec<String>))
     }
 }
 
-/// Blanks comments and macros, then reads.
+/// Blanks out comments and macros, then parses.
 fn run<T>(text: &str, read: impl FnOnce(&mut Parser<'_>) -> Option<T>) -> (Option<T>, Vec<Diagnostic>, Vec<String>) {
     if text.len() > MAX_SEARCH_BYTES {
         let message = format!("the search is {} bytes long, more than the limit of {MAX_SEARCH_BYTES}", text.len());
@@ -147,20 +147,20 @@ fn run<T>(text: &str, read: impl FnOnce(&mut Parser<'_>) -> Option<T>) -> (Optio
     (value, diagnostics, unsupported)
 }
 
-/// A text whose comments and macros are blanks.
+/// A text with comments and macros blanked out.
 struct Blanked {
     text: String,
     macros: Vec<Span>,
     diagnostics: Vec<Diagnostic>,
 }
 
-/// How remarks on macros begin.
+/// Prefix of diagnostics about macros.
 const MACRO_REMARK: &str = "unsupported: macro";
 
 /// Mark around comments.
 pub(crate) const COMMENT: &str = "```";
 
-/// Replaces comments and macros outside quotes by as many blanks, and reports quotes that never close.
+/// Replaces comments and macros outside quotes by the same number of blanks, and reports unclosed quotes.
 fn blank_out(text: &str) -> Blanked {
     let mut out = Blanked { text: String::with_capacity(text.len()), macros: Vec::new(), diagnostics: Vec::new() };
     let mut at = 0;
@@ -189,7 +189,7 @@ fn blank_out(text: &str) -> Blanked {
 }
 
 impl Blanked {
-    /// Blanks the comment or macro at `at`; returns its length.
+    /// Blanks out the comment or macro at `at`; returns its length.
     fn blank_backticks(&mut self, text: &str, at: usize) -> usize {
         let rest = &text[at..];
         let mark = if rest.starts_with(COMMENT) { COMMENT } else { "`" };
@@ -212,7 +212,7 @@ impl Blanked {
     }
 }
 
-/// Length of the quoted text at the start of `text`, both quotes included; `None` when it never closes.
+/// Length of the quoted text at the start of `text`, including both quotes; `None` if it never closes.
 pub(crate) fn quoted_len(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 1;

@@ -1,4 +1,4 @@
-//! ! `[rule::…]` and `[delayedrule::…]`: guess a sourcetype by the share of lines that match patterns.
+//! `[rule::…]` and `[delayedrule::…]`: guess a sourcetype by the share of lines that match patterns.
 
 use super::{DELAYED_RULE_PREFIX, RULE_PREFIX};
 use crate::layers::{Merged, MergedStanza};

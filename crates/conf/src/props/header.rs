@@ -1,4 +1,4 @@
-//! ! Settings of delimited text (csv, tsv …), with the defaults of each format.
+//! Settings of delimited text (csv, tsv …), with the defaults of each format.
 
 use super::HeaderSettings;
 use crate::values::{Values, parse_delimiter};

@@ -1,6 +1,6 @@
-//! ! props.conf: resolves the settings of a source, host and sourcetype.
+//! props.conf: resolves the settings of a source, host and sourcetype.
 //!
-//! ! If several stanzas set a value, `[source::…]` beats `[host::…]` beats `[sourcetype]` beats `[default]`. Of two
+//! If several stanzas set a value, `[source::…]` beats `[host::…]` beats `[sourcetype]` beats `[default]`. Of two
 //! patterns of one kind the higher `priority` wins, then the name that sorts first. Each setting is resolved separately
 //! over all matching stanzas.
 //!

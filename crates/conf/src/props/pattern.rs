@@ -1,6 +1,6 @@
 //! Patterns of `[source::…]` and `[host::…]`.
 //!
-//! ! `...` matches any characters, `*` any except path separators, `.` itself; `|` and `( )` are alternation. Other
+//! `...` matches any characters, `*` any except path separators, `.` itself; `|` and `( )` are alternation. Other
 //! regular expression syntax applies only from the first path segment with a wildcard on; before that it is literal. A
 //! pattern that is no valid regular expression is read again with wildcards only.
 

@@ -1,7 +1,7 @@
-//! ! Search-time rules of props.conf: `REPORT-`, `FIELDALIAS-`, `EVAL-` and `LOOKUP-`, and the stanza of multikv.conf
+//! Search-time rules of props.conf: `REPORT-`, `FIELDALIAS-`, `EVAL-` and `LOOKUP-`, and the stanza of multikv.conf
 //! that `KV_MODE` names.
 //!
-//! ! Values are only split here; expressions and lookups stay text for the search language to parse.
+//! Values are only split here; expressions and lookups stay text for the search language to parse.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

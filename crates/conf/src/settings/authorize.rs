@@ -1,6 +1,6 @@
-//! ! authorize.conf: roles, with their capabilities, indexes and limits.
+//! authorize.conf: roles, with their capabilities, indexes and limits.
 //!
-//! ! A role is the stanza `[role_NAME]`; the roles that Splunk ships are in the built-in file. A capability is a
+//! A role is the stanza `[role_NAME]`; the roles that Splunk ships are in the built-in file. A capability is a
 //! setting whose value is `enabled`. Not here: combining the roles of a user (`auth`).
 
 use std::collections::BTreeSet;

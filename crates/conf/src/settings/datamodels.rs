@@ -1,6 +1,6 @@
-//! ! datamodels.conf: which data models are accelerated, and over what time range.
+//! datamodels.conf: which data models are accelerated, and over what time range.
 //!
-//! ! Not here: when the server builds summaries and the resources they may use.
+//! Not here: when the server builds summaries and the resources they may use.
 
 use crate::layers::{Layers, MergedStanza};
 use crate::table::{ConfTable, Kind, Row, Section, StanzaName, at_least, row};

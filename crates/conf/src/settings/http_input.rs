@@ -1,6 +1,6 @@
 //! inputs.conf `[http]` and `[http://NAME]`: the HTTP Event Collector and its tokens; `[otlp]`: its port for OTLP over gRPC.
 //!
-//! ! Other stanzas of inputs.conf belong to other inputs and are ignored here.
+//! Other stanzas of inputs.conf belong to other inputs and are ignored here.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! ! limits.conf: limits on searches.
+//! limits.conf: limits on searches.
 
 use crate::layers::Layers;
 use crate::table::{COUNT, ConfTable, Kind, Section, StanzaName, row};

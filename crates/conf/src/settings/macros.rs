@@ -1,6 +1,6 @@
-//! ! macros.conf: a stanza `name` or `name(N)` defines a search macro.
+//! macros.conf: a stanza `name` or `name(N)` defines a search macro.
 //!
-//! ! Not here: substituting and validating arguments, which macro expansion does.
+//! Not here: substituting and validating arguments, which macro expansion does.
 
 use crate::layers::{Layers, MergedStanza};
 use crate::values::parse_bool;

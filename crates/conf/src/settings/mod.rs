@@ -1,4 +1,4 @@
-//! ! Typed views of the confs other than props.conf: missing and invalid settings have their defaults.
+//! Typed views of the confs other than props.conf: missing and invalid settings have their defaults.
 
 pub mod authorize;
 pub mod datamodels;

@@ -1,7 +1,7 @@
-//! ! inputs.conf stanzas of listening inputs: `[tcp://PORT]`, `[tcp-ssl://PORT]`, `[udp://PORT]`, `[splunktcp://PORT]`,
+//! inputs.conf stanzas of listening inputs: `[tcp://PORT]`, `[tcp-ssl://PORT]`, `[udp://PORT]`, `[splunktcp://PORT]`,
 //! `[splunktcp-ssl:PORT]`, and the shared settings of `[splunktcp]` and `[SSL]`.
 //!
-//! ! Not here: binding ports, resolving addresses, certificates.
+//! Not here: binding ports, resolving addresses, certificates.
 
 use std::net::SocketAddr;
 

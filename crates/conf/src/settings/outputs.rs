@@ -1,9 +1,9 @@
-//! ! outputs.conf: the indexers that a forwarder sends to. `[tcpout]`, `[tcpout:GROUP]`, `[tcpout-server://HOST:PORT]`.
+//! outputs.conf: the indexers that a forwarder sends to. `[tcpout]`, `[tcpout:GROUP]`, `[tcpout-server://HOST:PORT]`.
 //!
-//! ! Settings of a server override those of its group, which override those of `[tcpout]`. Patterns of indexes stay
+//! Settings of a server override those of its group, which override those of `[tcpout]`. Patterns of indexes stay
 //! text here; the forwarder compiles them.
 //!
-//! ! Not here: sockets, certificates, name resolution.
+//! Not here: sockets, certificates, name resolution.
 
 use quarry_stdx::Fault;
 

@@ -1,7 +1,7 @@
-//! ! inputs.conf stanzas of inputs that run programs or read the disk themselves: `[script://PATH]`,
+//! inputs.conf stanzas of inputs that run programs or read the disk themselves: `[script://PATH]`,
 //! `[journald://NAME]`, `[fschange:PATH]` and the `[SCHEME://NAME]` of apps. Also reports invalid stanza names.
 //!
-//! ! Not here: finding programs, scheduling them, reading their output.
+//! Not here: finding programs, scheduling them, reading their output.
 
 use std::collections::BTreeMap;
 

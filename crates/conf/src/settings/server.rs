@@ -1,4 +1,4 @@
-//! ! server.conf: the server's name, TLS of its management port, and the number of pipeline sets.
+//! server.conf: the server's name, TLS of its management port, and the number of pipeline sets.
 
 use crate::layers::Layers;
 use crate::settings::network_input::SslSettings;

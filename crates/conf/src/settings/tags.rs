@@ -1,4 +1,4 @@
-//! ! eventtypes.conf and tags.conf: named searches, and tags on field values.
+//! eventtypes.conf and tags.conf: named searches, and tags on field values.
 
 use crate::layers::Layers;
 use crate::text::DEFAULT_STANZA;

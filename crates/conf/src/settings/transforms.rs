@@ -1,6 +1,6 @@
-//! ! transforms.conf: lookup tables, and transforms that extract fields at search time.
+//! transforms.conf: lookup tables, and transforms that extract fields at search time.
 //!
-//! ! A stanza with `filename` is a lookup in a CSV file; index-time rules are in [`index_rules`](super::index_rules).
+//! A stanza with `filename` is a lookup in a CSV file; index-time rules are in [`index_rules`](super::index_rules).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use crate::ast::{Aggregate, AggregateArg, DependsOn, Expr, FieldPattern};
 pub struct FieldNeeds {
     /// Every field.
     pub all: bool,
-    /// Whether a command asks for every field by `*`, so that fields which are computed only when asked for are meant.
+    /// Whether a command asks for every field by `*`, including fields that are computed only on request.
     pub every: bool,
     /// Fields by name.
     pub fields: BTreeSet<String>,
@@ -26,7 +26,7 @@ impl FieldNeeds {
         FieldNeeds { all: true, ..FieldNeeds::default() }
     }
 
-    /// Adds a field, or all that a name with `*` covers.
+    /// Adds a field, or all fields that match a name with `*`.
     pub(crate) fn add(&mut self, name: &str) {
         if name == "*" {
             (self.all, self.every) = (true, true);
@@ -60,7 +60,7 @@ impl FieldNeeds {
         }
     }
 
-    /// Takes away the results of aggregates, which the command writes to every row whatever the row had there before.
+    /// Removes the results of aggregates, which the command sets in every row regardless of previous values.
     pub(crate) fn remove_results(&mut self, aggregates: &[Aggregate]) {
         for aggregate in aggregates {
             self.fields.remove(&aggregate.name);
@@ -89,13 +89,13 @@ impl FieldNeeds {
         other.patterns.iter().for_each(|pattern| self.add(pattern));
     }
 
-    /// Whether anything asks for this field.
+    /// Whether this field is needed.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.all || self.fields.contains(name) || self.patterns.iter().any(|pattern| covers(pattern, name))
     }
 }
 
-/// Whether a name with `*` covers a name.
+/// Whether a pattern with `*` matches a name.
 fn covers(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

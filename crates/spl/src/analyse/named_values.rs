@@ -1,11 +1,11 @@
-//! What a search names of the data it reads: indexes, sourcetypes and hosts by value, fields by name. For hints alone.
+//! The names in a search: values of index, sourcetype and host, and fields. Used only for hints.
 
 use std::collections::BTreeSet;
 
 use super::{FieldNeeds, has_subsearch, search_fields};
 use crate::ast::{Command, CompareOp, FromCommand, SearchExpr, SearchPattern, Span, Stage};
 
-/// The whole values that the leading search asks a field for, at its top level, without stars.
+/// The literal values (without `*`) that the leading search requires of a field at its top level.
 pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPattern> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
     let parts = match &search.expr {
@@ -31,29 +31,29 @@ fn values_of<'s>(expr: &'s SearchExpr, wanted: &str, found: &mut Vec<&'s SearchP
     }
 }
 
-/// Whether the leading search says anything of a field.
+/// Whether the leading search mentions a field.
 pub fn asks_for(commands: &[Stage], field: &str) -> bool {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return false };
     search_fields(&search.expr).iter().any(|name| name == field) || has_subsearch(&search.expr)
 }
 
-/// A field that a command reads by its name.
+/// A field that a command reads by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadField {
     /// Its name.
     pub name: String,
     /// Place of the command.
     pub stage: Span,
-    /// Where it must come from.
+    /// Where its value can come from.
     pub origin: FieldOrigin,
 }
 
-/// Where a field must come from.
+/// Where the value of a field can come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldOrigin {
-    /// From the events, or the rows of a data set, that the search begins with.
+    /// The events, or the rows of a data set, with which the search begins.
     Events,
-    /// From nowhere: behind this command rows have only these fields.
+    /// Nowhere: after this command rows have only these fields.
     Nowhere {
         /// The command.
         command: String,
@@ -62,13 +62,14 @@ pub enum FieldOrigin {
     },
 }
 
-/// The fields that the commands of a search read by name and none of them makes, or may make. What a command reads and
-/// makes it states itself ([`crate::commands`]); behind one that may make any field nothing is known.
+/// The fields that commands of a search read by name and that no earlier command creates or may create. Each command
+/// declares the fields that it reads and creates ([`crate::commands`]); after a command that may create any field,
+/// nothing is known.
 pub fn named_fields(commands: &[Stage]) -> Vec<ReadField> {
     let mut found = Vec::new();
     if let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) {
         let mut fields = BTreeSet::new();
-        // A subsearch may bring any.
+        // // A subsearch may use any fields.
         if compared(&search.expr, &mut fields).is_some() {
             let stage = commands[0].span;
             let of_events = |name| ReadField { name, stage, origin: FieldOrigin::Events };
@@ -94,7 +95,7 @@ fn is_plain(name: &str) -> bool {
     !name.starts_with('_') && !name.contains(['*', '{', '$'])
 }
 
-/// Where a field behind these commands must come from; `None` where one of them makes it, or may.
+/// Where a field read after these commands comes from; `None` if one of them creates it, or may.
 fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
     let (first, rest) = before.split_first()?;
     let mut between = Vec::new();
@@ -118,7 +119,7 @@ fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
     brings_rows.then_some(FieldOrigin::Events)
 }
 
-/// Fields that a condition compares; `None` with a subsearch, which may bring any.
+/// Fields that a condition compares; `None` if it contains a subsearch, which may use any fields.
 fn compared(expr: &SearchExpr, fields: &mut BTreeSet<String>) -> Option<()> {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().try_for_each(|part| compared(part, fields)),
@@ -131,7 +132,7 @@ fn compared(expr: &SearchExpr, fields: &mut BTreeSet<String>) -> Option<()> {
     }
 }
 
-/// Fields without which no row meets a condition.
+/// Fields that a row must have to meet a condition.
 pub(crate) fn always_compared(expr: &SearchExpr, fields: &mut BTreeSet<String>) {
     match expr {
         SearchExpr::And(parts) => parts.iter().for_each(|part| always_compared(part, fields)),

@@ -44,7 +44,7 @@ fn collect_expr(expr: &Expr, fields: &mut BTreeSet<String>) {
             list.iter().for_each(|item| collect_expr(item, fields));
         }
         ExprKind::Call(name, args) => {
-            // Default fields that are computed are there only for those who name them.
+            // // Computed default fields exist only if a search names them.
             if let ("searchmatch", [Expr { kind: ExprKind::Text(text), .. }]) = (name.as_str(), args.as_slice())
                 && let Ok(condition) = parse_condition(text)
             {
@@ -55,7 +55,7 @@ fn collect_expr(expr: &Expr, fields: &mut BTreeSet<String>) {
     }
 }
 
-/// Fields of an expression that may be missing: it asks whether they are there, or says what stands for them.
+/// Fields of an expression that may be missing without a warning: the expression tests for them or gives a default.
 pub(crate) fn lacking_fields(expr: &Expr) -> BTreeSet<String> {
     let mut fields = BTreeSet::new();
     collect_lacking(expr, &mut fields);

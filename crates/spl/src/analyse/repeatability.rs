@@ -1,9 +1,9 @@
-//! Whether an expression, a condition or a span means the same in every search, at any time.
+//! Whether an expression, a condition or a span has the same result in every search, at any time.
 
 use crate::ast::{Aggregate, AggregateArg, BinOptions, Expr, ExprKind, SearchExpr, SplitField};
 use crate::functions::{Volatility, eval_function};
 
-/// Whether aggregates read nothing but their rows.
+/// Whether aggregates depend only on their rows.
 pub(crate) fn aggregates(aggregates: &[Aggregate]) -> bool {
     aggregates.iter().all(|aggregate| match &aggregate.arg {
         AggregateArg::Eval(expr) => is_constant(expr),
@@ -11,22 +11,22 @@ pub(crate) fn aggregates(aggregates: &[Aggregate]) -> bool {
     })
 }
 
-/// Whether the spans of a split field start where the span itself says.
+/// Whether the spans of a split field are aligned independently of the search's time range.
 pub(crate) fn split(split: &Option<SplitField>) -> bool {
     split.as_ref().is_none_or(|split| is_aligned(&split.bin))
 }
 
-/// Whether spans start where the span itself says, and not at a bound of the search.
+/// Whether spans are aligned independently of the search's time range.
 pub(crate) fn is_aligned(options: &BinOptions) -> bool {
     options.align_time.is_none()
 }
 
-/// Whether a condition needs nothing but the event.
+/// Whether a condition depends only on the event.
 pub fn is_settled(condition: &SearchExpr) -> bool {
     match condition {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().all(is_settled),
         SearchExpr::Not(part) => is_settled(part),
-        // One in the middle of a search is run where the search is made ready; what it found is not in the tree.
+        // // A subsearch in the middle of a search runs while the search is prepared; its result is not in the tree.
         SearchExpr::Subsearch(_) => false,
         SearchExpr::All
         | SearchExpr::Keyword(_)
@@ -38,14 +38,15 @@ pub fn is_settled(condition: &SearchExpr) -> bool {
     }
 }
 
-/// Whether a time format is known to name the day and its year, so that no time read by it depends on today.
+/// Whether a time format is known to include day, month and year, so that the parsed time does not depend on today's
+/// date.
 fn names_whole_day(format: Option<&Expr>) -> bool {
     let Some(Expr { kind: ExprKind::Text(format), .. }) = format else { return false };
     let names = |directives: &[&str]| directives.iter().any(|directive| format.contains(directive));
     names(&["%s", "%F", "%D", "%x", "%c", "%+"]) || (names(&["%Y", "%y"]) && names(&["%d", "%e", "%j"]))
 }
 
-/// Whether an expression gives the same for the same row at any time.
+/// Whether an expression always has the same value for the same row.
 pub fn is_constant(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => true,
@@ -56,7 +57,7 @@ pub fn is_constant(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a function gives the same for the same arguments at any time; one that is not known does not.
+/// Whether a function always has the same value for the same arguments; unknown functions do not.
 fn is_immutable(name: &str, arguments: &[Expr]) -> bool {
     match eval_function(name).map(|function| function.volatility) {
         Some(Volatility::Immutable) => true,

@@ -1,22 +1,24 @@
-//! Texts that a search looks for in events, so that whoever shows an event can point at them.
+//! The texts that a search looks for in events, for highlighting them when an event is displayed.
 
 use crate::ast::{Command, CompareOp, SearchExpr, SearchPattern, Stage};
 
-/// Most texts given; a list of a thousand addresses is not worth a look at each place of each event.
+/// Maximum number of texts: highlighting a thousand addresses is not worth comparing each position of each event with
+/// all of them.
 const SOUGHT_MAX: usize = 64;
 
-/// A text that events were asked for.
+/// A text that a search looks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SoughtText {
     /// The text, without stars.
     pub text: String,
-    /// Whether it may begin inside of a word, because a star stood before it.
+    /// Whether it may begin inside a word, because it started with `*`.
     pub begins_inside: bool,
-    /// Whether it may end inside of a word.
+    /// Whether it may end inside a word.
     pub ends_inside: bool,
 }
 
-/// What the searches of a pipeline look for: words, phrases and values of fields, but nothing below NOT and no metadata.
+/// The texts that the searches of a pipeline look for: words, phrases and field values, except under NOT and except
+/// metadata.
 pub fn sought_texts(commands: &[Stage]) -> Vec<SoughtText> {
     let mut found = Vec::new();
     for stage in commands {

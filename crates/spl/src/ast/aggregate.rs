@@ -21,21 +21,21 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
-    /// Whether its argument is a pattern, which stands for an aggregate of each field that it covers.
+    /// Whether its argument is a pattern, which stands for one aggregate per matching field.
     pub fn has_wildcard(&self) -> bool {
         matches!(&self.arg, AggregateArg::Field(field) if field.is_wildcard())
     }
 }
 
-/// What the hidden names of the aggregates inside an `eval(...)` begin with.
+/// Prefix of the internal names of aggregates inside an `eval(...)`.
 pub const PART_PREFIX: &str = "__part";
 
 /// `eval(EXPR)` of chart and timechart: an expression over aggregates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComputedAggregate {
-    /// Place of its first part among the aggregates.
+    /// Index of its first part among the aggregates.
     pub at: usize,
-    /// How many parts it has.
+    /// Number of its parts.
     pub parts: usize,
     /// The expression; its fields are the names of the parts.
     pub expr: Expr,
@@ -93,7 +93,7 @@ pub enum StatsFunction {
         percent: f64,
         /// Which estimate.
         kind: PercentileKind,
-        /// Which number it is; the parser leaves the default, the setting of the node is put in later.
+        /// How the percentile is computed; the parser leaves the default, which the node's setting replaces later.
         method: PercentileMethod,
     },
     /// `mode`.
@@ -116,9 +116,9 @@ pub enum StatsFunction {
     LatestTime,
     /// `rate`.
     Rate,
-    /// `rate_avg` and `rate_sum` of mstats: the rates of the time series of a group.
+    /// `rate_avg` and `rate_sum` of mstats: the combined rates of a group's time series.
     SeriesRate {
-        /// Their sum, else their mean.
+        /// Whether their sum is returned rather than their mean.
         sum: bool,
     },
     /// `per_second`, `per_minute`, `per_hour`, `per_day`: seconds of the unit (timechart only).
@@ -143,12 +143,12 @@ pub enum PercentileKind {
     Upper,
 }
 
-/// Which number a percentile is where all numbers are known.
+/// How a percentile is computed if all numbers are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PercentileMethod {
-    /// The number with the rank of that share of the count.
+    /// The number at that rank (nearest-rank method).
     #[default]
     NearestRank,
-    /// A point on the line between the two numbers next to the share.
+    /// Linear interpolation between the two nearest numbers.
     Interpolated,
 }

@@ -1,4 +1,4 @@
-//! What the commands of machine learning share: names of models, and options of algorithms.
+//! Syntax shared by the machine learning commands: names of models, and options of algorithms.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use super::Span;
 pub struct ModelName {
     /// Letters, digits, `_` and `-`.
     pub text: String,
-    /// `app:NAME`: the one that the users of the app share.
+    /// `app:NAME`: the model that the users of the app share.
     pub shared: bool,
     /// Place.
     pub span: Span,
 }
 
-/// `name=value` as it is given to the algorithm.
+/// A `name=value` option, passed to the algorithm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnOption {
     /// Name in lower case.

@@ -52,7 +52,7 @@ pub struct SeriesFilter {
 pub enum SeriesTest {
     /// `in topN` (true) or `in bottomN` (false).
     In {
-        /// The greatest, else the smallest.
+        /// Whether the greatest rather than the smallest series are kept.
         top: bool,
         /// How many series.
         count: usize,

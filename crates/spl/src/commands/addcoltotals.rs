@@ -1,4 +1,4 @@
-//! `addcoltotals`: short for `addtotals` of columns alone.
+//! `addcoltotals`: shorthand for `addtotals` of columns only.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{Known, Parser, Read};
@@ -17,7 +17,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     super::addtotals::totals(parser, OPTIONS, false).map(Command::from)
 }

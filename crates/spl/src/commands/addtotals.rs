@@ -1,4 +1,4 @@
-//! `addtotals`: sums of rows as a field, sums of columns as a last row.
+//! `addtotals`: sums of each row as a field, sums of each column as a last row.
 
 use serde::{Deserialize, Serialize};
 

@@ -12,7 +12,7 @@ const OPTIONS: Known = Known { command: "analyzefields", names: &["classfield"],
 /// `analyzefields classfield=FIELD`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnalyzeFieldsCommand {
-    /// `classfield=`: the field that is to be predicted.
+    /// `classfield=`: the field to predict.
     pub class_field: String,
 }
 

@@ -1,4 +1,4 @@
-//! `anomalies`: how unexpected each row is after those before it.
+//! `anomalies`: how unexpected each row is given the rows before it.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,19 +29,19 @@ const OPTIONS: Known = Known {
 /// `anomalies`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnomaliesCommand {
-    /// `threshold=0.01`: rows less unexpected than this drop out.
+    /// `threshold=0.01`: rows less unexpected than this are dropped.
     pub threshold: f64,
     /// `labelonly=f`: every row stays.
     pub label_only: bool,
-    /// `normalize=t`: numbers count as alike.
+    /// `normalize=t`: all numbers count as equal.
     pub normalizes: bool,
-    /// `maxvalues=100`: rows before that are looked at.
+    /// `maxvalues=100`: number of preceding rows compared.
     pub window: usize,
     /// `field=_raw`.
     pub field: String,
-    /// `denylist=`: a table of texts that are no news, and its place.
+    /// `denylist=`: a table of texts that are never unexpected, and its position.
     pub denied: Option<(String, Span)>,
-    /// `denylistthreshold=0.05`: share of new pieces up to which a row is like one of them.
+    /// `denylistthreshold=0.05`: a row is similar to a listed text if at most this share of its pieces is new.
     pub denied_threshold: f64,
     /// `BY`.
     pub by: Vec<FieldPattern>,

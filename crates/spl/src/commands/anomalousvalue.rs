@@ -20,11 +20,11 @@ pub struct AnomalousValueCommand {
     pub action: AnomalyAction,
     /// `pthresh=0.01`.
     pub threshold: f64,
-    /// `minsupcount=100`: rows a field is in at least, and `minsupfreq=0.05`: their share.
+    /// `minsupcount=100` and `minsupfreq=0.05`: minimum number and share of rows that have a field.
     pub support: (usize, f64),
-    /// `maxanofreq=0.05`: greatest share of rows that may be anomalous in a field.
+    /// `maxanofreq=0.05`: maximum share of anomalous rows for a field.
     pub anomalous_share: f64,
-    /// `minnormfreq=0.01`: a value this frequent must exist in a field of texts.
+    /// `minnormfreq=0.01`: a text field must have a value at least this frequent.
     pub normal_share: f64,
     /// Fields; empty is every field.
     pub fields: Vec<FieldPattern>,
@@ -35,7 +35,7 @@ pub struct AnomalousValueCommand {
 pub enum AnomalyAction {
     /// Keep only anomalous rows.
     Filter,
-    /// Keep all rows, with what was found.
+    /// Keep all rows, with the findings.
     Annotate,
     /// A row per field instead.
     Summary,

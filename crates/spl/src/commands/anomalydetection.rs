@@ -30,9 +30,9 @@ pub enum AnomalyDetectionCommand {
 pub struct HistogramDetection {
     /// `action=filter`.
     pub action: AnomalyAction,
-    /// `pthresh=`: probability below which a row is anomalous; found out when absent.
+    /// `pthresh=`: probability below which a row is anomalous; estimated if absent.
     pub threshold: Option<f64>,
-    /// `cutoff=t`: few anomalies rather than many.
+    /// `cutoff=t`: reports few anomalies rather than many.
     pub cutoff: bool,
     /// Fields; empty is every field.
     pub fields: Vec<FieldPattern>,

@@ -1,4 +1,4 @@
-//! `append`: the rows of a subsearch behind those of the search.
+//! `append`: appends the rows of a subsearch.
 
 use serde::{Deserialize, Serialize};
 

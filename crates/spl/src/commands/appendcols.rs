@@ -17,7 +17,7 @@ const OPTIONS: Known = Known {
 /// `appendcols [override=] [maxout=N] [ SEARCH ]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AppendColsCommand {
-    /// `override=f`: whether values of the subsearch win.
+    /// `override=f`: whether values of the subsearch take precedence.
     pub replaces: bool,
     /// The subsearch.
     pub subsearch: Pipeline,
@@ -59,7 +59,7 @@ impl Syntax for AppendColsCommand {
 
 impl Semantics for AppendColsCommand {
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
-        // Rows are paired by their position alone.
+        // // Rows are paired by position only.
         after
     }
 

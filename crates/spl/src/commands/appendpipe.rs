@@ -1,4 +1,4 @@
-//! `appendpipe`: the result of commands on the rows, appended to the rows.
+//! `appendpipe`: runs commands on the rows and appends their result.
 
 use serde::{Deserialize, Serialize};
 

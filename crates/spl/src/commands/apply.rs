@@ -1,4 +1,4 @@
-//! `apply`: what a model that was learnt says of the rows.
+//! `apply`: applies a learnt model to the rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
 use crate::parse::{Known, Parser, Read};
 
-/// Options that the algorithm of the model does not have are refused when the model is read.
+/// Options of other algorithms than the model's are refused when the model is read.
 const OPTIONS: Known = Known {
     command: "apply",
     names: &["lower_threshold", "probabilities", "show_density", "threshold", "upper_threshold"],
@@ -21,9 +21,9 @@ const OPTIONS: Known = Known {
 pub struct ApplyCommand {
     /// The model.
     pub model: ModelName,
-    /// `as`: name of the field that is made.
+    /// `as`: name of the output field.
     pub output: Option<String>,
-    /// Options that stand in for those of `fit`.
+    /// Options that override those of `fit`.
     pub options: Vec<LearnOption>,
 }
 
@@ -60,7 +60,7 @@ impl Syntax for ApplyCommand {
 
 impl Semantics for ApplyCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // Only the model knows what it reads.
+        // // Only the model knows the fields that it reads.
         after.all = true;
         after
     }

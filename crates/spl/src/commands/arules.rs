@@ -13,7 +13,7 @@ const OPTIONS: Known = Known { command: "arules", names: &["sup", "conf"], ignor
 /// `arules`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArulesCommand {
-    /// `sup=3`: rows that a rule holds in, at least.
+    /// `sup=3`: minimum rows for which a rule holds.
     pub support: usize,
     /// `conf=0.5`.
     pub confidence: f64,

@@ -1,4 +1,4 @@
-//! `associate`: values that tell much about the values of other fields.
+//! `associate`: values that are informative about the values of other fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,11 +12,11 @@ const OPTIONS: Known = Known { command: "associate", names: &["supcnt", "supfreq
 /// `associate`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssociateCommand {
-    /// `supcnt=100`: rows that have the value, at least.
+    /// `supcnt=100`: minimum rows that have the value.
     pub support: usize,
-    /// `supfreq=0.1`: their share, at least.
+    /// `supfreq=0.1`: minimum share of rows that have the value.
     pub support_share: f64,
-    /// `improv=0.5`: entropy that knowing the value takes away, at least.
+    /// `improv=0.5`: minimum reduction of entropy from knowing the value.
     pub improvement: f64,
     /// Fields; empty is every field.
     pub fields: Vec<FieldPattern>,

@@ -15,7 +15,7 @@ const OPTIONS: Known = Known { command: "autoregress", names: &["p"], ignored: &
 pub struct AutoRegressCommand {
     /// Field copied.
     pub field: String,
-    /// `AS`; only for one distance.
+    /// `AS`; only with a single distance.
     pub output: Option<String>,
     /// Least distance in rows.
     pub first: usize,

@@ -1,4 +1,4 @@
-//! `bin`: puts numbers or times into spans.
+//! `bin`: groups numbers or times into spans.
 
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, OptionArg, Parser, Read};
 
-/// Base of a logarithmic span without one.
+/// Default base of a logarithmic span.
 const DEFAULT_LOG_BASE: f64 = 10.0;
 
 const OPTIONS: Known = Known { command: "bin", names: BinOptions::NAMES, ignored: &[] };
@@ -19,7 +19,7 @@ const OPTIONS: Known = Known { command: "bin", names: BinOptions::NAMES, ignored
 pub struct BinCommand {
     /// Field binned.
     pub field: FieldPattern,
-    /// Output name, the field itself when absent.
+    /// Output name; the field itself if absent.
     pub output: Option<String>,
     /// Options.
     pub options: BinOptions,
@@ -110,7 +110,7 @@ impl Semantics for BinCommand {
         match &self.options.span {
             Some(BinSpan::Log { .. }) if self.field.text == TIME => declared,
             Some(_) => Kind::Row,
-            // The span follows from the values.
+            // // The span is derived from the values.
             None => declared,
         }
     }
@@ -127,7 +127,7 @@ impl BinOptions {
     /// Takes one of them.
     pub(crate) fn take(&mut self, option: &OptionArg) -> Read<()> {
         match option.name.as_str() {
-            // As without it: from the range of the search.
+            // // Same as no option: derived from the range of the search.
             "span" if option.value.eq_ignore_ascii_case("auto") => {}
             "span" => self.span = Some(bin_span(option)?),
             "bins" => {

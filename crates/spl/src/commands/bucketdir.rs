@@ -1,4 +1,4 @@
-//! `bucketdir`: paths grouped into directories until few enough are left.
+//! `bucketdir`: groups paths into directories until few enough remain.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known =
     Known { command: "bucketdir", names: &["pathfield", "sizefield", "maxcount", "countfield", "sep"], ignored: &[] };
 
-/// `bucketdir`, and `folderize`, which stands for it.
+/// `bucketdir`, and `folderize`, which is rewritten to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BucketDirCommand {
     /// `pathfield=`.
@@ -19,7 +19,7 @@ pub struct BucketDirCommand {
     pub size: String,
     /// `maxcount=10`.
     pub max: usize,
-    /// `minfolders=` of `folderize`: paths that are left at least.
+    /// `minfolders=` of `folderize`: minimum number of paths that remain.
     pub least: usize,
     /// `countfield=`.
     pub count: Option<String>,

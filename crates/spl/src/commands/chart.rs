@@ -35,7 +35,7 @@ const OPTIONS: Known = Known {
 /// `chart`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChartCommand {
-    /// Aggregates, at least one, those inside `eval(...)` included.
+    /// Aggregates, at least one, including those inside `eval(...)`.
     pub aggregates: Vec<Aggregate>,
     /// `eval(...)` over aggregates, in order.
     pub computed: Vec<ComputedAggregate>,
@@ -147,7 +147,7 @@ impl ChartCommand {
         self.row.iter().chain(&self.column)
     }
 
-    /// Binning of these fields, as commands in front of the chart.
+    /// Binning of these fields, as commands that run before the chart.
     pub fn bins(&self) -> impl Iterator<Item = BinCommand> {
         let binned = self.splits().filter(|split| split.bin != BinOptions::default());
         binned.map(|split| BinCommand { field: split.field.clone(), output: None, options: split.bin.clone() })

@@ -15,9 +15,9 @@ const OPTIONS: Known = Known {
 /// `cluster`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterCommand {
-    /// `t=0.8`: how alike texts of a cluster are, above 0 and below 1.
+    /// `t=0.8`: similarity of the texts in a cluster, above 0 and below 1.
     pub threshold: f64,
-    /// `delims=`: characters between words; `None` is everything but letters and digits.
+    /// `delims=`: characters between words; `None` for everything but letters and digits.
     pub delimiters: Option<String>,
     /// `showcount=f`.
     pub shows_count: bool,
@@ -27,20 +27,20 @@ pub struct ClusterCommand {
     pub label_field: String,
     /// `field=_raw`.
     pub field: String,
-    /// `labelonly=f`: every row stays and gets a label.
+    /// `labelonly=f`: keeps every row and adds a label.
     pub label_only: bool,
     /// `match=termlist`.
     pub matching: ClusterMatch,
 }
 
-/// What makes texts of `cluster` alike.
+/// Similarity measure of `cluster`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClusterMatch {
     /// The same words in the same order.
     TermList,
     /// The same words.
     TermSet,
-    /// The same runs of three characters.
+    /// The same sequences of three characters.
     NGramSet,
 }
 

@@ -1,4 +1,4 @@
-//! `cofilter`: for each two items, how many users have both.
+//! `cofilter`: for each pair of items, the number of users who have both.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::parse::{Parser, Read};
 /// `cofilter USER ITEM`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CofilterCommand {
-    /// Field of those that have items.
+    /// Field that identifies users.
     pub user: String,
     /// Field of the items.
     pub item: String,

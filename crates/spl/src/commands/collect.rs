@@ -1,4 +1,4 @@
-//! `collect`: rows stored as events of an index.
+//! `collect`: stores rows as events of an index.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ const OPTIONS: Known = Known {
 /// `collect`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectCommand {
-    /// How it is written: `collect`, or a command that stands for it.
+    /// The name as written: `collect`, or a command that is rewritten to it.
     pub name: String,
     /// `index=`.
     pub index: String,
@@ -43,15 +43,15 @@ pub struct CollectCommand {
     pub host: Option<String>,
     /// `marker=`: text added to every event.
     pub marker: Option<String>,
-    /// `addtime=t`: a time in front of events that have no `_raw`.
+    /// `addtime=t`: whether a time is prepended to events without `_raw`.
     pub add_time: bool,
-    /// `addinfo=t`: the range and the moment of the search behind the time.
+    /// `addinfo=t`: whether the search's time range and start are added after the time.
     pub add_info: bool,
-    /// `timeformat=`: how that time is written.
+    /// `timeformat=`: format of that time.
     pub time_format: Option<String>,
     /// `output_format=hec`: fields as a JSON object.
     pub as_json: bool,
-    /// `testmode=f`: shows the events and keeps none.
+    /// `testmode=f`: shows the events without storing them.
     pub test_mode: bool,
 }
 
@@ -85,7 +85,7 @@ impl Syntax for CollectCommand {
         loop {
             let Some(option) = parser.option(OPTIONS)? else {
                 parser.skip_separators();
-                // The index may stand alone.
+                // // The index may be given without `index=`.
                 match parser.field_word() {
                     Some(word) if command.index.is_empty() => {
                         (command.index, command.index_span) = (word.text, word.span);
@@ -101,7 +101,7 @@ impl Syntax for CollectCommand {
                 "index" => (command.index, command.index_span) = (option.value, option.value_span),
                 "sourcetype" => command.sourcetype = option.value,
                 "source" => command.source = Some(option.value),
-                // Alert actions give the name of their search so.
+                // // Alert actions pass the name of their search this way.
                 "name" => name = Some(option.value),
                 "host" => command.host = Some(option.value),
                 "marker" => command.marker = Some(option.value),

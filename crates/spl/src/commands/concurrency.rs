@@ -1,4 +1,4 @@
-//! `concurrency`: how many rows were running when each began.
+//! `concurrency`: number of rows that were running when each began.
 
 use serde::{Deserialize, Serialize};
 

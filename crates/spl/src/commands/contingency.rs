@@ -1,4 +1,4 @@
-//! `contingency`: how often the values of two fields occur together; short for `chart` and its totals.
+//! `contingency`: number of rows for each pair of values of two fields; rewritten to `chart` and totals.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::diagnostic::Diagnostic;
@@ -10,9 +10,9 @@ const OPTIONS: Known = Known {
     ignored: &[],
 };
 
-/// Column of the labels while the totals are made; a name no field has.
+/// Temporary column for labels while totals are computed; no user field has this name.
 const LABEL: &str = "__label";
-/// Columns while the most frequent values are found; names no field has.
+/// Temporary columns for finding the most frequent values; no user field has these names.
 const COUNT: &str = "__count";
 const OF_VALUE: &str = "__v";
 const RANK_OF_ROW: &str = "__rr";
@@ -28,7 +28,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut total, mut fields) = (Some("TOTAL".to_owned()), Vec::new());
     let (mut rows_max, mut columns_max) = (0_usize, 0_usize);
@@ -63,7 +63,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         )
     };
     parser.standing_for(&match total {
-        // Labels are no numbers while sums are made.
+        // // Labels must not be numbers while sums are computed.
         Some(total) => format!(
             "{chart} | rename {rows} AS {LABEL} | eval {LABEL}=\"=\".{LABEL} \
              | addtotals row=t col=t fieldname={name} labelfield={LABEL} label={label} \
@@ -75,12 +75,12 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
     })
 }
 
-/// Commands that leave rows with the values of two fields that are the most frequent ones by `COUNT`; 0 is all.
+/// Commands that keep rows with the most frequent values of two fields by `COUNT`; 0 keeps all.
 fn most_frequent(limits: [(&str, &str, usize); 2]) -> String {
     let limits = limits.into_iter().filter(|(_, _, most)| *most > 0);
     let (ranked, kept): (Vec<String>, Vec<String>) = limits
         .map(|(name, rank, most)| {
-            // Equally frequent values are ranked in their order.
+            // // Ties are broken by value.
             let ranked = format!(
                 "| eventstats sum({COUNT}) AS {OF_VALUE} BY {name} | sort 0 -{OF_VALUE} +{name} \
                  | streamstats dc({name}) AS {rank} "
@@ -88,11 +88,11 @@ fn most_frequent(limits: [(&str, &str, usize); 2]) -> String {
             (ranked, format!("| where {rank}<={most} "))
         })
         .unzip();
-    // All values count for the ranks of both fields.
+    // // The ranks of both fields count all values.
     ranked.concat() + &kept.concat()
 }
 
-/// Reads a share of values that must be shown: all of them are.
+/// Parses the share of values to cover, which has no effect: all values are shown.
 fn covers_all(option: &OptionArg) -> Read<()> {
     let share: f64 = option.number()?;
     if !(0.0..=1.0).contains(&share) {

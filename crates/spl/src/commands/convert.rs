@@ -8,7 +8,7 @@ use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read, Word};
 
-/// Format of dates that convert reads and writes when none is given.
+/// Default format of dates for convert.
 const TIME_FORMAT: &str = "%m/%d/%Y %H:%M:%S";
 
 const OPTIONS: Known = Known { command: "convert", names: &["timeformat"], ignored: &[] };
@@ -41,16 +41,16 @@ pub struct ConvertCommand {
 pub struct Conversion {
     /// How.
     pub function: ConvertFunction,
-    /// What is read.
+    /// Field that is read.
     pub field: FieldPattern,
-    /// Where the result goes; the field itself when absent.
+    /// Output field; the input field if absent.
     pub output: Option<FieldPattern>,
 }
 
 /// Functions of convert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConvertFunction {
-    /// To numbers by the way that fits all values.
+    /// To a number by the conversion that fits all values.
     Auto,
     /// Seconds since the epoch to a date.
     CTime,
@@ -62,13 +62,13 @@ pub enum ConvertFunction {
     MkTime,
     /// `[MM:]SS.SSS` to seconds.
     MsTime,
-    /// Leaves fields alone that wildcards of others would take.
+    /// Excludes fields from the wildcards of other conversions.
     None,
-    /// To a number, else nothing.
+    /// To a number, or null.
     Num,
     /// Drops commas.
     RmComma,
-    /// Drops what follows a leading number.
+    /// Removes everything after a leading number.
     RmUnit,
 }
 
@@ -104,7 +104,7 @@ impl Syntax for ConvertCommand {
 
 impl Semantics for ConvertCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // A wildcard asks for what it matches only where that is wanted; too much is merely slow.
+        // // A wildcard may match more fields than are needed; too many are merely slow.
         after.add_all(self.conversions.iter().map(|conversion| &conversion.field));
         after
     }
@@ -115,7 +115,7 @@ impl Semantics for ConvertCommand {
 }
 
 impl ConvertCommand {
-    /// Whether a conversion is chosen by all values of its field.
+    /// Whether the conversion is chosen by looking at all values of its field.
     pub fn is_automatic(&self) -> bool {
         self.conversions.iter().any(|conversion| conversion.function == ConvertFunction::Auto)
     }
@@ -149,7 +149,7 @@ impl Parser<'_> {
         Ok(Conversion { function: *function, field, output })
     }
 
-    /// What is in the parentheses of a conversion; without them, or with nothing in them, every field.
+    /// The argument of a conversion in parentheses; every field if missing or empty.
     fn converted_field(&mut self, start: usize, name: &str) -> Read<FieldPattern> {
         let all = |parser: &Self| FieldPattern { text: "*".to_owned(), span: parser.since(start) };
         if !self.eat('(') {
@@ -163,7 +163,7 @@ impl Parser<'_> {
         if self.eat(')') { Ok(all(self)) } else { self.field_in_parentheses() }
     }
 
-    /// A field up to the closing parenthesis, and this.
+    /// A field and its closing parenthesis.
     fn field_in_parentheses(&mut self) -> Read<FieldPattern> {
         self.skip_blank();
         let field = match self.quoted().or_else(|| self.single_quoted()) {

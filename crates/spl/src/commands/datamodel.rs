@@ -18,7 +18,7 @@ const OPTIONS: Known = Known {
 /// `datamodel`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataModelCommand {
-    /// Model and object; `None` lists the models.
+    /// Model and object; `None` to list the models.
     pub name: Option<DataModelName>,
     /// What to do with it.
     pub mode: DataModelMode,
@@ -33,7 +33,7 @@ pub enum DataModelMode {
     Definition,
     /// Events, fields named `Object.field`.
     Search,
-    /// Events, fields with their own names.
+    /// Events with fields under their own names.
     Flat,
 }
 
@@ -42,7 +42,7 @@ pub enum DataModelMode {
 pub struct DataModelName {
     /// Name of the model.
     pub model: String,
-    /// Name of the object; the last one of a path.
+    /// Name of the object; the last element of a path.
     pub object: Option<String>,
     /// Place in the text.
     pub span: Span,
@@ -125,7 +125,7 @@ impl Parser<'_> {
             return Ok(DataModelName { model: "macro".to_owned(), object: None, span: self.here() });
         }
         let Word { mut text, mut span, .. } = self.expect_field("the name of a data model")?;
-        // Each part may have quotes of its own.
+        // // Each part may be quoted separately.
         while self.text[self.pos..self.end].starts_with(".\"") {
             self.bump();
             if let Some(part) = self.quoted() {

@@ -19,11 +19,11 @@ pub struct DbInspectCommand {
     pub indexes: Vec<String>,
     /// `timeformat=%m/%d/%Y:%H:%M:%S`.
     pub time_format: String,
-    /// `span=`: buckets counted by time.
+    /// `span=`: counts buckets by time.
     pub span: Option<TimeSpan>,
     /// `corruptonly=f`.
     pub corrupt_only: bool,
-    /// Whether the range of the search does not matter (`alltime=f`).
+    /// Whether the time range of the search is ignored (`alltime=f`).
     pub all_time: bool,
 }
 

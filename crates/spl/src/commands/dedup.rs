@@ -1,4 +1,4 @@
-//! `dedup`: the first rows of each combination of values.
+//! `dedup`: the first rows for each combination of values.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct DedupCommand {
     pub count: usize,
     /// Fields of the combination.
     pub fields: Vec<FieldPattern>,
-    /// `keepevents=f`: keep rows, blank the fields of duplicates.
+    /// `keepevents=f`: keep duplicate rows, but clear their fields.
     pub keep_events: bool,
     /// `keepempty=f`: keep rows that lack a field.
     pub keep_empty: bool,

@@ -1,4 +1,4 @@
-//! `delete`: the events of a search taken out of every later one.
+//! `delete`: deletes the events of a search, so that later searches do not find them.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Parser, Read};
 
-/// `delete`, which gives counts in place of its rows.
+/// `delete`, which returns counts instead of its rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteCommand;
 

@@ -9,7 +9,7 @@ use crate::parse::{Known, OptionArg, Parser, Read};
 
 const OPTIONS: Known = Known { command: "delta", names: &["p"], ignored: &[] };
 
-/// Most rows that `delta` and `autoregress` look back.
+/// Maximum number of rows that `delta` and `autoregress` look back.
 pub(super) const DISTANCE_MAX: usize = 10_000;
 
 /// `delta FIELD [AS NEW] [p=N]`.
@@ -19,7 +19,7 @@ pub struct DeltaCommand {
     pub field: String,
     /// Field written.
     pub output: String,
-    /// `p=1`: how many rows back.
+    /// `p=1`: number of rows back.
     pub distance: usize,
 }
 
@@ -54,7 +54,7 @@ impl Semantics for DeltaCommand {
     }
 }
 
-/// `FIELD [AS NEW]` and options before, between and after; gives each option to `take`.
+/// Parses `FIELD [AS NEW]` with options before, between and after; passes each option to `take`.
 pub(super) fn field_as(
     parser: &mut Parser<'_>,
     known: Known,

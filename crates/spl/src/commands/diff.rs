@@ -1,4 +1,4 @@
-//! `diff`: the lines in which a field of two rows differs.
+//! `diff`: the lines in which a field differs between two rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ const OPTIONS: Known = Known {
 /// `diff`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffCommand {
-    /// `position1=1` and `position2=2`: rows that are compared, counted from 1; the second is the greater.
+    /// `position1=1` and `position2=2`: numbers of the compared rows, from 1; the second is the greater.
     pub positions: (usize, usize),
     /// `attribute=_raw`.
     pub field: String,
@@ -27,7 +27,7 @@ pub struct DiffCommand {
     pub header: bool,
     /// `context=f`: the older form.
     pub context: bool,
-    /// `maxlen=100000`: bytes of each text that are compared; 0 is all.
+    /// `maxlen=100000`: bytes of each text that are compared; 0 for all.
     pub bytes_max: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `dump`: the rows of a search written into files below the folder of the search.
+//! `dump`: writes the rows of a search to files in the search's folder.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known =
     Known { command: "dump", names: &["basefilename", "rollsize", "compress", "format", "fields"], ignored: &[] };
 
-/// Field that names the folder of a row, below that of the files.
+/// Field that gives a row's subfolder.
 pub const DUMP_FOLDER_FIELD: &str = "_dstpath";
 /// Default of `rollsize=`, in MB.
 const ROLL_MB: u64 = 63;
@@ -21,17 +21,17 @@ const ROLL_MB_MAX: u64 = 1 << 20;
 const COMPRESSION: u32 = 2;
 /// Greatest value of `compress=`.
 const COMPRESSION_MAX: u32 = 9;
-/// Characters of `basefilename=` at most.
+/// Maximum characters of `basefilename=`.
 const NAME_CHARS_MAX: usize = 100;
 
 /// `dump`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DumpCommand {
-    /// `basefilename=`: how the names of the files begin.
+    /// `basefilename=`: prefix of the file names.
     pub base: String,
     /// Place of the name.
     pub base_span: Span,
-    /// `rollsize=63`, in bytes: a file of this size, before compression, takes no more rows.
+    /// `rollsize=63`, in bytes: a file that has reached this size, before compression, gets no more rows.
     pub roll_bytes: u64,
     /// `compress=2`: level of gzip; 0 is none.
     pub compression: u32,
@@ -46,13 +46,13 @@ pub struct DumpCommand {
 pub enum DumpFormat {
     /// The text of the event.
     Raw,
-    /// Values with commas between, names in the first line.
+    /// Comma-separated values, with names in the first line.
     Csv,
     /// The same with tabs.
     Tsv,
-    /// An object in a line of its own.
+    /// One JSON object per line.
     Json,
-    /// An element `result` with the fields in it.
+    /// A `result` element with the fields in it.
     Xml,
 }
 
@@ -102,7 +102,7 @@ impl Syntax for DumpCommand {
                 _ => {
                     let names = option.value.split(',').map(str::trim).filter(|name| !name.is_empty());
                     command.fields = names.map(str::to_owned).collect();
-                    // Without quotes the value ends at its first comma.
+                    // // Unquoted values end at the first comma.
                     while parser.eat(',') {
                         command.fields.extend(parser.field_word().map(|word| word.text));
                     }

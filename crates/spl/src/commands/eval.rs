@@ -14,14 +14,14 @@ use crate::parse::{Parser, Read};
 /// `eval a=EXPR, b=EXPR`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalCommand {
-    /// Assignments, made from left to right.
+    /// Assignments, evaluated from left to right.
     pub assignments: Vec<Assignment>,
 }
 
 /// `TARGET = EXPR`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// What is assigned.
+    /// Target of the assignment.
     pub target: AssignTarget,
     /// The value.
     pub expr: Expr,
@@ -32,7 +32,7 @@ pub struct Assignment {
 pub enum AssignTarget {
     /// A field of this name.
     Field(String),
-    /// `{f}` or `pre{f}post`: the name holds values of other fields, row by row.
+    /// `{f}` or `pre{f}post`: the name contains values of other fields, row by row.
     Dynamic(Vec<NamePart>),
 }
 

@@ -1,4 +1,4 @@
-//! `eventcount`: short for `tstats count`, or with sizes for `dbinspect` and `stats`.
+//! `eventcount`: rewritten to `tstats count`, or with sizes to `dbinspect` and `stats`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{Known, Parser, Read, quote};
@@ -19,18 +19,18 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut indexes, mut summarizes, mut sizes) = (Vec::new(), true, false);
     loop {
-        // Published searches write OR between indexes, as a condition would have it.
+        // // Published searches write OR between indexes, like a condition.
         parser.eat_keyword("or");
         let Some(option) = parser.option(OPTIONS)? else { break };
         match option.name.as_str() {
             "index" => indexes.push(format!("index={}", quote(&option.value))),
             "summarize" => summarizes = option.boolean()?,
             "report_size" => sizes = option.boolean()?,
-            // There are no virtual indexes, so that none is missing.
+            // // There are no virtual indexes to list.
             _ => drop(option.boolean()?),
         }
     }
@@ -38,7 +38,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         indexes.push("index=*".to_owned());
     }
     let by = if summarizes { "" } else { "BY index | table count index" };
-    // As in Splunk the range of the search does not matter.
+    // // As in Splunk, the time range of the search is ignored.
     if sizes {
         let by = if summarizes { "" } else { "BY index" };
         return parser.standing_for(&format!(

@@ -1,4 +1,4 @@
-//! `eventstats`: the aggregates of its group added to every row.
+//! `eventstats`: adds the aggregates of its group to every row.
 
 use serde::{Deserialize, Serialize};
 

@@ -13,7 +13,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
     Ok(super::noop::without_effect(parser, call.name, "texts are not shortened"))
 }

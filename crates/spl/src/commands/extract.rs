@@ -1,4 +1,4 @@
-//! `extract`: the name-value pairs in the text of an event become fields.
+//! `extract`: extracts fields from name-value pairs in the text of an event.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,17 +22,17 @@ const OPTIONS: Known = Known {
 /// `extract` / `kv`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractCommand {
-    /// Stanzas of transforms.conf, each with its place; with them pairs are not looked for.
+    /// Stanzas of transforms.conf, each with its position; if given, name-value pairs are not extracted.
     pub rules: Vec<(String, Span)>,
-    /// `pairdelim=` and `kvdelim=`: characters that end a pair and a name; without them `name=value` is found anywhere.
+    /// `pairdelim=` and `kvdelim=`: characters that end a pair and a name; by default `name=value` is found anywhere.
     pub delimiters: Option<(String, String)>,
-    /// `limit=50`: pairs of a row at most.
+    /// `limit=50`: maximum pairs per row.
     pub limit: usize,
-    /// `maxchars=10240`: characters of a row that are read.
+    /// `maxchars=10240`: maximum characters read per row.
     pub chars_max: usize,
-    /// `clean_keys=t`: other characters than letters and digits in names become `_`.
+    /// `clean_keys=t`: replaces characters other than letters and digits in names by `_`.
     pub clean_keys: bool,
-    /// `mv_add=f`: a name that comes again adds a value.
+    /// `mv_add=f`: whether a repeated name adds a value.
     pub adds_values: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `fieldformat`: how a field is displayed, its value being kept.
+//! `fieldformat`: sets how a field is displayed without changing its value.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::parse::{Parser, Read};
 pub struct FieldFormatCommand {
     /// Field displayed.
     pub field: String,
-    /// What is displayed in place of its value.
+    /// Expression for the displayed value.
     pub expr: Expr,
 }
 

@@ -12,7 +12,7 @@ use crate::parse::{Parser, Read};
 /// `fields [+|-] FIELD...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldsCommand {
-    /// `-`: removes the fields, else keeps them and no others.
+    /// `-`: removes the fields rather than keeping only them.
     pub removes: bool,
     /// The fields.
     pub fields: Vec<FieldPattern>,
@@ -35,7 +35,7 @@ impl Syntax for FieldsCommand {
             parser.bump();
         }
         parser.skip_blank();
-        // No field at all keeps none, which `stats count | fields | eval …` makes a row to fill of.
+        // // An empty list keeps no field: `stats count | fields | eval …` uses it to start with an empty row.
         let fields = if !removes && parser.at_end() { Vec::new() } else { parser.field_list("fields")? };
         Ok(FieldsCommand { removes, fields })
     }
@@ -73,7 +73,7 @@ impl Semantics for FieldsCommand {
 }
 
 impl FieldsCommand {
-    /// What is needed in front of a command that keeps these fields.
+    /// The fields needed before a command that keeps these fields.
     fn kept_of(&self, after: FieldNeeds) -> FieldNeeds {
         let mut kept = FieldNeeds::default();
         kept.add_all(&self.fields);

@@ -7,7 +7,7 @@ use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::FieldPattern;
 use crate::parse::{Known, Parser, Read};
 
-/// Values per field that fieldsummary lists when no number is given.
+/// Values listed per field by default.
 const SUMMARY_VALUES: usize = 100;
 
 const OPTIONS: Known = Known { command: "fieldsummary", names: &["maxvals"], ignored: &[] };
@@ -17,7 +17,7 @@ const OPTIONS: Known = Known { command: "fieldsummary", names: &["maxvals"], ign
 pub struct FieldSummaryCommand {
     /// `maxvals=100`: values listed per field; 0 is all.
     pub values_max: usize,
-    /// Fields summarized; empty is all that are not internal.
+    /// Fields to summarize; empty for all that are not internal.
     pub fields: Vec<FieldPattern>,
 }
 

@@ -1,4 +1,4 @@
-//! `fillnull`: a value where fields have none.
+//! `fillnull`: fills missing values with a default.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ impl Semantics for FillNullCommand {
     }
 
     fn kind(&self, declared: Kind) -> Kind {
-        // Which fields there are is known only when all rows are there.
+        // // The set of fields is known only after all rows have been read.
         if self.fields.is_empty() { declared } else { Kind::Row }
     }
 

@@ -1,4 +1,5 @@
-//! `fit`: learns a model of the rows; and the table of algorithms that names and options are checked against.
+//! `fit`: trains a model on the rows. Also contains the table of algorithms that names and options are checked
+//! against.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,28 +9,28 @@ use crate::ast::{FieldPattern, LearnOption, ModelName, Span};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read};
 
-/// The algorithm that has `by`.
+/// The only algorithm with `by`.
 const GROUPED: &str = "DensityFunction";
-/// Fields of `by` at most.
+/// Maximum fields of `by`.
 const BY_MAX: usize = 5;
 
 /// `fit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FitCommand {
-    /// Row of [`ALGORITHMS`]; its name stands for it in bytes.
+    /// Row of [`ALGORITHMS`]; serialized as its name.
     #[serde(with = "algorithm_name")]
     pub algorithm: &'static AlgorithmRow,
     /// Place of the algorithm.
     pub span: Span,
-    /// What is foretold; none where the algorithm foretells nothing.
+    /// Field to predict; `None` for algorithms without a target.
     pub target: Option<FieldPattern>,
-    /// What it is learnt from.
+    /// Fields to learn from.
     pub features: Vec<FieldPattern>,
     /// `by`: a model for each combination of values.
     pub by: Vec<String>,
-    /// `into`: what the model is kept as.
+    /// `into`: name of the saved model.
     pub model: Option<ModelName>,
-    /// `as`: name of the field that is made.
+    /// `as`: name of the output field.
     pub output: Option<String>,
     /// Options of the algorithm.
     pub options: Vec<LearnOption>,
@@ -38,18 +39,18 @@ pub struct FitCommand {
 /// What an algorithm is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlgorithmKind {
-    /// Foretells one of several values of a field.
+    /// Predicts a categorical field.
     Classifier,
     /// Foretells a number.
     Regressor,
-    /// Makes fields of other fields, and foretells none.
+    /// Computes new fields from other fields without a target.
     Transformer,
 }
 
 /// An algorithm of `fit`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AlgorithmRow {
-    /// Name as it is written.
+    /// Name as written in a search.
     pub name: &'static str,
     /// What it is for.
     pub kind: AlgorithmKind,
@@ -61,7 +62,7 @@ const fn algorithm(name: &'static str, kind: AlgorithmKind, options: &'static [&
     AlgorithmRow { name, kind, options }
 }
 
-/// An algorithm as its name.
+/// Serializes an algorithm as its name.
 mod algorithm_name {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;
@@ -146,7 +147,7 @@ pub static ALGORITHMS: &[AlgorithmRow] = &[
     algorithm("StandardScaler", AlgorithmKind::Transformer, &["with_mean", "with_std"]),
 ];
 
-/// Which list the next field of `fit` belongs to.
+/// The list to which the next field of `fit` belongs.
 #[derive(Clone, Copy, PartialEq)]
 enum FieldList {
     First,
@@ -226,7 +227,7 @@ impl Semantics for FitCommand {
 }
 
 impl Parser<'_> {
-    /// The fields of `by`, of which several may stand in one pair of quotes.
+    /// The fields of `by`, several of which may be in one pair of quotes.
     fn fit_by(&mut self, algorithm: &AlgorithmRow, by: &[FieldPattern]) -> Read<Vec<String>> {
         let Some(first) = by.first() else { return Ok(Vec::new()) };
         if algorithm.name != GROUPED {
@@ -242,7 +243,7 @@ impl Parser<'_> {
         Ok(names)
     }
 
-    /// What is foretold, and of what.
+    /// Parses the target and the features.
     fn fit_fields(
         &mut self,
         algorithm: &AlgorithmRow,

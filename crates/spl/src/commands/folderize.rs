@@ -1,4 +1,4 @@
-//! `folderize`: values grouped into folders; short for `bucketdir` and `rename`.
+//! `folderize`: groups values into folders; rewritten to `bucketdir` and `rename`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{BucketDirCommand, FieldPattern, RenameCommand};
@@ -23,7 +23,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let mut command = BucketDirCommand {
         path: String::new(),

@@ -1,7 +1,7 @@
-//! `foreach`: a template of commands, run for each of several fields or values.
+//! `foreach`: runs a template of commands for each of several fields or values.
 //!
-//! The template is kept as text with its `<<...>>` in place. To report faults where they are, it is parsed once with a
-//! name of the same length in each place.
+//! The template is kept as text with its `<<...>>` placeholders. To report errors at the right positions, it is
+//! parsed once with each placeholder replaced by a name of the same length.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,25 +20,25 @@ const OPTIONS: Known = Known {
 /// `foreach`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ForeachCommand {
-    /// What it goes over.
+    /// What it iterates over.
     pub over: ForeachOver,
-    /// The commands, with `<<FIELD>>` and the like in places.
+    /// The commands, with placeholders such as `<<FIELD>>`.
     pub template: String,
     /// Place of the commands.
     pub span: Span,
-    /// What stands for a field's name: `<<FIELD>>` or what `fieldstr=` says.
+    /// Placeholder for a field's name: `<<FIELD>>` or the value of `fieldstr=`.
     pub field_text: String,
-    /// What stands for what the `*` of a pattern covers: `<<MATCHSTR>>` or what `matchstr=` says.
+    /// Placeholder for the text that the `*` of a pattern matches: `<<MATCHSTR>>` or the value of `matchstr=`.
     pub match_text: String,
-    /// The same for the first three `*`: `<<MATCHSEG1>>` and so on.
+    /// Placeholders for the matches of the first three `*`: `<<MATCHSEG1>>` and so on.
     pub segment_texts: [String; 3],
-    /// What stands for an item: `<<ITEM>>` or what `itemstr=` says.
+    /// Placeholder for an item: `<<ITEM>>` or the value of `itemstr=`.
     pub item_text: String,
-    /// What stands for the number of an item, from 0: `<<ITER>>` or what `iterstr=` says.
+    /// Placeholder for an item's index, from 0: `<<ITER>>` or the value of `iterstr=`.
     pub number_text: String,
 }
 
-/// What `foreach` goes over.
+/// What `foreach` iterates over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ForeachOver {
     /// Fields of the rows.
@@ -47,11 +47,11 @@ pub enum ForeachOver {
     Values(String),
     /// Items of a JSON array, row by row.
     JsonArray(String),
-    /// Items of a JSON array where the field is one, else its values.
+    /// Items of a JSON array if the field is one, otherwise its values.
     Collection(String),
 }
 
-/// How `foreach` goes over what it is given.
+/// The `mode=` of `foreach`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ForeachMode {
     Fields,
@@ -115,18 +115,18 @@ impl Syntax for ForeachCommand {
 
 impl Semantics for ForeachCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // The template names its fields only when it is filled in.
+        // // The fields of the template are known only after substitution.
         after.all = true;
         after
     }
 
-    /// With named fields it is its commands for each of them; else it goes by the fields or values that rows have.
+    /// With named fields, the kind of its commands; otherwise it depends on the fields or values of the rows.
     fn kind(&self, declared: Kind) -> Kind {
         match &self.over {
             ForeachOver::Fields(fields) if fields.iter().all(|field| !field.is_wildcard()) => {
                 let parsed = crate::parse(&format!("| {}", self.sample(&self.template)));
                 let most = parsed.pipeline.commands.iter().map(|stage| stage.command.kind()).max();
-                // Commands of apps are not known here; they may need all rows.
+                // // Commands of apps are unknown here; they may need all rows.
                 most.filter(|_| parsed.is_ok()).unwrap_or(declared)
             }
             _ => declared,
@@ -162,13 +162,12 @@ impl Parser<'_> {
 }
 
 impl ForeachCommand {
-    /// The commands for one field or item: `values` are what stands for the field's name, the match, its three parts,
-    /// the item and its number.
+    /// Substitutes the placeholders for one field or item: `values` pairs each placeholder with its value.
     pub fn filled(&self, template: &str, values: &[(&str, &str)]) -> String {
         values.iter().fold(template.to_owned(), |text, (mark, value)| text.replace(mark, value))
     }
 
-    /// The commands with a name of the same length in each place.
+    /// The commands with each placeholder replaced by a name of the same length.
     pub fn sample(&self, template: &str) -> String {
         let marks = [&self.field_text, &self.match_text, &self.item_text, &self.number_text];
         marks.into_iter().chain(&self.segment_texts).fold(template.to_owned(), |text, mark| {

@@ -1,4 +1,4 @@
-//! `format`: the rows as one search condition, in the field `search`.
+//! `format`: formats the rows as one search condition, in the field `search`.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known = Known { command: "format", names: &["mvsep", "maxresults", "emptystr"], ignored: &[] };
 
-/// Texts that format takes around and between rows and fields.
+/// Number of texts that format puts around and between rows and fields.
 const FORMAT_TEXTS: usize = 6;
 
 /// `format [mvsep=] [maxresults=] [emptystr=] [SIX TEXTS]`.
@@ -19,15 +19,15 @@ pub struct FormatCommand {
     pub value_separator: String,
     /// `maxresults=0`; 0 is all.
     pub rows_max: usize,
-    /// `emptystr=`: what is written of no rows.
+    /// `emptystr=`: the condition if there are no rows.
     pub empty: String,
     /// Before all rows.
     pub row_prefix: String,
-    /// Before the fields of a row.
+    /// Text before the fields of a row.
     pub column_prefix: String,
     /// Between fields.
     pub column_separator: String,
-    /// After the fields of a row.
+    /// Text after the fields of a row.
     pub column_end: String,
     /// Between rows.
     pub row_separator: String,

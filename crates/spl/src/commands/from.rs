@@ -14,7 +14,7 @@ use crate::parse::{Parser, Read};
 pub enum FromCommand {
     /// `datamodel:MODEL.OBJECT`.
     DataModel(DataModelName),
-    /// `pivot`: an object of a data model, and the fields it must have, each with its place.
+    /// `pivot`: an object of a data model, and the fields it must have, each with its position.
     Pivot(DataModelName, Vec<(String, Span)>),
     /// `lookup:NAME`, `inputlookup:NAME`.
     Lookup(String, Span),
@@ -31,13 +31,13 @@ pub struct SearchTxnCommand {
     pub kind: String,
     /// Its place.
     pub span: Span,
-    /// `max_terms=1000`: events whose values are looked for, at most.
+    /// `max_terms=1000`: maximum number of events whose values are looked for.
     pub terms_max: usize,
-    /// `use_disjunct=t`: whether one value in common is enough.
+    /// `use_disjunct=t`: whether one common value is enough.
     pub any: bool,
-    /// `eventsonly=f`: the events instead of the transactions.
+    /// `eventsonly=f`: returns the events instead of the transactions.
     pub events_only: bool,
-    /// What transactions must hold, as written.
+    /// Condition on the transactions, as written.
     pub condition: String,
 }
 
@@ -51,11 +51,11 @@ impl Syntax for FromCommand {
         ..CommandInfo::DEFAULT
     };
 
-    /// `TYPE:NAME`, the name quoted or not, `TYPE NAME` too.
+    /// `TYPE:NAME` with the name quoted or not, or `TYPE NAME`.
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FromCommand> {
         parser.skip_blank();
         let start = parser.pos;
-        // The whole of it may stand in quotes.
+        // // The whole argument may be quoted.
         let quoted = parser.peek() == Some('"');
         if quoted {
             parser.bump();

@@ -1,4 +1,4 @@
-//! `fromjson`: the members of a JSON object as fields.
+//! `fromjson`: extracts the members of a JSON object as fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ const OPTIONS: Known = Known { command: "fromjson", names: &["prefix"], ignored:
 pub struct FromJsonCommand {
     /// Field with the objects.
     pub field: String,
-    /// Put in front of the names of the members.
+    /// Prefix for the names of the members.
     pub prefix: String,
 }
 

@@ -1,4 +1,4 @@
-//! `gentimes`: a row for each step of a time range.
+//! `gentimes`: generates a row for each step of a time range.
 
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
 use serde::{Deserialize, Serialize};
@@ -15,18 +15,18 @@ const OPTIONS: Known = Known { command: "gentimes", names: &["start", "end", "in
 pub struct GenTimesCommand {
     /// `start=`.
     pub start: GenTime,
-    /// `end=`; today's midnight when absent.
+    /// `end=`; midnight today if absent.
     pub end: Option<GenTime>,
-    /// `increment=1d`: amount and unit `s`, `m`, `h` or `d`.
+    /// `increment=1d`: number and unit `s`, `m`, `h` or `d`.
     pub increment: TimeSpan,
 }
 
 /// A time of `gentimes`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GenTime {
-    /// Days from today, at midnight.
+    /// Midnight this many days from today.
     Days(i64),
-    /// Year, month, day, hour, minute and second in the user's zone.
+    /// Year, month, day, hour, minute and second in the user's time zone.
     Date([i16; 6]),
 }
 
@@ -69,9 +69,9 @@ impl Semantics for GenTimesCommand {
     }
 }
 
-/// `MM/DD/YYYY[:HH:MM:SS]` or a number of days.
+/// Parses `MM/DD/YYYY[:HH:MM:SS]` or a number of days.
 fn gen_time(text: &str) -> Option<GenTime> {
-    /// Years written with two digits are those of this century.
+    /// Century of years written with two digits.
     const CENTURY: i16 = 2000;
     if let Ok(days) = text.parse() {
         return Some(GenTime::Days(days));
@@ -92,7 +92,7 @@ fn gen_time(text: &str) -> Option<GenTime> {
     valid.then_some(GenTime::Date([year, month, day, hour, minute, second]))
 }
 
-/// A whole number with `s`, `m`, `h` or `d`.
+/// Parses a whole number with unit `s`, `m`, `h` or `d`.
 fn gen_increment(option: &OptionArg) -> Read<TimeSpan> {
     let wrong = || option.refuse("a whole number with s, m, h or d, such as 12h");
     let unit = match option.value.chars().last() {

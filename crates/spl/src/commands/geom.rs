@@ -1,4 +1,4 @@
-//! `geom`: accepted without effect; shapes of maps are not added.
+//! `geom`: accepted without effect; map shapes are not added.
 
 use super::{Call, Command, CommandInfo, Group};
 use crate::parse::{Parser, Read};
@@ -13,7 +13,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
     Ok(super::noop::without_effect(parser, call.name, "shapes of maps are not added"))
 }

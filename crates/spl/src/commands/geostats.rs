@@ -1,4 +1,5 @@
-//! `geostats`: aggregates by place, for every zoom of a map; short for `eval`, `mvexpand` and `stats` or `chart`.
+//! `geostats`: aggregates by place for every zoom level of a map; rewritten to `eval`, `mvexpand` and `stats` or
+//! `chart`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::diagnostic::Diagnostic;
@@ -34,7 +35,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut lat, mut long) = ("lat".to_owned(), "lon".to_owned());
     let (mut out_lat, mut out_long) = ("latitude".to_owned(), "longitude".to_owned());
@@ -89,7 +90,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
     parser.standing_for(&map.commands(&aggregates.join(" "), by.as_deref()))
 }
 
-/// What `geostats` was told of its map.
+/// The map options of `geostats`.
 struct GeoMap {
     lat: String,
     long: String,
@@ -101,7 +102,7 @@ struct GeoMap {
 }
 
 impl GeoMap {
-    /// The commands that fold rows by the tiles of every zoom.
+    /// Commands that aggregate rows by the map tiles of every zoom level.
     fn commands(&self, aggregates: &str, by: Option<&str>) -> String {
         let bin = |field: &str, least: u32, span: f64, level: u32| {
             format!("tostring(floor(({field}+{least})/{}))", span / f64::from(1_u32 << level))
@@ -117,7 +118,7 @@ impl GeoMap {
         let places = format!("avg({}) AS {lat} avg({}) AS {long}", quote(&self.lat), quote(&self.long));
         let Some(by) = by else { return format!("{rows} | stats {places} {aggregates} BY geobin") };
         let (y, x, limit) = (eval_field(&self.out_lat), eval_field(&self.out_long), self.limit);
-        // The place goes along in the key: chart keeps one.
+        // // The position is part of the key, because chart keeps only one key field.
         format!(
             "{rows} | eventstats {places} BY geobin | eval geobin=geobin.\" \".{y}.\" \".{x} \
              | chart limit={limit} {aggregates} OVER geobin BY {by} \

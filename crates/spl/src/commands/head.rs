@@ -8,22 +8,22 @@ use crate::ast::{Expr, ExprKind};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
-/// Rows kept when neither a number nor a condition is given.
+/// Default number of rows, if there is no condition either.
 const DEFAULT_ROWS: usize = 10;
 
-/// Options; other `name=` begin a condition.
+/// Options; any other `name=` starts a condition.
 const OPTION_NAMES: &[&str] = &["limit", "null", "keeplast"];
 
 /// `head [N] [(CONDITION)]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeadCommand {
-    /// Rows kept at most; default 10 without a condition.
+    /// Maximum rows; 10 by default, if there is no condition.
     pub limit: Option<usize>,
-    /// Stops at the first row where this is false.
+    /// Stops at the first row for which this is false.
     pub condition: Option<Expr>,
     /// `null=f`: whether a null condition counts as true.
     pub null_is_true: bool,
-    /// `keeplast=f`: keep the row that stopped it.
+    /// `keeplast=f`: whether the row that stopped it is kept.
     pub keep_last: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `history`: the searches that ran before.
+//! `history`: lists earlier searches.
 
 use serde::{Deserialize, Serialize};
 

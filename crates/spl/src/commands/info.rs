@@ -1,26 +1,26 @@
-//! What help, the parser and the planner know of a command before it is written: names, syntax line, chapter, kind.
+//! Static description of commands for help, parser and planner: names, syntax line, chapter, kind.
 
 /// Static description of a command: its names, help line and kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandInfo {
-    /// Names in lower case; the first is the usual one, the others are aliases.
+    /// Names in lower case; the first is the main one, the others are aliases.
     pub names: &'static [&'static str],
-    /// Syntax line, beginning with the usual name.
+    /// Syntax line, beginning with the main name.
     pub syntax: &'static str,
     /// Summary in one line.
     pub summary: &'static str,
     /// Chapter of the help page.
     pub group: Group,
-    /// Splunk's name of the capability that running it requires in addition to `search`.
+    /// Splunk's name of the capability that it requires in addition to `search`.
     pub capability: Option<&'static str>,
-    /// How it consumes rows, at the most demanding of its options.
+    /// How it consumes rows, with its most demanding options.
     pub kind: Kind,
-    /// Page of `spec/spl` that describes it, where that is not the page of its own name.
+    /// Page of `spec/spl` that describes it, if not named after the command.
     pub page: Option<&'static str>,
 }
 
 impl CommandInfo {
-    /// Values of the fields that most commands leave out.
+    /// Defaults of the fields that most commands omit.
     pub(crate) const DEFAULT: CommandInfo = CommandInfo {
         names: &[],
         syntax: "",
@@ -37,20 +37,20 @@ impl CommandInfo {
     }
 }
 
-/// How a command consumes rows; each kind can do what those before it can.
+/// How a command consumes rows; ordered so that each kind includes the abilities of the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Maps each row by itself, so batches may run in parallel and in any order.
+    /// Maps each row independently, so batches may run in parallel and in any order.
     Row,
-    /// Maps rows in their order, keeping state from one to the next.
+    /// Maps rows in order, keeping state from one row to the next.
     OrderedRow,
-    /// Folds rows into groups, in parallel, and gives the groups at the end.
+    /// Aggregates rows into groups, in parallel, and returns the groups at the end.
     Fold,
-    /// Folds rows into groups by their order, such as that of `first` and `list`.
+    /// Aggregates rows into groups in row order, as `first` and `list` do.
     OrderedFold,
-    /// Needs all rows before it gives the first.
+    /// Needs all rows before it returns the first.
     Blocking,
-    /// Makes rows of its own; must be the first command of a search.
+    /// Generates rows; must be the first command of a search.
     Generating,
 }
 
@@ -63,11 +63,11 @@ pub enum Group {
     Reporting,
     /// Commands that change the fields of rows.
     Fields,
-    /// Commands that treat rows as a whole.
+    /// Commands that work on whole rows.
     Rows,
     /// Commands that find clusters, outliers and trends.
     Patterns,
-    /// Commands that make rows that are not events.
+    /// Commands that generate rows that are not events.
     Making,
     /// Commands that store or send results.
     Keeping,

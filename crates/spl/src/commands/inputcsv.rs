@@ -1,4 +1,4 @@
-//! `inputcsv`: short for `inputlookup` of a file that `outputcsv` wrote.
+//! `inputcsv`: rewritten to `inputlookup` of a file that `outputcsv` wrote.
 
 use super::outputcsv::table_of;
 use super::{Call, Command, CommandInfo, Group, Kind};
@@ -15,7 +15,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     page: Some("outputcsv"),
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     let mut command = parser.inputlookup().map_err(|mut remark| {
         remark.message = remark.message.replace("inputlookup", "inputcsv");

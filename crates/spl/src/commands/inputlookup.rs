@@ -9,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
 use crate::parse::{Known, Parser, Read};
 
-/// Rows read when `max=` is absent.
+/// Default of `max=`.
 const DEFAULT_ROWS: usize = 1_000_000_000;
 
 const OPTIONS: Known =
@@ -20,11 +20,11 @@ const OPTIONS: Known =
 pub struct InputLookupCommand {
     /// Table name.
     pub table: String,
-    /// Place of the table name.
+    /// Position of the table name.
     pub table_span: Span,
     /// `append=f`.
     pub append: bool,
-    /// Whether a table that is not there is an error, else a remark.
+    /// Whether a missing table is an error rather than a warning.
     pub strict: bool,
     /// `start=0`.
     pub start: usize,
@@ -46,7 +46,7 @@ impl Syntax for InputLookupCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<InputLookupCommand> {
-        // A table that is not there is an error, whatever `strict=` says.
+        // // A missing table is an error, whatever `strict=` says.
         Ok(InputLookupCommand { strict: true, ..parser.inputlookup()? })
     }
 }
@@ -75,7 +75,7 @@ impl Semantics for InputLookupCommand {
 }
 
 impl Parser<'_> {
-    /// What stands behind `inputlookup` or `inputcsv`.
+    /// Parses the arguments of `inputlookup` or `inputcsv`.
     pub(super) fn inputlookup(&mut self) -> Read<InputLookupCommand> {
         let mut command = InputLookupCommand {
             table: String::new(),

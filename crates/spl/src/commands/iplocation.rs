@@ -1,4 +1,4 @@
-//! `iplocation`: where IP addresses are.
+//! `iplocation`: looks up the location of IP addresses.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct IpLocationCommand {
     pub prefix: String,
     /// `allfields=f`.
     pub all_fields: bool,
-    /// `lang=`: languages of names, the preferred first; empty is English.
+    /// `lang=`: languages of place names in order of preference; empty for English.
     pub languages: Vec<String>,
 }
 

@@ -17,7 +17,7 @@ const OPTIONS: Known = Known {
 /// `join`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JoinCommand {
-    /// Fields of both sides; empty is all in common.
+    /// Join fields; empty for all common fields.
     pub fields: Vec<FieldPattern>,
     /// `type=left|outer`.
     pub left_outer: bool,
@@ -44,7 +44,7 @@ pub struct JoinAliases {
     pub left: String,
     /// Right alias.
     pub right: String,
-    /// Equal pairs: field of the left, field of the right.
+    /// Equal pairs: field of the left side, field of the right side.
     pub pairs: Vec<(String, String)>,
 }
 
@@ -128,7 +128,7 @@ impl Semantics for JoinCommand {
 }
 
 impl Parser<'_> {
-    /// `L.a = R.b [AND] ...` up to the subsearch; sides may be swapped.
+    /// Parses `L.a = R.b [AND] ...` up to the subsearch; the sides may be swapped.
     fn join_pairs(&mut self, left: &str, right: &str) -> Read<Vec<(String, String)>> {
         let mut pairs = Vec::new();
         loop {
@@ -171,7 +171,7 @@ impl Parser<'_> {
     }
 }
 
-/// Takes an option of join other than its aliases.
+/// Parses an option of join other than its aliases.
 fn join_option(option: &OptionArg, command: &mut JoinCommand) -> Read<()> {
     match option.name.as_str() {
         "type" => {

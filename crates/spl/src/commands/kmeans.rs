@@ -1,4 +1,4 @@
-//! `kmeans`: groups of rows whose numbers are near each other.
+//! `kmeans`: clusters rows by numeric fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::parse::{Known, Parser, Read};
 
-/// Groups at most, and how far fewest and most may be apart.
+/// Maximum number of clusters, and of different cluster counts tried.
 const GROUPS_MAX: usize = 1_000;
 const GROUPS_RANGE_MAX: usize = 100;
 
@@ -20,13 +20,13 @@ const OPTIONS: Known = Known {
 /// `kmeans`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KMeansCommand {
-    /// `k=2`: groups, or from fewest to most.
+    /// `k=2`: number of clusters, or the range of numbers to try.
     pub groups: (usize, usize),
-    /// `reps=10`: starts, of which the best counts.
+    /// `reps=10`: number of starts, of which the best is used.
     pub starts: usize,
     /// `maxiters=10000`.
     pub rounds: usize,
-    /// `t=0`: movement of the centres that ends a start.
+    /// `t=0`: movement of the centres at which a run ends.
     pub tolerance: f64,
     /// `dt=sqeuclidean`.
     pub distance: KMeansDistance,
@@ -34,7 +34,7 @@ pub struct KMeansCommand {
     pub output: String,
     /// `showcentroid=t`.
     pub shows_centre: bool,
-    /// Fields; empty is every field with numbers.
+    /// Fields; empty for every numeric field.
     pub fields: Vec<FieldPattern>,
 }
 

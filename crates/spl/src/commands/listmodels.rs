@@ -1,4 +1,4 @@
-//! `listmodels`: the models there are.
+//! `listmodels`: lists the saved models.
 
 use serde::{Deserialize, Serialize};
 

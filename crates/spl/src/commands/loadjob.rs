@@ -1,4 +1,4 @@
-//! `loadjob`: the result of a search that ended.
+//! `loadjob`: the result of a finished search.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,9 +21,9 @@ pub struct LoadJobCommand {
     pub job: LoadedJob,
     /// Its place.
     pub span: Span,
-    /// `artifact_offset=0`: how many runs of a saved search back.
+    /// `artifact_offset=0`: number of runs of a saved search to go back.
     pub offset: usize,
-    /// `events=f`: the events of the search instead of its result.
+    /// `events=f`: loads the events of the search instead of its result.
     pub events: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `localize`: the ranges of time in which rows lie close together.
+//! `localize`: the time ranges in which rows lie close together.
 
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
 use serde::{Deserialize, Serialize};
@@ -15,11 +15,11 @@ const OPTIONS: Known = Known { command: "localize", names: &["maxpause", "timeaf
 /// `localize`; a time of zero is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalizeCommand {
-    /// `maxpause=1m`: longest time between two rows of a region.
+    /// `maxpause=1m`: maximum time between two rows of a range.
     pub max_pause: Option<TimeSpan>,
-    /// `timebefore=30s`: what a region begins earlier by.
+    /// `timebefore=30s`: time by which a range is extended at its start.
     pub before: Option<TimeSpan>,
-    /// `timeafter=30s`: what it ends later by.
+    /// `timeafter=30s`: time by which a range is extended at its end.
     pub after: Option<TimeSpan>,
 }
 

@@ -1,4 +1,4 @@
-//! `lookup`: fields of the matching rows of a lookup table.
+//! `lookup`: adds fields from matching rows of a lookup table.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,15 +16,15 @@ const OPTIONS: Known = Known { command: "lookup", names: &["event_time_field"], 
 pub struct LookupCommand {
     /// Table: a transforms.conf stanza or a CSV file name.
     pub table: String,
-    /// Place of the table name.
+    /// Position of the table name.
     pub table_span: Span,
     /// Input pairs: column of the table, field of the event.
     pub inputs: Vec<(String, String)>,
-    /// Output pairs: column of the table, field of the event; empty is all others.
+    /// Output pairs: column of the table, field of the event; empty for all other columns.
     pub outputs: Vec<(String, String)>,
     /// `OUTPUTNEW`.
     pub only_new: bool,
-    /// `event_time_field=`: field with the moment that rows of a table with times are chosen by; `_time` when absent.
+    /// `event_time_field=`: field with the time used for a time-based lookup; `_time` if absent.
     pub time_field: Option<String>,
 }
 

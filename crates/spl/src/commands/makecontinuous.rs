@@ -1,4 +1,4 @@
-//! `makecontinuous`: rows for the values that are missing between others.
+//! `makecontinuous`: adds rows for missing values between others.
 
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
@@ -16,18 +16,18 @@ const OPTIONS: Known =
 /// `makecontinuous`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MakeContinuousCommand {
-    /// Field that gets no gaps.
+    /// Field whose gaps are filled.
     pub field: String,
-    /// How far its values are apart.
+    /// Distance between its values.
     pub step: ContinuousStep,
     /// `start=` and `end=`, for numbers.
     pub bounds: (Option<f64>, Option<f64>),
 }
 
-/// How far values of a continuous field are apart.
+/// Distance between the values of a continuous field.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ContinuousStep {
-    /// Nothing was said: by the smallest usual span that gives at most so many rows.
+    /// Default: the smallest usual span that gives at most this many rows.
     Bins(usize),
     /// `span=5m`.
     Time(TimeSpan),

@@ -1,4 +1,4 @@
-//! `makejson`: fields as a JSON object in a field; short for `tojson` with types by what texts look like.
+//! `makejson`: writes fields as a JSON object; rewritten to `tojson` with guessed types.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{JsonType, ToJsonCommand};
@@ -18,7 +18,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     let (mut fields, mut output) = (Vec::new(), None);
     loop {
@@ -27,7 +27,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
         }
         parser.skip_separators();
         match parser.field_word() {
-            // Types in parentheses are written as for tojson, and guessed all the same.
+            // // Types in parentheses are accepted as for tojson, but types are guessed anyway.
             Some(word) => fields.push((JsonType::Auto, word.text)),
             None => break,
         }

@@ -1,4 +1,4 @@
-//! `makeresults`: rows made from nothing, or from data in the search.
+//! `makeresults`: generates empty rows, or rows from data in the search.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `map`: a search for each row, with the row's values written into it.
+//! `map`: runs a search for each row with the row's values substituted.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
 use crate::parse::{Known, MAX_SUBSEARCH_DEPTH, Parser, Read, UNKNOWN_COMMAND, check_commands};
 
-/// Searches run when `maxsearches=` is absent.
+/// Default of `maxsearches=`.
 const DEFAULT_SEARCHES: usize = 10;
 
 const OPTIONS: Known = Known { command: "map", names: &["search", "maxsearches"], ignored: &["maxtime", "timeout"] };
@@ -17,13 +17,13 @@ const OPTIONS: Known = Known { command: "map", names: &["search", "maxsearches"]
 /// `map`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MapCommand {
-    /// What is run for each row.
+    /// Search to run for each row.
     pub search: MapSearch,
     /// `maxsearches=10`.
     pub max_searches: usize,
 }
 
-/// What `map` runs; `$field$` is replaced.
+/// The search of `map`; `$field$` is replaced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum MapSearch {
     /// `search="..."` or `[ ... ]`.
@@ -83,7 +83,7 @@ impl Syntax for MapCommand {
 }
 
 impl Parser<'_> {
-    /// Reports commands of the search that are not there. What else is wrong with it shows when values stand in it.
+    /// Reports unknown commands in the search. Other errors show only after substitution.
     fn look_for_unknown_commands(&mut self, text: &str, span: Span) {
         let (sample, tokens) = without_tokens(text);
         let in_brackets = self.text.get(span.start..span.end).is_some_and(|written| written.trim() == text);
@@ -99,10 +99,10 @@ impl Parser<'_> {
             }
             let blank = self.text[span.start..].len() - self.text[span.start..].trim_start().len();
             let at = span.start + blank;
-            // A quoted text may have lost backslashes.
+            // // A quoted text may have lost backslashes.
             let within = Span { start: at + remark.span.start, end: at + remark.span.end };
             remark.span = if in_brackets { within } else { span };
-            // By this whoever knows more commands, of apps, tells that it is there.
+            // // Callers that know the commands of apps remove this entry for those that exist.
             let is_told = |feature: &&String| {
                 let name = feature.strip_prefix("command:");
                 name.is_some_and(|name| remark.message.contains(&format!("`{name}`")))
@@ -113,7 +113,7 @@ impl Parser<'_> {
     }
 }
 
-/// The text with a word of the same length in place of each `$field$`, and where these are.
+/// Replaces each `$field$` by a word of the same length, and returns the positions of these.
 fn without_tokens(text: &str) -> (String, Vec<Span>) {
     let (mut sample, mut tokens) = (String::with_capacity(text.len()), Vec::new());
     while let Some(start) = text[sample.len()..].find('$').map(|at| sample.len() + at) {
@@ -133,7 +133,7 @@ fn without_tokens(text: &str) -> (String, Vec<Span>) {
 
 impl Semantics for MapCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // The search names its fields only when it is filled in.
+        // // The fields of the search are known only after substitution.
         after.all = true;
         after
     }

@@ -1,4 +1,4 @@
-//! `mcatalog`: which metrics and dimensions there are; short for `search` and `stats values`.
+//! `mcatalog`: lists metrics and dimensions; rewritten to `search` and `stats values`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::analyse::search_fields;
@@ -24,7 +24,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut aggregates, mut by, mut filter) = (Vec::new(), String::new(), String::new());
     let (mut kept, mut prestats, mut range) = (Vec::new(), false, String::new());
@@ -72,7 +72,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
     let aggregates = aggregates.join(" ").replace("(_dims)", "(_dimensions)");
     let filter = without_times(filter, &mut range);
     let (before, after) = conditions(parser, &filter)?;
-    // With prestats=true the command that follows folds the rows.
+    // // With prestats=true the next command aggregates the rows.
     let fold = match prestats {
         true => format!("table _time {}", kept.join(" ")),
         false => format!("stats {aggregates} {by}"),
@@ -88,11 +88,11 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
     Ok(commands)
 }
 
-/// What a condition asks of events, and what of their measurements.
+/// Splits a condition into conditions on events and on their measurements.
 fn conditions(parser: &Parser<'_>, filter: &str) -> Read<(SearchExpr, SearchExpr)> {
     let expr = if filter.is_empty() { Ok(SearchExpr::All) } else { parse_condition(filter) };
     match expr {
-        // What a subsearch finds may be names of metrics.
+        // // The result of a subsearch may be names of metrics.
         Ok(expr) if !expr.subsearches().is_empty() => Ok((SearchExpr::All, expr)),
         Ok(expr) => Ok((MeasurementsCommand::events_of(&expr), MeasurementsCommand::left_of(&expr))),
         Err(faults) => {
@@ -116,7 +116,7 @@ fn condition_text(parser: &mut Parser<'_>) -> String {
     parser.text[start..parser.pos].trim().to_owned()
 }
 
-/// A condition without its modifiers of time, which are moved to `range`.
+/// A condition without its time modifiers, which are moved to `range`.
 fn without_times(mut filter: String, range: &mut String) -> String {
     let Ok(expr) = parse_condition(&filter) else { return filter };
     let parts = match expr {

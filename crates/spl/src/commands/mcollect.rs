@@ -1,5 +1,5 @@
-//! `mcollect` and `meventcollect`: short for `eval`, `foreach` and `collect`, which write measurements as events whose
-//! fields are JSON.
+//! `mcollect` and `meventcollect`: write measurements as events with JSON fields; rewritten to `eval`, `foreach` and
+//! `collect`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::diagnostic::Diagnostic;
@@ -22,7 +22,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     page: Some("mcatalog"),
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Vec<Command>> {
     let name = call.name;
     let (mut index, mut options, mut splits, mut prefix) = (None, String::new(), false, None);
@@ -52,7 +52,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Vec<Command
     }
     let mut text = String::from("| eval _quarry_time=_time");
     if splits {
-        // Every number that is no dimension is a measurement of its own.
+        // // Every numeric field that is not a dimension is a separate measurement.
         let prefix = prefix.map_or(String::new(), |field| format!(".'{field}'.\".\""));
         let is_dimension = dimensions.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
         let guard =

@@ -1,8 +1,8 @@
-//! Measurements of metrics as rows, each with its metric's name in `metric_name` and its number in `_value`.
+//! Metric measurements as rows, each with the metric's name in `metric_name` and the number in `_value`.
 //!
-//! An event measures a metric when it has these two fields, or fields `metric_name:NAME`, as many as it likes. Where a
-//! command asks for names of metrics or for `_value`, `mstats` and `mcatalog` first make rows of one form of both. This
-//! command has no name of its own.
+//! An event is a measurement if it has these two fields, or any number of fields `metric_name:NAME`. If a command
+//! refers to metric names or to `_value`, `mstats` and `mcatalog` first convert both forms to one. This command cannot
+//! be written in a search.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use super::{CommandInfo, Group, Kind, Semantics};
 use crate::analyse::{FieldNeeds, search_fields};
 use crate::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
-/// Makes a row of each measurement; events without any are left out.
+/// Returns a row for each measurement; events without measurements are dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasurementsCommand;
 
@@ -19,19 +19,19 @@ impl MeasurementsCommand {
     pub const METRIC: &str = "metric_name";
     /// Field with its measurement.
     pub const VALUE: &str = "_value";
-    /// What fields begin with that have the name of a metric in their own.
+    /// Prefix of fields whose name contains the metric's name.
     pub const PREFIX: &str = "metric_name:";
 
-    /// It has no name of its own.
+    /// It cannot be written by name.
     pub(super) const INFO: CommandInfo =
         CommandInfo { group: Group::Searching, kind: Kind::Row, ..CommandInfo::DEFAULT };
 
-    /// Whether a condition asks for names of metrics.
+    /// Whether a condition refers to metric names.
     pub fn is_asked_for(filter: &SearchExpr) -> bool {
         search_fields(filter).contains(Self::METRIC)
     }
 
-    /// What a condition on measurements says of their events: those that it lets through, and perhaps more.
+    /// A weaker condition on events, implied by a condition on their measurements.
     pub fn events_of(filter: &SearchExpr) -> SearchExpr {
         match filter {
             SearchExpr::And(parts) => SearchExpr::And(parts.iter().map(Self::events_of).collect()),
@@ -47,7 +47,7 @@ impl MeasurementsCommand {
         }
     }
 
-    /// What of a condition must be asked of measurements themselves.
+    /// The part of a condition that must be checked for each measurement.
     pub fn left_of(filter: &SearchExpr) -> SearchExpr {
         match filter {
             SearchExpr::And(parts) => {
@@ -59,7 +59,8 @@ impl MeasurementsCommand {
     }
 }
 
-/// Events with measurements of these metrics; `None` where a name is a pattern, which names of fields cannot be.
+/// Condition for events that measure one of these metrics; `None` if a name is a pattern, because field names in a
+/// condition cannot be patterns.
 fn measures(field: &FieldPattern, metrics: &[SearchPattern]) -> Option<SearchExpr> {
     let test = |name: String, value: &SearchPattern| SearchExpr::Compare {
         field: FieldPattern { text: name, span: field.span },

@@ -1,4 +1,4 @@
-//! `metadata`: the hosts, sources or sourcetypes there are.
+//! `metadata`: lists hosts, sources or sourcetypes.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `metasearch`: host, index, source and sourcetype of events; short for `search` and `fields`.
+//! `metasearch`: host, index, source and sourcetype of events; rewritten to `search` and `fields`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{FieldPattern, FieldsCommand};
@@ -17,7 +17,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Vec<Command>> {
     let start = parser.pos - call.name.len();
     let search = parser.search_command(call.is_first)?;

@@ -1,9 +1,9 @@
-//! The commands of SPL: one file for each, and the table of them all.
+//! The commands of SPL: one file per command, and the table of all.
 //!
-//! A command's file holds its node of the syntax tree, how it is written ([`Syntax`]) and what the planner may know of
-//! it without running it ([`Semantics`]). A command that is short for others is a file with an `INFO` and a `parse` that
-//! gives the nodes of those. [`each_command`] lists them; the enum [`Command`], look-up by name, help and every question
-//! about a command are made of that list. How commands run is the matter of the engine, whose files have the same names.
+//! A command's file contains its node of the syntax tree, its parser ([`Syntax`]) and what the planner may know of it
+//! without running it ([`Semantics`]). A command that is rewritten to others has a file with an `INFO` and a `parse`
+//! that returns their nodes. [`each_command`] lists all commands; the enum [`Command`], look-up by name, help and the
+//! methods of commands are generated from this list. Execution is in the engine, whose files have the same names.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ pub use registry::{CommandHelp, capability_of, help, is_command};
 pub(crate) use registry::{entry, help_of};
 pub(crate) use relevancy::tell_words;
 
-/// Calls a macro with the table of all commands: first those with a node in the syntax tree, as variant of [`Command`],
-/// file and type of the node; then those that are short for others, as file.
+/// Calls a macro with the table of all commands: first those with a node in the syntax tree, as [`Command`] variant,
+/// file and node type; then those that are rewritten to others, as file.
 #[macro_export]
 macro_rules! each_command {
     ($then:ident) => {
@@ -189,18 +189,18 @@ macro_rules! each_command {
 /// The capability that a command of an app requires.
 pub const CUSTOM_CAPABILITY: &str = "run_custom_command";
 
-/// How a command is written.
+/// How a command is parsed.
 pub(crate) trait Syntax: Sized {
     /// Names, help line and kind.
     const INFO: CommandInfo;
-    /// Parses what stands behind the name, up to the end of the command; what it leaves is an error.
+    /// Parses the command's arguments, up to the end of the command; anything left over is an error.
     fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Self>;
 }
 
-/// What the parser knows when it has read the name of a command.
+/// The context in which a command is parsed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
-    /// The name as written, in lower case: one of [`CommandInfo::names`].
+    /// Name as written, in lower case: one of [`CommandInfo::names`].
     pub(crate) name: &'a str,
     /// Whether it is the first command of a search.
     pub(crate) is_first: bool,
@@ -208,8 +208,8 @@ pub(crate) struct Call<'a> {
 
 /// What the planner may know of a command without running it.
 pub(crate) trait Semantics {
-    /// Fields that the rows before it must have, so that `after` can be delivered behind it. When in doubt, all: too
-    /// many fields are slow, too few are wrong.
+    /// Fields that its input rows need so that its output has `after`. When in doubt, all: too many fields are slow,
+    /// too few are wrong.
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds;
 
     /// How it consumes rows with these options; `declared` is the kind of [`Syntax::INFO`].
@@ -227,59 +227,61 @@ pub(crate) trait Semantics {
         declared
     }
 
-    /// Commands that stand in it until its subsearches have run and it can be read.
+    /// The commands that it stands for until its subsearches have run and it can be parsed.
     fn commands(&self) -> &[Command] {
         &[]
     }
 
-    /// Whether it gives a table of results, whatever its input is; else it gives events where it gets events.
+    /// Whether it returns a table of results, whatever its input; otherwise it returns events if its input is events.
     fn makes_table(&self) -> bool {
         false
     }
 
-    /// The fields that it makes; `None` where that is not known before it runs. For hints alone.
+    /// The fields that it creates; `None` if they are known only at run time. Used only for hints.
     fn makes(&self) -> Option<MadeFields> {
         None
     }
 
-    /// Fields that it reads and that may well be in no row: it says what is to be done then. For hints alone.
+    /// Fields that it reads but handles if they are missing. Used only for hints.
     fn may_lack(&self) -> BTreeSet<String> {
         BTreeSet::new()
     }
 
-    /// Whether the rows that it leaves have the times they had.
+    /// Whether its output rows have the times of its input rows.
     fn keeps_times(&self) -> bool {
         false
     }
 
-    /// Whether it makes the same of a row in every search, at any time, so that partial states behind it can be kept.
+    /// Whether it always produces the same output for a row, in every search, so that partial states after it can be
+    /// cached.
     fn is_repeatable(&self) -> bool {
         false
     }
 
-    /// The searches in it, in their order, those of its conditions included.
+    /// The searches in it, in order, including those of its conditions.
     fn subsearches(&self) -> Vec<&Pipeline> {
         Vec::new()
     }
 
-    /// What it changes beside its rows; `None` where it only reads.
+    /// What it changes besides its rows; `None` if it only reads.
     fn effect(&self) -> Option<Effect<'_>> {
         None
     }
 
-    /// Adds the lookup tables, data models and saved searches that it names itself; `following` are the commands behind.
+    /// Adds the lookup tables, data models and saved searches that it names itself; `following` are the commands after
+    /// it.
     fn add_needs(&self, _following: &[Stage], _needs: &mut Needs) {}
 
-    /// Warns of what runs but was hardly meant.
+    /// Adds lints: warnings about a command that runs but was probably not meant this way.
     fn find_lints(&self, _place: &StageContext<'_>, _found: &mut Vec<Diagnostic>) {}
 }
 
-/// The fields that a command makes.
+/// The fields that a command creates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MadeFields {
     /// Their names.
     pub(crate) names: Vec<String>,
-    /// Whether its rows have no others.
+    /// Whether its rows have no other fields.
     pub(crate) alone: bool,
 }
 
@@ -289,7 +291,7 @@ impl MadeFields {
         Some(MadeFields::default())
     }
 
-    /// These, and what was there before; `None` where one is a pattern.
+    /// These fields, in addition to existing ones; `None` if one of them is a pattern.
     pub(crate) fn beside<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<MadeFields> {
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         (!names.iter().any(|name| name.contains(['*', '{', '$']))).then_some(MadeFields { names, alone: false })
@@ -301,12 +303,12 @@ impl MadeFields {
     }
 }
 
-/// What a command changes that outlives the search.
+/// A lasting effect of a command beyond the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect<'a> {
     /// Writes the lookup table of this name.
     Table(&'a str),
-    /// Keeps or removes the model of this name.
+    /// Saves or deletes the model of this name.
     Model(&'a str),
     /// Adds or deletes events, writes files, runs programs.
     Other,
@@ -328,7 +330,7 @@ macro_rules! define_commands {
         $(mod $module;)*
         $(mod $short;)*
 
-        /// Nodes of the syntax tree, and the types they are made of.
+        /// Nodes of the syntax tree, and their component types.
         pub(crate) mod nodes {
             pub use super::substitution::*;
             pub use super::measurements::*;
@@ -339,13 +341,13 @@ macro_rules! define_commands {
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub enum Command {
             $(#[doc = concat!("See [`", stringify!($node), "`].")] $variant($node),)*
-            /// A command with subsearches for parts of its text.
+            /// A command with subsearches in place of parts of its text.
             Substitution(SubstitutionCommand),
             /// Measurements of metrics as rows.
             Measurements(MeasurementsCommand),
         }
 
-        /// Every command, as the parser finds it.
+        /// Every command, as the parser looks it up.
         const ENTRIES: &[registry::Entry] = &[
             $(registry::Entry {
                 info: &<$node as Syntax>::INFO,
@@ -378,7 +380,7 @@ macro_rules! define_commands {
 
 each_command!(define_commands);
 
-/// What a command that is short for a single one stands for.
+/// The single command to which another command is rewritten.
 impl From<Command> for Vec<Command> {
     fn from(command: Command) -> Vec<Command> {
         vec![command]
@@ -386,32 +388,33 @@ impl From<Command> for Vec<Command> {
 }
 
 impl Command {
-    /// What the planner may know of it.
+    /// Its planner interface.
     pub(crate) fn node(&self) -> &dyn Semantics {
         self.described().1
     }
 
-    /// The searches in it, those of its conditions included.
+    /// The searches in it, including those of its conditions.
     pub fn subsearches(&self) -> Vec<&Pipeline> {
         self.node().subsearches()
     }
 
-    /// Whether the rows that it leaves have the times they had.
+    /// Whether its output rows have the times of its input rows.
     pub fn keeps_times(&self) -> bool {
         self.node().keeps_times()
     }
 
-    /// Whether it makes the same of a row in every search, at any time, so that partial states behind it can be kept.
+    /// Whether it always produces the same output for a row, in every search, so that partial states after it can be
+    /// cached.
     pub fn is_repeatable(&self) -> bool {
         self.node().is_repeatable()
     }
 
-    /// What it changes beside its rows; `None` where it only reads.
+    /// What it changes besides its rows; `None` if it only reads.
     pub fn effect(&self) -> Option<Effect<'_>> {
         self.node().effect()
     }
 
-    /// Tables, models and searches that it names itself, those of its subsearches not among them.
+    /// The tables, models and searches that it names itself, excluding those of its subsearches.
     pub fn own_needs(&self) -> Needs {
         let mut needs = Needs::default();
         self.node().add_needs(&[], &mut needs);
@@ -424,12 +427,12 @@ impl Command {
         node.kind(info.kind)
     }
 
-    /// Whether it can be written by this lower-case name.
+    /// Whether this lower-case name is one of its names.
     pub fn is_named(&self, name: &str) -> bool {
         self.described().0.names.contains(&name) || self.name() == name
     }
 
-    /// The name as written, where its aliases differ; else the usual one.
+    /// The name as written if it depends on the alias, otherwise the main one.
     pub fn name(&self) -> &str {
         let (info, node) = self.described();
         node.name(info.name())

@@ -1,4 +1,4 @@
-//! `mstats`: `tstats` over metrics, with a span of its own and no FROM.
+//! `mstats`: `tstats` over metrics, with its own span and no FROM.
 
 use super::tstats::{TstatsCommand, TstatsSource, TstatsSplit};
 use super::{Call, Command, CommandInfo, Group, Kind};
@@ -41,7 +41,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     let mut command = TstatsCommand { source: TstatsSource::Metrics, ..TstatsCommand::empty() };
     let (mut is_chart, mut series) = (false, SeriesOptions::default());
@@ -119,7 +119,7 @@ impl Parser<'_> {
         self.series_option(&option, series, "timechart").map(drop)
     }
 
-    /// What `chart=t` cannot be together with.
+    /// Refuses arguments that cannot be combined with `chart=t`.
     fn metric_chart(&mut self, command: &TstatsCommand) -> Read<()> {
         if command.chart.is_none() {
             return Ok(());
@@ -153,7 +153,7 @@ impl Parser<'_> {
     }
 }
 
-/// What `rate_avg` and `rate_sum` cannot be together with.
+/// Refuses arguments that cannot be combined with `rate_avg` and `rate_sum`.
 fn series_rates(command: &TstatsCommand) -> Read<()> {
     let is_rate = |aggregate: &&Aggregate| matches!(aggregate.function, StatsFunction::SeriesRate { .. });
     for aggregate in command.aggregates.iter().filter(is_rate) {

@@ -1,4 +1,4 @@
-//! `multikv`: the rows of a table in the text of an event become rows.
+//! `multikv`: turns the rows of a table in the text of an event into rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,17 +21,17 @@ pub struct MultiKvCommand {
     pub copies_fields: bool,
     /// `fields`: columns that become fields; empty is every one.
     pub fields: Vec<String>,
-    /// `filter`: rows without any of these texts drop out.
+    /// `filter`: rows without any of these texts are dropped.
     pub filter: Vec<String>,
-    /// `forceheader=`: line of the header, from 1, blank lines not counted.
+    /// `forceheader=`: line number of the header, from 1, not counting blank lines.
     pub header_line: Option<usize>,
-    /// `multitable=t`: a text may hold several tables.
+    /// `multitable=t`: whether a text may contain several tables.
     pub several_tables: bool,
-    /// `noheader=f`: columns are `Column_1` and so on.
+    /// `noheader=f`: whether columns are named `Column_1` and so on.
     pub no_header: bool,
-    /// `rmorig=t`: the event itself drops out.
+    /// `rmorig=t`: whether the original event is dropped.
     pub removes_event: bool,
-    /// `conf=`: a stanza of multikv.conf, and its place.
+    /// `conf=`: a stanza of multikv.conf, and its position.
     pub rule: Option<(String, Span)>,
 }
 

@@ -1,4 +1,4 @@
-//! `multireport`: the results of several pipelines of commands on the same rows, one after the other.
+//! `multireport`: concatenates the results of several pipelines that run on the same rows.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `mvcombine`: rows that differ in one field combined into one row, whose field has all the values.
+//! `mvcombine`: combines rows that differ in one field into one row, whose field has all the values.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +12,9 @@ const OPTIONS: Known = Known { command: "mvcombine", names: &["delim"], ignored:
 /// `mvcombine [delim=TEXT] FIELD`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MvCombineCommand {
-    /// Field whose values are gathered.
+    /// Field whose values are collected.
     pub field: String,
-    /// `delim=" "`: joins them where one text is wanted.
+    /// `delim=" "`: separator if the values are used as one text.
     pub delimiter: String,
 }
 

@@ -1,4 +1,4 @@
-//! `mvexpand`: a row for each value of a field.
+//! `mvexpand`: returns a row for each value of a field.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ const OPTIONS: Known = Known { command: "mvexpand", names: &["limit"], ignored: 
 pub struct MvExpandCommand {
     /// Field expanded.
     pub field: String,
-    /// `limit=0`: values per row; 0 is all.
+    /// `limit=0`: maximum values per row; 0 for all.
     pub limit: usize,
 }
 

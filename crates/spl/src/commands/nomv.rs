@@ -1,4 +1,4 @@
-//! `nomv`: the values of a multivalue field joined into one.
+//! `nomv`: joins the values of a multivalue field into one.
 
 use serde::{Deserialize, Serialize};
 

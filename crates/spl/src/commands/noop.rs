@@ -1,4 +1,4 @@
-//! `noop` and other commands that leave the rows as they are: they concern how Splunk distributes a search or displays
+//! `noop` and other commands that do not change the rows: they control how Splunk distributes a search or displays
 //! its result.
 
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ impl Semantics for NoopCommand {
     }
 }
 
-/// Skips the arguments of a command whose effect is not there, and warns of it.
+/// Skips the arguments of a command without effect, with a warning.
 pub(super) fn without_effect(parser: &mut Parser<'_>, name: &str, missing: &str) -> Command {
     let span = parser.since(parser.pos - name.len());
     parser.pos = parser.end;

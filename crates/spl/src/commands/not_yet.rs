@@ -1,6 +1,6 @@
-//! Commands of SPL that do not run, each with what to do instead.
+//! Commands of SPL that are not supported, each with an alternative.
 
-/// Name of each command, and the hint of the error message; perhaps empty.
+/// Name of each command, and the hint of its error message; may be empty.
 pub const NOT_YET: &[(&str, &str)] = &[
     ("collapse", "it joins raw results of a cluster; there is none"),
     ("crawl", "give folders to `quarry add` or inputs.conf"),
@@ -23,7 +23,7 @@ pub const NOT_YET: &[(&str, &str)] = &[
     ),
 ];
 
-/// The hint for a command of this lower-case name that does not run; perhaps empty.
+/// The hint for an unsupported command of this lower-case name; may be empty.
 pub(crate) fn reason_not_yet(name: &str) -> Option<&'static str> {
     NOT_YET.iter().find(|(known, _)| *known == name).map(|(_, reason)| *reason)
 }

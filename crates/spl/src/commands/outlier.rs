@@ -1,4 +1,4 @@
-//! `outlier`: numbers far from the others are cut off, or their rows removed.
+//! `outlier`: truncates numbers far from the others, or removes their rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,13 @@ const OPTIONS: Known =
 /// `outlier`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutlierCommand {
-    /// `action=rm`: the row drops out; else the number is cut off.
+    /// `action=rm`: drops the row rather than truncating the number.
     pub removes: bool,
-    /// `mark=f`: `000` before numbers that were cut off.
+    /// `mark=f`: whether truncated numbers are prefixed with `000`.
     pub marks: bool,
-    /// `param=2.5`: spans of quartiles from the median.
+    /// `param=2.5`: distance from the median, in interquartile ranges.
     pub factor: f64,
-    /// `uselower=f`: low numbers are outliers too.
+    /// `uselower=f`: whether low numbers are outliers too.
     pub lower: bool,
     /// Fields; empty is every field.
     pub fields: Vec<FieldPattern>,

@@ -1,4 +1,4 @@
-//! `outputcsv`: short for `outputlookup` into a file of results, which is a lookup table under a name of its own.
+//! `outputcsv`: rewritten to `outputlookup` to a result file, which is a lookup table with a special name.
 
 use super::outputlookup::OutputLookupCommand;
 use super::{Call, Command, CommandInfo, Group, Kind, Syntax};
@@ -16,10 +16,10 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
     if parser.at_end() {
-        // A file that no one can name is not written.
+        // // A file that nothing can refer to is not written.
         return Ok(Command::Noop(NoopCommand));
     }
     let mut command = OutputLookupCommand::parse(parser, call).map_err(|mut remark| {
@@ -31,7 +31,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
     Ok(command.into())
 }
 
-/// The lookup table of a file of results.
+/// Name of the lookup table for a result file.
 pub(super) fn table_of(name: &str) -> String {
     format!("results.{}.csv", name.strip_suffix(".csv").unwrap_or(name))
 }

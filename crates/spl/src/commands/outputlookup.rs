@@ -1,4 +1,4 @@
-//! `outputlookup`: rows written into a lookup table.
+//! `outputlookup`: writes rows to a lookup table.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,39 +23,40 @@ const OPTIONS: Known = Known {
     ignored: &["output_format", "allow_updates", "dispatch", "singlefile", "usexml"],
 };
 
-/// Where the file of a new table goes.
+/// Where the file of a new table is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TableContext {
-    /// Into the app of the search.
+    /// In the app of the search.
     App,
-    /// To the user's own files in that app, which nobody else sees.
+    /// In the user's own files of that app, which nobody else sees.
     User,
-    /// To what is of no app.
+    /// Outside of apps.
     System,
 }
 
 /// `outputlookup`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputLookupCommand {
-    /// How it is written: `outputlookup` or `outputcsv`.
+    /// Name as written: `outputlookup` or `outputcsv`.
     pub name: String,
     /// Table: a transforms.conf stanza or a CSV file name.
     pub table: String,
     /// Place of the name.
     pub table_span: Span,
-    /// `append=f`: rows are added to those of the table.
+    /// `append=f`: whether rows are added to the existing ones.
     pub append: bool,
-    /// `create_empty=t`: an empty result makes an empty table where none is.
+    /// `create_empty=t`: whether an empty result creates a missing table.
     pub create_empty: bool,
-    /// `override_if_empty=t`: an empty result empties the table.
+    /// `override_if_empty=t`: whether an empty result empties the table.
     pub override_if_empty: bool,
-    /// `create_context=`, else `createinapp=`: where a new file goes; one that is there is written where it is.
+    /// `create_context=`, or else `createinapp=`: where a new file is created; an existing file is written in place.
     pub context: Option<TableContext>,
-    /// `max=`: rows written at most.
+    /// `max=`: maximum rows written.
     pub max: Option<usize>,
-    /// `key_field=`: rows with the same value are replaced.
+    /// `key_field=`: rows with the same value in it are replaced.
     pub key_field: Option<String>,
-    /// `csv_safe=f`: whether new cells that a spreadsheet would take for formulas get an apostrophe in front; ours.
+    /// `csv_safe=f`: whether new cells that a spreadsheet would read as formulas are prefixed with an apostrophe; not
+    /// in Splunk.
     pub safe: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `outputtext`: the text of events as `_xml`; short for `eval`.
+//! `outputtext`: the text of events as `_xml`; rewritten to `eval`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{Known, Parser, Read};
@@ -16,7 +16,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     while parser.option(OPTIONS)?.is_some() {}
     parser.standing_for("| eval _xml=_raw")

@@ -1,4 +1,4 @@
-//! `pivot`: a report over an object of a data model; short for `from`, `where`, and `stats` or `chart`.
+//! `pivot`: a report on an object of a data model; rewritten to `from`, `where`, and `stats` or `chart`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{AggregateArg, FromCommand, Span};
@@ -15,10 +15,10 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Columns of a split when nothing is said.
+/// Default number of columns of a split.
 const COLUMNS: usize = 100;
 
-/// Words that begin a part of `pivot`.
+/// Keywords that begin a part of `pivot`.
 const KEYWORDS: [&str; 12] = [
     "SPLITROW",
     "SPLITCOL",
@@ -33,20 +33,20 @@ const KEYWORDS: [&str; 12] = [
     "SHOWOTHER",
     "PERIOD",
 ];
-/// Column of the rank of rows while they are ordered by it; a name no field has.
+/// Temporary column for the rank of rows; no user field has this name.
 const RANK: &str = "__pivot_rank";
-/// Column of the values of all split fields of a row while columns are split; a name no field has.
+/// Temporary column for the joined values of a row's split fields; no user field has this name.
 const ROW: &str = "__pivot_row";
-/// What joins these values: the unit separator of ASCII, which no shown value has.
+/// Separator of these values: the ASCII unit separator, which no displayed value contains.
 const JOINT: &str = "\u{1f}";
 
-/// A field rows or columns are split by.
+/// A field by which rows or columns are split.
 struct Split {
     field: String,
     label: Option<String>,
     /// Span of time or of numbers.
     span: Option<String>,
-    /// What stands for true and for false.
+    /// Names displayed for true and false.
     truth: (Option<String>, Option<String>),
 }
 
@@ -57,7 +57,7 @@ struct Ranking {
     lowest: bool,
 }
 
-/// What was read.
+/// The parsed arguments.
 struct Pivot {
     object: String,
     cells: Vec<String>,
@@ -67,7 +67,7 @@ struct Pivot {
     limits: Vec<String>,
     sort: Option<String>,
     ranking: Option<Ranking>,
-    /// Fields of the object that are named, with their places.
+    /// Fields of the object that are named, with their positions.
     named: Vec<(String, Span)>,
     row_totals: bool,
     column_totals: bool,
@@ -75,7 +75,7 @@ struct Pivot {
     shows_other: bool,
 }
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let model = parser.expect_field("a data model")?.text;
     let object = parser.expect_field("an object of the data model")?.text;
@@ -297,7 +297,7 @@ impl Parser<'_> {
         Ok(Ranking { count, call, lowest })
     }
 
-    /// `TOP 10 count(x)` behind a field as the commands that keep its values of these ranks.
+    /// The commands for `TOP 10 count(x)` after a field, which keep its values of these ranks.
     fn pivot_limit(&mut self, field: &str, object: &str, named: &mut Vec<(String, Span)>) -> Read<String> {
         let (field, Ranking { count, call, lowest }) = (quote(field), self.pivot_ranking(object, named)?);
         let order = if lowest { "" } else { "-" };
@@ -384,7 +384,8 @@ impl Pivot {
         text
     }
 
-    /// Sums of rows and columns. Names with an underscore are not summed, and values of split fields must not be.
+    /// Sums of rows and columns. Names with a leading underscore are not summed, which excludes the values of split
+    /// fields.
     fn totals(&self) -> String {
         if !self.row_totals && !self.column_totals {
             return String::new();
@@ -422,12 +423,12 @@ impl Pivot {
 }
 
 impl Split {
-    /// How its column is shown.
+    /// Name of its column.
     fn name(&self) -> &str {
         self.label.as_deref().unwrap_or(&self.field)
     }
 
-    /// Words in the place of true and false.
+    /// Replaces true and false by their names.
     fn named_truth(&self) -> String {
         let field = eval_field(&self.field);
         let named = |name: &Option<String>, values: &str| {
@@ -447,8 +448,8 @@ impl Ranking {
     }
 }
 
-/// The commands for rows of any number of fields, or of ranked ones, and columns: the fields of a row go through
-/// `chart` as one value.
+/// The commands for several or ranked row fields together with a column field: the row fields pass through `chart` as
+/// one value.
 fn split_both_ways(chart: &str, rows: &[Split], column: &Split, ranking: Option<&Ranking>) -> String {
     let fields: Vec<String> = rows.iter().map(|row| eval_field(&row.field)).collect();
     let names = rows.iter().map(|row| quote(&row.field)).collect::<Vec<_>>().join(" ");
@@ -464,7 +465,7 @@ fn split_both_ways(chart: &str, rows: &[Split], column: &Split, ranking: Option<
     let targets = fields.iter().map(String::as_str).chain(ranking.map(|_| RANK));
     for (at, target) in targets.enumerate() {
         let part = format!("mvindex(split({ROW}, \"{JOINT}\"), {at})");
-        // Times are numbers of seconds again.
+        // // Times are converted back to numbers of seconds.
         let value = if target == "'_time'" { format!("tonumber({part})") } else { part };
         text.push_str(&format!(" | eval {target}={value}"));
     }

@@ -1,4 +1,4 @@
-//! `predict`: the future values of time series.
+//! `predict`: forecasts future values of time series.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,29 +7,29 @@ use crate::analyse::{FieldNeeds, TIME};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
-/// Rows a prediction reaches at most.
+/// Maximum rows of a prediction.
 const FUTURE_MAX: usize = 10_000;
-/// Percent of values between the bounds unless said.
+/// Default percentage of values between the bounds.
 const BETWEEN: f64 = 95.0;
-/// Options that are read; bounds have a number in their names.
+/// Supported options; bounds have a number in their names.
 const NAMES: [&str; 5] = ["algorithm", "correlate", "future_timespan", "holdback", "period"];
 
 /// `predict`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PredictCommand {
-    /// Series, each with its name in the output.
+    /// Series, each with its output name.
     pub series: Vec<(String, String)>,
     /// `algorithm=LLP5`.
     pub algorithm: PredictAlgorithm,
-    /// `future_timespan=5`: rows added behind the last.
+    /// `future_timespan=5`: rows added after the last.
     pub future: usize,
-    /// `correlate=`: the series that [`PredictAlgorithm::Beside`] looks at.
+    /// `correlate=`: the series used by [`PredictAlgorithm::Beside`].
     pub correlate: Option<String>,
-    /// `holdback=0`: rows at the end that are not looked at.
+    /// `holdback=0`: rows at the end that are not used.
     pub holdback: usize,
-    /// `period=`: rows of a season; found out when absent.
+    /// `period=`: rows of a season; detected if absent.
     pub period: Option<usize>,
-    /// `upperNN=NAME`: percent and name of the upper bound.
+    /// `upperNN=NAME`: percentage and name of the upper bound.
     pub upper: (f64, Option<String>),
     /// `lowerNN=NAME`.
     pub lower: (f64, Option<String>),
@@ -38,17 +38,17 @@ pub struct PredictCommand {
 /// Models of `predict`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PredictAlgorithm {
-    /// A level that wanders.
+    /// A local level.
     Level,
-    /// A level and a slope that wander.
+    /// A local level with a local slope.
     Trend,
-    /// A level and a season.
+    /// A local level with a season.
     Season,
-    /// The mean of a level with a slope and of a season.
+    /// The mean of a forecast with level and slope and one with a season.
     TrendAndSeason,
-    /// Levels of two series that follow them alike.
+    /// Local levels of two series with a common model.
     TwoLevels,
-    /// A level, and what another series tells of the same moment.
+    /// A local level with another series as a regressor.
     Beside,
 }
 
@@ -120,7 +120,7 @@ impl Semantics for PredictCommand {
 }
 
 impl PredictCommand {
-    /// Reads the option at the place.
+    /// Parses the option at the cursor.
     fn take_option(&mut self, parser: &mut Parser<'_>) -> Read<()> {
         let option = parser.read_option()?;
         match option.name.as_str() {

@@ -1,4 +1,4 @@
-//! `rangemap`: the name of the range that a number lies in.
+//! `rangemap`: names the range that a number lies in.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
-/// What rangemap writes where no range fits.
+/// Value if no range fits.
 const NO_RANGE: &str = "None";
 
 /// `rangemap field=FIELD [NAME=START-END]... [default=TEXT]`.
@@ -15,7 +15,7 @@ const NO_RANGE: &str = "None";
 pub struct RangeMapCommand {
     /// `field=`.
     pub field: String,
-    /// Name, least and greatest number of each range.
+    /// Name, minimum and maximum of each range.
     pub ranges: Vec<(String, f64, f64)>,
     /// `default=None`.
     pub default: String,

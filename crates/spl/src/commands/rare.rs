@@ -1,4 +1,4 @@
-//! `rare`: the least frequent values of fields, as [`super::top`] with the order turned around.
+//! `rare`: the least frequent values of fields; [`super::top`] in reverse order.
 
 use super::top::OPTION_NAMES;
 use super::{Call, Command, CommandInfo, Group, Kind};
@@ -14,7 +14,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     parser.top(Known { command: "rare", names: OPTION_NAMES, ignored: &[] }, true).map(Command::Top)
 }

@@ -1,4 +1,4 @@
-//! `regex`: the rows whose field matches a regular expression.
+//! `regex`: keeps the rows whose field matches a regular expression.
 
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +88,7 @@ impl Semantics for RegexCommand {
         true
     }
 
-    /// `field~"x"` and `field "x"` without a quote in front are one pattern on the whole text.
+    /// `field~"x"` and `field "x"` are read as one pattern on the whole text.
     fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         let Pattern { text, span } = &self.pattern;
         let is_quoted = place.text.get(span.start..).is_some_and(|text| text.starts_with('"'));

@@ -6,24 +6,24 @@ use super::info::{CommandInfo, Group};
 use super::{CUSTOM_CAPABILITY, Call, Command, ENTRIES};
 use crate::parse::{Parser, Read};
 
-/// A command as the parser finds it.
+/// A command as the parser looks it up.
 pub(crate) struct Entry {
     /// Names, help line and kind.
     pub(crate) info: &'static CommandInfo,
-    /// Parses what stands behind the name; a command that is short for others gives those.
+    /// Parses the command's arguments; a command that is rewritten to others returns those.
     pub(crate) parse: fn(&mut Parser<'_>, Call<'_>) -> Read<Vec<Command>>,
 }
 
-/// A name of a command as help shows it.
+/// A command name as shown in help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandHelp {
-    /// Name in lower case, perhaps an alias.
+    /// Name in lower case; may be an alias.
     pub name: &'static str,
     /// Syntax line.
     pub syntax: String,
     /// Summary in one line.
     pub summary: String,
-    /// Splunk's name of the capability that running it requires in addition to `search`.
+    /// Splunk's name of the capability that it requires in addition to `search`.
     pub capability: Option<&'static str>,
     /// Chapter of the help page.
     pub group: Group,
@@ -43,7 +43,7 @@ impl CommandHelp {
     }
 }
 
-/// Names with their commands, in the order of the names.
+/// Names with their commands, sorted by name.
 static NAMES: LazyLock<Vec<(&'static str, &'static Entry)>> = LazyLock::new(|| {
     let named = ENTRIES.iter().flat_map(|entry| entry.info.names.iter().map(move |name| (*name, entry)));
     let mut names: Vec<_> = named.collect();
@@ -60,7 +60,7 @@ pub(crate) fn entry(name: &str) -> Option<&'static Entry> {
     Some(NAMES[at].1)
 }
 
-/// Help rows of all commands that run, by name, aliases included.
+/// Help rows of all supported commands by name, including aliases.
 pub fn help() -> &'static [CommandHelp] {
     &HELP
 }
@@ -71,7 +71,7 @@ pub(crate) fn help_of(name: &str) -> Option<&'static CommandHelp> {
 }
 
 /// Splunk's name of the capability that a command of this lower-case name requires in addition to `search`. Commands
-/// that are not built in are those of apps.
+/// that are not built in belong to apps.
 pub fn capability_of(name: &str) -> Option<&'static str> {
     match help_of(name) {
         Some(row) => row.capability,
@@ -79,7 +79,7 @@ pub fn capability_of(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a command of this lower-case name runs.
+/// Whether a command of this lower-case name is supported.
 pub fn is_command(name: &str) -> bool {
     help_of(name).is_some()
 }

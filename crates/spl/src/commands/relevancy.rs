@@ -1,4 +1,4 @@
-//! `relevancy`: how much of each text is what the search asks for.
+//! `relevancy`: the share of each text that consists of the search's words.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::parse::{Parser, Read};
 /// `relevancy`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelevancyCommand {
-    /// Words that the search asks for, in lower case.
+    /// Words of the search, in lower case.
     pub words: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ impl Syntax for RelevancyCommand {
     };
 
     fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<RelevancyCommand> {
-        // The words are those of the whole search, which is not read yet.
+        // // The words are those of the whole search, which is not parsed yet.
         Ok(RelevancyCommand { words: Vec::new() })
     }
 }
@@ -37,7 +37,7 @@ impl Semantics for RelevancyCommand {
     }
 }
 
-/// Hands the words that a search asks for to its `relevancy`.
+/// Sets the words of a search in its `relevancy` command.
 pub(crate) fn tell_words(commands: &mut [Stage]) {
     let mut words = Vec::new();
     if let Some(Stage { command: Command::Search(search), .. }) = commands.first() {

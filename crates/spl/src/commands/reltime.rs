@@ -1,4 +1,4 @@
-//! `reltime`: how long ago a time is; short for `eval`.
+//! `reltime`: how long ago a time is; rewritten to `eval`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{Known, Parser, Read, eval_field};
@@ -15,7 +15,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut fields, mut prefix) = (Vec::new(), "reltime_".to_owned());
     while let Some(option) = parser.option(OPTIONS)? {
@@ -33,7 +33,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
     parser.standing_for(&text)
 }
 
-/// `output` as how long ago the time of `name` is.
+/// An expression that sets `output` to how long ago the time in `name` is.
 fn relative_time(name: &str, output: &str) -> String {
     let age = format!("(now()-{})", eval_field(name));
     let units = [

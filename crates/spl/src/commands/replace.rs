@@ -1,4 +1,4 @@
-//! `replace`: whole values replaced by others.
+//! `replace`: replaces whole values.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use crate::parse::{Parser, Read, Word};
 /// `replace OLD WITH NEW [, ...] [IN FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplaceCommand {
-    /// What is replaced with what, wildcards included.
+    /// Old and new values, including wildcards.
     pub pairs: Vec<(String, String)>,
     /// `IN` fields; empty is every field but internal ones.
     pub fields: Vec<FieldPattern>,

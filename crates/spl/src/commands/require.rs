@@ -1,4 +1,4 @@
-//! `require`: a search without rows fails.
+//! `require`: fails if a search has no rows.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `rest`: the entries of a REST endpoint of this node.
+//! `rest`: lists the entries of a REST endpoint of this node.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,17 +21,17 @@ pub struct RestCommand {
     pub path: String,
     /// Its place.
     pub span: Span,
-    /// `count=0`: entries at most; 0 is all.
+    /// `count=0`: maximum entries; 0 for all.
     pub count: usize,
-    /// `search=`: a text that entries hold.
+    /// `search=`: a text that entries contain.
     pub search: Option<String>,
     /// `f=`: fields that are kept; empty is all.
     pub fields: Vec<String>,
-    /// `strict=f`: an endpoint that is not there is an error.
+    /// `strict=f`: whether an unknown endpoint is an error.
     pub strict: bool,
-    /// `splunk_server=`: names of the nodes that are asked, with `*`; empty is this one.
+    /// `splunk_server=`: names of the nodes to query, with `*`; empty for this one.
     pub servers: Vec<String>,
-    /// `report_as=text`: the answer as one text instead of its entries.
+    /// `report_as=text`: returns the response as one text instead of its entries.
     pub as_text: bool,
 }
 
@@ -73,7 +73,7 @@ impl Syntax for RestCommand {
                     "report_as" if option.value.eq_ignore_ascii_case("text") => command.as_text = true,
                     "report_as" => return Err(option.refuse("text")),
                     name if OPTIONS.ignored.contains(&name) => {}
-                    // Any other is an argument of the endpoint.
+                    // // Any other option is an argument of the endpoint.
                     _ => {
                         let written = parser.text[place..parser.pos].trim();
                         let mark = if command.path.contains('?') { '&' } else { '?' };

@@ -1,4 +1,4 @@
-//! `return`: fields of the first rows as one search condition.
+//! `return`: formats fields of the first rows as one search condition.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::parse::{Parser, Read};
 pub struct ReturnCommand {
     /// Rows taken. Default 1.
     pub count: usize,
-    /// What is written of each row.
+    /// Text to write for each row.
     pub items: Vec<ReturnItem>,
 }
 

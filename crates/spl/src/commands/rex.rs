@@ -1,4 +1,4 @@
-//! `rex`: fields from the named groups of a regular expression, or values rewritten by sed commands.
+//! `rex`: extracts fields with the named groups of a regular expression, or rewrites values with sed commands.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ pub struct SedCommand {
 pub enum SedEdit {
     /// `s/pattern/replacement/flags`.
     Substitute {
-        /// Pattern (flag `i` is folded in as `(?i)`).
+        /// Pattern; flag `i` becomes `(?i)`.
         pattern: Pattern,
         /// Replacement with `\1` references.
         replacement: String,
@@ -64,7 +64,7 @@ pub enum SedEdit {
     },
 }
 
-/// Which matches a substitution changes.
+/// Which matches a substitution replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SedMatches {
     /// The first.
@@ -76,7 +76,7 @@ pub enum SedMatches {
 }
 
 impl RexExtraction {
-    /// The extraction of a pattern's named groups from a field; a fault where the pattern has none.
+    /// The extraction of a pattern's named groups from a field; an error if the pattern has none.
     pub fn of(field: &str, pattern: &str) -> Result<RexExtraction, Diagnostic> {
         let pattern = Word { text: pattern.to_owned(), quoted: true, span: Span::default() };
         let groups = group_names(&pattern)?;
@@ -154,7 +154,7 @@ impl Semantics for RexCommand {
 }
 
 impl Parser<'_> {
-    /// An option of rex; other `name=` may be part of an unquoted pattern.
+    /// Parses an option of rex; other `name=` may be part of an unquoted pattern.
     fn rex_option(&mut self) -> Read<Option<OptionArg>> {
         match self.peek_option() {
             Some(name) if OPTIONS.names.contains(&name.to_ascii_lowercase().as_str()) => self.read_option().map(Some),
@@ -265,7 +265,7 @@ fn sed_edits(word: &Word) -> Read<Vec<SedEdit>> {
     Ok(edits)
 }
 
-/// Text up to the next delimiter, whose escaped form is resolved, and what follows it.
+/// Text up to the next delimiter, with its escaped form resolved, and the rest after the delimiter.
 fn sed_part(text: &str, delimiter: char) -> Option<(String, &str)> {
     let mut part = String::new();
     let mut chars = text.char_indices();

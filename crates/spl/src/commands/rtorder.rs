@@ -1,4 +1,4 @@
-//! `rtorder`: accepted without effect; rows are not held back to order them.
+//! `rtorder`: accepted without effect; rows are not buffered for ordering.
 
 use super::{Call, Command, CommandInfo, Group};
 use crate::parse::{Parser, Read};
@@ -13,7 +13,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
     Ok(super::noop::without_effect(parser, call.name, "rows are not held back to order them"))
 }

@@ -16,7 +16,7 @@ pub struct SavedSearchCommand {
     pub name: String,
     /// Place of the name.
     pub span: Span,
-    /// Replacements of `$key$` in its text.
+    /// Values for `$key$` in its text.
     pub tokens: Vec<(String, String)>,
     /// Whether `$key$` is replaced (`nosubstitution=f`).
     pub substitutes: bool,
@@ -43,7 +43,7 @@ impl Syntax for SavedSearchCommand {
             if parser.peek_option().is_some() {
                 let start = parser.pos;
                 let option = parser.read_option()?;
-                // The name keeps its letters: tokens are told apart by case.
+                // // Case is preserved, because tokens are case-sensitive.
                 let written = parser.text[start..parser.pos].trim_start();
                 let name = written[..option.name.len().min(written.len())].to_owned();
                 if option.name == "nosubstitution" {

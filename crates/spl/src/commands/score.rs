@@ -1,4 +1,4 @@
-//! `score`: how well predictions fit; and the table of methods that names and options are checked against.
+//! `score`: evaluates predictions. Also contains the table of methods that names and options are checked against.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,12 +11,12 @@ use crate::parse::{Known, Parser, Read};
 /// `score`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScoreCommand {
-    /// Row of [`SCORES`]; its name stands for it in bytes.
+    /// Row of [`SCORES`]; serialized as its name.
     #[serde(with = "method_name")]
     pub method: &'static ScoreRow,
-    /// Fields before `against`: what is true, or the group of each row.
+    /// Fields before `against`: the true values, or the cluster of each row.
     pub actual: Vec<FieldPattern>,
-    /// Fields behind it: what was foretold, or where each row lies.
+    /// Fields after it: the predicted values, or the coordinates of each row.
     pub predicted: Vec<FieldPattern>,
     /// Options of the method.
     pub options: Vec<LearnOption>,
@@ -27,7 +27,7 @@ pub struct ScoreCommand {
 /// A method of `score`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ScoreRow {
-    /// Name as it is written.
+    /// Name as written in a search.
     pub name: &'static str,
     /// Options it reads.
     pub options: &'static [&'static str],
@@ -37,7 +37,7 @@ const fn score(name: &'static str, options: &'static [&'static str]) -> ScoreRow
     ScoreRow { name, options }
 }
 
-/// A method as its name.
+/// Serializes a method as its name.
 mod method_name {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::Serializer;

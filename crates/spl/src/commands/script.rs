@@ -1,7 +1,7 @@
-//! `script`, `run` and the commands of apps: rows passed through a program.
+//! `script`, `run` and the commands of apps: pass rows through a program.
 //!
-//! Everything up to the end of the command is arguments, which the program reads. Commands of apps are found by the names
-//! that the parser was given.
+//! Everything up to the end of the command is arguments, which the program parses. The caller gives the parser the
+//! names of apps' commands.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,16 +10,16 @@ use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::parse::{Parser, Read, quoted_len};
 
-/// A command that a program of an app runs.
+/// A command that runs a program of an app.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomCommand {
-    /// Name, lower-cased: `script`, `run` or that of a command of an app.
+    /// Name in lower case: `script`, `run` or that of an app's command.
     pub name: String,
-    /// Arguments, split at blanks outside quotes, quotes taken away.
+    /// Arguments, split at blanks outside quotes, without the quotes.
     pub arguments: Vec<String>,
-    /// The same with their quotes.
+    /// Arguments with their quotes.
     pub raw_arguments: Vec<String>,
-    /// Whether it stands first and has to make its rows.
+    /// Whether it is the first command and must generate rows.
     pub is_first: bool,
     /// Place in the text.
     pub span: Span,
@@ -52,7 +52,7 @@ impl Semantics for CustomCommand {
     }
 
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
-        // What a program of an app reads, and what it makes, only the program knows.
+        // // Only the program knows the fields that it reads and creates.
         FieldNeeds::everything()
     }
 
@@ -72,7 +72,7 @@ impl Semantics for CustomCommand {
     }
 }
 
-/// The text cut at blanks outside quotes.
+/// Splits the text at blanks outside quotes.
 fn split(text: &str) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut current = String::new();
@@ -95,7 +95,7 @@ fn split(text: &str) -> Vec<String> {
     arguments
 }
 
-/// The text without its quotes; `\"` and `\\` in quotes are what they stand for.
+/// Removes quotes and resolves `\"` and `\\` inside them.
 fn unquoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut is_quoted = false;

@@ -1,4 +1,4 @@
-//! `search`: the events or rows that meet a condition.
+//! `search`: selects the events or rows that meet a condition.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ use crate::parse::{Parser, Read};
 /// `search EXPR`; the first one of a search selects events, later ones filter rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchCommand {
-    /// The condition, inline time modifiers taken out.
+    /// The condition without inline time modifiers.
     pub expr: SearchExpr,
-    /// `earliest=` / `latest=` and friends found at the top level.
+    /// `earliest=`, `latest=` and similar modifiers at the top level.
     pub time: TimeModifiers,
 }
 
@@ -38,7 +38,7 @@ impl Syntax for SearchCommand {
 impl Semantics for SearchCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         search_fields(&self.expr).iter().for_each(|field| after.add(field));
-        // Which fields a subsearch asks for is known only when it has run.
+        // // The fields of a subsearch's result are known only after it has run.
         after.all |= has_subsearch(&self.expr);
         after
     }

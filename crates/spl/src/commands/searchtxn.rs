@@ -1,4 +1,4 @@
-//! `searchtxn`: the transactions of a type that match a condition; short for `from` a stanza of transactiontypes.conf.
+//! `searchtxn`: transactions of a type that match a condition; rewritten to `from` a stanza of transactiontypes.conf.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::analyse::has_subsearch;
@@ -22,7 +22,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     let word = parser.expect_field("the name of a stanza of transactiontypes.conf")?;
     let mut command = SearchTxnCommand {
@@ -49,7 +49,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
         let remark = Diagnostic::error("searchtxn: nothing is searched for", parser.here());
         return Err(remark.with_hint("write `searchtxn TYPE error`"));
     }
-    // The text is put into the searches that the command stands for; what it runs must be seen before that.
+    // // The text becomes part of the rewritten searches; the commands in it must be checked before.
     let place = parser.here();
     if has_subsearch(&parser.search_condition()?) {
         let remark = Diagnostic::error("searchtxn: a condition with a subsearch is not taken", place);

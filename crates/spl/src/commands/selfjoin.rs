@@ -1,4 +1,4 @@
-//! `selfjoin`: rows joined with others of the same result.
+//! `selfjoin`: joins rows with others of the same result.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +13,11 @@ const OPTIONS: Known = Known { command: "selfjoin", names: &["overwrite", "max",
 /// `selfjoin`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SelfJoinCommand {
-    /// `overwrite=t`: values of the other row win.
+    /// `overwrite=t`: whether values of the other row take precedence.
     pub overwrites: bool,
-    /// `max=1`: other rows for each; 0 is all.
+    /// `max=1`: maximum other rows for each row; 0 for all.
     pub max: usize,
-    /// `keepsingle=f`: rows without another stay.
+    /// `keepsingle=f`: whether rows without a match are kept.
     pub keeps_single: bool,
     /// Fields that must be equal.
     pub fields: Vec<FieldPattern>,
@@ -57,7 +57,7 @@ impl Syntax for SelfJoinCommand {
 
 impl Semantics for SelfJoinCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // Which fields the joined row brings is known only when the rows are.
+        // // The fields of the joined row are known only at run time.
         after.all = true;
         after
     }

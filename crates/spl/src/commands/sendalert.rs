@@ -1,4 +1,4 @@
-//! `sendalert`: rows handed to an alert action of an app.
+//! `sendalert`: passes rows to an alert action of an app.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,11 +18,11 @@ pub struct SendAlertCommand {
     pub action: String,
     /// Place of the name.
     pub action_span: Span,
-    /// `results_link=`: where the results are to be seen.
+    /// `results_link=`: address where the results can be viewed.
     pub results_link: Option<String>,
-    /// `results_path=`: a file with results in place of one that is written.
+    /// `results_path=`: an existing file with results, instead of writing one.
     pub results_path: Option<String>,
-    /// `param.NAME=VALUE` without the `param.`, in their order; of several with a name the last is meant.
+    /// `param.NAME=VALUE` without the prefix `param.`, in order; the last of several with the same name applies.
     pub parameters: Vec<(String, String)>,
 }
 
@@ -84,7 +84,7 @@ impl Semantics for SendAlertCommand {
     }
 }
 
-/// Whether a name of an option may have this character.
+/// Whether an option name may contain this character.
 fn is_of_parameter(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | '-')
 }

@@ -22,7 +22,7 @@ pub struct SetCommand {
 /// Operations of `set`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SetOperation {
-    /// Rows of either side, each once.
+    /// Rows of either side, without duplicates.
     Union,
     /// Rows of one side only.
     Diff,

@@ -1,4 +1,4 @@
-//! `setfields`: fields with the same text in every row.
+//! `setfields`: sets fields to the same text in every row.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `sistats`: rows for a summary index, from which `stats` makes its result later.
+//! `sistats`: rows for a summary index, from which `stats` computes its result later.
 
 use super::{Call, Command, CommandInfo, Group, Kind, entry};
 use crate::analyse::required_fields;
@@ -15,12 +15,12 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     summary_rows(parser, "stats")
 }
 
-/// Rows for a summary: the fields that a command of this name needs, so that it can make its result of them later.
+/// Rows for a summary: the fields from which the command of this name computes its result later.
 pub(super) fn summary_rows(parser: &mut Parser<'_>, name: &str) -> Read<Command> {
     let start = parser.pos;
     let commands = match entry(name) {

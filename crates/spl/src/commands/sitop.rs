@@ -1,4 +1,4 @@
-//! `sitop`: rows for a summary index, from which `top` makes its result later.
+//! `sitop`: rows for a summary index, from which `top` computes its result later.
 
 use super::sistats::summary_rows;
 use super::{Call, Command, CommandInfo, Group, Kind};
@@ -15,7 +15,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses what stands behind the name.
+/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     summary_rows(parser, "top")
 }

@@ -1,4 +1,4 @@
-//! `sort`: orders rows by fields.
+//! `sort`: sorts rows by fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ const OPTIONS: Known = Known { command: "sort", names: &["limit"], ignored: &[] 
 pub struct SortCommand {
     /// Rows kept; 0 is all. Default 10,000.
     pub limit: usize,
-    /// Whether the search says how many.
+    /// Whether the search gives the limit.
     pub has_limit: bool,
     /// Keys, most significant first.
     pub keys: Vec<SortKey>,
@@ -95,9 +95,9 @@ impl Semantics for SortCommand {
 }
 
 impl Parser<'_> {
-    /// Keys to the end of the command, and whether a trailing `desc` turns the order around.
+    /// Parses sort keys up to the end of the command, and whether a trailing `desc` reverses the order.
     ///
-    /// A sign joined to a field is that field's; a sign standing alone holds for the fields after it.
+    /// A sign joined to a field applies to that field; a separate sign applies to the fields after it.
     pub(crate) fn sort_keys(&mut self, command: &str) -> Read<(Vec<SortKey>, bool)> {
         let mut keys: Vec<SortKey> = Vec::new();
         let mut descending_after = false;

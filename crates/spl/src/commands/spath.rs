@@ -1,4 +1,4 @@
-//! `spath`: fields from the paths of JSON or XML.
+//! `spath`: extracts fields from JSON or XML by path.
 
 use serde::{Deserialize, Serialize};
 

@@ -73,7 +73,7 @@ impl Semantics for StatsCommand {
     }
 }
 
-/// How a command that folds these aggregates consumes rows.
+/// The kind of a command that computes these aggregates.
 pub(crate) fn kind_of_fold(aggregates: &[Aggregate], declared: Kind) -> Kind {
     if aggregates.iter().any(Aggregate::has_wildcard) {
         return Kind::Blocking;
@@ -85,7 +85,7 @@ pub(crate) fn kind_of_fold(aggregates: &[Aggregate], declared: Kind) -> Kind {
 }
 
 impl Parser<'_> {
-    /// Parses the options, aggregates and BY fields that `stats` and `eventstats` share.
+    /// Parses the options, aggregates and BY fields of `stats` and `eventstats`.
     pub(crate) fn stats(&mut self, known: Known) -> Read<StatsCommand> {
         let mut command = StatsCommand {
             aggregates: Vec::new(),

@@ -1,4 +1,4 @@
-//! `strcat`: values and texts joined into a field.
+//! `strcat`: concatenates values and texts into a field.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ const OPTIONS: Known = Known { command: "strcat", names: &["allrequired"], ignor
 pub struct StrcatCommand {
     /// `allrequired=f`.
     pub all_required: bool,
-    /// What is joined.
+    /// Values and texts to concatenate.
     pub sources: Vec<StrcatSource>,
     /// Field written.
     pub target: String,

@@ -23,11 +23,11 @@ pub struct StreamStatsCommand {
     pub aggregates: Vec<Aggregate>,
     /// BY fields.
     pub by: Vec<FieldPattern>,
-    /// `current=t`: the row itself counts.
+    /// `current=t`: whether the row itself is included.
     pub current: bool,
-    /// `window=0`: rows looked back on; 0 is all.
+    /// `window=0`: number of rows in the window; 0 for all.
     pub window: usize,
-    /// `global=t`: one window over all groups.
+    /// `global=t`: whether all groups share one window.
     pub global: bool,
     /// `time_window=`.
     pub time_window: Option<TimeSpan>,
@@ -142,12 +142,12 @@ impl Parser<'_> {
         expr
     }
 
-    /// `"("EXPR")"`, where the expression's own texts have quotes too.
+    /// `"("EXPR")"`, where the expression may contain quoted texts.
     fn condition_between_quotes(&mut self) -> Read<Expr> {
         self.pos += "\"(\"".len();
         let rest = self.rest();
         let mut length = rest.find("\")\"").unwrap_or(rest.len());
-        // A text at the end of the expression is closed in front of the parenthesis of a call.
+        // // A text at the end of the expression closes before the parenthesis of a call.
         while rest[length..].starts_with("\")\")\"") {
             length += 2;
         }

@@ -1,9 +1,9 @@
 //! Subsearches whose result is substituted as text: `eval n=[...]`, `where n > [...]`, `timechart span=[...]`.
 //!
-//! Where a command's grammar has no subsearch, brackets stand for the text of their result, which is known only when the
-//! search runs. The command is parsed with simple words in these places, to see whether it can be parsed at all, and
-//! kept in pieces. This is tried only where a command does not parse as it stands; those that run templates keep their
-//! brackets.
+//! If a command's grammar has no subsearch, brackets are replaced by the text of their result, which is known only at
+//! run time. The command is first parsed with simple words in these places, to check that it can be parsed at all, and
+//! is kept as pieces of text. This is tried only if the command does not parse as written; commands with templates keep
+//! their brackets.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,36 +13,36 @@ use crate::ast::{Pipeline, Span};
 use crate::diagnostic::{Diagnostic, excerpt};
 use crate::parse::{Parser, parse_with_commands, quoted_len};
 
-/// What a subsearch may give: a number, a field, a text, a condition, a list of fields, a
-/// new name, nothing, a pattern or an edit for rex.
+/// Candidate results of a subsearch: a number, a field, a text, a condition, a list of fields, a new name, nothing, a
+/// pattern or an edit for rex.
 const STAND_INS: [&str; 9] = ["1", "x", "\"1\"", "x=1", "x, y", "x AS y", "", "\"(?<x>y)\"", "\"s/x/y/\""];
-/// Commands whose brackets are no subsearches.
+/// Commands whose brackets are not subsearches.
 const TEMPLATES: [&str; 2] = ["foreach", "map"];
-/// Subsearches of one command at most.
+/// Maximum subsearches of one command.
 const SUBSEARCHES_MAX: usize = 16;
 
-/// A command with subsearches for parts of its text: their results are substituted, then the command is parsed.
+/// A command with subsearches in place of parts of its text: once their results are substituted, it is parsed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubstitutionCommand {
-    /// Text before the first, between any two and after the last of the subsearches.
+    /// Text before, between and after the subsearches.
     pub pieces: Vec<String>,
-    /// The subsearches, one less than pieces.
+    /// The subsearches, one fewer than pieces.
     pub subsearches: Vec<Pipeline>,
     /// Whether it begins a search.
     pub first: bool,
-    /// The commands that it parses to with simple words in place of the subsearches.
+    /// The commands it parses to with simple words in place of the subsearches.
     pub shape: Vec<Command>,
 }
 
 impl SubstitutionCommand {
-    /// It has no name of its own.
+    /// It cannot be written by name.
     pub(super) const INFO: CommandInfo =
         CommandInfo { group: Group::Rows, kind: Kind::Blocking, ..CommandInfo::DEFAULT };
 }
 
 impl Semantics for SubstitutionCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // What its subsearches give may name any field.
+        // // The results of its subsearches may name any field.
         after.all = true;
         after
     }
@@ -61,8 +61,8 @@ impl Semantics for SubstitutionCommand {
 }
 
 impl Parser<'_> {
-    /// The command from `start` to the end of the stage with its subsearches cut out, if it reads so; what was noted of
-    /// it since `noted` is forgotten then.
+    /// Parses the command from `start` to the end of the stage with its subsearches cut out. If this succeeds,
+    /// diagnostics since `noted` are discarded.
     pub(crate) fn substituted(
         &mut self,
         start: usize,
@@ -105,8 +105,8 @@ impl Parser<'_> {
         Some(Command::Substitution(SubstitutionCommand { pieces, subsearches, first, shape }))
     }
 
-    /// A fault of `g[0]`, which would be a name with the result of a subsearch in it: an item of a multivalue field is
-    /// meant, or a name with brackets. The same for anything in brackets at the end of a name that is assigned.
+    /// An error for `g[0]`, which would be a name containing the result of a subsearch: an item of a multivalue field
+    /// is meant, or a name with brackets. The same for anything in brackets at the end of an assigned name.
     pub(crate) fn item_in_brackets(&self, start: usize) -> Option<Diagnostic> {
         let command = &self.text[start..self.end];
         let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '{' | '}' | '\'');
@@ -130,7 +130,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Places of the outermost `[...]` of the command, quotes aside.
+    /// Positions of the outermost `[...]` of the command, outside quotes.
     fn brackets(&self, start: usize) -> Vec<Span> {
         let bytes = self.text.as_bytes();
         let (mut places, mut open, mut begin, mut at) = (Vec::new(), 0usize, 0, start);
@@ -158,13 +158,13 @@ impl Parser<'_> {
     }
 }
 
-/// A command as a search: alone where it begins one, else after one for everything.
+/// A command as a search: alone if it begins one, otherwise after a search for everything.
 pub(crate) fn command_text(command: &str, first: bool) -> String {
     if first { format!("| {command}") } else { format!("* | {command}") }
 }
 
 impl SubstitutionCommand {
-    /// The search that has this command with `texts` for its subsearches, and how many of its commands come before.
+    /// The search with `texts` in place of its subsearches, and the number of commands before it.
     pub fn with(&self, texts: &[String]) -> (String, usize) {
         let is_search = self.pieces.first().is_some_and(|begin| begin.trim_start().starts_with("search "));
         let mut command = String::new();

@@ -1,4 +1,4 @@
-//! `summary`: what a model holds.
+//! `summary`: describes a model.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! `table`: the listed fields, in this order.
+//! `table`: keeps the listed fields, in this order.
 
 use serde::{Deserialize, Serialize};
 

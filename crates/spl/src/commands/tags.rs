@@ -1,4 +1,4 @@
-//! `tags`: the tags of field values, as fields.
+//! `tags`: adds the tags of field values as fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,13 +12,13 @@ const OPTIONS: Known =
 /// `tags [outputfield=FIELD] [inclname=] [inclvalue=] [allowed_tags=] [FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TagsCommand {
-    /// Fields whose tags are wanted; empty is all.
+    /// Fields whose tags are added; empty for all.
     pub fields: Vec<String>,
-    /// `outputfield=`: the field of all tags; else each field has its own, `tag::FIELD`.
+    /// `outputfield=`: one field for all tags; by default each field has its own, `tag::FIELD`.
     pub output: Option<String>,
-    /// `inclname=f`: `FIELD::` in front of a tag.
+    /// `inclname=f`: whether `FIELD::` precedes a tag.
     pub with_name: bool,
-    /// `inclvalue=f`: the value and `::` in front of a tag.
+    /// `inclvalue=f`: whether the value and `::` precede a tag.
     pub with_value: bool,
     /// `allowed_tags=`: no other tags.
     pub allowed: Option<Vec<String>>,
@@ -60,7 +60,7 @@ impl Syntax for TagsCommand {
 
 impl Semantics for TagsCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // Which fields the conditions of tags ask for is known only when they are read.
+        // // The fields in conditions of tags are known only when they are read.
         after.all |= self.fields.is_empty();
         for field in &self.fields {
             after.add(field);

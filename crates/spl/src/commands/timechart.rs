@@ -1,4 +1,4 @@
-//! `timechart`: aggregates for each span of time and, optionally, with a column for each value of a field.
+//! `timechart`: aggregates per time span, optionally with a column for each value of a field.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ const OPTIONS: Known = Known {
 /// `timechart`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimeChartCommand {
-    /// Aggregates, at least one, those inside `eval(...)` included.
+    /// Aggregates, at least one, including those inside `eval(...)`.
     pub aggregates: Vec<Aggregate>,
     /// `eval(...)` over aggregates, in order.
     pub computed: Vec<ComputedAggregate>,
@@ -102,7 +102,7 @@ impl Syntax for TimeChartCommand {
                 parser.chart_aggregate("timechart", &mut command.aggregates, &mut command.computed)?;
             }
         }
-        // A span of time after BY can only be meant for the time axis.
+        // // A time span after BY can only be meant for the time axis.
         if command.bin.span.is_none()
             && let Some(split) = &mut command.column
             && matches!(split.bin.span, Some(BinSpan::Time(_)))

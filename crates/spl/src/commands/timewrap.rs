@@ -1,4 +1,4 @@
-//! `timewrap`: each period of a time chart becomes a series of its own.
+//! `timewrap`: turns each period of a time chart into its own series.
 
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub struct TimeWrapCommand {
     pub span: TimeSpan,
     /// Name of its unit: `day`, `week`.
     pub unit: String,
-    /// `align=now`: periods end now, not at the end of the range.
+    /// `align=now`: whether periods end now rather than at the end of the range.
     pub ends_now: bool,
     /// `series=`.
     pub series: WrapSeries,
@@ -60,7 +60,7 @@ impl Syntax for TimeWrapCommand {
                 }
             }
             let Some(word) = parser.field_word() else { break };
-            // A unit alone is one of it.
+            // // A unit without a number means one.
             let text = if word.text.starts_with(|c: char| c.is_ascii_digit()) {
                 word.text.clone()
             } else {

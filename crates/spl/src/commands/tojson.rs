@@ -1,4 +1,4 @@
-//! `tojson`: the fields of a row as a JSON object.
+//! `tojson`: writes the fields of a row as a JSON object.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +20,9 @@ pub struct ToJsonCommand {
     pub fields: Vec<(JsonType, String)>,
     /// `default_type=none`.
     pub default_type: JsonType,
-    /// `fill_null=f`: what cannot be written is `null`.
+    /// `fill_null=f`: whether unwritable values become `null`.
     pub fill_null: bool,
-    /// `include_internal=f`: also fields whose names begin with `_`.
+    /// `include_internal=f`: whether fields whose names begin with `_` are included.
     pub internal: bool,
     /// `output_field=_raw`.
     pub output: String,
@@ -31,13 +31,13 @@ pub struct ToJsonCommand {
 /// How `tojson` writes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JsonType {
-    /// By what the text looks like: number, condition, null, document, else text.
+    /// By the form of the text: number, boolean, null, JSON document, or else text.
     Auto,
     /// As a condition.
     Bool,
     /// As a document.
     Json,
-    /// Numbers as numbers, all else as text.
+    /// Numbers as numbers, everything else as text.
     None,
     /// As a number.
     Num,

@@ -18,7 +18,7 @@ pub(super) const OPTION_NAMES: &[&str] =
 /// `top` or `rare`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopCommand {
-    /// `rare`: the least frequent values, else the most frequent ones.
+    /// Whether the least frequent values are kept rather than the most frequent ones.
     pub rarest: bool,
     /// Rows kept; 0 is all. Default 10.
     pub limit: usize,

@@ -1,4 +1,4 @@
-//! `transaction`: events that belong together made into one row.
+//! `transaction`: groups related events into one row.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use quarry_event::time::Span as TimeSpan;
 use quarry_stdx::Fault;
 use serde::{Deserialize, Serialize};
 
-/// Events of a transaction when `maxevents=` is absent.
+/// Default of `maxevents=`.
 const DEFAULT_EVENTS: usize = 1_000;
 
 const OPTIONS: Known = Known {
@@ -40,11 +40,11 @@ const OPTIONS: Known = Known {
 /// `transaction`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransactionCommand {
-    /// Fields whose values belong together.
+    /// Fields whose values relate events.
     pub fields: Vec<String>,
-    /// `maxspan=-1`: longest time from first to last.
+    /// `maxspan=-1`: maximum time from first to last event.
     pub max_span: Option<TimeSpan>,
-    /// `maxpause=-1`: longest time between two.
+    /// `maxpause=-1`: maximum time between two events.
     pub max_pause: Option<TimeSpan>,
     /// `maxevents=1000`.
     pub max_events: usize,
@@ -60,37 +60,37 @@ pub struct TransactionCommand {
     pub keep_orphans: bool,
     /// `keepevicted=f`.
     pub keep_evicted: bool,
-    /// `mvlist=`: which fields keep all values in order.
+    /// `mvlist=`: fields that keep all values in order.
     pub lists: TransactionLists,
-    /// `delim=" "`: what joins values where one text is wanted.
+    /// `delim=" "`: separator if the values are used as one text.
     pub delimiter: String,
-    /// `nullstr=NULL`: what stands for a missing value in lists.
+    /// `nullstr=NULL`: placeholder for a missing value in lists.
     pub null_text: String,
-    /// `maxopentxn=`; else what limits.conf says.
+    /// `maxopentxn=`; the default is in limits.conf.
     pub max_open: Option<usize>,
-    /// `maxopenevents=`; else what limits.conf says.
+    /// `maxopenevents=`; the default is in limits.conf.
     pub max_open_events: Option<usize>,
     /// `mvraw=f`: whether `_raw` has a value for each event.
     pub raw_is_list: bool,
-    /// `name=`: the stanza of transactiontypes.conf that the other options overrule.
+    /// `name=`: stanza of transactiontypes.conf, whose settings the other options override.
     pub kind: Option<TransactionKind>,
 }
 
-/// The stanza that a transaction is made by.
+/// The stanza that defines a transaction type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionKind {
     /// Its name.
     pub name: String,
     /// Where it is named.
     pub span: Span,
-    /// The other options, as they are written.
+    /// The other options, as written.
     pub options: String,
 }
 
 /// Which fields of a transaction are lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransactionLists {
-    /// None: sets of distinct values.
+    /// None: all are sets of distinct values.
     None,
     /// All.
     All,
@@ -172,7 +172,7 @@ impl Semantics for TransactionCommand {
         for made in ["duration", "eventcount", "closed_txn", "transactiontype"] {
             after.fields.remove(made);
         }
-        // What its stanza names is not known here.
+        // // The fields of its stanza are not known here.
         after.all |= self.kind.is_some();
         self.fields.iter().for_each(|field| after.add(field));
         after.add(TIME);
@@ -222,7 +222,7 @@ impl Parser<'_> {
             Some('"') => {
                 let end = self.quoted().map_or(start, |word| word.span.end);
                 let text = unescape(self.text[start + 1..end].strip_suffix('"').unwrap_or_default());
-                // The text is read once more, without its quotes.
+                // // The text is parsed again without its quotes.
                 parse_condition(&text).map(EventTest::Condition).map_err(|faults| {
                     let fault = faults.first().map(ToString::to_string).unwrap_or_default();
                     Diagnostic::error(fault, Span { start, end })
@@ -243,7 +243,7 @@ impl Parser<'_> {
 }
 
 impl TransactionCommand {
-    /// The command with the settings of its stanza where it says nothing itself; a fault names the setting.
+    /// Returns the command with its stanza's settings as defaults; an error names the setting.
     pub fn of_kind(&self, settings: &BTreeMap<String, String>) -> Result<TransactionCommand, Fault> {
         let Some(kind) = &self.kind else { return Ok(self.clone()) };
         let mut text = String::from("| transaction");
@@ -261,7 +261,7 @@ impl TransactionCommand {
             }
             text.push_str(&option);
         }
-        // Of an option that is given twice the last counts.
+        // // The last of a repeated option applies.
         let parsed = parse::parse(&format!("{text} {}", kind.options));
         match parsed.pipeline.commands.into_iter().next().map(|stage| stage.command) {
             Some(Command::Transaction(command)) => Ok(TransactionCommand { kind: self.kind.clone(), ..command }),

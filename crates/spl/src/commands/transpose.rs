@@ -1,4 +1,4 @@
-//! `transpose`: rows turned into columns.
+//! `transpose`: turns rows into columns.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read};
 
-/// Rows that transpose turns when no number is given.
+/// Default number of rows.
 const TRANSPOSED_ROWS: usize = 5;
 
 const OPTIONS: Known =
@@ -16,7 +16,7 @@ const OPTIONS: Known =
 /// `transpose [N] [column_name=] [header_field=] [include_empty=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransposeCommand {
-    /// Rows turned; 0 is all. Default 5.
+    /// Maximum rows; 0 for all. Default 5.
     pub limit: usize,
     /// `column_name=column`.
     pub column_name: String,

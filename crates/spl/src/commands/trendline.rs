@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
-/// Rows that a moving average may cover.
+/// Number of rows of a moving average.
 const PERIODS: std::ops::RangeInclusive<usize> = 2..=10_000;
 
 /// `trendline (sma|ema|wma)N(FIELD) [AS NEW]...`.

@@ -1,4 +1,4 @@
-//! `tstats`: aggregates of index-time fields or of a data model.
+//! `tstats`: aggregates over index-time fields or a data model.
 //!
 //! Options and aggregates come in any order, then FROM, WHERE and BY. WHERE is a search condition that ends at the word
 //! BY outside of quotes and brackets.
@@ -16,7 +16,7 @@ use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
 use crate::parse::{Known, Parser, Read, has_inner_time, quoted_len};
 
-/// The ignored ones change nothing here: all buckets are read at full detail, wherever they lie.
+/// The ignored options have no effect: all buckets are read in full detail, wherever they are stored.
 const OPTIONS: Known = Known {
     command: "tstats",
     names: &["prestats", "append", "summariesonly", "fillnull_value"],
@@ -39,21 +39,21 @@ pub struct TstatsCommand {
     pub aggregates: Vec<Aggregate>,
     /// What is read.
     pub source: TstatsSource,
-    /// `where`, time modifiers taken out.
+    /// `where`, without time modifiers.
     pub filter: SearchExpr,
     /// Time modifiers of `where`.
     pub time: TimeModifiers,
     /// `by`.
     pub by: Vec<TstatsSplit>,
-    /// `prestats=f`: the next reporting command finishes the aggregates.
+    /// `prestats=f`: leaves the aggregates to the next reporting command.
     pub prestats: bool,
-    /// `append=f`: adds to the rows so far.
+    /// `append=f`: whether rows are added to the previous ones.
     pub append: bool,
-    /// `chart=t` of mstats: a column for each value of the BY field, as timechart gives; how they are limited.
+    /// `chart=t` of mstats: a column for each value of the BY field, as in timechart; contains the limits.
     pub chart: Option<SeriesOptions>,
     /// `summariesonly=f`.
     pub summaries_only: bool,
-    /// `fillnull_value=`: what stands for a missing BY value; without it the row drops out.
+    /// `fillnull_value=`: replacement for a missing BY value; without it the row is dropped.
     pub fill_null: Option<String>,
 }
 
@@ -133,7 +133,7 @@ impl Syntax for TstatsCommand {
 impl Semantics for TstatsCommand {
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
         match self.append {
-            // What the rows before it hold is finished by the command after it, whose needs are these already.
+            // // The next command finishes the rows before it; its needs are already included.
             true => after,
             false => FieldNeeds::default(),
         }
@@ -155,7 +155,7 @@ impl Semantics for TstatsCommand {
 }
 
 impl TstatsCommand {
-    /// One that has nothing yet.
+    /// A command without any arguments yet.
     pub(super) fn empty() -> TstatsCommand {
         TstatsCommand {
             aggregates: Vec::new(),
@@ -209,7 +209,7 @@ impl Parser<'_> {
         Ok(TstatsSource::Namespace(word.text, word.span))
     }
 
-    /// The condition behind WHERE, up to the word BY or one of the options `ending`.
+    /// Parses the condition after WHERE, up to the word BY or one of the options `ending`.
     pub(super) fn tstats_where(&mut self, command: &mut TstatsCommand, ending: &[&str]) -> Read<()> {
         let outer = self.end;
         self.end = self.split_clause(ending);
@@ -234,7 +234,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Where the word BY stands that ends a condition; the end of the command without one.
+    /// Position of the word BY that ends a condition, or the end of the command.
     fn split_clause(&self, options: &[&str]) -> usize {
         let bytes = self.text.as_bytes();
         let (mut at, mut open) = (self.pos, 0usize);

@@ -1,4 +1,4 @@
-//! `typeahead`: words and field values that begin with a prefix, written out as a search of events.
+//! `typeahead`: words and field values with a given prefix; rewritten to a search of events.
 
 use quarry_event::segment::is_major;
 use serde::{Deserialize, Serialize};
@@ -16,9 +16,9 @@ const OPTIONS: Known = Known {
     ignored: &["max_time", "collapse", "splunk_server", "use_fast_typeahead"],
 };
 
-/// Suggestions of `typeahead` when `count=` is absent.
+/// Default of `count=`.
 const SUGGESTIONS: usize = 50;
-/// Fields of every event, which `typeahead` knows by name.
+/// Fields of every event that `typeahead` suggests by name.
 const EVENT_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
 
 /// `typeahead prefix=TEXT [count=N] [index=INDEX]...`.

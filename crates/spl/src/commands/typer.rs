@@ -1,4 +1,4 @@
-//! `typer`: the event types of each row.
+//! `typer`: adds the event types of each row.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,7 @@ impl Syntax for TyperCommand {
 
 impl Semantics for TyperCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // Which fields the conditions of event types ask for is known only when they are read.
+        // // The fields in conditions of event types are known only when they are read.
         after.all = true;
         after
     }

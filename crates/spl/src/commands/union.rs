@@ -1,4 +1,4 @@
-//! `union`: the rows of several searches and datasets.
+//! `union`: concatenates the rows of several searches and datasets.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ impl Semantics for UnionCommand {
     }
 }
 
-/// `datamodel:NAME`, `lookup:NAME` or `savedsearch:NAME` as the search that reads it.
+/// `datamodel:NAME`, `lookup:NAME` or `savedsearch:NAME`, as a search that reads it.
 fn dataset(parser: &mut Parser<'_>) -> Read<Option<Pipeline>> {
     let name = parser.peek_name().to_ascii_lowercase();
     let is_kind = matches!(name.as_str(), "datamodel" | "lookup" | "inputlookup" | "savedsearch");
@@ -58,7 +58,7 @@ fn dataset(parser: &mut Parser<'_>) -> Read<Option<Pipeline>> {
     }
     let start = parser.pos;
     let word = parser.expect_field("the name of a dataset")?;
-    // The name may stand in quotes.
+    // // The name may be quoted.
     let quoted = if word.text.ends_with(':') { parser.quoted() } else { None };
     let name = quoted.map_or_else(|| word.text.clone(), |name| format!("{}{}", word.text, name.text));
     let parsed = crate::parse::parse(&format!("| from {name}"));

@@ -1,4 +1,4 @@
-//! `uniq`: rows that repeat the row before them are dropped.
+//! `uniq`: drops rows that equal the row before them.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ impl Syntax for UniqCommand {
 
 impl Semantics for UniqCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // Rows are alike only when all their fields are.
+        // // Rows are equal only if all their fields are.
         after.all = true;
         after
     }

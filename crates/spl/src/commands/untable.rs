@@ -10,11 +10,11 @@ use crate::parse::{Parser, Read};
 /// `untable ROWS NAMES VALUES`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UntableCommand {
-    /// Field that stays.
+    /// Field that is kept.
     pub row: String,
-    /// Field that takes the names of the others.
+    /// Output field for the names of the others.
     pub name: String,
-    /// Field that takes their values.
+    /// Output field for their values.
     pub value: String,
 }
 

@@ -1,7 +1,7 @@
-//! `walklex`: words and fields of an index.
+//! `walklex`: lists the words and fields of an index.
 //!
-//! Written out as a search of events: the term dictionaries of sealed buckets leave out words that columns hold, and hot
-//! events have none yet, so that a list of the dictionaries alone would be incomplete.
+//! Rewritten to a search of events: the term dictionaries of sealed buckets omit words that columns contain, and hot
+//! events have no dictionary yet, so a list from dictionaries would be incomplete.
 
 use quarry_event::segment::{is_breaker, is_major};
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ impl Syntax for WalkLexCommand {
         }
         let pairs = "foreach * [ eval __word=mvappend(__word, mvmap('<<FIELD>>', \"<<FIELD>>::\".'<<FIELD>>')) ]";
         let (majors, breakers) = (class_of(is_major), class_of(is_breaker));
-        // A word is listed with the parts that its minor breakers cut.
+        // // Words are listed with their parts at minor breakers.
         let terms = format!(
             "rex max_match=0 {} | rex max_match=0 {} | eval __word=mvappend(__word, __part, __piece)",
             quote(&format!("(?<__part>[^{majors}]+)")),
@@ -115,7 +115,7 @@ impl Semantics for WalkLexCommand {
     }
 }
 
-/// Parses a search over index-time fields that a command is written out as.
+/// Parses the search over index-time fields to which a command is rewritten.
 pub(super) fn index_time_search(parser: &Parser<'_>, text: &str) -> Read<Pipeline> {
     let parsed = crate::parse::parse(text);
     match parsed.diagnostics.first() {
@@ -124,19 +124,19 @@ pub(super) fn index_time_search(parser: &Parser<'_>, text: &str) -> Read<Pipelin
     }
 }
 
-/// The inside of a character class of a regular expression that holds these ASCII characters.
+/// The content of a regular expression's character class for these ASCII characters.
 pub(super) fn class_of(holds: impl Fn(u8) -> bool) -> String {
     let marks = (b' '..=b'~').filter(|byte| holds(*byte) && !byte.is_ascii_whitespace());
     format!("\\s{}", marks.map(|byte| format!("\\{}", char::from(byte))).collect::<String>())
 }
 
-/// A pattern of `like` for a pattern with stars.
+/// Converts a pattern with `*` to a `like` pattern.
 fn like_of(pattern: &str) -> String {
     let escaped = pattern.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     quote(&escaped.replace('*', "%"))
 }
 
-/// The condition that an event is in one of these indexes; none is any.
+/// The condition for events of one of these indexes; empty for any.
 pub(super) fn scope_of(indexes: &[String]) -> String {
     let terms: Vec<String> = indexes.iter().map(|index| format!("index={}", quote(index))).collect();
     if terms.is_empty() { "index=*".to_owned() } else { format!("({})", terms.join(" OR ")) }

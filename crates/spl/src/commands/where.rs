@@ -1,4 +1,4 @@
-//! `where`: the rows for which an expression is true.
+//! `where`: keeps the rows for which an expression is true.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `xmlkv`: the leaf elements of XML become fields.
+//! `xmlkv`: extracts the leaf elements of XML as fields.
 
 use serde::{Deserialize, Serialize};
 

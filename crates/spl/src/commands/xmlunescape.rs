@@ -1,4 +1,4 @@
-//! `xmlunescape`: the entities of XML in `_raw` become characters.
+//! `xmlunescape`: decodes the XML entities in `_raw`.
 
 use serde::{Deserialize, Serialize};
 

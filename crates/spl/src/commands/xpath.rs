@@ -1,4 +1,4 @@
-//! `xpath`: the values that a path selects in XML.
+//! `xpath`: extracts the values that a path selects in XML.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct XPathCommand {
     pub field: String,
     /// `outfield=xpath`.
     pub output: String,
-    /// `default=`: written where the path leads nowhere.
+    /// `default=`: value if the path selects nothing.
     pub default: Option<String>,
     /// Steps of the path.
     pub path: XPath,
@@ -25,7 +25,7 @@ pub struct XPathCommand {
 /// A path to elements of XML, to an attribute or to their text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XPath {
-    /// Steps from the root, or from anywhere where the first is [`XPathStep::anywhere`].
+    /// Steps from the root, or from anywhere if the first is [`XPathStep::anywhere`].
     pub steps: Vec<XPathStep>,
     /// `/@name` at the end.
     pub attribute: Option<String>,
@@ -34,9 +34,9 @@ pub struct XPath {
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XPathStep {
-    /// Whether `//` stands before it.
+    /// Whether `//` precedes it.
     pub anywhere: bool,
-    /// Name of the element; `*` is any.
+    /// Name of the element; `*` for any.
     pub name: String,
     /// `[N]`: which of the elements of this name, from 1.
     pub position: Option<u32>,
@@ -95,12 +95,12 @@ impl Semantics for XPathCommand {
     }
 }
 
-/// Reads a path of the supported kind.
+/// Parses a path of the supported form.
 fn xpath_of(text: &str) -> Option<XPath> {
     let mut rest = text.trim();
     let mut path = XPath { steps: Vec::new(), attribute: None };
     if !rest.starts_with('/') {
-        // As from the root's element: a name alone is found anywhere.
+        // // As if from the root element: a single name is found anywhere.
         path.steps.push(xpath_step(&mut rest, true)?);
     }
     while !rest.is_empty() {
@@ -152,7 +152,7 @@ fn xpath_step(rest: &mut &str, anywhere: bool) -> Option<XPathStep> {
             None => step.position = Some(test.parse().ok().filter(|position| *position > 0)?),
         }
     }
-    // Elements of any name are not counted.
+    // // Positions are not supported for elements of any name.
     (step.name != "*" || step.position.is_none()).then_some(step)
 }
 

@@ -12,13 +12,13 @@ const OPTIONS: Known = Known { command: "xyseries", names: &["grouped", "sep", "
 /// `xyseries [grouped=] ROWS COLUMNS CELLS... [sep=] [format=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct XySeriesCommand {
-    /// `grouped=f`: rows of one x stand together already.
+    /// `grouped=f`: whether rows of the same x are already adjacent.
     pub grouped: bool,
     /// Field of the rows.
     pub row: String,
     /// Field whose values become columns.
     pub name: String,
-    /// Fields whose values fill the cells.
+    /// Fields whose values are the cells.
     pub data: Vec<String>,
     /// `sep=": "`.
     pub separator: String,

@@ -1,4 +1,5 @@
-//! Functions of eval, where, fieldformat and `count(eval(...))`: a row each. What a function computes is the engine's.
+//! Functions of eval, where, fieldformat and `count(eval(...))`: a table row each. They are implemented in the
+//! engine.
 
 use super::{Arity, FunctionHelp};
 use ResultType::{Any, Boolean, Number, Text};
@@ -11,32 +12,32 @@ pub struct EvalFunction {
     pub help: FunctionHelp,
     /// What its value depends on besides its arguments.
     pub volatility: Volatility,
-    /// What it returns where it does not return null.
+    /// Type of its non-null results.
     pub result: ResultType,
 }
 
-/// What the value of a function depends on besides its arguments, as databases classify functions. A result that comes of
-/// anything but immutable functions is never kept for a later search.
+/// What the value of a function depends on besides its arguments, as databases classify functions. A result is cached
+/// for later searches only if all its functions are immutable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Volatility {
-    /// On nothing but the event and the time zone of the user: the same in every search.
+    /// Only the event and the user's time zone: the same in every search.
     Immutable,
-    /// On when the search began or on tables that may change: the same within a search.
+    /// The start of the search, or tables that may change: constant within a search.
     Stable,
-    /// On chance: another one in every call.
+    /// Randomness: different in every call.
     Volatile,
 }
 
 /// What a function returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultType {
-    /// A condition, which a field cannot hold.
+    /// A boolean, which a field cannot hold.
     Boolean,
-    /// A number, perhaps as the text that keeps its digits; a time is its seconds since the epoch.
+    /// A number, or a text that preserves its digits; a time is in seconds since the epoch.
     Number,
     /// A text, or several.
     Text,
-    /// Whatever its arguments are or hold.
+    /// Depends on the arguments.
     Any,
 }
 

@@ -1,4 +1,4 @@
-//! Functions of stats and its kin: a row each. How values are aggregated is the engine's.
+//! Functions of stats and similar commands: a table row each. They are implemented in the engine.
 
 use super::{Arity, FunctionHelp};
 use crate::ast::StatsFunction::{
@@ -19,7 +19,7 @@ const MEDIAN: StatsFunction =
 pub struct StatsRow {
     /// Name, arguments and help line.
     pub help: FunctionHelp,
-    /// Its node in the syntax tree; `None` where the call itself says more: a percentage behind the name, or a function in
+    /// Its node in the syntax tree; `None` if the call contains more: a percentage after the name, or a function in
     /// parentheses.
     pub function: Option<StatsFunction>,
 }

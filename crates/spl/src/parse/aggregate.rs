@@ -1,7 +1,7 @@
 //! Aggregates of the stats family.
 //!
-//! The output name of an aggregate is its `AS` name, else the call as written. Functions that only make sense in some
-//! commands are checked here.
+//! The output name of an aggregate is its `AS` name, or else the call as written. Functions that are valid only in
+//! some commands are checked here.
 
 use quarry_event::time::Span as TimeSpan;
 
@@ -11,7 +11,7 @@ use crate::ast::{Aggregate, AggregateArg, FieldPattern, PercentileKind, Percenti
 use crate::diagnostic::Diagnostic;
 use crate::functions::{STATS_FUNCTIONS, stats_function};
 
-/// How units of time begin that people write apart from their number.
+/// Prefixes of time units that people separate from their number.
 const TIME_UNITS: [&str; 5] = ["sec", "min", "hour", "day", "week"];
 
 impl Parser<'_> {
@@ -119,7 +119,7 @@ impl Parser<'_> {
         Ok(arg)
     }
 
-    /// Steps over `eval` when a parenthesis follows.
+    /// Skips `eval` if a parenthesis follows.
     pub(crate) fn eval_call(&mut self) -> bool {
         let name = self.peek_name();
         let is_eval = name.eq_ignore_ascii_case("eval") && self.rest()[name.len()..].trim_start().starts_with('(');
@@ -241,7 +241,7 @@ impl Parser<'_> {
     }
 }
 
-/// A pattern's new name must have as many stars: several fields cannot have one name.
+/// A pattern's new name must have the same number of `*`: several fields cannot have one name.
 fn stars_fit(aggregate: &Aggregate, command: &str) -> Read<()> {
     let AggregateArg::Field(field) = &aggregate.arg else { return Ok(()) };
     let stars = |text: &str| text.matches('*').count();
@@ -254,7 +254,8 @@ fn stars_fit(aggregate: &Aggregate, command: &str) -> Read<()> {
     Err(Diagnostic::error(message, aggregate.span).with_hint(hint))
 }
 
-/// Whether a function without an argument is one of all fields in this command: in those that read patterns.
+/// Whether a function without an argument applies to all fields in this command: true for commands that accept
+/// patterns.
 fn takes_all_fields(command: &str) -> bool {
     matches!(command, "stats" | "eventstats" | "chart" | "timechart")
 }

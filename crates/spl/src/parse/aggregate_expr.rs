@@ -1,8 +1,8 @@
 //! `eval(EXPR)` in place of an aggregate of chart and timechart: an expression over aggregates.
 //!
-//! The aggregates inside become parts with hidden names, which are aggregated like others; the expression reads them by
-//! these names. `max(x)` of one plain field is the aggregate, `max(avg(x), 5)` the function of eval. `per_second` and its
-//! kin are refused: they are scaled when the span is known, behind the ranking of series.
+//! The aggregates inside become parts with internal names, which are computed like others; the expression reads them
+//! by these names. `max(x)` of a plain field is the aggregate, `max(avg(x), 5)` the eval function. `per_second` and
+//! similar functions are refused: they are scaled when the span is known, after series have been ranked.
 
 use super::aggregate::percentile;
 use super::cursor::{Parser, Read};
@@ -11,10 +11,10 @@ use crate::ast::{Aggregate, ComputedAggregate, Expr, ExprKind, PART_PREFIX, Stat
 use crate::diagnostic::Diagnostic;
 use crate::functions::{eval_function, stats_function};
 
-/// Aggregates inside the `eval(...)`s of one command at most.
+/// Maximum aggregates inside all `eval(...)` of one command.
 const PARTS_MAX: usize = 256;
 
-/// The aggregates read inside an `eval(...)`.
+/// The aggregates inside an `eval(...)`.
 pub(crate) struct Parts {
     /// Those read so far.
     found: Vec<Aggregate>,
@@ -25,7 +25,7 @@ pub(crate) struct Parts {
 }
 
 impl Parser<'_> {
-    /// An aggregate of chart or timechart, or an expression over some.
+    /// An aggregate of chart or timechart, or an expression over aggregates.
     pub(crate) fn chart_aggregate(
         &mut self,
         command: &'static str,
@@ -63,7 +63,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The aggregate named `name` whose name starts at `start`, when one is meant in an expression over aggregates.
+    /// The aggregate whose name starts at `start`, if the expression means one.
     pub(crate) fn part(&mut self, name: &str, start: usize) -> Read<Option<Expr>> {
         if self.parts.is_none() || !self.is_part(name, start) {
             return Ok(None);
@@ -87,7 +87,7 @@ impl Parser<'_> {
         Ok(Some(Expr { kind: ExprKind::Field(hidden), span }))
     }
 
-    /// Whether this is an aggregate; where eval has a function of that name, it is one of a plain field only.
+    /// Whether this is an aggregate; if eval has a function of the same name, only with a plain field as argument.
     fn is_part(&self, name: &str, start: usize) -> bool {
         if stats_function(name).is_none_or(|row| row.function.is_none()) && percentile(name).is_none() {
             return false;

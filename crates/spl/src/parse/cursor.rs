@@ -1,7 +1,7 @@
-//! The place of the parser in the text, and the smallest things it reads: blanks, words, quotes, names, lists.
+//! The parser's cursor in the text, and the smallest units: blanks, words, quotes, names, lists.
 //!
-//! Every reader leaves the place untouched when it returns `None`. Faults are [`Diagnostic`]s handed up with `?` to
-//! the command being read, which drops itself; lesser ones are reported in passing.
+//! Every reader leaves the cursor unchanged when it returns `None`. Errors are [`Diagnostic`]s passed up with `?` to
+//! the current command, which is then dropped; lesser ones are reported without interrupting it.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use super::{MAX_NESTING, quoted_len};
 use crate::ast::{FieldPattern, Pattern, Span};
 use crate::diagnostic::Diagnostic;
 
-/// Bytes of stack below which reading continues on a larger one; more than one level, command and analysis take.
+/// Bytes of stack below which parsing continues on a larger one; more than one level, command and analysis need.
 const STACK_LEFT_MIN: usize = 512 << 10;
-/// Bytes of the larger stack. All levels take less; a build without optimisation needs about 27 KB for each.
+/// Bytes of the larger stack. All levels together need less; an unoptimized build needs about 27 KB per level.
 const STACK_BYTES: usize = 4 << 20;
 
 /// Runs `read` with at least [`STACK_LEFT_MIN`] bytes of stack.
@@ -20,10 +20,10 @@ pub(crate) fn with_stack<T>(read: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_LEFT_MIN, STACK_BYTES, read)
 }
 
-/// Result of reading something: the thing, or why not.
+/// Result of parsing something, or the error.
 pub(crate) type Read<T> = Result<T, Diagnostic>;
 
-/// A word with its place.
+/// A word with its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Word {
     /// The word, unquoted.
@@ -49,27 +49,27 @@ impl From<Word> for Pattern {
 
 /// State of one parse.
 pub(crate) struct Parser<'t> {
-    /// Text with comments and macros blanked.
+    /// Text with comments and macros blanked out.
     pub(crate) text: &'t str,
     /// Next byte to read.
     pub(crate) pos: usize,
-    /// End of the command being read.
+    /// End of the current command.
     pub(crate) end: usize,
-    /// Places of macros, which explain missing parts.
+    /// Positions of macros, which explain missing parts.
     pub(crate) macros: Vec<Span>,
-    /// Whether a macro may stand for whatever its command lacks.
+    /// Whether a macro may stand for anything that its command lacks.
     pub(crate) stands_in: bool,
-    /// Nested brackets, parentheses and calls around the place.
+    /// Nesting of brackets, parentheses and calls at the cursor.
     pub(crate) depth: usize,
-    /// Nested subsearches around the place.
+    /// Nesting of subsearches at the cursor.
     pub(crate) subsearches: usize,
-    /// Commands read so far, subsearches included.
+    /// Commands parsed so far, including subsearches.
     pub(crate) commands: usize,
-    /// Operators that lengthen the expression being read.
+    /// Operators that lengthen the current expression.
     pub(crate) chain: usize,
-    /// Aggregates of the expression over aggregates being read.
+    /// Aggregates of the current expression over aggregates.
     pub(crate) parts: Option<Parts>,
-    /// Lower-case names of commands that apps bring along.
+    /// Lower-case names of apps' commands.
     pub(crate) custom: BTreeSet<String>,
     diagnostics: Vec<Diagnostic>,
     unsupported: Vec<String>,
@@ -100,14 +100,14 @@ impl<'t> Parser<'t> {
 
     // ---- remarks --------------------------------------------------------------------------------------------------
 
-    /// Notes a fault and goes on.
+    /// Records a diagnostic and continues.
     pub(crate) fn report(&mut self, remark: Diagnostic) {
         if self.diagnostics.len() < super::MAX_DIAGNOSTICS {
             self.diagnostics.push(remark);
         }
     }
 
-    /// Adds "did you mean", unless so many remarks are kept already that no one would read it.
+    /// Adds "did you mean", unless enough diagnostics are kept already.
     pub(crate) fn suggest<'a>(
         &self,
         remark: Diagnostic,
@@ -117,25 +117,25 @@ impl<'t> Parser<'t> {
         if self.diagnostics.len() < super::MAX_DIAGNOSTICS { remark.suggest(word, known) } else { remark }
     }
 
-    /// Notes a feature that does not run.
+    /// Records an unsupported feature.
     pub(crate) fn unsupported(&mut self, feature: String) {
         if self.unsupported.len() < super::MAX_DIAGNOSTICS && !self.unsupported.contains(&feature) {
             self.unsupported.push(feature);
         }
     }
 
-    /// How many faults and features are noted.
+    /// Number of recorded diagnostics and features.
     pub(crate) fn noted(&self) -> (usize, usize) {
         (self.diagnostics.len(), self.unsupported.len())
     }
 
-    /// Takes back what was noted since.
+    /// Discards what was recorded since.
     pub(crate) fn forget_since(&mut self, noted: (usize, usize)) {
         self.diagnostics.truncate(noted.0);
         self.unsupported.truncate(noted.1);
     }
 
-    /// The value, or `None` with its fault noted.
+    /// The value, or `None` with its error recorded.
     pub(crate) fn recover<T>(&mut self, read: Read<T>) -> Option<T> {
         match read {
             Ok(value) => Some(value),
@@ -148,7 +148,7 @@ impl<'t> Parser<'t> {
 
     // ---- places ---------------------------------------------------------------------------------------------------
 
-    /// What is left of the command.
+    /// The rest of the command.
     pub(crate) fn rest(&self) -> &'t str {
         &self.text[self.pos..self.end]
     }
@@ -163,13 +163,13 @@ impl<'t> Parser<'t> {
         self.rest().chars().nth(1)
     }
 
-    /// Place of the next character, or of the last when none is left.
+    /// Position of the next character, or of the last if none is left.
     pub(crate) fn here(&self) -> Span {
         let length = self.peek().map_or(0, char::len_utf8);
         Span { start: self.pos, end: self.pos + length }
     }
 
-    /// Place from `start` to what was read last.
+    /// Span from `start` to the last thing read.
     pub(crate) fn since(&self, start: usize) -> Span {
         let end = start + self.text[start..self.pos.max(start)].trim_end().len();
         Span { start, end }
@@ -185,12 +185,12 @@ impl<'t> Parser<'t> {
         self.pos += rest.len() - rest.trim_start().len();
     }
 
-    /// Whether a macro that is not known stands between two places, where that is no fault.
+    /// Whether an unknown macro lies between two positions, in a mode that allows it.
     pub(crate) fn has_stand_in(&self, start: usize, end: usize) -> bool {
         self.stands_in && self.macros.iter().any(|place| place.start >= start && place.end <= end)
     }
 
-    /// Steps over blanks and commas between list items.
+    /// Skips blanks and commas between list items.
     pub(crate) fn skip_separators(&mut self) {
         let rest = self.rest();
         self.pos += rest.len() - rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',').len();
@@ -202,7 +202,7 @@ impl<'t> Parser<'t> {
         self.pos >= self.end
     }
 
-    /// Steps over `mark` after blanks, if it is there.
+    /// Skips blanks and then `mark`, if present.
     pub(crate) fn eat(&mut self, mark: char) -> bool {
         let start = self.pos;
         self.skip_blank();
@@ -224,7 +224,7 @@ impl<'t> Parser<'t> {
         Err(if mark == ')' { remark.with_hint("add `)`") } else { remark })
     }
 
-    /// What stands at the place, for messages.
+    /// The text at the cursor, for messages.
     pub(crate) fn found(&self) -> String {
         match self.rest().split_whitespace().next() {
             None => "the end of the command".to_owned(),
@@ -232,8 +232,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads what lies one level deeper, within [`MAX_NESTING`]. The parser calls itself only through here, and a level
-    /// that finds little stack left continues on a larger one: a search may be read on any thread.
+    /// Parses one level deeper, within [`MAX_NESTING`]. All recursion of the parser goes through here; if little stack
+    /// is left, it continues on a larger one, because a search may be parsed on any thread.
     pub(crate) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         if self.depth >= MAX_NESTING {
             let message = format!("nested deeper than the limit of {MAX_NESTING} levels");
@@ -247,14 +247,14 @@ impl<'t> Parser<'t> {
 
     // ---- words ----------------------------------------------------------------------------------------------------
 
-    /// A name of letters, digits and `_` at the place, not read yet.
+    /// A name of letters, digits and `_` at the cursor, without reading it.
     pub(crate) fn peek_name(&self) -> &'t str {
         let rest = self.rest();
         let length = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
         &rest[..length]
     }
 
-    /// Whether the word `keyword` (any case) is next, whole; does not read it.
+    /// Whether the whole word `keyword` (any case) is next, without reading it.
     pub(crate) fn at_keyword(&mut self, keyword: &str) -> bool {
         self.skip_blank();
         let rest = self.rest();
@@ -277,7 +277,7 @@ impl<'t> Parser<'t> {
         false
     }
 
-    /// The double-quoted text at the place: `\"` and `\\` resolved, other backslashes kept.
+    /// The double-quoted text at the cursor: `\"` and `\\` resolved, other backslashes kept.
     pub(crate) fn quoted(&mut self) -> Option<Word> {
         if self.peek() != Some('"') {
             return None;
@@ -290,7 +290,7 @@ impl<'t> Parser<'t> {
         Some(Word { text: unescape(inner), quoted: true, span: Span { start, end: self.pos } })
     }
 
-    /// The single-quoted name at the place.
+    /// The single-quoted name at the cursor.
     pub(crate) fn single_quoted(&mut self) -> Option<Word> {
         let rest = self.rest();
         let inner = rest.strip_prefix('\'')?;
@@ -345,7 +345,7 @@ impl<'t> Parser<'t> {
         if self.eat_keyword("as") { Ok(Some(self.expect_field("a name after AS")?.text)) } else { Ok(None) }
     }
 
-    /// Field names up to the end of the command; perhaps none.
+    /// Field names up to the end of the command; may be empty.
     pub(crate) fn fields_to_end(&mut self) -> Read<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {
@@ -392,7 +392,7 @@ impl<'t> Parser<'t> {
         Ok(fields)
     }
 
-    /// A number of rows, where one stands next; a negative one is refused, which would be read as something else.
+    /// A number of rows, if one is next; a negative number is an error rather than something else.
     pub(crate) fn row_count(&mut self, command: &str) -> Read<Option<usize>> {
         self.skip_blank();
         let start = self.pos;
@@ -408,7 +408,7 @@ impl<'t> Parser<'t> {
         Ok(self.whole_number())
     }
 
-    /// Fails when something is left of the command.
+    /// Fails if anything is left of the command.
     pub(crate) fn expect_end(&mut self, command: &str) -> Read<()> {
         if self.at_end() {
             return Ok(());
@@ -417,10 +417,10 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Longest piece of text shown in a message.
+/// Maximum characters of text shown in a message.
 const FOUND_CHARS: usize = 40;
 
-/// Resolves `\"` and `\\`; other backslashes stay, so that regular expressions survive.
+/// Resolves `\"` and `\\`; other backslashes are kept, so that regular expressions survive.
 pub(crate) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

@@ -1,14 +1,15 @@
-//! Eval expressions and the assignments of them.
+//! Eval expressions and assignments.
 //!
 //! Precedence, loosest first: OR, XOR, AND, NOT, comparison, `.` `+` `-`, `*` `/` `%`, sign. Long chains of one
-//! associative operator become balanced trees, other chains are limited, so no text makes a tree too deep to walk.
+//! associative operator become balanced trees and other chains are limited, so no text produces a tree too deep to
+//! walk.
 
 use super::cursor::{Parser, Read, Word};
 use crate::ast::{AssignTarget, Assignment, BinaryOp, CompareOp, Expr, ExprKind, NamePart, Span, UnaryOp};
 use crate::diagnostic::Diagnostic;
 use crate::functions::{EVAL_FUNCTIONS, FunctionHelp, ResultType, eval_function, stats_function};
 
-/// Most operators of one expression that lengthen a chain which cannot be balanced.
+/// Maximum operators of one expression in chains that cannot be balanced.
 const MAX_CHAIN: usize = 512;
 
 /// Levels of binary operators, loosest first.
@@ -38,14 +39,14 @@ impl Level {
     }
 }
 
-/// What may stand between two operands.
+/// An infix operator.
 enum Infix {
     Op(BinaryOp),
     In { negated: bool },
 }
 
-/// Bytes of a name in front of the first `=` that has blanks or balanced parentheses in it, as in `size (MB)=...` and
-/// `avg(bytes)=...`; `None` where what stands there is no such name. As in Splunk the left side needs no quotes.
+/// Length in bytes of a name before the first `=` that contains blanks or balanced parentheses, as in `size (MB)=...`
+/// and `avg(bytes)=...`; `None` if there is no such name. As in Splunk the left side needs no quotes.
 fn name_with_blanks(text: &str) -> Option<usize> {
     let end = text.find('=')?;
     if text[end + 1..].starts_with('=') {
@@ -104,7 +105,7 @@ impl Parser<'_> {
         Ok(Word { text: self.text[start..self.pos].to_owned(), quoted: false, span: self.since(start) })
     }
 
-    /// An expression that takes all the rest of the command.
+    /// Parses an expression that extends to the end of the command.
     pub(crate) fn whole_expression(&mut self) -> Read<Expr> {
         self.chain = 0;
         let expr = self.expression()?;
@@ -122,7 +123,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// An expression up to where it ends by itself.
+    /// Parses an expression up to where it ends by itself.
     pub(crate) fn expression(&mut self) -> Read<Expr> {
         self.nested(|parser| parser.level(Level::Or))
     }
@@ -157,7 +158,7 @@ impl Parser<'_> {
         self.fold_chain(operands, operators)
     }
 
-    /// One tree from operands and the operators between them.
+    /// Builds a tree from operands and the operators between them.
     fn fold_chain(&mut self, mut operands: Vec<Expr>, operators: Vec<BinaryOp>) -> Read<Expr> {
         let associative = [BinaryOp::And, BinaryOp::Or, BinaryOp::Xor, BinaryOp::Concat];
         if let Some(op) = operators.first().copied()
@@ -185,7 +186,7 @@ impl Parser<'_> {
         Err(Diagnostic::error(message, place).with_hint("use several evals"))
     }
 
-    /// NOT binds all that follows up to AND, OR, XOR; `!`, which published searches write, is the same.
+    /// NOT applies to everything up to AND, OR, XOR; `!`, which published searches use, is the same.
     fn negation(&mut self) -> Read<Expr> {
         self.skip_blank();
         let start = self.pos;
@@ -257,7 +258,7 @@ impl Parser<'_> {
         Some(*op)
     }
 
-    /// Reads an operator word in any case, if it stands whole.
+    /// Reads an operator word in any case, if it is a whole word.
     fn eat_word(&mut self, word: &str) -> bool {
         let whole = self.name_here().eq_ignore_ascii_case(word);
         if whole {
@@ -266,7 +267,7 @@ impl Parser<'_> {
         whole
     }
 
-    /// The unquoted field or function name at the place.
+    /// The unquoted field or function name at the cursor.
     fn name_here(&self) -> &str {
         let rest = self.rest();
         if !rest.starts_with(is_name_start) {
@@ -337,7 +338,7 @@ impl Parser<'_> {
         Ok(Expr { kind: ExprKind::Number(value, literal), span: self.since(start) })
     }
 
-    /// A field whose name starts with a digit; works, but quotes would be clearer.
+    /// Parses a field whose name starts with a digit; valid, but a warning recommends quotes.
     fn field_with_digit(&mut self) -> Expr {
         let start = self.pos;
         let rest = self.rest();
@@ -349,7 +350,7 @@ impl Parser<'_> {
         Expr { kind: ExprKind::Field(name), span }
     }
 
-    /// A field, a call or a boolean.
+    /// Parses a field, a call or a boolean.
     fn name(&mut self) -> Read<Expr> {
         let start = self.pos;
         let name = self.name_here().to_owned();
@@ -404,7 +405,7 @@ impl Parser<'_> {
             Some(function) => {
                 let even =
                     matches!(name.as_str(), "case" | "validate" | "json_object") && !args.len().is_multiple_of(2);
-                // A macro that is not known may stand for several.
+                // // An unknown macro may stand for several arguments.
                 let knows_all = !self.has_stand_in(name_span.start, self.pos);
                 if knows_all && (even || !function.help.arity.allows(args.len())) {
                     self.report(wrong_count(&function.help, args.len(), even).at(name_span));
@@ -432,7 +433,7 @@ impl Parser<'_> {
     }
 }
 
-/// A call with too few arguments, too many, or one without its partner.
+/// The error for a call with too few, too many, or unpaired arguments.
 fn wrong_count(function: &FunctionHelp, given: usize, is_odd: bool) -> Diagnostic {
     let FunctionHelp { name, arity, syntax, .. } = function;
     let least = arity.least;
@@ -458,7 +459,7 @@ fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '@' | '$' | '{' | '}' | ':')
 }
 
-/// A tree of one associative operator, no deeper than needed.
+/// Builds a tree of one associative operator with minimal depth.
 fn balanced(mut operands: Vec<Expr>, op: BinaryOp) -> Read<Expr> {
     while operands.len() > 1 {
         let mut joined = Vec::with_capacity(operands.len().div_ceil(2));
@@ -501,7 +502,7 @@ fn gives_boolean(expr: &Expr) -> bool {
     }
 }
 
-/// A target name; `{field}` parts are filled in row by row, empty braces are plain text.
+/// A target name; `{field}` parts are substituted row by row, empty braces are plain text.
 fn target(word: &Word) -> AssignTarget {
     let mut parts = Vec::new();
     let mut text = String::new();

@@ -1,21 +1,21 @@
-//! Expansion of commands that are short for others: how the text of those is written, and its parsing.
+//! Rewriting of commands to others: writes those as text and parses it.
 
 use super::cursor::{Parser, Read};
 use crate::ast::{Command, FromCommand, Span, TstatsCommand, TstatsSource};
 use crate::diagnostic::Diagnostic;
 
-/// A text in double quotes.
+/// Quotes a text with double quotes.
 pub(crate) fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The name of a field as an eval expression writes it.
+/// A field name as an eval expression writes it.
 pub(crate) fn eval_field(name: &str) -> String {
     format!("'{}'", name.replace('\'', ""))
 }
 
 impl Parser<'_> {
-    /// Parses the commands, written out as text, that the one being read stands for.
+    /// Parses the commands, given as text, to which the current command is rewritten.
     pub(crate) fn standing_for(&self, text: &str) -> Read<Vec<Command>> {
         let parsed = super::parse(text);
         match parsed.diagnostics.first() {
@@ -31,8 +31,7 @@ impl Parser<'_> {
     }
 }
 
-/// A command written out, with what is looked for by name at the place of the one it stands for: faults of names are told
-/// with their place.
+/// A rewritten command whose names have the position of the original command, so that errors point at it.
 fn placed(mut command: Command, span: Span) -> Command {
     match &mut command {
         Command::From(FromCommand::DataModel(name)) => name.span = span,

@@ -1,10 +1,10 @@
-//! Names of models, which the commands of machine learning share.
+//! Names of models, shared by the machine learning commands.
 
 use super::cursor::{Parser, Read};
 use crate::ast::ModelName;
 use crate::diagnostic::Diagnostic;
 
-/// Longest name of a model, in bytes.
+/// Maximum bytes of a model's name.
 const MODEL_NAME_MAX: usize = 200;
 
 impl Parser<'_> {

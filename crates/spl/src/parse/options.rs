@@ -1,7 +1,7 @@
 //! `name=value` options, shared by all commands.
 //!
-//! A command names the options it knows in one place and asks for the next one until none is left; unknown ones are
-//! reported with a suggestion and skipped, so that one slip does not hide the rest.
+//! A command declares the options it knows in one place and reads the next one until none is left; unknown ones are
+//! reported with a suggestion and skipped, so that one typing error does not hide the rest.
 
 use std::str::FromStr;
 
@@ -38,7 +38,7 @@ impl OptionArg {
         }
     }
 
-    /// A number of this type, such as a count or a double.
+    /// A number of this type, such as an integer or a float.
     pub(crate) fn number<T: FromStr>(&self) -> Read<T> {
         self.value.parse().map_err(|_| self.wrong("a number"))
     }
@@ -49,26 +49,26 @@ impl OptionArg {
             .map_err(|error| self.wrong("a span of time such as 5m").with_hint(error.to_string()))
     }
 
-    /// A fault about the value in own words; where these name the values that there are, the nearest is suggested.
+    /// An error about the value with its own description; if that lists the valid values, the closest one is suggested.
     pub(crate) fn refuse(&self, wants: &str) -> Diagnostic {
         let words = wants.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| word.len() > 1);
         self.wrong(wants).suggest(&self.value, words.filter(|word| !matches!(*word, "or" | "and" | "such" | "as")))
     }
 }
 
-/// What to do with options a command does not know.
+/// How to treat options that a command does not know.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
     /// The command, for messages.
     pub(crate) command: &'static str,
     /// Options the command reads.
     pub(crate) names: &'static [&'static str],
-    /// Options that change nothing here and are read over.
+    /// Options that have no effect and are skipped.
     pub(crate) ignored: &'static [&'static str],
 }
 
 impl SubsearchLimits {
-    /// Takes an option over: `maxout=`, `maxtime=`, `timeout=` or `extendtimerange=`.
+    /// Applies an option: `maxout=`, `maxtime=`, `timeout=` or `extendtimerange=`.
     pub(crate) fn take(&mut self, option: &OptionArg) -> Read<()> {
         match option.name.as_str() {
             "maxout" => self.max_out = Some(option.number()?),
@@ -81,7 +81,7 @@ impl SubsearchLimits {
 }
 
 impl Parser<'_> {
-    /// The name of the option at the place, if `name=` or `name =` stands there.
+    /// The name of the option at the cursor, if `name=` or `name =` is next.
     pub(crate) fn peek_option(&mut self) -> Option<&str> {
         self.skip_blank();
         let name = self.peek_name();
@@ -90,13 +90,13 @@ impl Parser<'_> {
         is_option.then_some(name)
     }
 
-    /// Reads the option at the place. Must be called where [`Parser::peek_option`] saw one.
+    /// Reads the option at the cursor. Must be called only if [`Parser::peek_option`] returned one.
     pub(crate) fn read_option(&mut self) -> Read<OptionArg> {
         self.skip_blank();
         self.read_option_of(self.peek_name().len())
     }
 
-    /// As [`Parser::read_option`], where the name is of so many bytes from the place.
+    /// Like [`Parser::read_option`], with a name of this many bytes.
     pub(crate) fn read_option_of(&mut self, length: usize) -> Read<OptionArg> {
         let start = self.pos;
         let name = self.text[start..start + length].to_ascii_lowercase();
@@ -115,7 +115,7 @@ impl Parser<'_> {
         Ok(OptionArg { name, value, name_span, value_span: self.since(value_start) })
     }
 
-    /// An unquoted value: to the next blank, or the comma after its first character.
+    /// An unquoted value: up to the next blank, or to a comma after its first character.
     fn bare_value(&mut self) -> String {
         let rest = self.rest();
         let length = rest
@@ -126,7 +126,7 @@ impl Parser<'_> {
         rest[..length].to_owned()
     }
 
-    /// The next option the command knows; others are reported, ignored ones read over.
+    /// The next option that the command knows; unknown ones are reported, ignored ones skipped.
     pub(crate) fn option(&mut self, known: Known) -> Read<Option<OptionArg>> {
         loop {
             let place = self.pos;
@@ -145,7 +145,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reports an option no one reads.
+    /// Reports an unknown option.
     pub(crate) fn unknown_option(&mut self, known: Known, option: &OptionArg) {
         let message = format!("{}: unknown option `{}`", known.command, option.name);
         let remark = Diagnostic::error(message, option.name_span);

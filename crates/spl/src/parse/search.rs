@@ -1,7 +1,7 @@
 //! Search expressions: keywords, phrases, comparisons, IN, TERM, CASE, subsearches, inline time modifiers.
 //!
-//! NOT binds tightest, then OR, then AND, written or implied. Operators are upper-case; the same words in lower case
-//! are searched for, with a warning.
+//! NOT binds tightest, then OR, then AND, explicit or implied. Operators are upper-case; the same words in lower case
+//! are search terms, with a warning.
 
 use jiff::tz::TimeZone;
 use quarry_event::time::parse_time;
@@ -18,7 +18,7 @@ impl From<Word> for SearchPattern {
 }
 
 impl Parser<'_> {
-    /// The arguments of `search`; time modifiers count only in the leading one.
+    /// Parses the arguments of `search`; time modifiers apply only in the leading one.
     pub(crate) fn search_command(&mut self, leading: bool) -> Read<SearchCommand> {
         let expr = self.search_condition()?;
         let mut time = TimeModifiers::default();
@@ -26,7 +26,7 @@ impl Parser<'_> {
         Ok(SearchCommand { expr, time })
     }
 
-    /// A condition up to the end of the command.
+    /// Parses a condition up to the end of the command.
     pub(crate) fn search_condition(&mut self) -> Read<SearchExpr> {
         let expr = self.search_and()?;
         self.skip_blank();
@@ -36,7 +36,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// A condition in parentheses, and nothing after it.
+    /// Parses a condition in parentheses, with nothing after it.
     pub(crate) fn search_in_parentheses(&mut self) -> Read<SearchExpr> {
         self.expect('(', "before the condition")?;
         self.nested(|parser| {
@@ -125,7 +125,7 @@ impl Parser<'_> {
         }
     }
 
-    /// TERM(), CASE(), `name::value`, a comparison or a keyword.
+    /// Parses TERM(), CASE(), `name::value`, a comparison or a keyword.
     fn bare_term(&mut self) -> Read<SearchExpr> {
         for (name, build) in [("TERM(", SearchExpr::Term as fn(_) -> _), ("CASE(", SearchExpr::Case as fn(_) -> _)] {
             if self.rest().starts_with(name) {
@@ -150,7 +150,7 @@ impl Parser<'_> {
         self.after_word(word)
     }
 
-    /// Whether a comparison operator follows, blanks aside.
+    /// Whether a comparison operator follows, ignoring blanks.
     fn at_compare_op(&mut self) -> bool {
         let place = self.pos;
         self.skip_blank();
@@ -159,7 +159,7 @@ impl Parser<'_> {
         found
     }
 
-    /// The rest of `TERM(` or `CASE(`.
+    /// Parses the rest of `TERM(` or `CASE(`.
     fn function_text(&mut self) -> Read<SearchPattern> {
         self.skip_blank();
         let start = self.pos;
@@ -189,7 +189,7 @@ impl Parser<'_> {
         Ok(SearchExpr::Indexed { field, value })
     }
 
-    /// What follows a word: a comparison, IN, or nothing, which makes it a keyword.
+    /// Parses the text after a word: a comparison, IN, or nothing, which makes the word a keyword.
     fn after_word(&mut self, word: Word) -> Read<SearchExpr> {
         let place = self.pos;
         self.skip_blank();
@@ -237,7 +237,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A comparison operator at the place.
+    /// A comparison operator at the cursor.
     pub(crate) fn compare_op(&mut self) -> Option<CompareOp> {
         let (op, length) = match (self.peek()?, self.peek_second()) {
             ('=', Some('=')) => (CompareOp::Eq, 2),
@@ -316,7 +316,7 @@ impl Parser<'_> {
         Ok(SearchExpr::In { field, values })
     }
 
-    /// An unquoted word; a name ends at comparison operators, a value may hold them.
+    /// An unquoted word; a name ends at comparison operators, a value may contain them.
     fn bare_word(&mut self, is_name: bool) -> Word {
         let start = self.pos;
         let rest = self.rest();
@@ -355,7 +355,7 @@ impl Parser<'_> {
 
     // ---- time modifiers -------------------------------------------------------------------------------------------
 
-    /// `earliest=` or `latest=` among the options of a command.
+    /// Applies `earliest=` or `latest=` among the options of a command.
     pub(crate) fn time_option(&self, option: &OptionArg, time: &mut TimeModifiers) -> Read<()> {
         let slot = if option.name == "earliest" { TimeSlot::Earliest } else { TimeSlot::Latest };
         let value = SearchPattern { text: option.value.clone(), quoted: true, span: option.value_span };
@@ -382,7 +382,7 @@ impl Parser<'_> {
     }
 }
 
-/// The words of a condition as values of a field.
+/// Turns the words of a condition into comparisons with a field.
 fn compared(expr: SearchExpr, field: &Word, op: CompareOp) -> SearchExpr {
     let all = |parts: Vec<SearchExpr>| parts.into_iter().map(|part| compared(part, field, op)).collect();
     let with = |value: SearchPattern, case_sensitive: bool| SearchExpr::Compare {
@@ -402,7 +402,7 @@ fn compared(expr: SearchExpr, field: &Word, op: CompareOp) -> SearchExpr {
     }
 }
 
-/// Joins the parts of AND or OR, flattening and dropping what selects everything.
+/// Joins the parts of AND or OR, flattening and dropping parts that match everything.
 fn fold(parts: Vec<SearchExpr>, and: bool) -> SearchExpr {
     let mut flat = Vec::with_capacity(parts.len());
     for part in parts {
@@ -421,7 +421,7 @@ fn fold(parts: Vec<SearchExpr>, and: bool) -> SearchExpr {
     }
 }
 
-/// Which time modifier a comparison is.
+/// The time modifier that a comparison sets.
 #[derive(Clone, Copy)]
 enum TimeSlot {
     Earliest,
@@ -463,7 +463,7 @@ fn set_time(time: &mut TimeModifiers, slot: TimeSlot, value: &SearchPattern) -> 
     Ok(())
 }
 
-/// Time modifiers below OR or NOT stay where they are; those of arrival bound the whole search or nothing.
+/// Time modifiers under OR or NOT stay where they are; those of index time must apply to the whole search.
 fn check_inner_time(expr: &SearchExpr) -> Read<()> {
     match time_modifier(expr) {
         Some((TimeSlot::IndexEarliest | TimeSlot::IndexLatest, value)) => {
@@ -480,7 +480,7 @@ fn check_inner_time(expr: &SearchExpr) -> Read<()> {
     }
 }
 
-/// Whether a condition has modifiers of time inside.
+/// Whether a condition contains time modifiers.
 pub(crate) fn has_inner_time(expr: &SearchExpr) -> bool {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(has_inner_time),

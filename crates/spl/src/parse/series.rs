@@ -7,7 +7,7 @@ use super::options::OptionArg;
 use crate::ast::{Aggregate, AggregateArg, BinOptions, CompareOp, SeriesFilter, SeriesOptions, SeriesTest, SplitField};
 use crate::diagnostic::Diagnostic;
 
-/// Series shown when `limit=` is absent.
+/// Default of `limit=`.
 const DEFAULT_SERIES: usize = 10;
 
 impl Default for SeriesOptions {
@@ -49,7 +49,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Takes an option about series; false when it is about binning.
+    /// Applies an option about series; returns false if it is about binning.
     pub(crate) fn series_option(
         &mut self,
         option: &OptionArg,
@@ -64,7 +64,7 @@ impl Parser<'_> {
                 series.bottom = lower.starts_with("bottom");
             }
             "agg" => {
-                // The function ranks series; the field in parentheses is that of the chart.
+                // // The function ranks series; the field in parentheses is that of the chart.
                 let name = option.value.split('(').next().unwrap_or_default().to_ascii_lowercase();
                 series.agg = Some(self.stats_function(&name, option.value_span, command)?);
             }
@@ -79,7 +79,7 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// `(field)` after the function, where it is the field of which the series are made.
+    /// Skips `(field)` after the function, if it is the field of the series.
     fn skip_series_argument(&mut self, aggregates: &[Aggregate]) {
         let place = self.pos;
         if self.eat('(')
@@ -93,7 +93,7 @@ impl Parser<'_> {
         }
     }
 
-    /// After `where`: `sum in top10`, `max > 5`.
+    /// Parses the text after `where`: `sum in top10`, `max > 5`.
     pub(crate) fn series_filter(&mut self, command: &str, aggregates: &[Aggregate]) -> Read<SeriesFilter> {
         self.skip_blank();
         let start = self.pos;

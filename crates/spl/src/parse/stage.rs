@@ -1,7 +1,7 @@
-//! Pipelines: where a command ends, which command it is, and subsearches.
+//! Pipelines: finding the end of a command, its name, and subsearches.
 //!
-//! The end of a command is the next `|` or `]` outside quotes and brackets. Commands that fail are left out of the
-//! pipeline with a remark.
+//! A command ends at the next `|` or `]` outside quotes and brackets. Commands with errors are dropped from the
+//! pipeline with a diagnostic.
 
 use super::cursor::{Parser, Read};
 use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
@@ -11,20 +11,20 @@ use crate::diagnostic::Diagnostic;
 use crate::functions::stats_function;
 use crate::missing_pipe::inner_command;
 
-/// Commands that make rows and so start a search.
+/// Commands that generate rows and so start a search.
 const GENERATING: &[&str] =
     &["dbinspect", "gentimes", "inputlookup", "loadjob", "makeresults", "multisearch", "rest", "tstats"];
 
-/// How the remark on a command that is not there begins.
+/// Prefix of the diagnostic for an unknown command.
 pub(crate) const UNKNOWN_COMMAND: &str = "unknown command";
 
-/// Most subsearches of one command.
+/// Maximum subsearches of one command.
 const SUBSEARCHES_MAX: usize = 100;
-/// Longest part of a command that a hint repeats, in characters.
+/// Maximum characters of a command that a hint repeats.
 const REST_CHARS_MAX: usize = 60;
 
 impl Parser<'_> {
-    /// The whole text as one search.
+    /// Parses the whole text as one search.
     pub(crate) fn whole_search(&mut self) -> Pipeline {
         if self.at_end() && self.macros.is_empty() {
             let hint = "write `*` to select every event";
@@ -34,7 +34,7 @@ impl Parser<'_> {
         self.pipeline()
     }
 
-    /// Commands up to the end of the text or of the subsearch.
+    /// Parses commands up to the end of the text or of the subsearch.
     pub(crate) fn pipeline(&mut self) -> Pipeline {
         let outer_end = self.end;
         let start = self.pos;
@@ -67,7 +67,7 @@ impl Parser<'_> {
         Pipeline { commands, span: self.since(start) }
     }
 
-    /// Steps over the `|` before the next command; reports brackets without partner on the way.
+    /// Skips the `|` before the next command; reports unmatched brackets on the way.
     fn next_stage(&mut self) -> bool {
         loop {
             match self.peek() {
@@ -85,7 +85,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Place of the next `]`, or `|` if asked, outside quotes and inner brackets; else the end.
+    /// Position of the next `]`, or `|` if asked, outside quotes and inner brackets; otherwise the end.
     pub(crate) fn boundary(&self, at_pipe: bool) -> usize {
         let bytes = self.text.as_bytes();
         let mut open = 0usize;
@@ -105,7 +105,7 @@ impl Parser<'_> {
         at.min(self.end)
     }
 
-    /// One command between pipes, or those that it is short for.
+    /// Parses one command between pipes; returns several if it is rewritten.
     fn stage(&mut self, implicit: bool, first: bool, outer_end: usize) -> Option<Vec<Stage>> {
         let opened = self.pos;
         self.skip_blank();
@@ -119,7 +119,7 @@ impl Parser<'_> {
             let explained =
                 self.macros.iter().any(|place| place.end <= self.end && place.start + 1 >= self.stage_start());
             let reported = first && self.subsearches == 0;
-            // As Splunk: a `|` that nothing follows ends the search.
+            // // As in Splunk, a trailing `|` ends the search.
             let last = !first && self.end >= outer_end;
             if !explained && !reported && !last {
                 let is_or = self.text[..self.end].ends_with('|') && self.text[self.end..].starts_with('|');
@@ -153,15 +153,14 @@ impl Parser<'_> {
         Some(self.placed(commands, start))
     }
 
-    /// Ends a stage: its commands have the place of all that was written.
+    /// Ends a stage: its commands get the position of everything written.
     fn placed(&mut self, commands: Vec<Command>, start: usize) -> Vec<Stage> {
         self.pos = self.end;
         let span = self.since(start);
         commands.into_iter().map(|command| Stage { command, span }).collect()
     }
 
-    /// A fault of a command: where a command without a pipe explains it, the hint says so; one without a hint tells how
-    /// the command is written.
+    /// Adds a hint to a command's error: a missing pipe if that explains it, or else the command's syntax.
     fn with_syntax(&self, remark: Diagnostic, start: usize, implicit: bool) -> Diagnostic {
         let stage = Span { start, end: self.end };
         if let Some(inner) = inner_command(self.text, stage).filter(|inner| remark.span.start >= inner.span.start) {
@@ -182,7 +181,7 @@ impl Parser<'_> {
         self.text[..self.pos].rfind(['|', '[']).map_or(0, |at| at + 1)
     }
 
-    /// Whether a search without leading `|` starts with a command name all the same.
+    /// Whether a search without leading `|` starts with a command name.
     fn at_command(&mut self) -> bool {
         let name = self.peek_name().to_ascii_lowercase();
         let rest = &self.rest()[name.len().min(self.rest().len())..];
@@ -194,8 +193,8 @@ impl Parser<'_> {
         alone && !operator && known
     }
 
-    /// Whether a subsearch without leading `|` starts with a word that is compared with nothing. As in Splunk that word
-    /// is a command, known or not, and never one to search for.
+    /// Whether a subsearch without leading `|` starts with a word that is not compared. As in Splunk that word is a
+    /// command, known or not, and never a search term.
     fn at_bare_word(&self) -> bool {
         let rest = self.rest();
         let name = self.peek_name();
@@ -212,7 +211,7 @@ impl Parser<'_> {
         !is_call && !in_list && !is_compared
     }
 
-    /// Warns of a search for the word `makeresults` where the command was meant.
+    /// Warns of a search for the word `makeresults` if the command was meant.
     fn warn_missing_pipe(&mut self) {
         let name = self.peek_name();
         if GENERATING.contains(&name) && !self.rest()[name.len()..].trim_start().starts_with(['=', '!']) {
@@ -222,8 +221,8 @@ impl Parser<'_> {
         }
     }
 
-    /// A search that makes no sense as one, but begins with a command: the second half of a search that a dashboard
-    /// puts behind another.
+    /// Parses a search that is invalid as one but begins with a command: the second half of a search that a dashboard
+    /// appends to another.
     fn without_pipe(&mut self, start: usize, first: bool, noted: (usize, usize)) -> Option<Vec<Command>> {
         let after = self.noted();
         let place = std::mem::replace(&mut self.pos, start);
@@ -295,7 +294,7 @@ impl Parser<'_> {
                         "brackets begin with a command: write `search {name}` in them for the word, \"...\" around a text with brackets"
                     ))
                 }
-                // Not a slip of the keyboard: a command that some app would bring along.
+                // // Not a typing error, but a command that some app would provide.
                 None => remark.with_hint(
                     "no app declares a command of this name in commands.conf; `quarry help` lists the built-in ones",
                 ),
@@ -327,7 +326,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Subsearches to the end of the command, or what `dataset` reads in the place of one.
+    /// Parses subsearches up to the end of the command, or whatever `dataset` reads instead.
     pub(crate) fn subsearches(
         &mut self,
         command: &str,
@@ -363,7 +362,7 @@ impl Parser<'_> {
     }
 }
 
-/// Drops commands that change nothing from the front: `| localop | rest ...` begins with `rest`.
+/// Removes commands without effect from the front: `| localop | rest ...` begins with `rest`.
 fn without_idle_start(commands: &mut Vec<Stage>) {
     let is_idle = |stage: &Stage| matches!(stage.command, Command::Noop(_));
     let idle = commands.iter().take_while(|stage| is_idle(stage)).count();
