@@ -204,6 +204,8 @@ pub trait Node: Send + Sync {
     fn compact(&self) -> Result<String, Fault>;
     /// Thaws an archived bucket from a folder on the server; returns its id as a JSON object.
     fn thaw(&self, index: &str, folder: &str) -> Result<String, Fault>;
+    /// Brings the buckets of an index to a volume, or to the data folder with `local`; gives the report as a JSON object.
+    fn migrate(&self, index: &str, to: &str) -> Result<String, Fault>;
     /// Tokens of the HTTP Event Collector by name.
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError>;
     /// Writes a token to inputs.conf, effective at once; returns it.

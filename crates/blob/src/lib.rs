@@ -61,4 +61,23 @@ pub trait BlobStore: Debug + Send + Sync {
 
     /// Names of all objects in ascending order. For tests and manual checks; the catalog is authoritative.
     fn list(&self) -> Result<Vec<String>, BlobError>;
+
+    /// Shows every object, those of one folder in ascending order, without holding all of them in memory. A listing that had
+    /// to begin anew shows some of them again.
+    fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
+        let listed = |name| Listed { name, bytes: 0, modified_ns: 0 };
+        self.list()?.into_iter().map(listed).for_each(visit);
+        Ok(())
+    }
+}
+
+/// An object as a listing shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Bytes that it takes on its store; 0 where the store does not say.
+    pub bytes: u64,
+    /// When it was written, by the clock of its store; 0 where the store does not say.
+    pub modified_ns: i64,
 }

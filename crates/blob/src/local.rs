@@ -10,11 +10,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use quarry_bucket::{ReadAt, ReadError};
 
-use crate::{BlobError, BlobStore, name};
+use crate::{BlobError, BlobStore, Listed, name};
 
 /// Maximum threads that write and sync the objects of one call.
 const SYNC_THREADS_MAX: usize = 8;
@@ -46,6 +47,14 @@ impl LocalFolder {
 
     fn unfinished(&self, name: &str) -> PathBuf {
         self.root.join(format!("{name}{}", name::UNFINISHED))
+    }
+
+    /// A file as an object; `None` where it went meanwhile or has no name of an object.
+    fn listed(&self, path: &Path) -> Option<Listed> {
+        let name = path.strip_prefix(&self.root).ok().and_then(Path::to_str)?.to_owned();
+        let facts = fs::metadata(path).ok()?;
+        let age = facts.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Some(Listed { name, bytes: facts.len(), modified_ns: i64::try_from(age.as_nanos()).unwrap_or(i64::MAX) })
     }
 
     /// Creates the folder of `path`; returns the folders that have a new entry.
@@ -116,6 +125,12 @@ impl BlobStore for LocalFolder {
 
     fn list(&self) -> Result<Vec<String>, BlobError> {
         let mut names = Vec::new();
+        self.list_each(&mut |listed| names.push(listed.name))?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
             let failed = |error: io::Error| BlobError::from_io("list", &folder, &error);
@@ -124,18 +139,19 @@ impl BlobStore for LocalFolder {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 entries => entries.map_err(failed)?,
             };
+            let mut files = Vec::new();
             for entry in entries {
                 let path = entry.map_err(failed)?.path();
                 if path.is_dir() {
                     folders.push(path);
-                } else if let Some(name) = path.strip_prefix(&self.root).ok().and_then(Path::to_str) {
-                    names.push(name.to_owned());
+                } else if !path.as_os_str().as_encoded_bytes().ends_with(name::UNFINISHED.as_bytes()) {
+                    files.push(path);
                 }
             }
+            files.sort();
+            files.iter().filter_map(|path| self.listed(path)).for_each(&mut *visit);
         }
-        names.retain(|name| !name.ends_with(name::UNFINISHED));
-        names.sort();
-        Ok(names)
+        Ok(())
     }
 }
 

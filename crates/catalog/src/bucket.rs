@@ -11,12 +11,13 @@ use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum, note_cha
 use crate::deletion::drop_deletion_of_forgotten;
 use crate::origin::{Origin, drop_origins_of_forgotten, read_origins, write_origins};
 use crate::position::move_position;
-use crate::remote::{RemoteCopy, read_remote};
+use crate::remote::{OtherCopy, RemoteCopy, read_other, read_remote};
 use crate::setting::write_setting;
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, \
-                       object_bytes, filter_bytes, created, level, thawed, volume, folder, remote, checksum";
+                       object_bytes, filter_bytes, created, level, thawed, volume, folder, remote, receipt, stem, \
+                       other_volume, other_folder, other_going, merged_into, checksum";
 /// Setting with the newest log record that a commit covers.
 const LOG_POSITION: &str = "log_position";
 
@@ -58,6 +59,13 @@ pub struct BucketRow {
     pub origins: Vec<Origin>,
     /// Its copy on a remote store, if any.
     pub remote: Option<RemoteCopy>,
+    /// A second copy on a remote store, while the bucket moves from one volume to another or away from its volume.
+    pub other: Option<OtherCopy>,
+    /// What its remote objects are called, where that is not made of number and time: it was found on a volume, and its
+    /// number belongs to another bucket.
+    pub stem: Option<String>,
+    /// Of a retired one, the bucket that holds its events since they were merged, and since that was merged in turn.
+    pub merged_into: Option<u64>,
 }
 
 impl BucketRow {
@@ -82,6 +90,18 @@ impl BucketRow {
         // Rows of earlier versions have no remote copy and keep their checksums.
         if let Some(remote) = &self.remote {
             sum = sum.text(&remote.volume).text(&remote.folder).number(remote.state.code());
+            if let Some(receipt) = remote.receipt {
+                sum = sum.text("receipt").number(receipt.cast_signed());
+            }
+        }
+        if let Some(other) = &self.other {
+            sum = sum.text("other").text(&other.volume).text(&other.folder).number(other.going.into());
+        }
+        if let Some(stem) = &self.stem {
+            sum = sum.text("stem").text(stem);
+        }
+        if let Some(top) = self.merged_into {
+            sum = sum.text("merged_into").number(top.cast_signed());
         }
         sum.finish()
     }
@@ -192,7 +212,9 @@ impl Catalog {
                 }
             }
             write_bucket(act, commit.bucket)?;
-            retire(act, commit.inputs)?;
+            for number in commit.inputs {
+                merge_into(act, *number, commit.bucket.number)?;
+            }
             Ok(true)
         })
     }
@@ -257,6 +279,25 @@ impl Catalog {
         })
     }
 
+    /// The bucket of this number, whatever its state.
+    pub fn bucket(&self, number: u64) -> Result<Option<BucketRow>, CatalogError> {
+        self.act(|act| bucket_of(act, number))
+    }
+
+    /// The bucket whose remote objects are called this, where that is not made of number and time.
+    pub fn bucket_with_stem(&self, stem: &str) -> Result<Option<BucketRow>, CatalogError> {
+        self.act(|act| {
+            let select = format!("SELECT {COLUMNS} FROM bucket WHERE stem = ?1");
+            let found = act.prepare_cached(&select)?.query_row([stem], read_bucket).optional()?;
+            found.map(|found| whole(act, found).map(|(bucket, _)| bucket)).transpose()
+        })
+    }
+
+    /// Retired buckets whose events a bucket holds, as far as they are on record.
+    pub fn merged_into(&self, number: u64) -> Result<Vec<BucketRow>, CatalogError> {
+        self.act(|act| merged_into(act, number))
+    }
+
     /// Largest bucket number on record; 0 if there is none.
     pub fn bucket_number_max(&self) -> Result<u64, CatalogError> {
         self.act(|act| {
@@ -279,6 +320,24 @@ fn write_log_position(act: &Connection, checkpoints: &[LoggedCheckpoint], log_po
     write_setting(act, LOG_POSITION, &log_position.to_string())
 }
 
+/// Retires a bucket that was merged into bucket `top`, which holds from now on what had been merged into that one, too.
+fn merge_into(act: &Connection, number: u64, top: u64) -> rusqlite::Result<()> {
+    let inner = merged_into(act, number)?;
+    let input = bucket_of(act, number)?.map(|bucket| BucketRow { state: BucketState::Retired, ..bucket });
+    for bucket in inner.into_iter().chain(input) {
+        write_bucket(act, &BucketRow { merged_into: Some(top), ..bucket })?;
+    }
+    Ok(())
+}
+
+fn merged_into(act: &Connection, number: u64) -> rusqlite::Result<Vec<BucketRow>> {
+    let select = format!("SELECT {COLUMNS} FROM bucket WHERE merged_into = ?1 ORDER BY number");
+    let mut statement = act.prepare_cached(&select)?;
+    let found: Vec<StoredBucket> =
+        statement.query_map([number.cast_signed()], read_bucket)?.collect::<rusqlite::Result<_>>()?;
+    found.into_iter().map(|found| whole(act, found).map(|(bucket, _)| bucket)).collect()
+}
+
 pub(crate) fn retire(act: &Connection, numbers: &[u64]) -> rusqlite::Result<()> {
     for number in numbers {
         if let Some(bucket) = live_bucket(act, *number)? {
@@ -291,7 +350,8 @@ pub(crate) fn retire(act: &Connection, numbers: &[u64]) -> rusqlite::Result<()> 
 pub(crate) fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
     let insert = format!(
         "INSERT OR REPLACE INTO bucket ({COLUMNS})
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
+                 ?24, ?25)"
     );
     let sum = bucket.sum();
     let old = known_sum(act, "SELECT checksum FROM bucket WHERE number = ?1", [bucket.number.cast_signed()])?;
@@ -314,6 +374,12 @@ pub(crate) fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Re
         bucket.remote.as_ref().map(|remote| &*remote.volume),
         bucket.remote.as_ref().map(|remote| &*remote.folder),
         bucket.remote.as_ref().map(|remote| remote.state.code()),
+        bucket.remote.as_ref().and_then(|remote| remote.receipt).map(u64::cast_signed),
+        bucket.stem,
+        bucket.other.as_ref().map(|other| &*other.volume),
+        bucket.other.as_ref().map(|other| &*other.folder),
+        bucket.other.as_ref().map(|other| other.going),
+        bucket.merged_into.map(u64::cast_signed),
         sum,
     ])?;
     write_origins(act, bucket.number, &bucket.origins)?;
@@ -343,15 +409,23 @@ fn read_bucket(row: &Row<'_>) -> rusqlite::Result<StoredBucket> {
         thawed: row.get(14)?,
         origins: Vec::new(),
         remote: read_remote(row, 15)?,
+        stem: row.get(19)?,
+        other: read_other(row, 20)?,
+        merged_into: row.get::<_, Option<i64>>(23)?.map(i64::cast_unsigned),
     };
-    Ok((bucket, row.get(18)?))
+    Ok((bucket, row.get(24)?))
 }
 
 /// The bucket of this number if it is live.
 pub(crate) fn live_bucket(act: &Connection, number: u64) -> rusqlite::Result<Option<BucketRow>> {
-    let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1 AND state = 1");
-    let live = act.prepare_cached(&select)?.query_row([number.cast_signed()], read_bucket).optional()?;
-    live.map(|live| whole(act, live).map(|(bucket, _)| bucket)).transpose()
+    Ok(bucket_of(act, number)?.filter(|bucket| bucket.state == BucketState::Live))
+}
+
+/// The bucket of this number.
+pub(crate) fn bucket_of(act: &Connection, number: u64) -> rusqlite::Result<Option<BucketRow>> {
+    let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1");
+    let found = act.prepare_cached(&select)?.query_row([number.cast_signed()], read_bucket).optional()?;
+    found.map(|found| whole(act, found).map(|(bucket, _)| bucket)).transpose()
 }
 
 /// The row with its origins, verified against its checksum.

@@ -43,7 +43,7 @@ impl Catalog {
                     return Ok(false);
                 }
             }
-            commit.deletions.iter().try_for_each(|deletion| write(act, deletion))?;
+            commit.deletions.iter().try_for_each(|deletion| write_deletion(act, deletion))?;
             retire(act, commit.emptied)?;
             Ok(true)
         })
@@ -58,7 +58,7 @@ impl Catalog {
     }
 }
 
-fn write(act: &Connection, deletion: &DeletionRow) -> rusqlite::Result<()> {
+pub(crate) fn write_deletion(act: &Connection, deletion: &DeletionRow) -> rusqlite::Result<()> {
     let (bucket, sum) = (deletion.bucket.cast_signed(), deletion.sum());
     let old = known_sum(act, "SELECT checksum FROM deletion WHERE bucket = ?1", [bucket])?;
     let insert = "INSERT OR REPLACE INTO deletion (bucket, rows, checksum) VALUES (?1, ?2, ?3)";

@@ -1,7 +1,8 @@
 //! Copies of buckets on a remote store, and whether the local copy may be or has been deleted.
 //!
 //! Every step is recorded before it begins, so that a crash leaves no unknown objects: an upload before its objects are
-//! put, an eviction before local files are deleted.
+//! its objects are put, the end of the local copy before its files are deleted. A bucket that moves to another volume, or
+//! away from all, has a second copy meanwhile, which comes or goes.
 //!
 //! Not here: the keys of objects inside the folder, which the store derives from the row.
 
@@ -19,6 +20,19 @@ pub struct RemoteCopy {
     pub folder: String,
     /// Which copies are complete.
     pub state: RemoteState,
+    /// The receipt beside its objects, by the number of deleted events it tells of; `None` before it is there.
+    pub receipt: Option<u64>,
+}
+
+/// A second copy of a bucket on a remote store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherCopy {
+    /// Name of the volume in indexes.conf.
+    pub volume: String,
+    /// Folder of the objects below the path of the volume.
+    pub folder: String,
+    /// Whether its objects are being deleted; else they are being put.
+    pub going: bool,
 }
 
 /// Which copies of a bucket are complete.
@@ -63,12 +77,16 @@ impl RemoteState {
         }
     }
 
-    /// Whether `next` is a valid next state; restoring a local copy turns an evicted bucket into an uploaded one.
+    /// Whether one step leads to `next`; a local copy that is brought back makes an evicted bucket an uploaded one, and until
+    /// it is whole one that is being evicted.
     fn leads_to(self, next: RemoteState) -> bool {
         use RemoteState::{Evicted, Evicting, Uploaded, Uploading};
         matches!(
             (self, next),
-            (Uploading, Uploaded) | (Uploaded, Evicting) | (Evicting, Evicted) | (Evicting | Evicted, Uploaded)
+            (Uploading, Uploaded)
+                | (Uploaded | Evicted, Evicting)
+                | (Evicting, Evicted)
+                | (Evicting | Evicted, Uploaded)
         )
     }
 }
@@ -78,7 +96,7 @@ impl Catalog {
     /// remote copy. Returns the numbers of the others.
     pub fn begin_uploads(&self, numbers: &[u64], volume: &str, folder: &str) -> Result<Vec<u64>, CatalogError> {
         let (volume, folder) = (volume.to_owned(), folder.to_owned());
-        let copy = RemoteCopy { volume, folder, state: RemoteState::Uploading };
+        let copy = RemoteCopy { volume, folder, state: RemoteState::Uploading, receipt: None };
         self.act(|act| {
             let mut begun = Vec::new();
             for number in numbers {
@@ -108,17 +126,112 @@ impl Catalog {
             }
         })
     }
+
+    /// Notes the end of an upload, and of the receipt that came with it. `false`, and nothing is changed, as above.
+    pub fn end_upload(&self, number: u64, receipt: u64) -> Result<bool, CatalogError> {
+        self.change_copies(number, |bucket| {
+            let copy = bucket.remote.as_mut().filter(|copy| copy.state == RemoteState::Uploading)?;
+            (copy.state, copy.receipt) = (RemoteState::Uploaded, Some(receipt));
+            Some(())
+        })
+    }
+
+    /// Notes which receipt lies beside the objects of a live bucket whose remote copy is whole.
+    pub fn note_receipt(&self, number: u64, receipt: u64) -> Result<bool, CatalogError> {
+        self.change_copies(number, |bucket| {
+            let copy = bucket.remote.as_mut().filter(|copy| copy.state.is_remote_whole())?;
+            copy.receipt = Some(receipt);
+            Some(())
+        })
+    }
+
+    /// Notes where a second copy of a live bucket will be put, of which both copies are whole.
+    pub fn begin_move(&self, number: u64, volume: &str, folder: &str) -> Result<bool, CatalogError> {
+        self.change_copies(number, |bucket| {
+            let has_both = bucket.remote.as_ref().is_some_and(|copy| copy.state == RemoteState::Uploaded);
+            if !has_both || bucket.other.is_some() {
+                return None;
+            }
+            bucket.other = Some(OtherCopy { volume: volume.to_owned(), folder: folder.to_owned(), going: false });
+            Some(())
+        })
+    }
+
+    /// Makes the second copy, which was put with this receipt, the one that counts; the first is deleted from now on.
+    pub fn end_move(&self, number: u64, receipt: u64) -> Result<bool, CatalogError> {
+        self.change_copies(number, |bucket| {
+            let other = bucket.other.as_mut().filter(|other| !other.going)?;
+            let copy = bucket.remote.as_mut()?;
+            std::mem::swap(&mut other.volume, &mut copy.volume);
+            std::mem::swap(&mut other.folder, &mut copy.folder);
+            (other.going, copy.receipt) = (true, Some(receipt));
+            Some(())
+        })
+    }
+
+    /// Gives up the remote copy of a live bucket whose local copy is whole: it is deleted from now on.
+    pub fn leave_volume(&self, number: u64) -> Result<bool, CatalogError> {
+        self.change_copies(number, |bucket| {
+            let copy = bucket.remote.take_if(|copy| copy.state.is_local_whole())?;
+            if bucket.other.is_some() {
+                return None;
+            }
+            bucket.other = Some(OtherCopy { volume: copy.volume, folder: copy.folder, going: true });
+            Some(())
+        })
+    }
+
+    /// Notes that the second copy of a live bucket is not wanted any more: it is deleted from now on.
+    pub fn give_up_move(&self, number: u64) -> Result<bool, CatalogError> {
+        self.change_copies(number, |bucket| {
+            bucket.other.as_mut()?.going = true;
+            Some(())
+        })
+    }
+
+    /// Notes that nothing is left of the second copy of a live bucket.
+    pub fn end_leaving(&self, number: u64) -> Result<bool, CatalogError> {
+        self.change_copies(number, |bucket| bucket.other.take_if(|other| other.going).map(drop))
+    }
+
+    /// Changes what is known of a live bucket's copies; `false`, and nothing is changed, when it is not live any more or
+    /// `change` gives `None`.
+    fn change_copies(
+        &self,
+        number: u64,
+        change: impl FnOnce(&mut BucketRow) -> Option<()>,
+    ) -> Result<bool, CatalogError> {
+        self.act(|act| {
+            let Some(mut bucket) = live_bucket(act, number)? else { return Ok(false) };
+            if change(&mut bucket).is_none() {
+                return Ok(false);
+            }
+            write_bucket(act, &bucket)?;
+            Ok(true)
+        })
+    }
 }
 
-/// Reads the three columns starting at `at`.
+/// Reads the four columns from `at` on.
 pub(crate) fn read_remote(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<RemoteCopy>> {
     let (volume, folder, state): (Option<String>, Option<String>, Option<i64>) =
         (row.get(at)?, row.get(at + 1)?, row.get(at + 2)?);
+    let receipt = row.get::<_, Option<i64>>(at + 3)?.map(i64::cast_unsigned);
     // If some but not all are NULL, the row does not match its checksum.
     Ok(match (volume, folder, state) {
         (Some(volume), Some(folder), Some(state)) => {
-            Some(RemoteCopy { volume, folder, state: RemoteState::from_code(state) })
+            Some(RemoteCopy { volume, folder, state: RemoteState::from_code(state), receipt })
         }
+        _ => None,
+    })
+}
+
+/// Reads the three columns from `at` on.
+pub(crate) fn read_other(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<OtherCopy>> {
+    let (volume, folder, going): (Option<String>, Option<String>, Option<bool>) =
+        (row.get(at)?, row.get(at + 1)?, row.get(at + 2)?);
+    Ok(match (volume, folder, going) {
+        (Some(volume), Some(folder), Some(going)) => Some(OtherCopy { volume, folder, going }),
         _ => None,
     })
 }

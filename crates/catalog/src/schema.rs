@@ -103,6 +103,16 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE bucket ADD COLUMN folder TEXT;
     ALTER TABLE bucket ADD COLUMN remote INTEGER;
 ",
+    "
+    ALTER TABLE bucket ADD COLUMN receipt INTEGER;
+    ALTER TABLE bucket ADD COLUMN stem TEXT;
+    ALTER TABLE bucket ADD COLUMN other_volume TEXT;
+    ALTER TABLE bucket ADD COLUMN other_folder TEXT;
+    ALTER TABLE bucket ADD COLUMN other_going INTEGER;
+    ALTER TABLE bucket ADD COLUMN merged_into INTEGER;
+    CREATE INDEX bucket_merged_into ON bucket (merged_into) WHERE merged_into IS NOT NULL;
+    CREATE INDEX bucket_stem ON bucket (stem) WHERE stem IS NOT NULL;
+",
 ];
 
 /// The current version.
@@ -114,7 +124,9 @@ const STAND_INS: &[&str] = &[
     "",
     "
     CREATE TEMP VIEW bucket AS SELECT *, 0 AS level, 0 AS thawed, NULL AS checksum,
-        NULL AS volume, NULL AS folder, NULL AS remote FROM main.bucket;
+        NULL AS volume, NULL AS folder, NULL AS remote,
+        NULL AS receipt, NULL AS stem, NULL AS other_volume, NULL AS other_folder, NULL AS other_going,
+        NULL AS merged_into FROM main.bucket;
     CREATE TEMP TABLE origin (bucket INTEGER, first_row INTEGER, number INTEGER);
     CREATE TEMP VIEW position AS SELECT *, NULL AS checksum FROM main.position;
     CREATE TEMP VIEW checkpoint AS SELECT *, NULL AS checksum, x'' AS milestones FROM main.checkpoint;
@@ -125,7 +137,9 @@ const STAND_INS: &[&str] = &[
 ",
     "
     CREATE TEMP VIEW bucket AS SELECT *, 0 AS thawed, NULL AS checksum,
-        NULL AS volume, NULL AS folder, NULL AS remote FROM main.bucket;
+        NULL AS volume, NULL AS folder, NULL AS remote,
+        NULL AS receipt, NULL AS stem, NULL AS other_volume, NULL AS other_folder, NULL AS other_going,
+        NULL AS merged_into FROM main.bucket;
     CREATE TEMP VIEW position AS SELECT *, NULL AS checksum FROM main.position;
     CREATE TEMP VIEW checkpoint AS SELECT *, NULL AS checksum, x'' AS milestones FROM main.checkpoint;
     CREATE TEMP VIEW setting AS SELECT *, NULL AS checksum FROM main.setting;
@@ -134,21 +148,31 @@ const STAND_INS: &[&str] = &[
     CREATE TEMP TABLE deletion (bucket INTEGER, rows BLOB, checksum INTEGER);
 ",
     "
-    CREATE TEMP VIEW bucket AS SELECT *, NULL AS volume, NULL AS folder, NULL AS remote FROM main.bucket;
+    CREATE TEMP VIEW bucket AS SELECT *, NULL AS volume, NULL AS folder, NULL AS remote,
+        NULL AS receipt, NULL AS stem, NULL AS other_volume, NULL AS other_folder, NULL AS other_going,
+        NULL AS merged_into FROM main.bucket;
     CREATE TEMP VIEW checkpoint AS SELECT *, x'' AS milestones FROM main.checkpoint;
     CREATE TEMP TABLE deletion (bucket INTEGER, rows BLOB, checksum INTEGER);
 ",
     "
-    CREATE TEMP VIEW bucket AS SELECT *, NULL AS volume, NULL AS folder, NULL AS remote FROM main.bucket;
+    CREATE TEMP VIEW bucket AS SELECT *, NULL AS volume, NULL AS folder, NULL AS remote,
+        NULL AS receipt, NULL AS stem, NULL AS other_volume, NULL AS other_folder, NULL AS other_going,
+        NULL AS merged_into FROM main.bucket;
     CREATE TEMP TABLE deletion (bucket INTEGER, rows BLOB, checksum INTEGER);
 ",
     "
-    CREATE TEMP VIEW bucket AS SELECT *, NULL AS volume, NULL AS folder, NULL AS remote FROM main.bucket;
+    CREATE TEMP VIEW bucket AS SELECT *, NULL AS volume, NULL AS folder, NULL AS remote,
+        NULL AS receipt, NULL AS stem, NULL AS other_volume, NULL AS other_folder, NULL AS other_going,
+        NULL AS merged_into FROM main.bucket;
+",
+    "
+    CREATE TEMP VIEW bucket AS SELECT *, NULL AS receipt, NULL AS stem, NULL AS other_volume, NULL AS other_folder,
+        NULL AS other_going, NULL AS merged_into FROM main.bucket;
 ",
 ];
 
 /// Number of tables in a catalog of each version.
-const TABLES: &[i64] = &[0, 4, 5, 8, 8, 9, 9];
+const TABLES: &[i64] = &[0, 4, 5, 8, 8, 9, 9, 9];
 
 /// Configures the connection, checks the file, and applies missing migrations.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Duration) -> Result<(), CatalogError> {

@@ -24,6 +24,9 @@ fn row(number: u64, index: &str, state: BucketState) -> BucketRow {
         level: 0,
         thawed: false,
         remote: None,
+        other: None,
+        stem: None,
+        merged_into: None,
         origins: Vec::new(),
     }
 }
@@ -48,7 +51,10 @@ fn commit(catalog: &Catalog, bucket: &BucketRow, sealed_through: u64) {
 }
 
 /// Removes the columns that the version with remote copies added.
-const WITHOUT_REMOTE: &str = "ALTER TABLE bucket DROP COLUMN volume; ALTER TABLE bucket DROP COLUMN folder;
+const WITHOUT_REMOTE: &str = "DROP INDEX bucket_merged_into; DROP INDEX bucket_stem; ALTER TABLE bucket DROP COLUMN receipt;
+    ALTER TABLE bucket DROP COLUMN stem; ALTER TABLE bucket DROP COLUMN other_volume;
+    ALTER TABLE bucket DROP COLUMN other_folder; ALTER TABLE bucket DROP COLUMN other_going;
+    ALTER TABLE bucket DROP COLUMN merged_into; ALTER TABLE bucket DROP COLUMN volume; ALTER TABLE bucket DROP COLUMN folder;
     ALTER TABLE bucket DROP COLUMN remote; PRAGMA user_version = 5;";
 
 #[test]
@@ -451,7 +457,7 @@ fn a_copy_on_a_remote_store_goes_step_by_step() {
     assert!(!catalog.move_remote(3, Uploaded).unwrap(), "nothing was begun");
     assert_eq!(catalog.begin_uploads(&[3, 4], "cold", "main/1").unwrap(), [3]);
     assert_eq!(catalog.begin_uploads(&[3], "other", "main/2").unwrap(), [0; 0], "it has a place already");
-    let copy = RemoteCopy { volume: "cold".into(), folder: "main/1".into(), state: Uploading };
+    let copy = RemoteCopy { volume: "cold".into(), folder: "main/1".into(), state: Uploading, receipt: None };
     let expected = BucketRow { remote: Some(copy), ..row(3, "main", BucketState::Live) };
     assert_eq!(catalog.buckets(BucketState::Live).unwrap(), [expected]);
     for (next, is_step) in [
@@ -502,4 +508,96 @@ fn a_catalog_from_before_remote_copies_is_read_checked_and_brought_up_to_date() 
         connection.execute_batch(restore).unwrap();
         Catalog::open_existing(&path).unwrap().check().unwrap();
     }
+}
+
+/// The second copy of a bucket on `volume`.
+fn other(volume: &str, going: bool) -> Option<OtherCopy> {
+    Some(OtherCopy { volume: volume.into(), folder: format!("{volume}/main"), going })
+}
+
+#[test]
+fn a_bucket_moves_between_volumes_and_away_step_by_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    let catalog = Catalog::open(&path).unwrap();
+    commit(&catalog, &row(1, "main", BucketState::Live), 1);
+    let now = || catalog.bucket(1).unwrap().unwrap();
+    let remote = |volume: &str, receipt| {
+        let folder = format!("{volume}/main");
+        Some(RemoteCopy { volume: volume.into(), folder, state: RemoteState::Uploaded, receipt: Some(receipt) })
+    };
+    assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "it is on no volume");
+    assert_eq!(catalog.begin_uploads(&[1], "a", "a/main").unwrap(), [1]);
+    assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "it is on its way");
+    assert!(!catalog.note_receipt(1, 0).unwrap() && catalog.end_upload(1, 0).unwrap());
+    assert!(!catalog.end_upload(1, 0).unwrap(), "it was uploaded");
+    assert!(catalog.note_receipt(1, 2).unwrap());
+    assert_eq!(now().remote, remote("a", 2));
+    assert!(catalog.begin_move(1, "b", "b/main").unwrap());
+    assert_eq!((now().remote, now().other), (remote("a", 2), other("b", false)));
+    assert!(!catalog.begin_move(1, "c", "c/main").unwrap(), "one move at a time");
+    assert!(!catalog.leave_volume(1).unwrap() && !catalog.end_leaving(1).unwrap());
+    assert!(catalog.end_move(1, 3).unwrap());
+    assert_eq!((now().remote, now().other), (remote("b", 3), other("a", true)));
+    assert!(!catalog.end_move(1, 3).unwrap(), "what goes does not come back");
+    assert!(catalog.end_leaving(1).unwrap() && catalog.leave_volume(1).unwrap());
+    assert_eq!((now().remote, now().other), (None, other("b", true)));
+    drop(catalog);
+    let catalog = Catalog::open_existing(&path).unwrap();
+    assert_eq!(catalog.bucket(1).unwrap().unwrap().other, other("b", true));
+    assert!(catalog.end_leaving(1).unwrap());
+    catalog.begin_uploads(&[1], "a", "a/main").unwrap();
+    catalog.end_upload(1, 0).unwrap();
+    assert!(catalog.begin_move(1, "b", "b/main").unwrap() && catalog.give_up_move(1).unwrap());
+    assert_eq!(catalog.bucket(1).unwrap().unwrap().other, other("b", true));
+    catalog.check().unwrap();
+    catalog.retire(&[1]).unwrap();
+    assert!(!catalog.end_leaving(1).unwrap(), "what is not live changes no more");
+}
+
+#[test]
+fn what_a_bucket_holds_is_known_through_further_merges() {
+    let catalog = Catalog::open_in_memory().unwrap();
+    for number in [1, 2, 4] {
+        commit(&catalog, &row(number, "main", BucketState::Live), 4);
+    }
+    let merge = |number: u64, inputs: &[u64]| {
+        let bucket = compacted(number, "main", BucketState::Live);
+        assert!(catalog.commit_compaction(&CompactionCommit { bucket: &bucket, inputs }).unwrap());
+    };
+    let held = |number| catalog.merged_into(number).unwrap().into_iter().map(|row| row.number).collect::<Vec<_>>();
+    merge(5, &[1, 2]);
+    assert_eq!(held(5), [1, 2]);
+    catalog.forget(1).unwrap();
+    merge(6, &[4, 5]);
+    assert_eq!((held(5), held(6)), (vec![], vec![2, 4, 5]));
+    catalog.check().unwrap();
+}
+
+#[test]
+fn found_buckets_come_back_but_for_those_that_others_replace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    let found = |number: u64, replaces: &[&str], deleted: Option<&[u8]>| FoundBucket {
+        row: row(number, if number == 4 { "web" } else { "main" }, BucketState::Live),
+        deleted: deleted.map(<[u8]>::to_vec),
+        replaces: replaces.iter().map(|stem| (*stem).to_owned()).collect(),
+    };
+    let stem = |row: &BucketRow| format!("stem-{}", row.number);
+    {
+        let catalog = Catalog::open(&path).unwrap();
+        catalog.add_found(&[found(7, &["stem-2", "stem-3"], None), found(1, &[], Some(b"rows"))]).unwrap();
+        catalog.add_found(&[found(2, &[], Some(b"gone")), found(4, &[], None)]).unwrap();
+        assert_eq!(catalog.end_rebuild(&stem).unwrap(), 1);
+        catalog.close().unwrap();
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "one file");
+    let catalog = Catalog::open_existing(&path).unwrap();
+    let numbers = |state| catalog.buckets(state).unwrap().into_iter().map(|row| row.number).collect::<Vec<_>>();
+    assert_eq!((numbers(BucketState::Live), numbers(BucketState::Retired)), (vec![1, 4, 7], vec![2]));
+    assert_eq!(catalog.positions().unwrap(), [("main".to_owned(), 7), ("web".to_owned(), 7)]);
+    assert_eq!((catalog.deletions().unwrap().len(), catalog.bucket_number_max().unwrap()), (2, 7));
+    catalog.forget(2).unwrap();
+    assert_eq!(catalog.setting("replaced stem-3").unwrap(), None);
+    catalog.check().unwrap();
 }

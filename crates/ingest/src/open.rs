@@ -7,7 +7,10 @@ use std::time::Duration;
 use quarry_conf::{IndexSettings, IndexesConf, Layers, MergeSettings, ServerSettings};
 use quarry_inputs::InputSettings;
 use quarry_stdx::{SharedClock, private_folder};
-use quarry_store::{MergeOptions, RetentionRule, Store, StoreError, StoreOptions};
+use quarry_store::{
+    MergeOptions, Rebuilt, RetentionRule, Store, StoreError, StoreOnVolumes, StoreOptions, rebuild_catalog,
+    stores_on_volumes,
+};
 
 use crate::error::IngestError;
 use crate::volumes::remote_options;
@@ -96,6 +99,29 @@ pub fn open_read_only(
     let remote = remote_options(layers, clock, variables)?;
     let options = StoreOptions { remote, ..StoreOptions::at(data_dir) };
     Ok(when_free(|| Store::open_read_only(options.clone(), clock.clone()))?)
+}
+
+/// The data folders that have buckets on the volumes of indexes.conf.
+pub fn data_folders_on_volumes(
+    layers: &Layers,
+    clock: &SharedClock,
+    variables: &Variables,
+) -> Result<Vec<StoreOnVolumes>, IngestError> {
+    let remote = remote_options(layers, clock, variables)?.ok_or(StoreError::NoVolumes)?;
+    Ok(stores_on_volumes(&remote)?)
+}
+
+/// Makes the catalog of a data folder, which holds no data, of what volumes have of data folder `id`.
+pub fn rebuild_catalog_of(
+    data_dir: &Path,
+    layers: &Layers,
+    clock: &SharedClock,
+    variables: &Variables,
+    id: &str,
+) -> Result<Rebuilt, IngestError> {
+    let remote = remote_options(layers, clock, variables)?;
+    private_folder::close(data_dir);
+    Ok(rebuild_catalog(&StoreOptions { remote, ..StoreOptions::at(data_dir) }, id)?)
 }
 
 /// Opens a store, retrying for a moment while another command has it open.

@@ -46,6 +46,7 @@ pub(crate) fn remote_options(
         eviction_padding: cache.eviction_padding,
         hotlist_recency_secs: cache.hotlist_recency_secs,
         uploads_max: cache.uploads_max,
+        orphan_grace_secs: cache.orphan_grace_secs,
         new_store_id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
     })))
 }

@@ -50,6 +50,9 @@ pub(crate) enum Verb {
     /// Look at the buckets on disk.
     #[command(subcommand)]
     Bucket(BucketVerb),
+    /// Look after where indexes keep their buckets.
+    #[command(subcommand)]
+    Index(IndexVerb),
     /// Look at summaries of accelerated data models.
     #[command(subcommand)]
     Datamodel(DataModelVerb),
@@ -228,6 +231,14 @@ pub(crate) enum BucketVerb {
     Compact(BucketArgs),
     /// Make an archived bucket, the folder that `coldToFrozenDir` got, searchable again.
     Thaw(ThawArgs),
+    /// Make a lost catalog anew from the buckets on remote volumes.
+    RebuildCatalog(RebuildCatalogArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum IndexVerb {
+    /// Move the buckets of an index to where indexes.conf puts it by now: to a remote volume, or back from one.
+    Migrate(MigrateArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -276,6 +287,26 @@ pub(crate) struct ThawArgs {
     /// Index of its events.
     #[arg(long, default_value = "main", value_name = "NAME")]
     pub(crate) index: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RebuildCatalogArgs {
+    /// Id of the data folder whose buckets come back; without it, those that volumes have are listed.
+    #[arg(long, value_name = "ID")]
+    pub(crate) store: Option<String>,
+    /// Form of the list.
+    #[arg(short, long, default_value = "table", value_name = "FORM")]
+    pub(crate) output: ListForm,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MigrateArgs {
+    /// The index.
+    #[arg(value_name = "INDEX")]
+    pub(crate) index: String,
+    /// Volume of indexes.conf, or `local` for the data folder.
+    #[arg(long, value_name = "VOLUME|local")]
+    pub(crate) to: String,
 }
 
 #[derive(Args, Debug)]

@@ -33,6 +33,7 @@ mod spl_tokens;
 mod splunk_verbs;
 mod terminal;
 mod user_verbs;
+mod volume_verbs;
 mod zone;
 
 use std::io::Write;
@@ -41,7 +42,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use quarry_stdx::{log, private_folder};
 
-use cli::{AddVerb, BenchVerb, BucketVerb, Cli, ColorChoice, DataModelVerb, SplVerb, Verb};
+use cli::{AddVerb, BenchVerb, BucketVerb, Cli, ColorChoice, DataModelVerb, IndexVerb, SplVerb, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -110,6 +111,8 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Bucket(BucketVerb::Verify(arguments)) => bucket::verify(&cli.data_dir, arguments.output),
         Verb::Bucket(BucketVerb::Compact(arguments)) => bucket::compact(&cli.data_dir, arguments.output),
         Verb::Bucket(BucketVerb::Thaw(arguments)) => bucket::thaw(&cli.data_dir, arguments),
+        Verb::Bucket(BucketVerb::RebuildCatalog(arguments)) => volume_verbs::rebuild_catalog(&cli.data_dir, arguments),
+        Verb::Index(IndexVerb::Migrate(arguments)) => volume_verbs::migrate(&cli.data_dir, arguments),
         Verb::Datamodel(DataModelVerb::Status(arguments)) => datamodel::status(&cli.data_dir, arguments.output),
         Verb::Datamodel(DataModelVerb::Rebuild(arguments)) => datamodel::rebuild(&cli.data_dir, &arguments.model),
         Verb::User(verb) => user_verbs::run(&cli.data_dir, verb),

@@ -23,7 +23,7 @@ use quarry_search::{Namespaces, SearchService};
 use quarry_stdx::Fault;
 
 use crate::data_folder::{self, Settings};
-use crate::{add, bucket, preview, spl_explain, zone};
+use crate::{add, bucket, preview, spl_explain, volume_verbs, zone};
 
 /// A running node.
 pub(crate) struct LocalNode {
@@ -270,6 +270,11 @@ impl Node for LocalNode {
             return Err(not_absolute(folder));
         }
         Ok(bucket::thawing(&self.ingest.store.thaw(index, Path::new(folder))?).to_string())
+    }
+
+    fn migrate(&self, index: &str, to: &str) -> Result<String, Fault> {
+        let report = self.ingest.store.migrate(index, volume_verbs::volume_of(to))?;
+        Ok(volume_verbs::migration(&report).to_string())
     }
 
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError> {

@@ -88,6 +88,11 @@ impl Remote {
         read_json(&self.post("/services/quarry/buckets/thaw", &[("index", index), ("name", folder)])?)
     }
 
+    /// Has the server move the buckets of an index; gives the report.
+    pub(crate) fn migrate(&self, index: &str, to: &str) -> Result<Value, Failure> {
+        read_json(&self.post("/services/quarry/buckets/migrate", &[("index", index), ("to", to)])?)
+    }
+
     /// The users, as listed over REST.
     pub(crate) fn users(&self) -> Result<Value, Failure> {
         let url = format!("http://{}{USERS}?output_mode=json&count=0", self.address);

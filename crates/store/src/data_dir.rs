@@ -50,6 +50,18 @@ pub(crate) fn open_catalog_read_only(dir: &Path) -> Result<Catalog, StoreError> 
     }
 }
 
+/// Refuses a directory that holds a catalog or data.
+pub(crate) fn check_empty(dir: &Path) -> Result<(), StoreError> {
+    let path = catalog(dir);
+    if path.exists() {
+        return Err(StoreError::CatalogExists { path });
+    }
+    match folder_with_data(dir)? {
+        Some(data) => Err(StoreError::DataWithoutCatalog { data }),
+        None => Ok(()),
+    }
+}
+
 /// Content of a data directory.
 enum Contents {
     /// Objects or log segments, and a catalog.

@@ -56,6 +56,39 @@ pub enum StoreError {
         /// Folder that holds objects or log segments.
         data: PathBuf,
     },
+    /// A catalog is to be made where there is one.
+    #[error("there is a catalog already, {}; move it away first, if it is lost for good", path.display())]
+    CatalogExists {
+        /// The catalog.
+        path: PathBuf,
+    },
+    /// A catalog is to be made of volumes where there is data that is not on them.
+    #[error(
+        "{} holds data, which a catalog made of volumes would not have; move the folder away first, and bring back what was \
+         not uploaded with `quarry bucket thaw`", data.display()
+    )]
+    DataWithoutCatalog {
+        /// Folder that holds objects or log segments.
+        data: PathBuf,
+    },
+    /// Something needs remote volumes and there are none.
+    #[error("indexes.conf has no remote volume; put its stanza [volume:NAME] and the remotePath of indexes there")]
+    NoVolumes,
+    /// An index is to be migrated to where it is not configured to be.
+    #[error(
+        "index {index} is configured to keep its buckets {}, not {}: set remotePath = {} in its stanza of indexes.conf, \
+         restart, and migrate then",
+        place(configured.as_deref()), place(to.as_deref()),
+        to.as_ref().map_or_else(String::new, |to| format!("volume:{to}/$_index_name"))
+    )]
+    NotConfiguredSo {
+        /// Its name.
+        index: String,
+        /// Volume that it is to be migrated to; `None` for the data directory.
+        to: Option<String>,
+        /// The one in indexes.conf.
+        configured: Option<String>,
+    },
     /// The folder contains no store.
     #[error("no data in {}; add data first", dir.display())]
     NoData {
@@ -142,11 +175,20 @@ pub enum StoreError {
     Blob(#[from] BlobError),
 }
 
+/// Where an index keeps its buckets, in words.
+fn place(volume: Option<&str>) -> String {
+    volume.map_or_else(|| "in the data folder".to_owned(), |volume| format!("on volume {volume}"))
+}
+
 impl HasKind for StoreError {
     fn kind(&self) -> ErrorKind {
         match self {
             StoreError::Corrupt { .. } | StoreError::CatalogMissing { .. } => ErrorKind::Corrupt,
             StoreError::NoData { .. } => ErrorKind::NotFound,
+            StoreError::CatalogExists { .. }
+            | StoreError::DataWithoutCatalog { .. }
+            | StoreError::NoVolumes
+            | StoreError::NotConfiguredSo { .. } => ErrorKind::Invalid,
             StoreError::Locked { .. } => ErrorKind::Busy,
             StoreError::TooLarge { .. } | StoreError::TooManyIndexes { .. } => ErrorKind::Invalid,
             StoreError::NotThawed { reason, .. } => reason.kind(),

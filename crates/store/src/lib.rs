@@ -61,6 +61,10 @@ pub use options::{
 };
 pub use queue::QueueFigures;
 pub use remote::copies::{RemoteOptions, RemotePath};
+pub use remote::found::StoreOnVolumes;
+pub use remote::migrate::Migrated;
+pub use remote::rebuild::{Rebuilt, rebuild_catalog, stores_on_volumes};
+pub use remote::sweep::Swept;
 pub use report::Message;
 pub use retire::{ExpiredBucket, Removed, RetentionRule};
 pub use segment::{Damage, PageInfo, Segment, SlabIdentity, Snapshot, StoredSlab, TemplatePage};

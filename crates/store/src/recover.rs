@@ -150,11 +150,17 @@ pub(crate) fn clean_up(
     blobs: &dyn BlobStore,
 ) -> Result<(Vec<String>, Vec<Arc<SealedBucket>>), StoreError> {
     let (mut problems, mut retired) = (Vec::new(), Vec::new());
+    let mut deletions = deletions(catalog)?;
     for state in [BucketState::Sealing, BucketState::Retired] {
         let mut gone = Vec::new();
         for row in catalog.buckets(state)? {
-            if row.remote.is_some() {
-                retired.push(Arc::new(SealedBucket::new(row)));
+            if row.remote.is_some() || row.other.is_some() {
+                let deleted = deletions.remove(&row.number);
+                let bucket = SealedBucket::new(row);
+                retired.push(Arc::new(match deleted {
+                    Some(deleted) => bucket.without(deleted),
+                    None => bucket,
+                }));
                 continue;
             }
             match blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter)) {

@@ -266,21 +266,24 @@ impl Shared {
         self.state().retired.extend(left);
     }
 
-    /// Deletes the objects of a bucket; returns `false` and reports it on failure.
+    /// Deletes the objects of a bucket; `false` when some must stay, and it is told, when that failed.
     fn delete_objects(&self, bucket: &SealedBucket) -> bool {
         self.readers.forget(bucket.row.number);
-        let blobs = self.readers.blobs();
-        let remote = bucket.copies.remote();
-        let deleted = remote.map_or(Ok(()), |copy| self.readers.remotes().delete(&bucket.row, &copy));
-        let deleted = deleted.and_then(|()| blobs.delete(&bucket.row.object));
-        let deleted = deleted.and_then(|()| blobs.delete(&bucket.row.filter));
-        let forgotten = deleted
-            .map_err(StoreError::from)
-            .and_then(|()| self.catalog.forget(bucket.row.number).map_err(StoreError::from));
-        if let Err(error) = &forgotten {
+        let delete = || -> Result<bool, StoreError> {
+            let blobs = self.readers.blobs();
+            blobs.delete(&bucket.row.object)?;
+            blobs.delete(&bucket.row.filter)?;
+            if self.is_only_remote_copy(bucket)? {
+                return Ok(false);
+            }
+            self.delete_remote(bucket)?;
+            self.catalog.forget(bucket.row.number)?;
+            Ok(true)
+        };
+        delete().unwrap_or_else(|error| {
             self.tell(format!("objects of retired bucket {} stay: {error}", bucket.id));
-        }
-        forgotten.is_ok()
+            false
+        })
     }
 }
 

@@ -316,6 +316,9 @@ fn row_of(segment: &HotSegment) -> BucketRow {
         level: 0,
         thawed: false,
         remote: None,
+        other: None,
+        stem: None,
+        merged_into: None,
         origins: Vec::new(),
     }
 }

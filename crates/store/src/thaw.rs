@@ -191,6 +191,9 @@ fn facts(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, Fault> {
         level: 0,
         thawed: true,
         remote: None,
+        other: None,
+        stem: None,
+        merged_into: None,
         origins: Vec::new(),
     })
 }

@@ -48,6 +48,7 @@ pub fn far_away(options: StoreOptions) -> StoreOptions {
         eviction_padding: 0,
         hotlist_recency_secs: 0,
         uploads_max: 1,
+        orphan_grace_secs: 86_400,
         new_store_id: "00000000000000fa".to_owned(),
     };
     StoreOptions { remote: Some(Arc::new(remote)), ..options }

@@ -28,6 +28,15 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, "quarry/buckets/thaw", change, "Thaws an archived bucket.", post(thaw))
             .of_node()
             .needs(&["index", "folder"]),
+        Endpoint::new(
+            Method::POST,
+            "quarry/buckets/migrate",
+            change,
+            "Moves the buckets of an index to the volume configured for it, or back from one.",
+            post(migrate),
+        )
+        .of_node()
+        .needs(&["index", "to"]),
     ]
 }
 
@@ -44,6 +53,13 @@ async fn verify(State(state): State<ApiState>) -> Result<Response, ApiError> {
 async fn compact(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let node = state.node.clone();
     blocking(move || node.compact()).await?.map(json).map_err(ApiError::from)
+}
+
+/// `to` is a volume, or `local`.
+async fn migrate(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
+    let (index, to) = (parameters.required("index")?.to_owned(), parameters.required("to")?.to_owned());
+    let node = state.node.clone();
+    blocking(move || node.migrate(&index, &to)).await?.map(json).map_err(ApiError::from)
 }
 
 /// `name` is the folder of the archived bucket.

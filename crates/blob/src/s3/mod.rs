@@ -19,6 +19,7 @@ mod sums;
 mod tests;
 mod traffic;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::mpsc::sync_channel;
@@ -35,7 +36,7 @@ use self::requests::{Part, Requests};
 pub(crate) use self::sums::BLOCK_BYTES;
 use self::sums::{Footer, Sums};
 use self::traffic::count;
-use crate::{BlobError, BlobStore};
+use crate::{BlobError, BlobStore, Listed};
 
 pub use self::settings::{S3Credentials, S3Encryption, S3Settings};
 pub use self::traffic::S3Traffic;
@@ -52,6 +53,8 @@ const READS_AT_ONCE: usize = 8;
 const RANGES_AT_ONCE: usize = 32;
 /// Concurrent puts of one call.
 const PUTS_AT_ONCE: usize = 8;
+/// How often a listing is begun.
+const LISTINGS_MAX: u32 = 5;
 /// How often a range is read if its checksums do not match.
 const READS_MAX: u32 = 4;
 
@@ -167,8 +170,35 @@ impl BlobStore for S3 {
     }
 
     fn list(&self) -> Result<Vec<String>, BlobError> {
+        let mut names = BTreeSet::new();
+        self.list_each(&mut |listed| names.extend([listed.name]))?;
+        Ok(names.into_iter().collect())
+    }
+
+    fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
+        for attempt in 1..=LISTINGS_MAX {
+            match self.list_once(visit) {
+                Err(BlobError::Remote { .. }) if attempt < LISTINGS_MAX => {
+                    count(&self.core.requests.counters.repetitions, 1)
+                }
+                listed => return listed,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl S3 {
+    /// Shows every object, until a request fails that is not the first.
+    fn list_once(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
         let requests = Arc::clone(&self.core.requests);
-        self.core.wait(async move { requests.list().await })
+        let mut listing = self.core.wait(async move { requests.list().await })?;
+        loop {
+            listing.objects.into_iter().for_each(&mut *visit);
+            let Some(rest) = listing.rest else { return Ok(()) };
+            let requests = Arc::clone(&self.core.requests);
+            listing = self.core.wait(async move { requests.list_on(rest).await })?;
+        }
     }
 }
 

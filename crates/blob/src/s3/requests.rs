@@ -5,12 +5,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::aws::AmazonS3;
 use object_store::client::{HttpError, HttpErrorKind};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, MultipartId, ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{GetOptions, GetRange, MultipartId, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
 use quarry_stdx::SharedClock;
 use tokio::sync::Semaphore;
 use tokio::time;
@@ -20,12 +21,12 @@ use super::hedge::{self, Hedge};
 use super::retry::{self, Budget};
 use super::sums::FOOTER_BYTES;
 use super::traffic::{Counters, count};
-use crate::{BlobError, S3Settings, name};
+use crate::{BlobError, Listed, S3Settings, name};
 
 /// Concurrent uploads of one object's parts.
 const PARTS_AT_ONCE: usize = 4;
-/// Timeout of a listing of all objects.
-const LISTING_TIMEOUT: Duration = Duration::from_secs(600);
+/// Objects of a listing that are read at once: those of one answer.
+const LISTED_AT_ONCE: usize = 1_000;
 /// Maximum bytes of a server's message that are passed on.
 const REASON_BYTES_MAX: usize = 300;
 
@@ -57,6 +58,16 @@ pub(crate) struct Part {
     pub(crate) start: u64,
     /// Size of the whole stored object.
     pub(crate) stored: u64,
+}
+
+/// Keys of a listing that are still to come.
+pub(crate) type Keys = BoxStream<'static, object_store::Result<ObjectMeta>>;
+
+/// Some objects of a listing.
+pub(crate) struct Listing {
+    pub(crate) objects: Vec<Listed>,
+    /// What follows; `None` at the end.
+    pub(crate) rest: Option<Keys>,
 }
 
 /// Why a request failed.
@@ -346,29 +357,46 @@ impl Requests {
         }
     }
 
-    /// Names of all objects in ascending order.
-    pub(crate) async fn list(&self) -> Result<Vec<String>, BlobError> {
+    /// The first objects of all.
+    pub(crate) async fn list(&self) -> Result<Listing, BlobError> {
         let prefix = Path::from(self.settings.prefix.trim_matches('/'));
         let list = |client: AmazonS3| {
-            let prefix = prefix.clone();
+            let below = (!prefix.as_ref().is_empty()).then_some(&prefix);
+            let mut rest = client.list(below);
             async move {
-                let below = (!prefix.as_ref().is_empty()).then_some(&prefix);
-                client.list(below).map_ok(|meta| meta.location).try_collect::<Vec<Path>>().await
+                let page = rest.by_ref().take(LISTED_AT_ONCE).try_collect::<Vec<ObjectMeta>>().await?;
+                Ok((page, rest))
             }
         };
-        let ask = Ask { action: "list objects below", name: &self.settings.prefix, timeout: LISTING_TIMEOUT };
-        let keys = self.send(ask, list).await?;
-        let name_of = |key: &Path| {
-            let key: &str = key.as_ref();
-            let name = match prefix.as_ref() {
+        let (page, rest) = self.send(self.ask_about("list objects below", &self.settings.prefix), list).await?;
+        Ok(self.listing(&page, rest))
+    }
+
+    /// The objects that follow in a listing. It is not asked for again after a failure: no other server knows how far it is.
+    pub(crate) async fn list_on(&self, mut rest: Keys) -> Result<Listing, BlobError> {
+        let ask = self.ask_about("list objects below", &self.settings.prefix);
+        count(&self.counters.requests, 1);
+        let page = rest.by_ref().take(LISTED_AT_ONCE).try_collect::<Vec<ObjectMeta>>();
+        match time::timeout(ask.timeout, page).await {
+            Ok(Ok(page)) => Ok(self.listing(&page, rest)),
+            Ok(Err(error)) => Err(self.unavailable(ask, 1, &short(&error.to_string()))),
+            Err(_) => Err(self.unavailable(ask, 1, "no answer in time")),
+        }
+    }
+
+    fn listing(&self, page: &[ObjectMeta], rest: Keys) -> Listing {
+        let prefix = self.settings.prefix.trim_matches('/');
+        let listed = |meta: &ObjectMeta| {
+            let key: &str = meta.location.as_ref();
+            let name = match prefix {
                 "" => key,
                 prefix => key.strip_prefix(prefix)?.strip_prefix('/')?,
             };
-            name::check(name).is_ok().then(|| name.to_owned())
+            let modified_ns = meta.last_modified.timestamp_nanos_opt().unwrap_or(0);
+            name::check(name).is_ok().then(|| Listed { name: name.to_owned(), bytes: meta.size, modified_ns })
         };
-        let mut names: Vec<String> = keys.iter().filter_map(name_of).collect();
-        names.sort();
-        Ok(names)
+        let more = page.len() == LISTED_AT_ONCE;
+        Listing { objects: page.iter().filter_map(listed).collect(), rest: more.then_some(rest) }
     }
 }
 

@@ -60,6 +60,13 @@ pub(super) const CACHE_ROWS: &[Row] = &[
     row("eviction_padding", COUNT, "5120", "MB", "free space beyond minFreeSpace below which copies and blocks go"),
     row("hotlist_recency_secs", COUNT, "86400", "seconds", "for which copies of recent events go after all others"),
     row("max_concurrent_uploads", at_least(1), "8", "buckets", "that are uploaded at once"),
+    row(
+        "orphan_grace_secs",
+        COUNT,
+        "86400",
+        "seconds",
+        "after which an object on a volume that belongs to no bucket is deleted",
+    ),
 ];
 
 /// A volume that buckets are uploaded to.
@@ -164,6 +171,8 @@ pub struct CacheManagerSettings {
     pub hotlist_recency_secs: u64,
     /// `max_concurrent_uploads`.
     pub uploads_max: usize,
+    /// `orphan_grace_secs`.
+    pub orphan_grace_secs: u64,
 }
 
 impl RemoteStorage {
@@ -223,6 +232,7 @@ fn cache_of(server: &Merged) -> CacheManagerSettings {
         eviction_padding: bytes("eviction_padding"),
         hotlist_recency_secs: values.count("hotlist_recency_secs"),
         uploads_max: values.size("max_concurrent_uploads"),
+        orphan_grace_secs: values.count("orphan_grace_secs"),
     }
 }
 

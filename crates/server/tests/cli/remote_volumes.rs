@@ -96,6 +96,91 @@ fn buckets_live_in_a_folder_of_another_file_system() {
     assert!(folder.path().join("main").is_dir());
 }
 
+/// Changes what indexes.conf of a place says.
+fn configure(place: &Place, from: &str, to: &str) {
+    let conf = place.data().join("etc/system/local/indexes.conf");
+    let text = std::fs::read_to_string(&conf).unwrap();
+    assert!(text.contains(from), "{text}");
+    std::fs::write(conf, text.replacen(from, to, 1)).unwrap();
+}
+
+#[test]
+fn a_lost_catalog_comes_back_from_an_s3_store() {
+    let Some(gateway) = Gateway::start() else { return };
+    let place = on_s3(&gateway);
+    for number in 0..4 {
+        add(&place, number * 100..number * 100 + 100, ["main", "web"][number % 2]);
+    }
+    let delete = ["search", "index=main line=7 | delete", "-o", "raw"];
+    place.run(&delete).good();
+    let server = Server::start(&place);
+    assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
+    let refused = place.run(&["bucket", "rebuild-catalog", "--store", "0123456789abcdef"]);
+    assert!(refused.code != 0 && refused.err.contains("in use by another process"), "{}", refused.err);
+    let searches = ["index=main OR index=web", "index=web line=142", "index=* index!=_* | stats count by index"];
+    let answers = |place: &Place| searches.map(|search| place.run(&["search", search, "-o", "raw"]).good());
+    let before = answers(&place);
+    assert_eq!(before[0].lines().count(), 399);
+    server.stop("-TERM");
+    // The events that the server wrote about itself are in the log, and lost with the machine.
+    let lost = Place::new();
+    std::fs::create_dir_all(lost.data()).unwrap();
+    std::fs::rename(place.data().join("etc"), lost.data().join("etc")).unwrap();
+    let listed = lost.run(&["bucket", "rebuild-catalog", "-o", "json"]);
+    let stores: Vec<serde_json::Value> = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!((listed.code, stores.len()), (2, 1), "{}", listed.err);
+    assert!(listed.err.contains("--store ID"), "{}", listed.err);
+    let id = stores[0]["store"].as_str().unwrap();
+    let told = lost.run(&["bucket", "rebuild-catalog", "--store", id]).good();
+    assert!(told.contains(" buckets with "), "{told}");
+    assert_eq!(answers(&lost), before);
+    let again = lost.run(&["bucket", "rebuild-catalog", "--store", id]);
+    assert!(again.code != 0 && again.err.contains("there is a catalog already"), "{}", again.err);
+    let server = Server::start(&lost);
+    add(&lost, 400..500, "main");
+    assert_eq!(answers(&lost)[0].lines().count(), 499);
+    server.stop("-TERM");
+}
+
+#[test]
+fn an_index_moves_to_a_folder_and_back_to_the_data_folder() {
+    let Some(gateway) = Gateway::start() else { return };
+    let place = on_s3(&gateway);
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..3 {
+        add(&place, number * 100..number * 100 + 100, "main");
+    }
+    let server = Server::start(&place);
+    assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
+    let before = place.run(&["search", "index=main", "-o", "raw"]).good();
+    let refused = place.run(&["index", "migrate", "main", "--to", "nas"]);
+    assert!(refused.code != 0 && refused.err.contains("set remotePath = volume:nas/"), "{}", refused.err);
+    server.stop("-TERM");
+    let nas = format!(
+        "[volume:nas]\nstorageType = remote\npath = file://{}\n[main]\nremotePath = volume:nas/$_index_name\n[here]",
+        folder.path().display()
+    );
+    configure(&place, "[here]", &nas);
+    // By the server, then without one.
+    let server = Server::start(&place);
+    let moved = place.run(&["index", "migrate", "main", "--to", "nas"]).good();
+    assert!(moved.starts_with("3 buckets of "), "{moved}");
+    assert_eq!(place.run(&["search", "index=main", "-o", "raw"]).good(), before);
+    let is_empty = || {
+        let listed = std::fs::read_dir(gateway.file("some/where/main"));
+        let inner = listed.into_iter().flatten().flatten().map(|entry| entry.path());
+        inner.flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten()).count() == 0
+    };
+    assert!(wait_until(is_empty), "nothing stays at the old place");
+    server.stop("-KILL");
+    configure(&place, "remotePath = volume:nas/$_index_name", "remotePath =");
+    let moved = place.run(&["index", "migrate", "main", "--to", "local"]).good();
+    assert!(moved.starts_with("3 buckets of "), "{moved}");
+    let of_main: Vec<(String, String)> = copies(&place).into_iter().filter(|(index, _)| index == "main").collect();
+    assert!(of_main.iter().all(|(_, copies)| copies == "local"), "{of_main:?}");
+    assert_eq!(place.run(&["search", "index=main", "-o", "raw"]).good(), before);
+}
+
 #[test]
 fn a_store_that_is_gone_is_told_with_what_is_missing() {
     let Some(gateway) = Gateway::start() else { return };

@@ -248,6 +248,9 @@ fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], content: &Content) -> R
         level: if inputs.len() == 1 { level.max(1) } else { level + 1 },
         thawed: false,
         remote: None,
+        other: None,
+        stem: None,
+        merged_into: None,
         origins: origins_of(inputs),
     })
 }

@@ -191,6 +191,9 @@ mod tests {
             level: 0,
             thawed: false,
             remote: None,
+            other: None,
+            stem: None,
+            merged_into: None,
             origins: Vec::new(),
         }
     }

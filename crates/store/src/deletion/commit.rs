@@ -60,6 +60,9 @@ impl Shared {
             }
         }
         drop(state);
+        if self.options.remote.is_some() {
+            deletions.iter().for_each(|deletion| self.uploads.add(deletion.bucket));
+        }
         // Some buckets may now have to be rewritten.
         self.seal_done.notify_all();
         Ok(counts)

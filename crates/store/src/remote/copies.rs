@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use quarry_blob::{BlobError, BlobStore, BlockCache};
 use quarry_bucket::ReadAt;
-use quarry_catalog::{BucketRow, RemoteCopy, RemoteState};
+use quarry_catalog::{BucketRow, OtherCopy, RemoteCopy, RemoteState};
 
 use crate::object_names::folder_of;
 use crate::sync::lock;
@@ -38,6 +38,8 @@ pub struct RemoteOptions {
     pub hotlist_recency_secs: u64,
     /// Maximum concurrent uploads.
     pub uploads_max: usize,
+    /// Seconds after which an object that belongs to no bucket is deleted, by the clock of its volume.
+    pub orphan_grace_secs: u64,
     /// Id for a data directory that has none: sixteen random hexadecimal digits.
     pub new_store_id: String,
 }
@@ -53,7 +55,7 @@ pub struct RemotePath {
 
 impl RemoteOptions {
     /// The location for an index's buckets.
-    pub(super) fn place_of(&self, index: &str, store_id: &str) -> Option<RemotePath> {
+    pub(crate) fn place_of(&self, index: &str, store_id: &str) -> Option<RemotePath> {
         let own = self.of_index.get(index);
         let RemotePath { volume, path } = own.map_or(self.default.as_ref(), Option::as_ref)?;
         let path = path.replace(INDEX_NAME, &folder_of(index));
@@ -64,23 +66,41 @@ impl RemoteOptions {
 
 /// The copies of a live bucket, shared by all users of the bucket.
 #[derive(Debug, Default)]
-pub(crate) struct Copies(Mutex<Option<RemoteCopy>>);
+pub(crate) struct Copies(Mutex<KnownCopies>);
+
+#[derive(Debug, Default)]
+struct KnownCopies {
+    remote: Option<RemoteCopy>,
+    /// A second one, while the bucket moves.
+    other: Option<OtherCopy>,
+}
 
 impl Copies {
-    pub(crate) fn new(copy: Option<RemoteCopy>) -> Arc<Copies> {
-        Arc::new(Copies(Mutex::new(copy)))
+    pub(crate) fn new(remote: Option<RemoteCopy>, other: Option<OtherCopy>) -> Arc<Copies> {
+        Arc::new(Copies(Mutex::new(KnownCopies { remote, other })))
     }
 
     pub(crate) fn remote(&self) -> Option<RemoteCopy> {
-        lock(&self.0).clone()
+        lock(&self.0).remote.clone()
     }
 
-    pub(crate) fn set(&self, copy: RemoteCopy) {
-        *lock(&self.0) = Some(copy);
+    pub(crate) fn other(&self) -> Option<OtherCopy> {
+        lock(&self.0).other.clone()
+    }
+
+    /// Whether any object on a volume is or may be the bucket's.
+    pub(crate) fn is_anywhere_remote(&self) -> bool {
+        let known = lock(&self.0);
+        known.remote.is_some() || known.other.is_some()
+    }
+
+    /// Takes over what the catalog says by now.
+    pub(crate) fn set(&self, remote: Option<RemoteCopy>, other: Option<OtherCopy>) {
+        *lock(&self.0) = KnownCopies { remote, other };
     }
 
     pub(crate) fn state(&self) -> Option<RemoteState> {
-        lock(&self.0).as_ref().map(|copy| copy.state)
+        lock(&self.0).remote.as_ref().map(|copy| copy.state)
     }
 
     /// Whether the local objects are complete.
@@ -89,7 +109,7 @@ impl Copies {
     }
 
     pub(super) fn move_to(&self, state: RemoteState) {
-        if let Some(copy) = &mut *lock(&self.0) {
+        if let Some(copy) = &mut lock(&self.0).remote {
             copy.state = state;
         }
     }
@@ -130,16 +150,33 @@ impl Part {
         }
     }
 
-    /// Its key on a volume. It is derived from the catalog row and unique: if an older catalog is restored, a reused
-    /// number has another creation time.
+    /// Its key on a volume.
     pub(crate) fn key(self, row: &BucketRow, folder: &str) -> String {
-        let ending = match self {
+        format!("{folder}/{}.{}", stem(row), self.ending())
+    }
+
+    /// How its key ends.
+    pub(super) fn ending(self) -> &'static str {
+        match self {
             Part::Object => "bucket",
             Part::Filter => "filter",
-        };
-        format!("{folder}/{:010}-{:016x}.{ending}", row.number, row.created)
+        }
     }
 }
+
+/// What the keys of a bucket's objects begin with in their folder. It is made of what the catalog says, and unlike any
+/// other: a number that comes again, because an older catalog was put back, comes at another time.
+pub(crate) fn stem(row: &BucketRow) -> String {
+    row.stem.clone().unwrap_or_else(|| format!("{:010}-{:016x}", row.number, row.created))
+}
+
+/// Key of a receipt that tells of so many deleted events.
+pub(crate) fn receipt_key(row: &BucketRow, folder: &str, deleted: u64) -> String {
+    format!("{folder}/{}.{deleted:010}.{RECEIPT_ENDING}", stem(row))
+}
+
+/// How the keys of receipts end.
+pub(super) const RECEIPT_ENDING: &str = "receipt";
 
 /// An open object.
 #[derive(Clone)]
@@ -201,14 +238,21 @@ impl Remotes {
         }
     }
 
-    /// Deletes the objects of a bucket and their cached blocks.
-    pub(crate) fn delete(&self, row: &BucketRow, copy: &RemoteCopy) -> Result<(), BlobError> {
-        let volume = self.volume(&copy.volume)?;
+    /// Deletes the objects of a bucket in a folder of a volume, and what the cache has of them. Its receipts, which tell of
+    /// so many deleted events, go first: objects without one are no bucket.
+    pub(crate) fn delete(&self, row: &BucketRow, place: &RemotePath, receipts: &[u64]) -> Result<(), BlobError> {
+        let volume = self.volume(&place.volume)?;
+        receipts.iter().try_for_each(|deleted| volume.delete(&receipt_key(row, &place.path, *deleted)))?;
         Part::ALL.into_iter().try_for_each(|part| {
-            let key = part.key(row, &copy.folder);
-            self.cache.iter().for_each(|cache| cache.forget(&format!("{}/{key}", copy.volume)));
+            let key = part.key(row, &place.path);
+            self.cache.iter().for_each(|cache| cache.forget(&format!("{}/{key}", place.volume)));
             volume.delete(&key)
         })
+    }
+
+    /// Names of the volumes.
+    pub(super) fn volumes(&self) -> impl Iterator<Item = (&str, &Arc<dyn BlobStore>)> {
+        self.volumes.iter().map(|(name, volume)| (name.as_str(), volume))
     }
 }
 
@@ -227,6 +271,7 @@ mod tests {
             eviction_padding: 0,
             hotlist_recency_secs: 0,
             uploads_max: 1,
+            orphan_grace_secs: 0,
             new_store_id: String::new(),
         };
         assert_eq!(options.place_of("main", "5eed"), path("cold", "main/5eed"));

@@ -25,7 +25,11 @@ impl Shared {
         let Some(cache) = &self.readers.remotes().cache else { return Ok(()) };
         let recent = i64::try_from(remote.hotlist_recency_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
         let recent_from = self.clock.now_ns().saturating_sub(recent);
-        let is_copy = |bucket: &&Arc<SealedBucket>| bucket.copies.state() == Some(RemoteState::Uploaded);
+        let is_copy = |bucket: &&Arc<SealedBucket>| {
+            // One that moves to another volume is read here.
+            let moves = bucket.copies.other().is_some_and(|other| !other.going);
+            bucket.copies.state() == Some(RemoteState::Uploaded) && !moves
+        };
         let mut copies: Vec<Arc<SealedBucket>> = self.state().sealed.values().filter(is_copy).cloned().collect();
         let mut bytes: u64 = copies.iter().map(|bucket| bucket.row.stored_bytes()).sum();
         let half = remote.cache_bytes_max / 2;

@@ -1,4 +1,4 @@
-//! Uploads sealed buckets to the volumes of their indexes.
+//! Puts sealed buckets on the volumes of their indexes, each with its receipt.
 //!
 //! Oldest first, several at once. Objects are read back from disk and verified against their checksums before upload,
 //! so that local damage is reported and never replaces an intact copy. An unreachable volume delays only uploads and
@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quarry_bucket::{BucketReader, MemoryObject};
-use quarry_catalog::{RemoteCopy, RemoteState};
+use quarry_catalog::{CatalogError, RemoteCopy, RemoteState};
 use quarry_stdx::number::usize_of;
 
-use super::copies::{Part, RemotePath, STORE_ID};
+use super::copies::{Part, RemotePath, STORE_ID, receipt_key, stem};
+use super::receipt::Receipt;
 use crate::sealed::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
@@ -30,15 +31,21 @@ const TOGETHER_BYTES_MAX: u64 = 256 << 20;
 /// The upload thread.
 pub(crate) fn run(shared: &Shared) {
     let mut retry = RETRY;
+    let mut sweep_at = shared.clock.elapsed_ns();
     while !shared.uploads.is_stopping() {
         let done = shared.upload_some();
-        let evicted = shared.evict();
+        let evicted = shared.evict().and_then(|()| shared.end_leavings());
         match done.and_then(|more| evicted.map(|()| more)) {
-            Ok(more) => {
+            Ok(true) => retry = RETRY,
+            Ok(false) => {
                 retry = RETRY;
-                if !more {
-                    shared.uploads.rest(REST, false);
+                if shared.clock.elapsed_ns() >= sweep_at {
+                    sweep_at = shared.clock.elapsed_ns().saturating_add(shared.sweep_every_ns());
+                    if let Err(error) = shared.sweep() {
+                        shared.tell(format!("volumes are not looked through for objects of no bucket: {error}"));
+                    }
                 }
+                shared.uploads.rest(REST, false);
             }
             Err(error) => {
                 let first = !std::mem::replace(&mut shared.uploads.waiting().is_told, true);
@@ -63,23 +70,35 @@ impl Store {
     }
 }
 
+/// Whether a bucket waits for its upload, or its volume for what was deleted of it since.
+fn needs_upload(bucket: &SealedBucket) -> bool {
+    let is_told = |copy: &RemoteCopy| copy.state.is_remote_whole() && copy.receipt == Some(bucket.deleted_events());
+    !bucket.row.thawed && !bucket.copies.remote().is_some_and(|copy| is_told(&copy))
+}
+
 /// Buckets for one location that are uploaded together.
 type Together = (RemotePath, Vec<Arc<SealedBucket>>);
 
 impl Shared {
     /// Uploads some of the oldest waiting buckets; `false` if none waits.
-    fn upload_some(&self) -> Result<bool, StoreError> {
+    pub(super) fn upload_some(&self) -> Result<bool, StoreError> {
         let _turn = self.uploads.turn();
         let Some((place, buckets)) = self.next_uploads()? else { return Ok(false) };
         let numbers: Vec<u64> = buckets.iter().map(|bucket| bucket.row.number).collect();
         for number in self.catalog.begin_uploads(&numbers, &place.volume, &place.path)? {
-            let copy =
-                RemoteCopy { volume: place.volume.clone(), folder: place.path.clone(), state: RemoteState::Uploading };
+            let copy = RemoteCopy {
+                volume: place.volume.clone(),
+                folder: place.path.clone(),
+                state: RemoteState::Uploading,
+                receipt: None,
+            };
             buckets
                 .iter()
                 .filter(|bucket| bucket.row.number == number)
-                .for_each(|bucket| bucket.copies.set(copy.clone()));
+                .for_each(|bucket| bucket.copies.set(Some(copy.clone()), bucket.copies.other()));
         }
+        // What changes from now on makes them wait anew.
+        self.uploads.waiting().buckets.retain(|number| !numbers.contains(number));
         let done: Vec<Result<(), StoreError>> = std::thread::scope(|scope| {
             let begin = |bucket| {
                 let thread = std::thread::Builder::new().name("quarry-upload".to_owned());
@@ -95,13 +114,12 @@ impl Shared {
                 })
                 .collect()
         });
-        let mut waiting = self.uploads.waiting();
-        for (bucket, done) in buckets.iter().zip(&done) {
-            if done.is_ok() {
-                waiting.buckets.remove(&bucket.row.number);
-            }
-        }
-        drop(waiting);
+        let failed = buckets.iter().zip(&done).filter(|(_, done)| done.is_err());
+        let failed: Vec<u64> = failed.map(|(bucket, _)| bucket.row.number).collect();
+        self.uploads.waiting().buckets.extend(failed);
+        drop(buckets);
+        // What was merged waits for the bucket that holds its events.
+        self.delete_retired();
         done.into_iter().collect::<Result<(), StoreError>>()?;
         if std::mem::take(&mut self.uploads.waiting().is_told) {
             self.tell("buckets are uploaded again".to_owned());
@@ -118,10 +136,7 @@ impl Shared {
         let mut done = Vec::new();
         for number in numbers {
             let found = self.state().sealed.get(&number).cloned();
-            let needs_none = |bucket: &Arc<SealedBucket>| {
-                bucket.row.thawed || bucket.copies.state().is_some_and(RemoteState::is_remote_whole)
-            };
-            let Some(bucket) = found.filter(|bucket| !needs_none(bucket)) else {
+            let Some(bucket) = found.filter(|bucket| needs_upload(bucket)) else {
                 done.push(number);
                 continue;
             };
@@ -147,7 +162,7 @@ impl Shared {
     }
 
     /// The id of this data directory.
-    fn store_id(&self) -> Result<String, StoreError> {
+    pub(super) fn store_id(&self) -> Result<String, StoreError> {
         if let Some(known) = self.catalog.setting(STORE_ID)? {
             return Ok(known);
         }
@@ -157,9 +172,28 @@ impl Shared {
         Ok(drawn)
     }
 
-    /// Uploads both objects of a bucket whose upload is recorded, and records completion.
+    /// Puts both objects of a bucket whose upload is noted, and notes its end; of one that is there, a new receipt.
     fn upload(&self, bucket: &Arc<SealedBucket>) -> Result<(), StoreError> {
         let Some(copy) = bucket.copies.remote() else { return Ok(()) };
+        let (row, deleted) = (&bucket.row, bucket.deleted_events());
+        let place = RemotePath { volume: copy.volume, path: copy.folder };
+        if copy.state.is_remote_whole() {
+            self.put_receipt(bucket, &place)?;
+            if self.change_copies(bucket, || self.catalog.note_receipt(row.number, deleted))?
+                && let Some(earlier) = copy.receipt.filter(|earlier| *earlier != deleted)
+            {
+                self.readers.remotes().volume(&place.volume)?.delete(&receipt_key(row, &place.path, earlier))?;
+            }
+            return Ok(());
+        }
+        if self.put_whole(bucket, &place)? {
+            self.change_copies(bucket, || self.catalog.end_upload(row.number, deleted))?;
+        }
+        Ok(())
+    }
+
+    /// Puts the objects of a bucket, and its receipt when they are there; `false`, and it is told, where it is damaged here.
+    pub(super) fn put_whole(&self, bucket: &SealedBucket, place: &RemotePath) -> Result<bool, StoreError> {
         let row = &bucket.row;
         let objects = match self.whole_objects(bucket) {
             Ok(objects) => objects,
@@ -167,20 +201,43 @@ impl Shared {
                 if self.uploads.waiting().damaged.insert(row.number) {
                     self.tell(format!("bucket {} is damaged and not uploaded, it stays here: {reason}", bucket.id));
                 }
-                return Ok(());
+                return Ok(false);
             }
             Err(error) => return Err(error),
         };
-        let volume = self.readers.remotes().volume(&copy.volume)?;
-        let keys = Part::ALL.map(|part| part.key(row, &copy.folder));
+        let volume = self.readers.remotes().volume(&place.volume)?;
+        let keys = Part::ALL.map(|part| part.key(row, &place.path));
         let puts: Vec<(&str, &[u8])> =
             keys.iter().map(String::as_str).zip(objects.iter().map(|bytes| &bytes[..])).collect();
         volume.put_all(&puts)?;
+        self.put_receipt(bucket, place)?;
+        Ok(true)
+    }
+
+    fn put_receipt(&self, bucket: &SealedBucket, place: &RemotePath) -> Result<(), StoreError> {
+        let row = &bucket.row;
+        let replaces: Vec<String> = self.catalog.merged_into(row.number)?.iter().map(stem).collect();
+        let deleted = bucket.deleted.as_deref();
+        let store = self.store_id()?;
+        let receipt = Receipt { store: &store, row, origins: &bucket.origins, deleted, replaces: &replaces };
+        let key = receipt_key(row, &place.path, bucket.deleted_events());
+        Ok(self.readers.remotes().volume(&place.volume)?.put(&key, &receipt.encode())?)
+    }
+
+    /// Changes what the catalog knows of a bucket's copies, then what its holders know; `false` when it did not change.
+    pub(super) fn change_copies(
+        &self,
+        bucket: &SealedBucket,
+        change: impl FnOnce() -> Result<bool, CatalogError>,
+    ) -> Result<bool, StoreError> {
         let _commit = lock(&self.commit);
-        if self.catalog.move_remote(row.number, RemoteState::Uploaded)? {
-            bucket.copies.move_to(RemoteState::Uploaded);
+        if !change()? {
+            return Ok(false);
         }
-        Ok(())
+        if let Some(row) = self.catalog.bucket(bucket.row.number)? {
+            bucket.copies.set(row.remote, row.other);
+        }
+        Ok(true)
     }
 
     /// The content of both objects, verified against checksums and sizes.
@@ -204,18 +261,28 @@ impl Shared {
     pub(crate) fn bring_here(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         let _turn = lock(&self.copies_turn);
         let Some(copy) = bucket.copies.remote().filter(|copy| !copy.state.is_local_whole()) else { return Ok(()) };
+        // What a crash leaves here is then deleted at the next start.
+        self.change_copies(bucket, || self.catalog.move_remote(bucket.row.number, RemoteState::Evicting))?;
+        let fetched = self.fetch(bucket, &copy);
+        if fetched.is_err() {
+            // The first error is the news.
+            drop(self.end_eviction(bucket));
+        }
+        fetched?;
+        self.change_copies(bucket, || self.catalog.move_remote(bucket.row.number, RemoteState::Uploaded))?;
+        Ok(())
+    }
+
+    /// Puts the objects of a bucket that its volume has into the data directory.
+    fn fetch(&self, bucket: &SealedBucket, copy: &RemoteCopy) -> Result<(), StoreError> {
         for part in Part::ALL {
-            let object = self.readers.remotes().open(&bucket.row, part, &copy)?.object;
+            let object = self.readers.remotes().open(&bucket.row, part, copy)?.object;
             let failed = |error: quarry_bucket::ReadError| StoreError::Corrupt {
                 bucket: bucket.id.to_string(),
                 reason: error.to_string(),
             };
             let content = object.read_at(0, usize_of(object.len())).map_err(failed)?;
             self.readers.blobs().put(part.name(&bucket.row), &content)?;
-        }
-        let _commit = lock(&self.commit);
-        if self.catalog.move_remote(bucket.row.number, RemoteState::Uploaded)? {
-            bucket.copies.move_to(RemoteState::Uploaded);
         }
         Ok(())
     }
@@ -224,10 +291,11 @@ impl Shared {
     pub(crate) fn resume_uploads(&self) -> Result<(), StoreError> {
         let buckets: BTreeMap<u64, Arc<SealedBucket>> = self.state().sealed.clone();
         for (number, bucket) in &buckets {
-            match bucket.copies.state() {
-                None | Some(RemoteState::Uploading) => self.uploads.add(*number),
-                Some(RemoteState::Evicting) => self.end_eviction(bucket)?,
-                Some(RemoteState::Uploaded | RemoteState::Evicted) => {}
+            if bucket.copies.state() == Some(RemoteState::Evicting) {
+                self.end_eviction(bucket)?;
+            }
+            if needs_upload(bucket) {
+                self.uploads.add(*number);
             }
         }
         Ok(())

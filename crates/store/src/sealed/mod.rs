@@ -63,7 +63,7 @@ impl SealedBucket {
             origins.push(Origin { first_row: 0, number: row.number });
         }
         let hold = Arc::new(Hold { bucket: row.number, moved: OnceLock::new() });
-        let copies = Copies::new(row.remote.take());
+        let copies = Copies::new(row.remote.take(), row.other.take());
         SealedBucket { row, id, origins, deleted: None, hold, copies, used: Arc::default() }
     }
 
@@ -252,6 +252,12 @@ impl Readers {
     /// Closes the file of a bucket's object, so that its space is freed on deletion.
     pub(crate) fn close_object(&self, number: u64) {
         self.objects.open.remove_if(|key| *key == number);
+    }
+
+    /// Closes what is open of a bucket whose objects are read at another place from now on.
+    pub(crate) fn reopen(&self, number: u64) {
+        self.close_object(number);
+        self.ranged_filters.remove_if(|key| *key == number);
     }
 
     /// Opens remote buckets concurrently, because each waits for the network unless it is cached. Failures are ignored

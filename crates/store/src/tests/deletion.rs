@@ -18,7 +18,7 @@ use crate::tests::sample;
 use crate::{Deletion, IndexSelector, RetentionRule, Snapshot, Store, StoreError, StoreOptions, data_dir};
 
 /// The events of a snapshot with these numbers; the last of them must be sealed.
-fn found(snapshot: &Snapshot, is_wanted: impl Fn(u64) -> bool) -> Deletion {
+pub(super) fn found(snapshot: &Snapshot, is_wanted: impl Fn(u64) -> bool) -> Deletion {
     let mut deletion = Deletion::default();
     for segment in snapshot.segments.iter().filter(|segment| segment.stored().is_some()) {
         for at in 0..segment.pages().len() {
@@ -34,7 +34,7 @@ fn of_index(store: &Store, index: &str) -> Snapshot {
     store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL)
 }
 
-fn left(index: &str, numbers: std::ops::Range<u64>, is_deleted: impl Fn(u64) -> bool) -> Vec<String> {
+pub(super) fn left(index: &str, numbers: std::ops::Range<u64>, is_deleted: impl Fn(u64) -> bool) -> Vec<String> {
     numbers.filter(|number| !is_deleted(*number)).map(|number| sample::text(index, number)).collect()
 }
 

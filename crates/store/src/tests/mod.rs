@@ -12,10 +12,13 @@ mod gaps;
 mod life;
 mod log_damage;
 mod many_indexes;
+mod migrate;
+mod rebuild;
 mod remote;
 pub(crate) mod sample;
 mod sent;
 mod sets;
+mod sweep;
 mod thaw;
 
 use std::path::Path;

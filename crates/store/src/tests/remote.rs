@@ -18,25 +18,33 @@ use tempfile::tempdir;
 
 use super::compaction::{objects, seal};
 use super::{all, append, expected, open, sample, small, texts};
-use crate::remote::copies::Part;
+use crate::remote::copies::{Part, receipt_key};
 use crate::{AppendRequest, LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
 
 /// Operations left to a machine; it is dead afterwards.
-type Acts = Arc<AtomicU64>;
+pub(super) type Acts = Arc<AtomicU64>;
 
 /// Objects that fail when the machine is dead or they are unreachable.
 #[derive(Debug)]
-struct Objects {
+pub(super) struct Objects {
     store: Arc<dyn BlobStore>,
     acts: Acts,
-    is_down: AtomicBool,
+    pub(super) is_down: AtomicBool,
+    /// Whether deletes fail.
+    pub(super) keeps: AtomicBool,
     /// A put that fails has written its object nevertheless.
     writes_late: bool,
 }
 
 impl Objects {
-    fn new(store: Arc<dyn BlobStore>, acts: &Acts, writes_late: bool) -> Arc<Objects> {
-        Arc::new(Objects { store, acts: acts.clone(), is_down: AtomicBool::new(false), writes_late })
+    pub(super) fn new(store: Arc<dyn BlobStore>, acts: &Acts, writes_late: bool) -> Arc<Objects> {
+        let (is_down, keeps) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Objects { store, acts: acts.clone(), is_down, keeps, writes_late })
+    }
+
+    /// One that always works, but for what its switches say.
+    pub(super) fn around(store: Arc<dyn BlobStore>) -> Arc<Objects> {
+        Objects::new(store, &Acts::new(u64::MAX.into()), false)
     }
 
     fn reach(&self, name: &str) -> Result<(), BlobError> {
@@ -68,6 +76,9 @@ impl BlobStore for Objects {
 
     fn delete(&self, name: &str) -> Result<(), BlobError> {
         self.act(name)?;
+        if self.keeps.load(Ordering::SeqCst) {
+            return Err(BlobError::Io { action: "delete", path: name.into(), reason: "it keeps all".into() });
+        }
         self.store.delete(name)
     }
 
@@ -81,7 +92,7 @@ impl BlobStore for Objects {
 }
 
 /// Options of a store whose indexes are on volume `cold`, but for `here`.
-fn options(dir: &Path, volume: Arc<dyn BlobStore>, cache_bytes_max: u64) -> StoreOptions {
+pub(super) fn options(dir: &Path, volume: Arc<dyn BlobStore>, cache_bytes_max: u64) -> StoreOptions {
     let place = RemotePath { volume: "cold".to_owned(), path: "buckets/$_index_name".to_owned() };
     let remote = RemoteOptions {
         volumes: [("cold".to_owned(), volume)].into(),
@@ -91,25 +102,26 @@ fn options(dir: &Path, volume: Arc<dyn BlobStore>, cache_bytes_max: u64) -> Stor
         eviction_padding: 0,
         hotlist_recency_secs: 0,
         uploads_max: 3,
+        orphan_grace_secs: 86_400,
         new_store_id: "00000000000005ee".to_owned(),
     };
     StoreOptions { remote: Some(Arc::new(remote)), ..small(dir) }
 }
 
 /// Where each bucket is, by number.
-fn states(store: &Store) -> Vec<Option<RemoteState>> {
+pub(super) fn states(store: &Store) -> Vec<Option<RemoteState>> {
     store.shared.state().sealed.values().map(|bucket| bucket.copies.state()).collect()
 }
 
 /// The volume and the data directory contain exactly what the catalog says.
-fn assert_tidy(store: &Store, volume: &dyn BlobStore) {
+pub(super) fn assert_tidy(store: &Store, volume: &dyn BlobStore) {
     let live = store.shared.catalog.buckets(BucketState::Live).unwrap();
     let keys = |row: &BucketRow| {
-        let folder = row.remote.as_ref().map(|copy| copy.folder.clone());
-        Part::ALL
-            .into_iter()
-            .filter_map(move |part| folder.as_ref().map(|folder| part.key(row, folder)))
-            .collect::<Vec<_>>()
+        let of_copy = |copy: &quarry_catalog::RemoteCopy| {
+            let receipt = copy.receipt.map(|deleted| receipt_key(row, &copy.folder, deleted));
+            Part::ALL.into_iter().map(|part| part.key(row, &copy.folder)).chain(receipt).collect::<Vec<_>>()
+        };
+        row.remote.as_ref().map(of_copy).unwrap_or_default()
     };
     let expected: BTreeSet<String> = live.iter().flat_map(keys).collect();
     assert_eq!(volume.list().unwrap().into_iter().collect::<BTreeSet<_>>(), expected);
@@ -202,7 +214,7 @@ fn a_volume_that_is_out_of_reach_holds_up_nothing_and_loses_nothing() {
     drop((found, store));
     // The same after a restart, which does not wait for the network.
     let store = open(&options);
-    assert_eq!((all(&store).segments.len(), volume.list().unwrap().len()), (0, 4));
+    assert_eq!((all(&store).segments.len(), volume.list().unwrap().len()), (0, 6));
     volume.is_down.store(false, Ordering::SeqCst);
     assert_eq!(store.retention(&[]).unwrap(), [""; 0]);
     assert_tidy(&store, &*volume);
@@ -243,7 +255,7 @@ fn a_damaged_bucket_is_not_uploaded_over_and_told() {
     assert_eq!(states(&store), [Some(RemoteState::Uploading), Some(RemoteState::Evicted)]);
     let told = store.messages();
     assert!(told.iter().any(|it| it.text.contains("bucket main~1 is damaged and not uploaded")), "{told:?}");
-    assert!(path.exists() && volume.list().unwrap().len() == 2);
+    assert!(path.exists() && volume.list().unwrap().len() == 3);
 }
 
 #[test]
@@ -255,7 +267,9 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
     store.upload_all().unwrap();
     assert_eq!(store.compact_all().unwrap().buckets_after, 1);
     store.upload_all().unwrap();
-    assert_eq!((volume.list().unwrap().len(), states(&store)), (2, vec![Some(RemoteState::Uploaded)]));
+    // They went at the end of the upload, unless they were just being looked at.
+    store.retention(&[]).unwrap();
+    assert_eq!((volume.list().unwrap().len(), states(&store)), (3, vec![Some(RemoteState::Uploaded)]));
     assert_tidy(&store, &*volume);
     drop(store);
     let store = open(&options(dir.path(), volume.clone(), 0));

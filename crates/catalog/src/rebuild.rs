@@ -1,0 +1,81 @@
+//! A catalog made anew from what was found of buckets elsewhere.
+//!
+//! Buckets are added as they are found, in any order and perhaps twice; what a bucket takes the place of is noted with it,
+//! so that an interrupted rebuild goes on with what it has. The end of it retires buckets that others replace.
+//!
+//! Not here: where buckets are found, and what tells of them (the store).
+
+use rusqlite::Connection;
+
+use crate::bucket::write_bucket;
+use crate::checksum::{Table, delete_rows};
+use crate::deletion::write_deletion;
+use crate::position::move_position;
+use crate::setting::write_setting;
+use crate::{BucketRow, BucketState, Catalog, CatalogError, DeletionRow};
+
+/// What the names of settings begin with that note the stem of a replaced bucket.
+const REPLACED: &str = "replaced ";
+
+/// A bucket that something outside of the catalog tells of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundBucket {
+    /// Its row, live.
+    pub row: BucketRow,
+    /// Its deleted events, encoded.
+    pub deleted: Option<Vec<u8>>,
+    /// Stems of the buckets whose events it holds.
+    pub replaces: Vec<String>,
+}
+
+impl Catalog {
+    /// Adds buckets that were found.
+    pub fn add_found(&self, buckets: &[FoundBucket]) -> Result<(), CatalogError> {
+        self.act(|act| {
+            for FoundBucket { row, deleted, replaces } in buckets {
+                write_bucket(act, row)?;
+                if let Some(rows) = deleted {
+                    write_deletion(act, &DeletionRow { bucket: row.number, rows: rows.clone() })?;
+                }
+                for stem in replaces {
+                    write_setting(act, &format!("{REPLACED}{stem}"), "")?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends a rebuild: retires the buckets whose stem another bucket replaces, gives their number, and takes all numbers up
+    /// to the largest for used, in every index.
+    pub fn end_rebuild(&self, stem: &dyn Fn(&BucketRow) -> String) -> Result<u64, CatalogError> {
+        let live = self.buckets(BucketState::Live)?;
+        let max = self.bucket_number_max()?;
+        self.act(|act| {
+            let mut replaced = 0;
+            for row in live {
+                move_position(act, &row.index, max)?;
+                if is_replaced(act, &stem(&row))? {
+                    write_bucket(act, &BucketRow { state: BucketState::Retired, ..row })?;
+                    replaced += 1;
+                }
+            }
+            let delete = "DELETE FROM setting WHERE substr(name, 1, length(?1)) = ?1 RETURNING checksum";
+            delete_rows(act, Table::Setting, delete, [REPLACED])?;
+            Ok(replaced)
+        })
+    }
+
+    /// Closes the catalog so that its file alone holds all of it and can be moved.
+    pub fn close(self) -> Result<(), CatalogError> {
+        let Catalog { connection, path, .. } = self;
+        let connection = connection.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let closed = connection.pragma_update(None, "journal_mode", "DELETE");
+        closed
+            .and_then(|()| connection.close().map_err(|(_, error)| error))
+            .map_err(|error| CatalogError::at(&path, &error))
+    }
+}
+
+fn is_replaced(act: &Connection, stem: &str) -> rusqlite::Result<bool> {
+    act.prepare_cached("SELECT 1 FROM setting WHERE name = ?1")?.exists([format!("{REPLACED}{stem}")])
+}

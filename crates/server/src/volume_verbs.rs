@@ -1,0 +1,94 @@
+//! `quarry index migrate` and `quarry bucket rebuild-catalog`: where buckets are kept besides the data folder.
+//!
+//! A migration runs in the server where one runs. A catalog is made where no server can run for want of it.
+
+use std::io::Write;
+use std::path::Path;
+
+use quarry_search::cell::iso_time;
+use quarry_stdx::log;
+use quarry_store::Migrated;
+use serde_json::{Value, json};
+
+use crate::bucket::print;
+use crate::cli::{MigrateArgs, RebuildCatalogArgs};
+use crate::data_folder::{Settings, open_existing, variables};
+use crate::failure::{self, Failure};
+use crate::server_client::Remote;
+use crate::zone;
+
+/// What `--to` says for the data folder.
+pub(crate) const LOCAL: &str = "local";
+
+const STORE_COLUMNS: &[&str] = &["store", "buckets", "newest", "places"];
+
+/// Brings the buckets of an index to where it is configured to be; fails when some stay where they were.
+pub(crate) fn migrate(data_dir: &Path, arguments: &MigrateArgs) -> Result<u8, Failure> {
+    let MigrateArgs { index, to } = arguments;
+    let report = match Remote::find(data_dir) {
+        Some(remote) => remote.migrate(index, to)?,
+        None => migration(&open_existing(data_dir, &Settings::of_data_dir(data_dir))?.migrate(index, volume_of(to))?),
+    };
+    let [moved, bytes, there, waiting] =
+        ["moved", "bytes", "there", "waiting"].map(|key| report[key].as_u64().unwrap_or(0));
+    writeln!(std::io::stdout(), "{moved} buckets of {bytes} bytes moved, {there} were there already")?;
+    if waiting > 0 {
+        log::info(format!("the old objects of {waiting} buckets are deleted when searches that read them have ended"));
+    }
+    let left = report["left"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for bucket in left {
+        let text = |key: &str| bucket[key].as_str().unwrap_or_default();
+        log::warning(format!("bucket {} stays where it is: {}", text("bucket"), text("reason")));
+    }
+    Ok(if left.is_empty() { 0 } else { failure::PARTIAL })
+}
+
+/// The volume that `--to` names; `None` for the data folder.
+pub(crate) fn volume_of(to: &str) -> Option<&str> {
+    (to != LOCAL).then_some(to)
+}
+
+/// A migration of an open store, as an object.
+pub(crate) fn migration(report: &Migrated) -> Value {
+    let left = |left: &quarry_store::Damage| json!({ "bucket": left.bucket, "reason": left.reason });
+    json!({
+        "moved": report.moved,
+        "bytes": report.bytes,
+        "there": report.there,
+        "waiting": report.waiting,
+        "left": report.left.iter().map(left).collect::<Vec<_>>(),
+    })
+}
+
+/// Makes the catalog anew of what volumes hold of a data folder; without its id, lists those there are.
+pub(crate) fn rebuild_catalog(data_dir: &Path, arguments: &RebuildCatalogArgs) -> Result<u8, Failure> {
+    let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
+    let Some(id) = &arguments.store else {
+        let found = quarry_ingest::data_folders_on_volumes(&layers, &clock, &variables())?;
+        let zone = zone::machine();
+        let row = |store: quarry_store::StoreOnVolumes| {
+            let places: Vec<String> = store.places.into_iter().collect();
+            json!({
+                "store": store.id,
+                "buckets": store.buckets,
+                "newest": iso_time(store.newest_ns, &zone),
+                "places": places.join(" "),
+            })
+        };
+        print(&found.into_iter().map(row).collect(), STORE_COLUMNS, arguments.output)?;
+        log::info(
+            "these data folders have buckets on the volumes of indexes.conf; name the one that lost its catalog with --store ID. \
+             Make sure that no other machine runs on it",
+        );
+        return Ok(failure::USAGE);
+    };
+    let rebuilt = quarry_ingest::rebuild_catalog_of(data_dir, &layers, &clock, &variables(), id)?;
+    writeln!(std::io::stdout(), "{} buckets with {} events", rebuilt.buckets, rebuilt.events)?;
+    if rebuilt.replaced > 0 {
+        log::info(format!("{} more were merged into these; the server deletes them", rebuilt.replaced));
+    }
+    for (key, reason) in &rebuilt.refused {
+        log::warning(format!("{key} is left out and stays on its volume: {reason}"));
+    }
+    Ok(if rebuilt.refused.is_empty() { 0 } else { failure::PARTIAL })
+}

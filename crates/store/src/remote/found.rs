@@ -1,0 +1,176 @@
+//! What a listing shows of buckets: objects that belong together, by the data directory that put them.
+//!
+//! A key is `PATH/STORE/NUMBER-TIME.ENDING`; the objects of a bucket lie side by side in a listing.
+
+use std::collections::BTreeSet;
+
+use quarry_blob::{BlobError, BlobStore, Listed};
+
+use super::copies::{Part, RECEIPT_ENDING};
+
+/// Digits of a data directory's id.
+const STORE_ID_DIGITS: usize = 16;
+
+/// Objects whose keys name the same bucket at the same place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FoundObjects {
+    /// Id of the data directory.
+    pub(super) store: String,
+    /// Folder on the volume, the id of the data directory at its end.
+    pub(super) folder: String,
+    /// What their keys begin with there.
+    pub(super) stem: String,
+    pub(super) objects: Vec<FoundObject>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FoundObject {
+    pub(super) key: String,
+    pub(super) kind: FoundKind,
+    pub(super) modified_ns: i64,
+}
+
+/// Which object of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FoundKind {
+    Part(Part),
+    /// Tells of so many deleted events.
+    Receipt(u64),
+}
+
+impl FoundObjects {
+    /// Whether objects and a receipt are there.
+    pub(super) fn is_whole(&self) -> bool {
+        let has = |part| self.objects.iter().any(|object| object.kind == FoundKind::Part(part));
+        Part::ALL.into_iter().all(has) && self.receipt().is_some()
+    }
+
+    /// The receipt that counts: of the most deleted events.
+    pub(super) fn receipt(&self) -> Option<(u64, &str)> {
+        let receipts = self.objects.iter().filter_map(|object| match object.kind {
+            FoundKind::Receipt(deleted) => Some((deleted, object.key.as_str())),
+            FoundKind::Part(_) => None,
+        });
+        receipts.max_by_key(|(deleted, _)| *deleted)
+    }
+
+    /// Number and time that the stem names.
+    pub(super) fn number_and_time(&self) -> Option<(u64, i64)> {
+        parse_stem(&self.stem)
+    }
+}
+
+fn parse_stem(stem: &str) -> Option<(u64, i64)> {
+    let (number, time) = stem.split_once('-')?;
+    let is_plain = number.len() >= 10 && number.bytes().all(|byte| byte.is_ascii_digit()) && time.len() == 16;
+    let time = u64::from_str_radix(time, 16).ok()?.cast_signed();
+    is_plain.then(|| Some((number.parse().ok()?, time)))?
+}
+
+/// The object that a key names, and its bucket; `None` for a key of something else.
+fn parse(listed: Listed) -> Option<FoundObjects> {
+    let (folder, file) = listed.name.rsplit_once('/')?;
+    let store = folder.rsplit('/').next()?;
+    let is_id = store.len() == STORE_ID_DIGITS && store.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let (stem, ending) = file.split_once('.')?;
+    parse_stem(stem).filter(|_| is_id)?;
+    let kind = match ending.split_once('.') {
+        None => FoundKind::Part(Part::ALL.into_iter().find(|part| part.ending() == ending)?),
+        Some((deleted, RECEIPT_ENDING)) => FoundKind::Receipt(deleted.parse().ok()?),
+        Some(_) => return None,
+    };
+    let (store, folder, stem) = (store.to_owned(), folder.to_owned(), stem.to_owned());
+    let objects = vec![FoundObject { kind, modified_ns: listed.modified_ns, key: listed.name }];
+    Some(FoundObjects { store, folder, stem, objects })
+}
+
+/// Gives what a volume shows of buckets to `visit`, bucket by bucket; some may come twice.
+pub(super) fn for_each(volume: &dyn BlobStore, visit: &mut dyn FnMut(FoundObjects)) -> Result<(), BlobError> {
+    let mut last: Option<FoundObjects> = None;
+    volume.list_each(&mut |listed| {
+        let Some(mut found) = parse(listed) else { return };
+        match &mut last {
+            Some(last) if last.folder == found.folder && last.stem == found.stem => {
+                last.objects.append(&mut found.objects);
+            }
+            last => last.replace(found).into_iter().for_each(&mut *visit),
+        }
+    })?;
+    last.into_iter().for_each(visit);
+    Ok(())
+}
+
+/// A data directory that has buckets on volumes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreOnVolumes {
+    /// Its id.
+    pub id: String,
+    /// Buckets with a receipt.
+    pub buckets: u64,
+    /// When the newest of them was written, by the clock of its volume.
+    pub newest_ns: i64,
+    /// Names of the volumes and folders they are in, without its id.
+    pub places: BTreeSet<String>,
+}
+
+impl StoreOnVolumes {
+    /// Those that a volume shows are added to `known`.
+    pub(super) fn add_from(
+        known: &mut Vec<StoreOnVolumes>,
+        volume_name: &str,
+        volume: &dyn BlobStore,
+    ) -> Result<(), BlobError> {
+        for_each(volume, &mut |found| {
+            if !found.is_whole() {
+                return;
+            }
+            let at = known.iter().position(|store| store.id == found.store).unwrap_or_else(|| {
+                let store =
+                    StoreOnVolumes { id: found.store.clone(), buckets: 0, newest_ns: 0, places: BTreeSet::new() };
+                known.push(store);
+                known.len() - 1
+            });
+            let store = &mut known[at];
+            store.buckets += 1;
+            let times = found.objects.iter().map(|object| object.modified_ns);
+            store.newest_ns = times.max().unwrap_or(0).max(store.newest_ns);
+            let above = found.folder.strip_suffix(&found.store).unwrap_or_default().trim_end_matches('/');
+            store.places.insert(format!("{volume_name}/{above}"));
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_blob::Memory;
+
+    use super::*;
+
+    #[test]
+    fn objects_of_a_bucket_are_found_together_and_others_left_out() {
+        let volume = Memory::default();
+        let names = [
+            "a/00000000000005ee/0000000001-00000000000f4240.0000000000.receipt",
+            "a/00000000000005ee/0000000001-00000000000f4240.0000000012.receipt",
+            "a/00000000000005ee/0000000001-00000000000f4240.bucket",
+            "a/00000000000005ee/0000000001-00000000000f4240.filter",
+            "a/00000000000005ee/12345678901-ffffffffffffffff.bucket",
+            "a/00000000000005ee/0000000001-00000000000f4240.other",
+            "a/00000000000005ee/1-00000000000f4240.bucket",
+            "a/5ee/0000000001-00000000000f4240.bucket",
+            "readme",
+        ];
+        names.iter().for_each(|name| volume.put(name, b"").unwrap());
+        let mut found = Vec::new();
+        for_each(&volume, &mut |bucket| found.push(bucket)).unwrap();
+        let whole: Vec<(bool, Option<(u64, i64)>, usize)> =
+            found.iter().map(|it| (it.is_whole(), it.number_and_time(), it.objects.len())).collect();
+        assert_eq!(whole, [(true, Some((1, 1_000_000)), 4), (false, Some((12_345_678_901, -1)), 1)]);
+        assert_eq!(found[0].receipt().map(|(deleted, _)| deleted), Some(12));
+        let mut stores = Vec::new();
+        StoreOnVolumes::add_from(&mut stores, "cold", &volume).unwrap();
+        assert_eq!((stores.len(), stores[0].buckets, &*stores[0].id), (1, 1, "00000000000005ee"));
+        assert_eq!(stores[0].places, ["cold/a".to_owned()].into());
+    }
+}

@@ -1,0 +1,187 @@
+//! Moves the buckets of an index to another volume, or back into the data directory.
+//!
+//! indexes.conf says where an index keeps its buckets; what was uploaded before stays where it is until it is migrated.
+//! One bucket goes after the other: its objects come here, are put at the new place, the catalog says so in one
+//! transaction, and the objects at the old place are deleted when no search holds the bucket. The catalog notes each of
+//! these steps before it begins, so that one migration after a crash goes on where the last one was. Searches read what
+//! counts at the moment.
+
+use std::sync::Arc;
+
+use super::copies::RemotePath;
+use crate::sealed::SealedBucket;
+use crate::state::Shared;
+use crate::{Damage, Store, StoreError};
+
+/// What a migration came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Migrated {
+    /// Buckets that are where they should be and were not before.
+    pub moved: u64,
+    /// Bytes of their objects.
+    pub bytes: u64,
+    /// Buckets that were there already.
+    pub there: u64,
+    /// Objects at old places that are deleted when searches have ended, by bucket.
+    pub waiting: u64,
+    /// Buckets that stay where they are, and why.
+    pub left: Vec<Damage>,
+}
+
+/// Where a bucket stands in a migration.
+enum Step {
+    There,
+    Moved,
+    Left(String),
+}
+
+impl Store {
+    /// Brings every sealed bucket of an index to where indexes.conf puts the index: to volume `to`, or with `None` back into the
+    /// data directory. Says so when indexes.conf says something else.
+    pub fn migrate(&self, index: &str, to: Option<&str>) -> Result<Migrated, StoreError> {
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly);
+        }
+        self.shared.migrate(index, to)
+    }
+}
+
+impl Shared {
+    fn migrate(&self, index: &str, to: Option<&str>) -> Result<Migrated, StoreError> {
+        let place = match &self.options.remote {
+            Some(remote) => remote.place_of(index, &self.store_id()?),
+            None => None,
+        };
+        let configured = place.as_ref().map(|place| place.volume.as_str());
+        if configured != to {
+            return Err(StoreError::NotConfiguredSo {
+                index: index.to_owned(),
+                to: to.map(str::to_owned),
+                configured: configured.map(str::to_owned),
+            });
+        }
+        let of_index: Vec<Arc<SealedBucket>> = self.state().sealed_of(index).cloned().collect();
+        let local =
+            |bucket: &&Arc<SealedBucket>| place.is_some() && !bucket.row.thawed && bucket.copies.state().is_none();
+        let to_upload: Vec<u64> = of_index.iter().filter(local).map(|bucket| bucket.row.number).collect();
+        let numbers: Vec<u64> = of_index.iter().map(|bucket| bucket.row.number).collect();
+        drop(of_index);
+        if place.is_some() {
+            // Those that were never on a volume, and those on their way.
+            numbers.iter().for_each(|number| self.uploads.add(*number));
+            while self.upload_some()? {}
+        }
+        let mut report = Migrated::default();
+        for number in numbers {
+            if self.uploads.is_stopping() {
+                return Err(StoreError::Closed);
+            }
+            // One that was merged meanwhile is where it should be, as what it was merged into will be.
+            let Some(bucket) = self.state().sealed.get(&number).cloned() else { continue };
+            if bucket.row.thawed {
+                continue;
+            }
+            match self.move_bucket(&bucket, place.as_ref())? {
+                Step::There if !to_upload.contains(&number) => report.there += 1,
+                Step::There | Step::Moved => {
+                    report.moved += 1;
+                    report.bytes += bucket.row.stored_bytes();
+                }
+                Step::Left(reason) => report.left.push(Damage { bucket: bucket.id.to_string(), reason }),
+            }
+            drop(bucket);
+            self.evict()?;
+            self.end_leavings()?;
+        }
+        report.waiting = self.leaving().len() as u64;
+        Ok(report)
+    }
+
+    /// Brings one bucket to a place; what was begun before a crash goes on.
+    fn move_bucket(&self, bucket: &SealedBucket, place: Option<&RemotePath>) -> Result<Step, StoreError> {
+        let _turn = self.uploads.turn();
+        let number = bucket.row.number;
+        if let Some(other) = bucket.copies.other().filter(|other| !other.going)
+            && place.is_none_or(|place| (&other.volume, &other.folder) != (&place.volume, &place.path))
+        {
+            // A move to somewhere else was begun, and is not wanted any more.
+            self.change_copies(bucket, || self.catalog.give_up_move(number))?;
+        }
+        let Some(copy) = bucket.copies.remote() else {
+            let reason = "it is damaged here and was not uploaded; `quarry bucket verify` tells more";
+            return Ok(if place.is_none() { Step::There } else { Step::Left(reason.to_owned()) });
+        };
+        if place.is_some_and(|place| (&copy.volume, &copy.folder) == (&place.volume, &place.path)) {
+            return Ok(if copy.state.is_remote_whole() { Step::There } else { Step::Left(copy_is_begun()) });
+        }
+        if bucket.copies.other().is_some_and(|other| other.going) {
+            return Ok(Step::Left("what it left at an earlier place is not deleted yet; migrate again".to_owned()));
+        }
+        if place.is_some() && !copy.state.is_remote_whole() {
+            return Ok(Step::Left(copy_is_begun()));
+        }
+        if !bucket.copies.is_local() {
+            self.check_room(bucket)?;
+            self.bring_here(bucket)?;
+        }
+        let moved = match place {
+            None => self.change_copies(bucket, || self.catalog.leave_volume(number))?,
+            Some(place) => {
+                if bucket.copies.other().is_none() {
+                    let begin = || self.catalog.begin_move(number, &place.volume, &place.path);
+                    if !self.change_copies(bucket, begin)? {
+                        return Ok(Step::There);
+                    }
+                }
+                let deleted = bucket.deleted_events();
+                if !self.put_whole(bucket, place)? {
+                    return Ok(Step::Left("it is damaged; `quarry bucket verify` tells more".to_owned()));
+                }
+                self.change_copies(bucket, || self.catalog.end_move(number, deleted))?
+            }
+        };
+        self.readers.reopen(number);
+        // Otherwise it was retired meanwhile, and goes from both places.
+        Ok(if moved { Step::Moved } else { Step::There })
+    }
+
+    /// Refuses to bring a bucket here that would take the room that appends need.
+    fn check_room(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        let needed = self.options.free_bytes_min.saturating_add(bucket.row.stored_bytes());
+        match self.log_files.free_bytes(&self.options.dir) {
+            Ok(free) if free < needed => Err(StoreError::Full { path: crate::data_dir::objects(&self.options.dir) }),
+            // A file system that does not tell says so when it is written to.
+            _ => Ok(()),
+        }
+    }
+
+    /// Live buckets whose objects at an old place are to be deleted.
+    fn leaving(&self) -> Vec<Arc<SealedBucket>> {
+        let is_leaving = |bucket: &&Arc<SealedBucket>| bucket.copies.other().is_some_and(|other| other.going);
+        self.state().sealed.values().filter(is_leaving).cloned().collect()
+    }
+
+    /// Deletes what moved buckets left at their old places, as far as no search holds them: it may be reading there.
+    pub(super) fn end_leavings(&self) -> Result<(), StoreError> {
+        // Nobody else who uploads or evicts holds any of them.
+        let _turn = self.uploads.turn();
+        for bucket in self.leaving() {
+            let Some(other) = bucket.copies.other() else { continue };
+            // The state holds one, and we do.
+            let is_held = Arc::strong_count(&bucket) > 2 || Arc::strong_count(&bucket.hold) > 1;
+            if is_held {
+                continue;
+            }
+            let receipts = [bucket.copies.remote().and_then(|copy| copy.receipt), Some(bucket.deleted_events())];
+            let receipts: Vec<u64> = receipts.into_iter().flatten().collect();
+            let place = RemotePath { volume: other.volume, path: other.folder };
+            self.readers.remotes().delete(&bucket.row, &place, &receipts)?;
+            self.change_copies(&bucket, || self.catalog.end_leaving(bucket.row.number))?;
+        }
+        Ok(())
+    }
+}
+
+fn copy_is_begun() -> String {
+    "its upload to an earlier place is not over; migrate again".to_owned()
+}

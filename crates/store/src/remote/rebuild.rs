@@ -1,0 +1,264 @@
+//! A lost catalog made anew from volumes alone, by the receipts beside the buckets there ([`super::receipt`]).
+//!
+//! A listing shows buckets; each with a receipt is whole and comes back as one that is on its volume alone, with its index,
+//! its place in the order of arrival and its deleted events. Of buckets that were merged, objects may still be there: the
+//! receipt of the merged one names them, and they are retired. The catalog is made under another name and gets its own in
+//! the end, so that an interrupted rebuild is begun again and goes on with what it has.
+//!
+//! What was only in the lost data directory is not on volumes: events that were not uploaded, and positions in files.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use quarry_blob::{BlobError, BlobStore};
+use quarry_catalog::{BucketState, Catalog, FoundBucket, OtherCopy};
+use quarry_stdx::Fault;
+use quarry_stdx::number::usize_of;
+
+use super::copies::{RemotePath, STORE_ID, stem};
+use super::found::{self, FoundObjects, StoreOnVolumes};
+use super::receipt;
+use crate::data_dir::DirLock;
+use crate::object_names::stem_of;
+use crate::{RemoteOptions, StoreError, StoreOptions, data_dir};
+
+/// Receipts that are read at once, and buckets that one transaction adds.
+const AT_ONCE: usize = 32;
+const TOGETHER: usize = 512;
+/// Ending of the name under which a catalog is made.
+const UNFINISHED: &str = "rebuilding";
+
+/// What a rebuild came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// Buckets that are live in the catalog.
+    pub buckets: u64,
+    /// Their events, deleted ones not counted.
+    pub events: u64,
+    /// Buckets whose events are in others, and whose objects will be deleted.
+    pub replaced: u64,
+    /// Buckets that could not be taken, by key, and why.
+    pub refused: Vec<(String, Fault)>,
+}
+
+/// The data directories that have buckets on the volumes, by id.
+pub fn stores_on_volumes(options: &RemoteOptions) -> Result<Vec<StoreOnVolumes>, StoreError> {
+    let mut known = Vec::new();
+    for (name, volume) in &options.volumes {
+        StoreOnVolumes::add_from(&mut known, name, &**volume)?;
+    }
+    known.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(known)
+}
+
+/// Makes the catalog of a data directory, which has none and no events, of what volumes have of directory `store_id`.
+pub fn rebuild_catalog(options: &StoreOptions, store_id: &str) -> Result<Rebuilt, StoreError> {
+    let Some(remote) = &options.remote else { return Err(StoreError::NoVolumes) };
+    let dir = &options.dir;
+    let _lock = DirLock::exclusive(dir)?;
+    data_dir::check_empty(dir)?;
+    let path = data_dir::catalog(dir).with_added_extension(UNFINISHED);
+    let catalog = begin(&path, store_id)?;
+    let mut rebuild = Rebuild { catalog: &catalog, store_id, later: BTreeMap::new(), rebuilt: Rebuilt::default() };
+    for (name, volume) in &remote.volumes {
+        rebuild.add_from(name, volume)?;
+    }
+    rebuild.add_later()?;
+    let mut rebuilt = rebuild.rebuilt;
+    rebuilt.replaced = catalog.end_rebuild(&stem)?;
+    let deletions: u64 = deleted_events(&catalog)?;
+    for row in catalog.buckets(BucketState::Live)? {
+        rebuilt.buckets += 1;
+        rebuilt.events += row.events;
+    }
+    rebuilt.events = rebuilt.events.saturating_sub(deletions);
+    catalog.close()?;
+    let to = data_dir::catalog(dir);
+    let renamed = fs::rename(&path, &to).and_then(|()| File::open(dir)?.sync_all());
+    renamed.map_err(|error| StoreError::from_io("rename", &path, &error))?;
+    Ok(rebuilt)
+}
+
+/// The unfinished catalog, with what an earlier try found.
+fn begin(path: &Path, store_id: &str) -> Result<Catalog, StoreError> {
+    if let Ok(catalog) = Catalog::open(path)
+        && catalog.setting(STORE_ID)?.as_deref().is_none_or(|known| known == store_id)
+    {
+        catalog.set_setting(STORE_ID, store_id)?;
+        return Ok(catalog);
+    }
+    // It is of another directory, or damaged: all that it holds is on the volumes.
+    let files: [PathBuf; 3] = ["", "-wal", "-shm"].map(|ending| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        name.into()
+    });
+    files.iter().for_each(|file| drop(fs::remove_file(file)));
+    let catalog = Catalog::open(path)?;
+    catalog.set_setting(STORE_ID, store_id)?;
+    Ok(catalog)
+}
+
+/// Deleted events of live buckets.
+fn deleted_events(catalog: &Catalog) -> Result<u64, StoreError> {
+    let mut deleted = 0;
+    for row in catalog.deletions()? {
+        let is_live = catalog.bucket(row.bucket)?.is_some_and(|bucket| bucket.state == BucketState::Live);
+        deleted += crate::deletion::RowSet::decode(&row.rows).filter(|_| is_live).map_or(0, |rows| rows.len());
+    }
+    Ok(deleted)
+}
+
+struct Rebuild<'a> {
+    catalog: &'a Catalog,
+    store_id: &'a str,
+    /// Buckets whose number another one has, by stem.
+    later: BTreeMap<String, FoundBucket>,
+    rebuilt: Rebuilt,
+}
+
+/// A bucket that is to be read.
+struct Wanted {
+    place: RemotePath,
+    deleted: u64,
+    key: String,
+}
+
+impl Rebuild<'_> {
+    fn add_from(&mut self, name: &str, volume: &Arc<dyn BlobStore>) -> Result<(), StoreError> {
+        let (mut wanted, mut failed) = (Vec::new(), None);
+        found::for_each(&**volume, &mut |found| {
+            if failed.is_some() {
+                return;
+            }
+            match self.wants(name, &found) {
+                Ok(more) => wanted.extend(more),
+                Err(error) => failed = Some(error),
+            }
+            if failed.is_none() && wanted.len() >= TOGETHER {
+                failed = self.add(volume, std::mem::take(&mut wanted)).err();
+            }
+        })?;
+        failed.map_or(Ok(()), Err)?;
+        self.add(volume, wanted)
+    }
+
+    /// What is to be read of a bucket that was found; `None` where it is known.
+    fn wants(&self, volume: &str, found: &FoundObjects) -> Result<Option<Wanted>, StoreError> {
+        let (Some((deleted, key)), Some((number, _))) = (found.receipt(), found.number_and_time()) else {
+            return Ok(None);
+        };
+        if found.store != self.store_id || !found.is_whole() {
+            return Ok(None);
+        }
+        let known = self.catalog.bucket(number)?.filter(|row| stem(row) == found.stem);
+        let is_known = known.is_some_and(|row| {
+            row.remote.is_some_and(|copy| copy.volume == volume && copy.folder == found.folder)
+                || row.other.is_some_and(|other| other.volume == volume && other.folder == found.folder)
+        });
+        if is_known || self.catalog.bucket_with_stem(&found.stem)?.is_some() {
+            return Ok(None);
+        }
+        let place = RemotePath { volume: volume.to_owned(), path: found.folder.clone() };
+        Ok(Some(Wanted { place, deleted, key: key.to_owned() }))
+    }
+
+    /// Reads receipts and adds their buckets.
+    fn add(&mut self, volume: &Arc<dyn BlobStore>, wanted: Vec<Wanted>) -> Result<(), StoreError> {
+        let mut buckets: Vec<FoundBucket> = Vec::new();
+        for (wanted, read) in wanted.iter().zip(self.read(&**volume, &wanted)?) {
+            match read {
+                Ok(found) => self.sort_in(found, &mut buckets)?,
+                Err(fault) => self.rebuilt.refused.push((format!("{}: {}", wanted.place.volume, wanted.key), fault)),
+            }
+        }
+        Ok(self.catalog.add_found(&buckets)?)
+    }
+
+    /// Receipts, many read at once. A store that does not answer ends the rebuild; a receipt that is damaged, or went
+    /// meanwhile, is refused alone.
+    fn read(&self, volume: &dyn BlobStore, wanted: &[Wanted]) -> Result<Vec<Result<FoundBucket, Fault>>, StoreError> {
+        let next = AtomicUsize::new(0);
+        let some = || {
+            let mut read = Vec::new();
+            while let Some(wanted) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+                read.push((wanted.key.clone(), self.read_one(volume, wanted)));
+            }
+            read
+        };
+        let mut read: BTreeMap<String, Result<Result<FoundBucket, Fault>, BlobError>> = BTreeMap::new();
+        std::thread::scope(|scope| {
+            let start =
+                |_| std::thread::Builder::new().name("quarry-receipts".to_owned()).spawn_scoped(scope, some).ok();
+            // A thread that does not start is not missed.
+            let threads: Vec<_> = (1..AT_ONCE.min(wanted.len())).filter_map(start).collect();
+            read.extend(some());
+            threads.into_iter().for_each(|thread| read.extend(thread.join().unwrap_or_default()));
+        });
+        let lost = || Ok(Err(Fault::bug("its receipt was not read")));
+        wanted.iter().map(|wanted| Ok(read.remove(&wanted.key).unwrap_or_else(lost)?)).collect()
+    }
+
+    fn read_one(&self, volume: &dyn BlobStore, wanted: &Wanted) -> Result<Result<FoundBucket, Fault>, BlobError> {
+        let object = match volume.open(&wanted.key) {
+            Ok(object) => object,
+            Err(error @ (BlobError::NotFound { .. } | BlobError::Damaged { .. })) => {
+                return Ok(Err(Fault::corrupt(error.to_string())));
+            }
+            Err(error) => return Err(error),
+        };
+        if object.len() > receipt::BYTES_MAX {
+            return Ok(Err(Fault::corrupt(format!("its receipt has {} bytes", object.len()))));
+        }
+        let failed = |reason: String| BlobError::Io { action: "read", path: (&wanted.key).into(), reason };
+        let bytes = object.read_at(0, usize_of(object.len())).map_err(|error| failed(error.to_string()))?;
+        Ok(receipt::decode(&bytes, self.store_id, &wanted.place, wanted.deleted))
+    }
+
+    /// Puts a bucket where its number is free; where it is found at a second place, as when a move between volumes was
+    /// interrupted, that one is to go.
+    fn sort_in(&mut self, found: FoundBucket, buckets: &mut Vec<FoundBucket>) -> Result<(), StoreError> {
+        let same_number = buckets.iter().position(|other| other.row.number == found.row.number);
+        let known = match same_number {
+            Some(at) => Some(buckets[at].row.clone()),
+            None => self.catalog.bucket(found.row.number)?,
+        };
+        let Some(mut known) = known else {
+            buckets.push(found);
+            return Ok(());
+        };
+        if stem(&known) != stem(&found.row) {
+            self.later.insert(stem(&found.row), found);
+            return Ok(());
+        }
+        if let Some(copy) = found.row.remote {
+            known.other = Some(OtherCopy { volume: copy.volume, folder: copy.folder, going: true });
+        }
+        match same_number {
+            Some(at) => buckets[at].row = known,
+            None => buckets.push(FoundBucket { row: known, deleted: None, replaces: Vec::new() }),
+        }
+        Ok(())
+    }
+
+    /// Adds the buckets whose numbers were taken, with numbers of their own.
+    fn add_later(&mut self) -> Result<(), StoreError> {
+        let mut number = self.catalog.bucket_number_max()?;
+        let mut buckets = Vec::new();
+        for (known_stem, mut found) in std::mem::take(&mut self.later) {
+            number += 1;
+            let row = &mut found.row;
+            if row.origins.is_empty() {
+                row.origins.push(quarry_catalog::Origin { first_row: 0, number: row.number });
+            }
+            let local = stem_of(&row.index, number);
+            (row.number, row.level, row.stem) = (number, row.level.max(1), Some(known_stem));
+            (row.object, row.filter) = (format!("{local}.bucket"), format!("{local}.filter"));
+            buckets.push(found);
+        }
+        Ok(self.catalog.add_found(&buckets)?)
+    }
+}

@@ -1,0 +1,47 @@
+//! Ends the remote copies of buckets that are live no more.
+//!
+//! A bucket that was merged stays on its volume until the one that holds its events is there, too: a machine that is
+//! lost meanwhile loses nothing that was uploaded.
+
+use std::collections::BTreeSet;
+
+use super::copies::RemotePath;
+use crate::StoreError;
+use crate::sealed::SealedBucket;
+use crate::state::Shared;
+
+impl Shared {
+    /// Whether the remote objects of a retired bucket must stay, because what it was merged into is still to be uploaded.
+    pub(crate) fn is_only_remote_copy(&self, bucket: &SealedBucket) -> Result<bool, StoreError> {
+        if !bucket.copies.is_anywhere_remote() {
+            return Ok(false);
+        }
+        let Some(top) = self.catalog.bucket(bucket.row.number)?.and_then(|row| row.merged_into) else {
+            return Ok(false);
+        };
+        // One that went meanwhile takes all along that it was made of.
+        let Some(top) = self.state().sealed.get(&top).cloned() else { return Ok(false) };
+        match top.copies.remote() {
+            Some(copy) => Ok(!copy.state.is_remote_whole()),
+            None => {
+                let store_id = self.store_id()?;
+                let remote = self.options.remote.as_ref();
+                Ok(remote.is_some_and(|remote| remote.place_of(&top.row.index, &store_id).is_some()))
+            }
+        }
+    }
+
+    /// Deletes all that volumes hold of a bucket.
+    pub(crate) fn delete_remote(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        let copy = bucket.copies.remote();
+        let receipts: BTreeSet<u64> =
+            copy.iter().filter_map(|copy| copy.receipt).chain([bucket.deleted_events()]).collect();
+        let receipts: Vec<u64> = receipts.into_iter().collect();
+        let place = copy.map(|copy| RemotePath { volume: copy.volume, path: copy.folder });
+        let other = bucket.copies.other().map(|other| RemotePath { volume: other.volume, path: other.folder });
+        for place in place.into_iter().chain(other) {
+            self.readers.remotes().delete(&bucket.row, &place, &receipts)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! Deletes objects on volumes that belong to no bucket: what a put leaves that ends after the delete of its object.
+//!
+//! A listing shows them. It is never believed against the catalog, which is asked for each bucket after its objects were
+//! listed: a bucket's row is committed before the first of its objects is put, so that an object without a row was
+//! deleted, or is of a catalog that is not here. For the sake of the latter, as when an older catalog was put back, objects
+//! stay for a while ([`crate::RemoteOptions::orphan_grace_secs`]), and whole buckets with a receipt stay for good and are
+//! told: `quarry bucket rebuild-catalog` finds them. Objects of other data directories are left alone.
+
+use quarry_catalog::BucketRow;
+use quarry_event::time::NS_PER_SEC;
+
+use super::copies::{Part, receipt_key, stem};
+use super::found::{self, FoundKind, FoundObjects};
+use crate::state::Shared;
+use crate::{Store, StoreError};
+
+/// Seconds between two looks at the volumes, at most and at least; in between a part of the grace.
+const EVERY_MAX_SECS: u64 = 6 * 60 * 60;
+const EVERY_MIN_SECS: u64 = 60;
+const PART_OF_GRACE: u64 = 4;
+/// Buckets that one look holds back until the listing is over; more are left to the next look.
+const ORPHANS_MAX: usize = 10_000;
+
+/// What a look at the volumes came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Objects that were deleted.
+    pub deleted: u64,
+    /// Objects that no bucket has and that are too young to go.
+    pub young: u64,
+    /// Whole buckets that the catalog does not know.
+    pub unknown_buckets: u64,
+}
+
+impl Store {
+    /// Looks at the volumes at once, and deletes objects there that belong to no bucket and have been there long enough.
+    pub fn sweep_volumes(&self) -> Result<Swept, StoreError> {
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly);
+        }
+        self.shared.sweep()
+    }
+}
+
+impl Shared {
+    /// How long after a look the next one follows, in nanoseconds.
+    pub(super) fn sweep_every_ns(&self) -> i64 {
+        let grace = self.options.remote.as_ref().map_or(0, |remote| remote.orphan_grace_secs);
+        let secs = (grace / PART_OF_GRACE).clamp(EVERY_MIN_SECS, EVERY_MAX_SECS);
+        i64::try_from(secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)
+    }
+
+    /// One look at all volumes.
+    pub(super) fn sweep(&self) -> Result<Swept, StoreError> {
+        let Some(remote) = &self.options.remote else { return Ok(Swept::default()) };
+        let store_id = self.store_id()?;
+        let grace = i64::try_from(remote.orphan_grace_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
+        let latest = self.clock.now_ns().saturating_sub(grace);
+        let mut swept = Swept::default();
+        for (name, volume) in self.readers.remotes().volumes() {
+            let mut orphans: Vec<FoundObjects> = Vec::new();
+            let mut failed = None;
+            found::for_each(&**volume, &mut |found| {
+                if found.store != store_id || orphans.len() == ORPHANS_MAX || failed.is_some() {
+                    return;
+                }
+                match self.without_row(name, &found) {
+                    Ok(left) if left.objects.is_empty() => {}
+                    Ok(left) if left.is_whole() => swept.unknown_buckets += 1,
+                    Ok(left) => orphans.push(left),
+                    Err(error) => failed = Some(error),
+                }
+            })?;
+            failed.map_or(Ok(()), Err)?;
+            for object in orphans.into_iter().flat_map(|found| found.objects) {
+                if object.modified_ns > latest {
+                    swept.young += 1;
+                } else {
+                    volume.delete(&object.key)?;
+                    swept.deleted += 1;
+                }
+            }
+        }
+        if swept.unknown_buckets > 0 {
+            self.tell(format!(
+                "{} buckets on volumes are not in the catalog, which may be older than they are: they stay there and are \
+                 not searched; `quarry bucket rebuild-catalog` makes a catalog that has them",
+                swept.unknown_buckets
+            ));
+        }
+        Ok(swept)
+    }
+
+    /// Those of the objects that the catalog does not know at this place.
+    fn without_row(&self, volume: &str, found: &FoundObjects) -> Result<FoundObjects, StoreError> {
+        let Some((number, _)) = found.number_and_time() else { return Ok(FoundObjects::default()) };
+        let mut row = self.catalog.bucket(number)?.filter(|row| stem(row) == found.stem);
+        if row.is_none() {
+            // One that has another number here than on its volume.
+            row = self.catalog.bucket_with_stem(&found.stem)?;
+        }
+        let mut left = found.clone();
+        if let Some(row) = row.filter(|row| is_at(row, volume, &found.folder)) {
+            let deleted = self.state().sealed.get(&row.number).map(|bucket| bucket.deleted_events());
+            left.objects.retain(|object| match object.kind {
+                FoundKind::Part(part) => object.key != Part::key(part, &row, &found.folder),
+                FoundKind::Receipt(of) => {
+                    let is_known = row.remote.as_ref().and_then(|copy| copy.receipt) == Some(of);
+                    // What is just being put, or deleted, is not judged.
+                    let is_current = deleted.is_none_or(|deleted| of >= deleted);
+                    !(is_known || is_current) && object.key == receipt_key(&row, &found.folder, of)
+                }
+            });
+        }
+        Ok(left)
+    }
+}
+
+/// Whether a bucket has or may have objects at a place.
+fn is_at(row: &BucketRow, volume: &str, folder: &str) -> bool {
+    let copy = row.remote.as_ref().is_some_and(|copy| copy.volume == volume && copy.folder == folder);
+    copy || row.other.as_ref().is_some_and(|other| other.volume == volume && other.folder == folder)
+}

@@ -1,0 +1,154 @@
+//! Buckets move to another volume and back, whatever happens in between.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quarry_blob::{BlobStore, LocalFolder, Memory};
+use quarry_catalog::{Catalog, RemoteState};
+use quarry_stdx::ManualClock;
+use tempfile::tempdir;
+
+use super::compaction::seal;
+use super::deletion::{found, left};
+use super::remote::{Acts, Objects, assert_tidy, options, states};
+use super::{all, append, expected, open, texts};
+use crate::{LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
+
+/// Where index `main` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Cold,
+    Warm,
+    Here,
+}
+
+impl Place {
+    fn volume(self) -> Option<&'static str> {
+        match self {
+            Place::Cold => Some("cold"),
+            Place::Warm => Some("warm"),
+            Place::Here => None,
+        }
+    }
+}
+
+/// Options of a store with two volumes, whose index `main` is at a place.
+fn at(place: Place, dir: &Path, cold: Arc<dyn BlobStore>, warm: Arc<dyn BlobStore>, cache: u64) -> StoreOptions {
+    let options = options(dir, cold, cache);
+    let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
+    remote.volumes.insert("warm".to_owned(), warm);
+    let path = |volume: &str| RemotePath { volume: volume.to_owned(), path: format!("{volume}/$_index_name") };
+    remote.of_index.insert("main".to_owned(), place.volume().map(path));
+    StoreOptions { remote: Some(Arc::new(remote)), ..options }
+}
+
+#[test]
+fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
+    for cache in [0, u64::MAX] {
+        let dir = tempdir().unwrap();
+        let (cold, warm) = (Arc::new(Memory::default()), Arc::new(Memory::default()));
+        let at = |place| at(place, dir.path(), cold.clone(), warm.clone(), cache);
+        let store = open(&at(Place::Here));
+        seal(&store, &["main"], 3, 5);
+        store.delete(&found(&all(&store), |number| number == 7)).unwrap();
+        let whole = left("main", 0..15, |number| number == 7);
+        let counts = || (cold.list().unwrap().len(), warm.list().unwrap().len());
+        assert!(matches!(store.migrate("main", Some("warm")), Err(StoreError::NotConfiguredSo { .. })));
+        drop(store);
+        let way = [Place::Cold, Place::Warm, Place::Here, Place::Warm, Place::Cold, Place::Here];
+        for (from, place) in std::iter::once(Place::Here).chain(way).zip(way) {
+            let store = open(&at(place));
+            let before = all(&store);
+            let report = store.migrate("main", place.volume()).unwrap();
+            assert_eq!((report.moved, report.there, report.left.len()), (3, 0, 0), "{from:?} to {place:?}: {report:?}");
+            assert_eq!(super::texts(&before), whole, "a search that had begun");
+            // What it may still read stays until it ends.
+            assert_eq!(report.waiting, if from == Place::Here { 0 } else { 3 });
+            drop(before);
+            assert_eq!(store.migrate("main", place.volume()).unwrap().moved, 0);
+            assert_eq!(texts(&all(&store)), whole);
+            let expected = match place {
+                Place::Cold => (9, 0),
+                Place::Warm => (0, 9),
+                Place::Here => (0, 0),
+            };
+            assert_eq!(counts(), expected, "{from:?} to {place:?}");
+            assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
+            let volume: &dyn BlobStore = if place == Place::Warm { &*warm } else { &*cold };
+            assert_tidy(&store, volume);
+        }
+        let store = open(&at(Place::Here));
+        assert_eq!(states(&store), [None; 3]);
+        assert_eq!(texts(&all(&store)), whole);
+    }
+}
+
+/// Migrates from one place to another on a machine that dies after so many acts on objects; says whether it was over before.
+fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
+    let dir = tempdir().unwrap();
+    let volumes = [Arc::new(Memory::default()), Arc::new(Memory::default())];
+    let at = |place, cold, warm| at(place, dir.path(), cold, warm, 0);
+    let store = open(&at(from, volumes[0].clone(), volumes[1].clone()));
+    seal(&store, &["main"], 2, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let left: Acts = Arc::new(AtomicU64::new(acts));
+    {
+        let objects = |store: Arc<dyn BlobStore>| Objects::new(store, &left, writes_late) as Arc<dyn BlobStore>;
+        let local = LocalFolder::open(&data_dir::objects(dir.path())).unwrap();
+        let options = at(to, objects(volumes[0].clone()), objects(volumes[1].clone()));
+        let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
+        let clock = ManualClock::shared(1_000_000);
+        let opened = Store::open_with(options, Arc::new(LocalDisk), objects(Arc::new(local)), catalog, clock);
+        if let Ok(store) = opened {
+            drop(store.migrate("main", to.volume()));
+        }
+    }
+    let is_over = left.load(Ordering::SeqCst) > 0;
+    let store = open(&at(to, volumes[0].clone(), volumes[1].clone()));
+    assert_eq!(texts(&all(&store)), expected("main", 0..10), "{from:?} to {to:?}, {acts} acts");
+    // A crash between two steps of a change of mind.
+    let back = acts % 3 == 2;
+    if back {
+        drop(store);
+        let store = open(&at(from, volumes[0].clone(), volumes[1].clone()));
+        while store.migrate("main", from.volume()).unwrap().left.len() + store_waits(&store) > 0 {}
+        assert_eq!(texts(&all(&store)), expected("main", 0..10));
+        check(&store, from, &volumes);
+        return is_over;
+    }
+    append(&store, "main", 10, 5);
+    store.seal_all().unwrap();
+    while store.migrate("main", to.volume()).unwrap().left.len() + store_waits(&store) > 0 {}
+    assert_eq!(texts(&all(&store)), expected("main", 0..15), "{from:?} to {to:?}, {acts} acts");
+    check(&store, to, &volumes);
+    is_over
+}
+
+/// Buckets with something at an old place.
+fn store_waits(store: &Store) -> usize {
+    store.shared.state().sealed.values().filter(|bucket| bucket.copies.other().is_some()).count()
+}
+
+fn check(store: &Store, place: Place, volumes: &[Arc<Memory>; 2]) {
+    let [cold, warm] = [0, 1].map(|at: usize| volumes[at].list().unwrap().len());
+    assert!(if place == Place::Cold { warm == 0 } else { cold == 0 }, "{place:?}: {cold} {warm}");
+    assert_tidy(store, if place == Place::Warm { &*volumes[1] } else { &*volumes[0] });
+    let state = place.volume().map(|_| RemoteState::Evicted);
+    store.upload_all().unwrap();
+    assert!(states(store).iter().all(|found| *found == state), "{:?}", states(store));
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_migration_loses_and_repeats_nothing() {
+    for (from, to) in [(Place::Cold, Place::Warm), (Place::Warm, Place::Here), (Place::Here, Place::Cold)] {
+        for writes_late in [false, true] {
+            let mut acts = 0;
+            while !crash_after(acts, from, to, writes_late) {
+                acts += 1;
+            }
+            assert!(acts > 7, "{from:?} to {to:?}: {acts}");
+        }
+    }
+}

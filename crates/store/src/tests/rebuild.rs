@@ -1,0 +1,329 @@
+//! A lost catalog is made anew from a volume and has all that was uploaded, once.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quarry_blob::{BlobError, BlobStore, Memory};
+use quarry_bucket::ReadAt;
+use quarry_catalog::RemoteState;
+use quarry_stdx::ManualClock;
+use tempfile::tempdir;
+
+use super::compaction::{of_index, seal};
+use super::deletion::{found, left};
+use super::remote::{Objects, assert_tidy, options, states};
+use super::{all, append, expected, open, texts};
+use crate::{Rebuilt, RemoteOptions, Store, StoreError, StoreOptions, rebuild_catalog, stores_on_volumes};
+
+/// Id of the data directories of these tests.
+const STORE: &str = "00000000000005ee";
+
+fn rebuilt(dir: &Path, volume: Arc<dyn BlobStore>) -> (Rebuilt, Arc<Store>) {
+    let options = options(dir, volume, 0);
+    let rebuilt = rebuild_catalog(&options, STORE).unwrap();
+    assert_eq!(rebuilt.refused, []);
+    (rebuilt, open(&options))
+}
+
+/// Texts of an index in the order of arrival.
+fn texts_of(store: &Store, index: &str) -> Vec<String> {
+    texts(&of_index(store, index))
+}
+
+#[test]
+fn a_catalog_made_of_a_volume_has_all_that_was_uploaded() {
+    let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let volume = Arc::new(Memory::default());
+    let store = open(&options(dir.path(), volume.clone(), u64::MAX));
+    seal(&store, &["main", "web"], 6, 5);
+    assert_eq!(store.compact_all().unwrap().buckets_after, 2);
+    for first in [15, 20] {
+        for index in ["web", "main"] {
+            append(&store, index, first, 5);
+            store.seal_all().unwrap();
+        }
+    }
+    store.upload_all().unwrap();
+    let is_deleted = |number: u64| number == 3 || (18..22).contains(&number);
+    store.delete(&found(&of_index(&store, "main"), is_deleted)).unwrap();
+    store.upload_all().unwrap();
+    let before: Vec<_> = store.buckets();
+    let order = texts(&all(&store));
+    drop(store);
+    let (report, store) = rebuilt(other.path(), volume.clone());
+    assert_eq!((report.buckets, report.events, report.replaced), (6, 45, 0));
+    assert_eq!(texts_of(&store, "main"), left("main", 0..25, is_deleted));
+    assert_eq!(texts_of(&store, "web"), expected("web", 0..25));
+    assert_eq!(texts(&all(&store)), order, "the order of arrival, over all indexes");
+    let after: Vec<_> = store.buckets();
+    assert_eq!(before.len(), after.len());
+    for (before, after) in before.iter().zip(&after) {
+        let copies = after.copies;
+        assert_eq!(&crate::BucketListing { copies, ..before.clone() }, after);
+    }
+    assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
+    // Life goes on.
+    append(&store, "main", 25, 5);
+    store.seal_all().unwrap();
+    store.upload_all().unwrap();
+    assert_eq!(texts_of(&store, "main"), left("main", 0..30, is_deleted));
+    assert_tidy(&store, &*volume);
+    assert_eq!(store.retention(&[("main".to_owned(), 0), ("web".to_owned(), 0)]).unwrap().len(), 7);
+    assert_eq!(volume.list().unwrap(), [""; 0]);
+}
+
+#[test]
+fn merged_buckets_and_what_they_were_made_of_do_not_both_come_back() {
+    let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let memory = Arc::new(Memory::default());
+    let volume = Objects::around(memory.clone());
+    let store = open(&options(dir.path(), volume.clone(), u64::MAX));
+    seal(&store, &["main"], 4, 5);
+    store.upload_all().unwrap();
+    volume.keeps.store(true, Ordering::SeqCst);
+    // Merged twice: what the first merge was made of is still there when the second is uploaded.
+    for round in 0..2 {
+        store.compact_all().unwrap();
+        store.upload_all().unwrap();
+        append(&store, "main", 20 + round * 5, 5);
+        store.seal_all().unwrap();
+        store.upload_all().unwrap();
+    }
+    assert_eq!(memory.list().unwrap().len(), (4 + 2 + 2) * 3);
+    drop(store);
+    let (report, store) = rebuilt(other.path(), memory.clone());
+    assert_eq!((report.buckets, report.events, report.replaced), (2, 30, 6));
+    assert_eq!(texts_of(&store, "main"), expected("main", 0..30));
+    store.retention(&[]).unwrap();
+    assert_tidy(&store, &*memory);
+}
+
+#[test]
+fn what_was_merged_stays_on_the_volume_until_the_merged_bucket_is_there() {
+    let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let memory = Arc::new(Memory::default());
+    let volume = Objects::around(memory.clone());
+    let with = options(dir.path(), volume.clone(), u64::MAX);
+    let store = open(&with);
+    seal(&store, &["main"], 3, 5);
+    store.upload_all().unwrap();
+    store.shared.uploads.stop();
+    assert_eq!(store.compact_all().unwrap().buckets_after, 1);
+    store.retention(&[]).unwrap();
+    assert_eq!(memory.list().unwrap().len(), 9);
+    drop(store);
+    // The machine is lost at this moment.
+    {
+        let (report, store) = rebuilt(other.path(), memory.clone());
+        assert_eq!((report.buckets, texts_of(&store, "main")), (3, expected("main", 0..15)));
+    }
+    // It was not.
+    let store = open(&with);
+    store.upload_all().unwrap();
+    store.retention(&[]).unwrap();
+    assert_eq!((texts_of(&store, "main"), memory.list().unwrap().len()), (expected("main", 0..15), 3));
+    assert_tidy(&store, &*memory);
+}
+
+#[test]
+fn nothing_is_waited_for_that_will_not_come() {
+    let dir = tempdir().unwrap();
+    let memory = Arc::new(Memory::default());
+    let with = options(dir.path(), memory.clone(), u64::MAX);
+    let store = open(&with);
+    seal(&store, &["main"], 3, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    // New buckets of the index stay here from now on: so does the merged one.
+    let mut remote = RemoteOptions::clone(with.remote.as_ref().unwrap());
+    remote.default = None;
+    let store = open(&StoreOptions { remote: Some(Arc::new(remote)), ..with });
+    store.compact_all().unwrap();
+    store.retention(&[]).unwrap();
+    assert_eq!((texts_of(&store, "main"), memory.list().unwrap().len()), (expected("main", 0..15), 0));
+}
+
+#[test]
+fn deletions_reach_the_volume_over_a_restart() {
+    let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let memory = Arc::new(Memory::default());
+    let volume = Objects::around(memory.clone());
+    let with = options(dir.path(), volume.clone(), 0);
+    let store = open(&with);
+    seal(&store, &["main"], 1, 10);
+    store.upload_all().unwrap();
+    volume.is_down.store(true, Ordering::SeqCst);
+    volume.is_down.store(false, Ordering::SeqCst);
+    store.shared.uploads.stop();
+    for deleted in [2, 5] {
+        store.delete(&found(&all(&store), |number| number == deleted)).unwrap();
+    }
+    drop(store);
+    let store = open(&with);
+    store.upload_all().unwrap();
+    assert_tidy(&store, &*memory);
+    drop(store);
+    let (_, store) = rebuilt(other.path(), memory);
+    assert_eq!(texts_of(&store, "main"), left("main", 0..10, |number| number == 2 || number == 5));
+}
+
+/// A volume that counts what is opened, and fails when too much was.
+#[derive(Debug)]
+struct Failing {
+    store: Arc<Memory>,
+    left: AtomicU64,
+}
+
+impl BlobStore for Failing {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        self.store.put(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        left.map_err(|_| BlobError::Io { action: "open", path: name.into(), reason: "the store is off".into() })?;
+        self.store.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.store.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.store.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.store.list()
+    }
+}
+
+#[test]
+fn an_interrupted_rebuild_goes_on_and_a_finished_one_is_refused() {
+    let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let memory = Arc::new(Memory::default());
+    let store = open(&options(dir.path(), memory.clone(), 0));
+    seal(&store, &["main", "web"], 8, 5);
+    store.upload_all().unwrap();
+    let order = texts(&all(&store));
+    drop(store);
+    // Another volume with one bucket of the same directory: what the first one gave is there when the second fails.
+    let with = |second: Arc<dyn BlobStore>| {
+        let options = options(other.path(), memory.clone(), 0);
+        let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
+        remote.volumes.insert("second".to_owned(), second);
+        StoreOptions { remote: Some(Arc::new(remote)), ..options }
+    };
+    let second = Arc::new(Memory::default());
+    for name in memory.list().unwrap().iter().filter(|name| name.contains("/web/")) {
+        let object = memory.open(name).unwrap();
+        second.put(name, &object.read_at(0, object.len() as usize).unwrap()).unwrap();
+        memory.delete(name).unwrap();
+    }
+    for opens in 0..4 {
+        let failing = Arc::new(Failing { store: second.clone(), left: AtomicU64::new(opens) });
+        let error = rebuild_catalog(&with(failing), STORE).unwrap_err();
+        assert!(error.to_string().contains("the store is off"), "{error}");
+        assert!(!other.path().join("catalog.sqlite").exists());
+    }
+    // What was read before is not read again: four of main are known.
+    let counted = Arc::new(Failing { store: memory.clone(), left: AtomicU64::new(0) });
+    let options = with(second.clone());
+    let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
+    remote.volumes.insert("cold".to_owned(), counted);
+    let report = rebuild_catalog(&StoreOptions { remote: Some(Arc::new(remote)), ..options }, STORE).unwrap();
+    assert_eq!((report.buckets, report.refused.len()), (8, 0));
+    let again = rebuild_catalog(&with(second.clone()), STORE).unwrap_err();
+    assert!(matches!(again, StoreError::CatalogExists { .. }), "{again}");
+    let store = open(&with(second));
+    assert_eq!(texts(&all(&store)), order);
+}
+
+#[test]
+fn data_that_is_not_on_the_volume_is_not_passed_by() {
+    let (dir, volume) = (tempdir().unwrap(), Arc::new(Memory::default()));
+    let with = options(dir.path(), volume.clone(), u64::MAX);
+    let store = open(&with);
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    let running = rebuild_catalog(&with, STORE).unwrap_err();
+    assert!(matches!(running, StoreError::Locked { .. }), "{running}");
+    drop(store);
+    std::fs::remove_file(dir.path().join("catalog.sqlite")).unwrap();
+    let error = rebuild_catalog(&with, STORE).unwrap_err();
+    assert!(matches!(&error, StoreError::DataWithoutCatalog { .. }), "{error}");
+    let none = StoreOptions { remote: None, ..with };
+    assert!(matches!(rebuild_catalog(&none, STORE), Err(StoreError::NoVolumes)));
+}
+
+#[test]
+fn directories_on_one_volume_are_kept_apart() {
+    let dirs = [tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap()];
+    let volume = Arc::new(Memory::default());
+    for (at, id) in ["1111111111111111", STORE].into_iter().enumerate() {
+        let options = options(dirs[at].path(), volume.clone(), 0);
+        let remote = RemoteOptions { new_store_id: id.to_owned(), ..(**options.remote.as_ref().unwrap()).clone() };
+        let store = open(&StoreOptions { remote: Some(Arc::new(remote)), ..options });
+        append(&store, "main", at as u64 * 10, 10);
+        store.seal_all().unwrap();
+        store.upload_all().unwrap();
+    }
+    let with = options(dirs[2].path(), volume.clone(), 0);
+    let known = stores_on_volumes(with.remote.as_ref().unwrap()).unwrap();
+    let ids: Vec<_> = known.iter().map(|store| (store.id.as_str(), store.buckets)).collect();
+    assert_eq!(ids, [(STORE, 1), ("1111111111111111", 1)]);
+    let (report, store) = rebuilt(dirs[2].path(), volume);
+    assert_eq!((report.buckets, texts_of(&store, "main")), (1, expected("main", 10..20)));
+}
+
+#[test]
+fn two_lives_of_a_directory_come_back_with_numbers_of_their_own() {
+    let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let memory = Arc::new(Memory::default());
+    let with = options(dir.path(), memory.clone(), 0);
+    let catalog = dir.path().join("catalog.sqlite");
+    let add = |first: u64, time: i64| {
+        let store = Store::open(with.clone(), ManualClock::shared(time)).unwrap();
+        append(&store, "main", first, 5);
+        store.seal_all().unwrap();
+        store.upload_all().unwrap();
+        assert!(states(&store).iter().all(|state| *state == Some(RemoteState::Evicted)));
+        drop(store);
+        std::fs::remove_dir_all(dir.path().join("wal")).unwrap();
+    };
+    add(0, 1_000);
+    let kept = std::fs::read(&catalog).unwrap();
+    add(5, 2_000);
+    // An older catalog is put back: the same number comes again.
+    std::fs::write(&catalog, kept).unwrap();
+    add(10, 3_000);
+    let (report, store) = rebuilt(other.path(), memory.clone());
+    assert_eq!((report.buckets, report.events), (3, 15));
+    let mut found = texts_of(&store, "main");
+    found.sort();
+    let mut whole = expected("main", 0..15);
+    whole.sort();
+    assert_eq!(found, whole);
+    assert_tidy(&store, &*memory);
+    assert_eq!(store.sweep_volumes().unwrap().unknown_buckets, 0);
+    assert_eq!(store.retention(&[("main".to_owned(), 0)]).unwrap().len(), 3);
+    assert_eq!(memory.list().unwrap(), [""; 0]);
+}
+
+#[test]
+fn a_damaged_receipt_is_told_and_the_rest_comes_back() {
+    let (dir, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let memory = Arc::new(Memory::default());
+    let store = open(&options(dir.path(), memory.clone(), 0));
+    seal(&store, &["main"], 3, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let name = memory.list().unwrap().into_iter().find(|name| name.ends_with("receipt")).unwrap();
+    memory.put(&name, b"{}\n0000000000000000\n").unwrap();
+    let with = options(other.path(), memory, 0);
+    let report = rebuild_catalog(&with, STORE).unwrap();
+    assert_eq!((report.buckets, report.refused.len()), (2, 1));
+    assert!(report.refused[0].0.contains(&name) && report.refused[0].1.to_string().contains("checksum"));
+    assert_eq!(texts_of(&open(&with), "main"), expected("main", 5..15));
+}

@@ -1,0 +1,211 @@
+//! Objects of no bucket go from volumes after a while, and nothing else does.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use quarry_blob::{BlobError, BlobStore, Listed, Memory};
+use quarry_bucket::ReadAt;
+use quarry_catalog::RemoteState;
+use quarry_event::time::NS_PER_SEC;
+use quarry_stdx::ManualClock;
+use tempfile::tempdir;
+
+use super::compaction::seal;
+use super::remote::{assert_tidy, options, states};
+use super::{all, append, expected, texts};
+use crate::{RemoteOptions, Store, StoreOptions, Swept};
+
+/// Seconds after which an object of no bucket goes.
+const GRACE: u64 = 100;
+
+/// A volume on which chosen puts fail and end later.
+#[derive(Debug, Default)]
+struct LateVolume {
+    store: Memory,
+    /// Endings of the names that are late.
+    late: Mutex<Vec<&'static str>>,
+    under_way: Mutex<Vec<(String, Vec<u8>)>>,
+    written: Mutex<BTreeMap<String, i64>>,
+    now_ns: AtomicI64,
+}
+
+impl LateVolume {
+    fn set_late(&self, endings: &[&'static str]) {
+        *self.late.lock().unwrap() = endings.to_vec();
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        self.store.put(name, bytes).unwrap();
+        self.written.lock().unwrap().insert(name.to_owned(), self.now_ns.load(Ordering::SeqCst));
+    }
+
+    /// Ends the puts that are under way; gives how many.
+    fn land(&self) -> usize {
+        let landed = std::mem::take(&mut *self.under_way.lock().unwrap());
+        landed.iter().for_each(|(name, bytes)| self.write(name, bytes));
+        landed.len()
+    }
+}
+
+impl BlobStore for LateVolume {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        if self.late.lock().unwrap().iter().any(|ending| name.ends_with(ending)) {
+            self.under_way.lock().unwrap().push((name.to_owned(), bytes.to_vec()));
+            return Err(BlobError::Io { action: "write", path: name.into(), reason: "no answer".into() });
+        }
+        self.write(name, bytes);
+        Ok(())
+    }
+
+    fn put_all(&self, objects: &[(&str, &[u8])]) -> Result<(), BlobError> {
+        let ended: Vec<_> = objects.iter().map(|(name, bytes)| self.put(name, bytes)).collect();
+        ended.into_iter().collect()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.store.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.store.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.store.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.store.list()
+    }
+
+    fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
+        let written = self.written.lock().unwrap().clone();
+        for name in self.store.list()? {
+            let modified_ns = written[&name];
+            visit(Listed { name, bytes: 0, modified_ns });
+        }
+        Ok(())
+    }
+}
+
+struct World {
+    _dir: tempfile::TempDir,
+    volume: Arc<LateVolume>,
+    clock: Arc<ManualClock>,
+    options: StoreOptions,
+}
+
+impl World {
+    fn new() -> World {
+        let (dir, volume) = (tempdir().unwrap(), Arc::new(LateVolume::default()));
+        let options = with_grace(dir.path(), volume.clone());
+        volume.now_ns.store(1_000_000, Ordering::SeqCst);
+        World { _dir: dir, volume, clock: ManualClock::shared(1_000_000), options }
+    }
+
+    fn open(&self) -> Arc<Store> {
+        let store = Store::open(self.options.clone(), self.clock.clone()).unwrap();
+        // The tests look at volumes when they say.
+        store.shared.uploads.stop();
+        store
+    }
+
+    fn pass(&self, secs: u64) {
+        let by_ns = i64::try_from(secs).unwrap() * NS_PER_SEC;
+        self.clock.advance_ns(by_ns);
+        self.volume.now_ns.fetch_add(by_ns, Ordering::SeqCst);
+    }
+}
+
+fn with_grace(dir: &Path, volume: Arc<LateVolume>) -> StoreOptions {
+    let options = options(dir, volume, 0);
+    let remote = RemoteOptions { orphan_grace_secs: GRACE, ..(**options.remote.as_ref().unwrap()).clone() };
+    StoreOptions { remote: Some(Arc::new(remote)), ..options }
+}
+
+#[test]
+fn what_a_put_leaves_that_ends_after_its_delete_goes_when_it_is_old_enough() {
+    for late in [&["bucket"][..], &["filter"], &["bucket", "filter"], &["receipt"]] {
+        let world = World::new();
+        let store = world.open();
+        seal(&store, &["main"], 1, 5);
+        world.volume.set_late(late);
+        store.upload_all().unwrap_err();
+        assert_eq!(store.retention(&[("main".to_owned(), 0)]).unwrap().len(), 1);
+        assert_eq!(world.volume.list().unwrap(), [""; 0], "{late:?}");
+        world.volume.set_late(&[]);
+        world.pass(1_000);
+        assert!(world.volume.land() >= late.len());
+        world.pass(GRACE - 1);
+        let swept = store.sweep_volumes().unwrap();
+        assert_eq!((swept.deleted, swept.young as usize, swept.unknown_buckets), (0, late.len(), 0), "{late:?}");
+        world.pass(1);
+        assert_eq!(store.sweep_volumes().unwrap().deleted as usize, late.len(), "{late:?}");
+        assert_tidy(&store, &*world.volume);
+    }
+}
+
+#[test]
+fn what_a_slow_writer_is_about_to_commit_stays_however_long_it_takes() {
+    for late in [&["bucket"][..], &["filter"], &["receipt"]] {
+        let world = World::new();
+        let store = world.open();
+        seal(&store, &["main"], 2, 5);
+        world.volume.set_late(late);
+        store.upload_all().unwrap_err();
+        let there = world.volume.list().unwrap();
+        assert!(!there.is_empty());
+        // Over a restart, too.
+        drop(store);
+        let store = world.open();
+        for _ in 0..3 {
+            world.pass(GRACE * 10);
+            assert_eq!(store.sweep_volumes().unwrap(), Swept::default(), "{late:?}");
+        }
+        assert_eq!(world.volume.list().unwrap(), there);
+        world.volume.set_late(&[]);
+        world.volume.land();
+        store.upload_all().unwrap();
+        world.pass(GRACE * 10);
+        assert_eq!(store.sweep_volumes().unwrap(), Swept::default());
+        assert_eq!(texts(&all(&store)), expected("main", 0..10));
+        assert_tidy(&store, &*world.volume);
+    }
+}
+
+#[test]
+fn buckets_of_a_newer_catalog_and_of_other_directories_stay() {
+    let world = World::new();
+    let store = world.open();
+    seal(&store, &["main"], 2, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let catalog = world.options.dir.join("catalog.sqlite");
+    let kept = std::fs::read(&catalog).unwrap();
+    let store = world.open();
+    append(&store, "main", 10, 5);
+    store.seal_all().unwrap();
+    store.upload_all().unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Evicted); 3]);
+    drop(store);
+    let other = tempdir().unwrap();
+    let remote = RemoteOptions {
+        new_store_id: "0123456789abcdef".to_owned(),
+        ..(**with_grace(other.path(), world.volume.clone()).remote.as_ref().unwrap()).clone()
+    };
+    let options = StoreOptions { remote: Some(Arc::new(remote)), ..with_grace(other.path(), world.volume.clone()) };
+    let store = Store::open(options, world.clock.clone()).unwrap();
+    seal(&store, &["main"], 1, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let all = world.volume.list().unwrap();
+    assert_eq!(all.len(), 12);
+    std::fs::write(&catalog, kept).unwrap();
+    let store = world.open();
+    world.pass(GRACE * 10);
+    assert_eq!(store.sweep_volumes().unwrap(), Swept { unknown_buckets: 1, ..Swept::default() });
+    assert_eq!(world.volume.list().unwrap(), all);
+    assert!(store.messages().iter().any(|it| it.text.contains("rebuild-catalog")));
+}
