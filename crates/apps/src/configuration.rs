@@ -35,7 +35,7 @@ pub(crate) fn access_of(app: &Path) -> ObjectAccess {
     ObjectAccess::new(&text("default.meta"), &text("local.meta"))
 }
 
-/// What a reader may read.
+/// The objects that a reader may read.
 pub fn read_readable(data_dir: &Path, reader: &Reader) -> Readable {
     match *reader == Reader::of_everything() {
         true => Readable::everything(),

@@ -24,7 +24,8 @@ pub fn app_name(folder: &Path) -> String {
     folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The app whose `conf` has a stanza of this name; with a view and an object kind, one that shows it there.
+/// The app whose `conf` has a stanza of this name; with a view and an object kind, only an app that shows it in the
+/// view.
 pub fn app_folder(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Option<PathBuf> {
     let apps = seen_apps(data_dir, name, seen);
     apps.into_iter().find(|app| has_stanza(app, conf, name))

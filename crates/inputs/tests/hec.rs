@@ -1,4 +1,4 @@
-//! The HTTP Event Collector over real sockets, answer by answer, and what reaches the store.
+//! The HTTP Event Collector over real sockets: each answer, and the events that reach the store.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ const ACK: &str = "Splunk 44444444-4444-4444-4444-444444444444";
 
 const BODY_BYTES: u64 = 100_000;
 
-/// Keeps what it is given; `broken` answers for it.
+/// Stores what it receives; `broken` makes it fail.
 #[derive(Default)]
 struct Kept {
     batches: Mutex<Vec<EventBatch>>,
@@ -61,7 +61,7 @@ impl EventStore for Kept {
 }
 
 impl Kept {
-    /// `index host source sourcetype raw [field=value...]` of every event, and forgets them.
+    /// `index host source sourcetype raw [field=value...]` of every stored event; clears them.
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for batch in self.batches.lock().unwrap().drain(..) {
@@ -97,7 +97,7 @@ impl Served {
         Served::with(&[("inputs", CONF)])
     }
 
-    /// With these conf files.
+    /// Starts one with these conf files.
     fn with(confs: &[(&str, &str)]) -> Served {
         let source = |(name, text): &(&str, &str)| ConfSource {
             layer: Layer::SystemLocal,
@@ -343,7 +343,7 @@ fn a_body_that_says_it_is_too_large_is_not_waited_for() {
         "POST /services/collector HTTP/1.1\r\nHost: h\r\nAuthorization: {ANY}\r\nContent-Length: {length}\r\n\r\n"
     )
     .unwrap();
-    // Nothing of the body comes.
+    // No byte of the body arrives.
     let mut first = String::new();
     BufReader::new(stream).read_line(&mut first).unwrap();
     assert_eq!(first.trim_end(), "HTTP/1.1 413 Payload Too Large");
@@ -357,7 +357,7 @@ fn a_body_in_parts_is_refused_when_it_has_grown_too_large() {
     let mut sender = stream.try_clone().unwrap();
     let head = format!("POST /services/collector/raw HTTP/1.1\r\nHost: h\r\nAuthorization: {ANY}\r\n");
     write!(sender, "{head}Transfer-Encoding: chunked\r\n\r\n").unwrap();
-    // One byte more than it may have, and no end.
+    // One byte more than the limit, and no end.
     let part = "x".repeat(BODY_BYTES as usize / 10);
     for _ in 0..10 {
         write!(sender, "{:x}\r\n{part}\r\n", part.len()).unwrap();
@@ -382,7 +382,7 @@ fn collectds_values_are_metric_events_and_other_text_of_its_sourcetype_is_text()
     assert_eq!(served.store.lines(), ["main h http:any collectd_http no JSON"]);
 }
 
-/// Calls a service: status (`-` when it stands behind the message, which HTTP/1.1 does not show) and body.
+/// Calls a service; returns the status (`-` when it follows the message, where HTTP/1.1 does not show it) and the body.
 fn call(served: &Served, service: &str, headers: &[(&str, &str)], body: &[u8]) -> (String, Vec<u8>) {
     let uri = format!("http://{}/opentelemetry.proto.collector.{service}/Export", served.calls);
     let mut request = ureq::http::Request::builder().method("POST").uri(uri).header("content-type", "application/grpc");
@@ -462,7 +462,7 @@ fn spans_of_opentelemetry_are_events_over_http_and_as_calls() {
     assert_eq!(served.ask("POST", "/v1/traces", &[good, kind], b"[").0, 400);
 }
 
-/// Every way in which a sender of another system may name an index.
+/// Every way in which a sender of another protocol can name an index.
 #[test]
 fn no_sender_of_another_system_writes_into_indexes_of_the_node() {
     let served = Served::start();
@@ -505,7 +505,7 @@ fn no_sender_of_another_system_writes_into_indexes_of_the_node() {
         assert_eq!(ask("POST", "/loki/api/v1/push", &push).0, 400);
         assert_eq!(served.store.lines(), Vec::<String>::new());
     }
-    // Names of the sender's own stay what they were: no index of ours.
+    // Index names of the sender that are not ours are kept as source.
     assert_eq!(ask("POST", "/Logs-2026.11.20/_doc", "{\"n\":1}").0, 201);
     assert_eq!(served.store.lines().len(), 1);
 }
@@ -578,7 +578,7 @@ fn rules_of_index_time_run_for_events_and_for_raw_text() {
     let raw = b"pay 1234\na debug line\nsecret b\nsecret B\ntwice\n";
     assert_eq!(served.ask("POST", "/services/collector/raw", &[("authorization", APPS)], raw).0, 200);
     assert_eq!(found(), expected(""));
-    // Nothing is left, yet the request had an event.
+    // No event is left, although the request had one.
     let dropped = br#"{"event":"debug"}"#;
     assert_eq!(served.ask("POST", "/services/collector", &[("authorization", APPS)], dropped).0, 200);
     assert_eq!(served.ask("POST", "/services/collector/raw", &[("authorization", APPS)], b"debug").0, 200);
@@ -599,8 +599,8 @@ fn settings_that_cannot_be_used_are_told_and_no_event_is_refused() {
     }
 }
 
-/// Code, HTTP status and, where the answer names an event, its number: senders repeat what is answered 5xx for ever, so
-/// that nothing wrong with an event may be.
+/// Code, HTTP status and, where the answer names an event, its number. Senders repeat requests answered with 5xx
+/// forever, so errors of an event must never be 5xx.
 #[test]
 fn every_malformed_envelope_is_refused_for_good() {
     let served = Served::start();
@@ -667,7 +667,7 @@ fn every_malformed_envelope_is_refused_for_good() {
         assert!(told["text"].as_str().unwrap().contains(words), "{shown}: {answer}");
     }
     served.store.lines();
-    // What the store itself refuses of an event does not come right by repeating either.
+    // An event that the store refuses would also be refused when it is repeated.
     *served.store.broken.lock().unwrap() = Some(|| AppendError::Refused("too large".into()));
     let (status, answer) = served.send("", ANY, r#"{"event":"a"}"#);
     assert!(status == 400 && answer.contains("\"code\":6"), "{status} {answer}");

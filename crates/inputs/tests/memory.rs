@@ -1,5 +1,5 @@
-//! Small requests that say much: what they become is bounded, and the sender is told. One test, because it measures the
-//! memory of its process.
+//! Small requests with large effects: their memory is limited, and the sender gets an error. It is a single test,
+//! because it measures the memory of its process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
 #![cfg(target_os = "linux")]
 
@@ -17,8 +17,9 @@ use quarry_inputs::{AppendError, EventStore, Receipt};
 use quarry_stdx::SystemClock;
 use tower_service::Service;
 
-/// Most memory that a request may add, with that of the answer and of the allocator: a long list that grows is there twice for
-/// a moment where the allocator cannot grow it in its place, which depends on where it lies (640 or 1,120 MB were seen).
+/// Maximum memory that a request may add, including its answer and the allocator's overhead: a long list that grows
+/// exists twice for a moment if the allocator cannot grow it in place, which depends on its address (640 or 1,120 MB
+/// were seen).
 const GROWN_MB_MAX: usize = 1_250;
 
 struct Nowhere;
@@ -131,7 +132,7 @@ fn small_requests_that_become_large_are_refused() {
     for (what, path, kind, encoding, body) in cases {
         let (status, text) = answer(16 << 20, path, kind, encoding, body);
         let grown = highest_mb() - before;
-        // So many acks are refused while they are read, before they take memory.
+        // So many acks are refused while they are parsed, before they take memory.
         let refused = if path.ends_with("/ack") { 400 } else { 413 };
         assert_eq!(status, refused, "{what}: {text}");
         assert!(grown < GROWN_MB_MAX, "{what}: {grown} MB");

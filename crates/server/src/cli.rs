@@ -8,7 +8,7 @@ use quarry_conf::Namespace;
 use crate::failure::{Failure, exit_codes};
 use crate::s3_bench::S3BenchArgs;
 
-/// Searches machine data: raw logs in, SPL answers out.
+/// Machine data search: raw logs in, SPL answers out.
 #[derive(Debug, Parser)]
 #[command(
     name = "quarry",
@@ -18,13 +18,13 @@ use crate::s3_bench::S3BenchArgs;
     after_help = exit_codes()
 )]
 pub(crate) struct Cli {
-    /// Folder of the data, configuration and catalog.
+    /// Data directory: data, configuration and catalog.
     #[arg(long, global = true, default_value = "quarry-data", value_name = "DIR")]
     pub(crate) data_dir: PathBuf,
     /// When to colour the output.
     #[arg(long, global = true, default_value = "auto", value_name = "WHEN")]
     pub(crate) color: ColorChoice,
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
@@ -45,37 +45,37 @@ pub(crate) enum Verb {
     /// Add data to an index.
     #[command(subcommand)]
     Add(AddVerb),
-    /// Run a search over the data folder, or over files without indexing them.
+    /// Run a search over the data directory, or over files without indexing them.
     Search(SearchArgs),
-    /// Look at the buckets on disk.
+    /// List, verify, merge and thaw the buckets on disk.
     #[command(subcommand)]
     Bucket(BucketVerb),
-    /// Look after where indexes keep their buckets.
+    /// Move the buckets of an index to or from a remote volume.
     #[command(subcommand)]
     Index(IndexVerb),
-    /// Look at summaries of accelerated data models.
+    /// Show or remove summaries of accelerated data models.
     #[command(subcommand)]
     Datamodel(DataModelVerb),
-    /// Look after the users who may log in.
+    /// Manage the users who may log in.
     #[command(subcommand)]
     User(UserVerb),
     /// Run the server.
     Serve(ServeArgs),
-    /// Run the inputs without a store and send their events to indexers, as outputs.conf says.
+    /// Run the inputs without a store and forward their events to indexers, according to outputs.conf.
     Forward(ForwardArgs),
     /// Show merged configuration: `btool CONF list [STANZA] [--debug]`.
     Btool(BtoolArgs),
-    /// Look at SPL without running it.
+    /// Check or explain SPL without running it.
     #[command(subcommand)]
     Spl(SplVerb),
-    /// Tell what adding a file would make of it, and why: events, times, sourcetype, the settings that do it.
+    /// Show how a file would be indexed, and why: events, times, sourcetype, the settings involved.
     Preview(PreviewArgs),
     /// Generate sample logs, index them and run five searches over them.
     Demo(DemoArgs),
-    /// Measure what a node depends on.
+    /// Measure the performance of an object store.
     #[command(subcommand)]
     Bench(BenchVerb),
-    /// Write what a shell needs to complete this command line: `source <(quarry completions bash)`.
+    /// Print a shell completion script: `source <(quarry completions bash)`.
     Completions {
         /// bash, zsh, fish, elvish or powershell.
         shell: clap_complete::Shell,
@@ -89,32 +89,32 @@ pub(crate) enum Verb {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AddVerb {
-    /// Index files once: names, globs or folders; .gz and .zst are unpacked; `-` is standard input.
+    /// Index files once: names, globs or directories; .gz and .zst are decompressed; `-` is standard input.
     Oneshot(OneshotArgs),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct OneshotArgs {
-    /// Files, globs, folders, or `-`.
+    /// Files, globs, directories, or `-`.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<String>,
-    /// Index that takes the events.
+    /// Index to add the events to.
     #[arg(long, default_value = "main")]
     pub(crate) index: String,
-    /// Sourcetype; guessed from the data when absent.
+    /// Sourcetype; detected from the data by default.
     #[arg(long)]
     pub(crate) sourcetype: Option<String>,
-    /// Host field; this machine's name when absent.
+    /// Host field; this machine's name by default.
     #[arg(long)]
     pub(crate) host: Option<String>,
-    /// Source field; the file's path when absent.
+    /// Source field; the file's path by default.
     #[arg(long)]
     pub(crate) source: Option<String>,
     /// Index the files even if the same bytes were indexed before.
     #[arg(long)]
     pub(crate) again: bool,
-    /// Time zone of times that name none, e.g. Europe/Berlin; TZ in props.conf counts before it, and the machine's zone
-    /// when it is absent.
+    /// Time zone of timestamps without one, e.g. Europe/Berlin; TZ in props.conf takes precedence; default: the
+    /// machine's zone.
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
 }
@@ -124,7 +124,7 @@ pub(crate) struct SearchArgs {
     /// The search, e.g. 'error | stats count by host'.
     #[arg(value_name = "SPL")]
     pub(crate) text: String,
-    /// Search these files directly; .gz and .zst are unpacked; `-` is standard input.
+    /// Search these files directly; .gz and .zst are decompressed; `-` is standard input.
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<String>,
     /// Start of the time range, inclusive: -24h@h, 2026-11-20T00:00:00Z, epoch seconds.
@@ -133,45 +133,45 @@ pub(crate) struct SearchArgs {
     /// End of the time range, exclusive.
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) latest: Option<String>,
-    /// Form of the output.
+    /// Output format.
     #[arg(short, long, default_value = "table", value_name = "FORM")]
     pub(crate) output: OutputForm,
-    /// With -o csv: cells that a spreadsheet would take for formulas get an apostrophe in front.
+    /// With -o csv: prefix cells that a spreadsheet would read as formulas with an apostrophe.
     #[arg(long)]
     pub(crate) csv_safe: bool,
-    /// A record per row, a line per field: same as -o vertical.
+    /// A record per row, a line per field: the same as -o vertical.
     #[arg(long, conflicts_with = "output")]
     pub(crate) vertical: bool,
-    /// Order in which events come: newest first as in Splunk, or oldest first as in a file.
+    /// Order of events: newest first as in Splunk, or oldest first as in a file.
     #[arg(long, default_value = "newest", value_name = "ORDER")]
     pub(crate) order: EventOrder,
-    /// Write straight to the terminal, not through $PAGER.
+    /// Write directly to the terminal, not through $PAGER.
     #[arg(long)]
     pub(crate) no_pager: bool,
-    /// Time zone of times typed and shown, and of times in FILEs that name none, e.g. Europe/Berlin; the machine's zone
-    /// when absent.
+    /// Time zone of times typed and shown, and of timestamps without one in FILEs, e.g. Europe/Berlin; default: the
+    /// machine's zone.
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
-    /// Sourcetype of FILEs; guessed when absent.
+    /// Sourcetype of FILEs; detected by default.
     #[arg(long)]
     pub(crate) sourcetype: Option<String>,
     #[command(flatten)]
     pub(crate) place: NamespaceArgs,
 }
 
-/// Where a search belongs.
+/// Namespace of a search.
 #[derive(Args, Debug)]
 pub(crate) struct NamespaceArgs {
-    /// App whose searches it is one of: what the app has and what other apps share with it; all there is when absent.
+    /// App of the search: it sees the app's knowledge and what other apps share with it; everything by default.
     #[arg(long, value_name = "APP")]
     pub(crate) app: Option<String>,
-    /// User whose own knowledge in the app counts, too.
+    /// User whose private knowledge in the app is visible, too.
     #[arg(long, value_name = "USER", requires = "app")]
     pub(crate) user: Option<String>,
 }
 
 impl SearchArgs {
-    /// The form that is asked for.
+    /// The requested output format.
     pub(crate) fn form(&self) -> OutputForm {
         match self.output {
             _ if self.vertical => OutputForm::Vertical,
@@ -182,7 +182,7 @@ impl SearchArgs {
 }
 
 impl NamespaceArgs {
-    /// The namespace; none when no app is named.
+    /// The namespace; none if no app is given.
     pub(crate) fn namespace(&self) -> Result<Option<Namespace>, Failure> {
         let Some(app) = &self.app else { return Ok(None) };
         let user = self.user.as_deref().unwrap_or("nobody");
@@ -190,21 +190,21 @@ impl NamespaceArgs {
     }
 }
 
-/// Forms of search output.
+/// Output formats of searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputForm {
     /// Aligned columns; events show time and text.
     Table,
-    /// Header line, RFC 4180; several values joined by a line break.
+    /// Header line, RFC 4180; multivalue fields joined by line breaks.
     Csv,
-    /// The same without formulas: cells that begin with = + - @ get an apostrophe; same as -o csv --csv-safe.
+    /// CSV without formulas: cells that begin with = + - @ get an apostrophe; the same as -o csv --csv-safe.
     #[value(name = "csv-safe")]
     SafeCsv,
-    /// Array of objects.
+    /// One JSON array of objects.
     Json,
-    /// One object a line.
+    /// One JSON object per line.
     Ndjson,
-    /// The text of each event as it is.
+    /// The unchanged text of each event.
     Raw,
     /// A record per row, a line per field.
     Vertical,
@@ -215,7 +215,7 @@ pub(crate) enum OutputForm {
 pub(crate) enum EventOrder {
     /// By time, newest first.
     Newest,
-    /// By time, oldest first; those of one time in the order in which they came.
+    /// By time, oldest first; events of equal time in order of arrival.
     Oldest,
 }
 
@@ -225,48 +225,48 @@ pub(crate) enum BucketVerb {
     List(BucketArgs),
     /// Sizes per index.
     Stats(BucketArgs),
-    /// Read every byte and check it.
+    /// Read and verify every byte.
     Verify(BucketArgs),
-    /// Merge neighbouring buckets into larger, better packed ones.
+    /// Merge neighbouring buckets into larger, better compressed ones.
     Compact(BucketArgs),
-    /// Make an archived bucket, the folder that `coldToFrozenDir` got, searchable again.
+    /// Thaw an archived bucket: make the directory that `coldToFrozenDir` received searchable again.
     Thaw(ThawArgs),
-    /// Make a lost catalog anew from the buckets on remote volumes.
+    /// Rebuild a lost catalog from the buckets on remote volumes.
     RebuildCatalog(RebuildCatalogArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum IndexVerb {
-    /// Move the buckets of an index to where indexes.conf puts it by now: to a remote volume, or back from one.
+    /// Move the buckets of an index to the place that indexes.conf now names: to a remote volume, or back from one.
     Migrate(MigrateArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataModelVerb {
-    /// How far the summaries of each model are, how large, and what went wrong.
+    /// Show progress, size and errors of the summaries of each model.
     Status(BucketArgs),
-    /// Remove the summaries of a model; the server makes them anew.
+    /// Remove the summaries of a model; the server rebuilds them.
     Rebuild(RebuildArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserVerb {
-    /// One line per user, with the roles.
+    /// List users with their roles.
     List(BucketArgs),
-    /// Add a user; the password is asked for, or read from standard input.
+    /// Add a user; the password is prompted for, or read from standard input.
     Add {
         /// Login name.
         name: String,
-        /// Role of the user; several times for several.
+        /// Role of the user; can be repeated.
         #[arg(long = "role", default_value = "user", value_name = "ROLE")]
         roles: Vec<String>,
     },
-    /// Change a password, which is asked for, or read from standard input; sessions of the user end.
+    /// Change a password, which is prompted for, or read from standard input; ends the user's sessions.
     Passwd {
         /// Login name.
         name: String,
     },
-    /// Remove a user; its sessions end.
+    /// Remove a user and end its sessions.
     Remove {
         /// Login name.
         name: String,
@@ -281,7 +281,7 @@ pub(crate) struct RebuildArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ThawArgs {
-    /// Folder of the bucket, such as `/archive/db_1763596800_1763510400_12`.
+    /// Directory of the bucket, such as `/archive/db_1763596800_1763510400_12`.
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
     /// Index of its events.
@@ -291,10 +291,10 @@ pub(crate) struct ThawArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RebuildCatalogArgs {
-    /// Id of the data folder whose buckets come back; without it, those that volumes have are listed.
+    /// Id of the data directory whose buckets are restored; without it, the ids found on the volumes are listed.
     #[arg(long, value_name = "ID")]
     pub(crate) store: Option<String>,
-    /// Form of the list.
+    /// Output format.
     #[arg(short, long, default_value = "table", value_name = "FORM")]
     pub(crate) output: ListForm,
 }
@@ -304,24 +304,24 @@ pub(crate) struct MigrateArgs {
     /// The index.
     #[arg(value_name = "INDEX")]
     pub(crate) index: String,
-    /// Volume of indexes.conf, or `local` for the data folder.
+    /// Volume of indexes.conf, or `local` for the data directory.
     #[arg(long, value_name = "VOLUME|local")]
     pub(crate) to: String,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct BucketArgs {
-    /// Form of the output.
+    /// Output format.
     #[arg(short, long, default_value = "table", value_name = "FORM")]
     pub(crate) output: ListForm,
 }
 
-/// Forms of lists.
+/// Output formats of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ListForm {
     /// Aligned columns.
     Table,
-    /// Array of objects.
+    /// One JSON array of objects.
     Json,
     /// Header line, RFC 4180.
     Csv,
@@ -332,16 +332,16 @@ pub(crate) struct ServeArgs {
     /// Management address: REST, SDKs and the command line.
     #[arg(long, default_value = "127.0.0.1:8089", value_name = "ADDR")]
     pub(crate) mgmt: String,
-    /// Speak no TLS on the management address, which must then be one of this machine alone.
+    /// Disable TLS on the management address, which must then be a loopback address.
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Address of the web interface; nothing is served there yet.
+    /// Address of the web interface; not served yet.
     #[arg(long, value_name = "ADDR")]
     pub(crate) web: Option<String>,
-    /// Address of the HTTP event collector.
+    /// Address of the HTTP Event Collector.
     #[arg(long, value_name = "ADDR")]
     pub(crate) hec: Option<String>,
-    /// Address for forwarders, besides the ports that inputs.conf names with [splunktcp://PORT].
+    /// Address for forwarders, in addition to the ports that inputs.conf names with [splunktcp://PORT].
     #[arg(long, value_name = "ADDR")]
     pub(crate) s2s: Option<String>,
 }
@@ -349,21 +349,22 @@ pub(crate) struct ServeArgs {
 /// Arguments of `quarry forward`.
 #[derive(Debug, Args)]
 pub(crate) struct ForwardArgs {
-    /// Address for the HTTP Event Collector; without it, where inputs.conf says when there are tokens.
+    /// Address of the HTTP Event Collector; by default the one in inputs.conf, if there are tokens.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) hec: Option<String>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct BtoolArgs {
-    /// Configuration file without its ending: props, indexes, limits, ...; or `check`, which tells what is wrong in all.
+    /// Configuration file without its extension: props, indexes, limits, ...; or `check`, which reports errors in all
+    /// files.
     pub(crate) conf: String,
-    /// What to do with a file; `list` is all there is.
+    /// Action for a file; `list` is the only one.
     #[arg(value_parser = ["list"])]
     pub(crate) action: Option<String>,
     /// Only this stanza.
     pub(crate) stanza: Option<String>,
-    /// Show the file each setting comes from.
+    /// Show the file of each setting.
     #[arg(long)]
     pub(crate) debug: bool,
 }
@@ -372,7 +373,7 @@ pub(crate) struct BtoolArgs {
 pub(crate) enum SplVerb {
     /// Parse every search of a JSON-lines file and count what is supported.
     Check(SplCheckArgs),
-    /// Tell what a search would read and where its commands run; with a data folder also how much is left to read.
+    /// Show what a search would read and where its commands run; with a data directory also how much would be read.
     Explain(SplExplainArgs),
 }
 
@@ -387,22 +388,22 @@ pub(crate) struct SplExplainArgs {
     /// End of the time range, exclusive.
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) latest: Option<String>,
-    /// Time zone of times typed and shown; the machine's zone when absent.
+    /// Time zone of times typed and shown; the machine's zone by default.
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
-    /// Form of the output.
+    /// Output format.
     #[arg(short, long, default_value = "text", value_name = "FORM")]
     pub(crate) output: ExplainForm,
     #[command(flatten)]
     pub(crate) place: NamespaceArgs,
 }
 
-/// Forms of an explanation.
+/// Output formats of an explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExplainForm {
-    /// To be read.
+    /// Text.
     Text,
-    /// One object.
+    /// One JSON object.
     Json,
 }
 
@@ -410,50 +411,50 @@ pub(crate) enum ExplainForm {
 pub(crate) struct SplCheckArgs {
     /// JSON-lines file.
     pub(crate) file: PathBuf,
-    /// Field that holds the search.
+    /// Field with the search.
     #[arg(long, default_value = "search")]
     pub(crate) field: String,
-    /// Run each search too, on no events and on one that it asks for, with stand-ins for what it needs.
+    /// Also run each search, on no events and on one matching event, with stand-ins for what it needs.
     #[arg(long)]
     pub(crate) execute: bool,
-    /// Form of the output.
+    /// Output format.
     #[arg(short, long, default_value = "table", value_name = "FORM")]
     pub(crate) output: ListForm,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct PreviewArgs {
-    /// The file; .gz and .zst are unpacked, `-` is standard input.
+    /// The file; .gz and .zst are decompressed, `-` is standard input.
     pub(crate) file: PathBuf,
-    /// Sourcetype; guessed when absent.
+    /// Sourcetype; detected by default.
     #[arg(long)]
     pub(crate) sourcetype: Option<String>,
-    /// Time zone of times that name none, e.g. Europe/Berlin; TZ in props.conf counts before it, and the machine's zone
-    /// when it is absent.
+    /// Time zone of timestamps without one, e.g. Europe/Berlin; TZ in props.conf takes precedence; default: the
+    /// machine's zone.
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
-    /// Events shown.
+    /// Number of events shown.
     #[arg(short = 'n', long, default_value_t = crate::preview::EVENTS_DEFAULT, value_name = "COUNT")]
     pub(crate) events: usize,
-    /// Form of the output.
+    /// Output format.
     #[arg(short, long, default_value = "text", value_name = "FORM")]
     pub(crate) output: PreviewForm,
 }
 
-/// Forms of a preview.
+/// Output formats of a preview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PreviewForm {
-    /// For people.
+    /// Text.
     Text,
     /// One JSON object.
     Json,
-    /// The stanza of props.conf alone.
+    /// Only the stanza of props.conf.
     Conf,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
-    /// Folder for the sample logs and their index.
+    /// Directory for the sample logs and their index.
     #[arg(long, default_value = "demo-data", value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Megabytes of sample logs.
@@ -463,6 +464,7 @@ pub(crate) struct DemoArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchVerb {
-    /// How fast an object store is: puts, gets, lists and deletes objects of its own; who asks is taken from AWS_* variables.
+    /// Measure an object store: puts, gets, lists and deletes its own objects; credentials are read from AWS_*
+    /// variables.
     S3(S3BenchArgs),
 }

@@ -1,4 +1,4 @@
-//! What is read through a cache is what the object holds, whatever becomes of the cache.
+//! Reads through a cache return the object's content, whatever happens to the cache.
 
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicI64;
@@ -21,7 +21,7 @@ impl Clock for Hands {
     }
 }
 
-/// An object on a store that counts what is fetched and can be out of reach.
+/// An object on a store that counts fetches and can become unreachable.
 #[derive(Debug, Default)]
 struct Remote {
     bytes: Bytes,
@@ -58,7 +58,7 @@ impl Remote {
         Arc::new(if lasting { object.lasting() } else { object })
     }
 
-    /// Starts and ends of what was fetched since the last call.
+    /// Starts and ends of the fetches since the last call.
     fn fetched(&self) -> Vec<(u64, u64)> {
         std::mem::take(&mut *lock(&self.fetched)).into_iter().map(|range| (range.start, range.end)).collect()
     }
@@ -87,7 +87,7 @@ fn blocks_are_fetched_once_neighbours_together() {
     for (range, read) in ranges.iter().zip(read) {
         assert_eq!(read, remote.bytes.slice(range.start as usize..range.end as usize));
     }
-    // Block 0 is here; 3 and 4 lie between what is asked for.
+    // Block 0 is cached; 3 and 4 lie within the requested range.
     assert_eq!(remote.fetched(), [(BLOCK, 6 * BLOCK), (100 * BLOCK, 101 * BLOCK)]);
     assert_eq!(object.read_at(200 * BLOCK, 5).unwrap().len(), 5);
     assert_eq!(remote.fetched(), [(200 * BLOCK, 200 * BLOCK + 5)]);
@@ -123,7 +123,7 @@ fn a_restart_keeps_the_cache_and_an_object_can_be_forgotten() {
     whole(&cache, "v/a/10");
     let gone = remote.through(&cache, "v/a/1", false).read_at(0, 1).unwrap_err();
     assert!(gone.to_string().contains("out of reach"), "{gone}");
-    // A fetch that failed is no reason for the next one to wait.
+    // A failed fetch must not delay the next one.
     *lock(&remote.is_down) = false;
     whole(&cache, "v/a/1");
     let reader = BlockCache::open_read_only(folder.path(), Arc::new(Hands::default())).unwrap();
@@ -275,7 +275,7 @@ proptest! {
     }
 }
 
-/// An object of which the last blocks came when it was opened.
+/// An object whose last blocks were fetched when it was opened.
 struct WithEnd(Source, Mutex<Option<(u64, Bytes)>>);
 
 impl ReadAt for WithEnd {
@@ -312,7 +312,7 @@ fn an_end_that_comes_with_an_object_is_kept_and_not_fetched() {
     assert_eq!((remote.fetched(), object.requests()), (vec![], 0));
     read(&object, 6 * BLOCK + 1..8 * BLOCK);
     assert_eq!((remote.fetched(), object.requests()), (vec![(6 * BLOCK, 7 * BLOCK)], 1));
-    // Read beside blocks that it does not have, it is not fetched along with them either.
+    // Reading it together with missing blocks does not fetch it again either.
     let both = cache.object("v/b", remote.bytes.len() as u64, {
         let of = Arc::clone(&remote);
         Box::new(move || {
@@ -325,7 +325,7 @@ fn an_end_that_comes_with_an_object_is_kept_and_not_fetched() {
         ranges.iter().map(|range| remote.bytes.slice(range.start as usize..range.end as usize)).collect();
     assert_eq!(both.read_ranges(&ranges).unwrap(), expected);
     assert_eq!(remote.fetched(), [(0, BLOCK)]);
-    // A cache of which nothing is changed leaves it to the object.
+    // A read-only cache leaves reads to the object.
     let cache = BlockCache::open_read_only(folder.path(), Arc::new(Hands::default())).unwrap();
     let of = Arc::clone(&remote);
     let kept = Arc::new(WithEnd(Source(Arc::clone(&of)), Mutex::new(Some((7 * BLOCK, of.bytes.slice(..0))))));

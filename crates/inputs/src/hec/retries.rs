@@ -66,7 +66,7 @@ impl Begun {
     }
 }
 
-/// A request being answered; dropped earlier, its sender is gone.
+/// A request being answered. If it is dropped before its answer is sent, its sender is gone.
 pub(crate) struct Attempt {
     retries: Arc<Retries>,
     key: ChannelKey,
@@ -165,7 +165,7 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        // If it was answered, no one can find it any more.
+        // An answered request is no longer listed, so this has no effect on it.
         self.pending.lock().is_abandoned = true;
     }
 }

@@ -50,7 +50,7 @@ impl Framing {
             if goes_on {
                 return;
             }
-            // The rest has no count: odd lines are better than none.
+            // The rest has no count; it is treated as lines rather than dropped.
             *self = Framing::Lines;
         }
         give(&std::mem::take(held));

@@ -10,37 +10,37 @@ use crate::cli::ListForm;
 
 #[derive(Args, Debug)]
 pub(crate) struct S3BenchArgs {
-    /// URLs of the store's servers, with commas between them; those of AWS when absent.
+    /// URLs of the store's servers, comma-separated; AWS by default.
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub(crate) endpoint: Vec<String>,
-    /// The S3 bucket; it must be there.
+    /// The S3 bucket, which must exist.
     #[arg(long, value_name = "NAME")]
     pub(crate) container: String,
-    /// What keys of the run begin with; they are deleted at its end.
+    /// Prefix of the run's keys; its objects are deleted at the end.
     #[arg(long, default_value = "quarry-bench", value_name = "KEY")]
     pub(crate) prefix: String,
     /// Region that requests are signed for.
     #[arg(long, default_value = "us-east-1", value_name = "REGION")]
     pub(crate) region: String,
-    /// CONTAINER.HOST in URLs instead of HOST/CONTAINER.
+    /// Use virtual-hosted URLs, CONTAINER.HOST instead of HOST/CONTAINER.
     #[arg(long)]
     pub(crate) virtual_host: bool,
-    /// Certificates (PEM) of authorities that are trusted besides those of the system.
+    /// Trusted CA certificates (PEM) in addition to those of the system.
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
-    /// What is measured, in this order.
+    /// Operations to measure, in this order.
     #[arg(long, value_delimiter = ',', default_value = "put,stat,list,get,delete", value_name = "OPERATIONS")]
     pub(crate) operations: Vec<S3Operation>,
-    /// Requests at once.
+    /// Number of concurrent requests.
     #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) concurrency: usize,
     /// Size of an object: 4MiB, 512KiB, 1000000.
     #[arg(long, default_value = "4MiB", value_name = "SIZE")]
     pub(crate) size: Bytes,
-    /// How long each operation is measured: 10s, 2m. Deletes end when all objects are gone.
+    /// Duration of each operation: 10s, 2m. Deletes end when all objects are deleted.
     #[arg(long, default_value = "10s", value_name = "TIME")]
     pub(crate) duration: Seconds,
-    /// Form of the report; json also has what was done in each second.
+    /// Report format; json includes figures for each second.
     #[arg(short, long, default_value = "table", value_name = "FORM")]
     pub(crate) output: ListForm,
 }
@@ -50,7 +50,7 @@ pub(crate) struct S3BenchArgs {
 pub(crate) enum S3Operation {
     /// Store new objects.
     Put,
-    /// Ask whether an object is there.
+    /// Ask whether an object exists.
     Stat,
     /// List the run's objects.
     List,
@@ -61,7 +61,7 @@ pub(crate) enum S3Operation {
 }
 
 impl S3Operation {
-    /// As it is written.
+    /// The text as written.
     pub(crate) fn name(self) -> &'static str {
         match self {
             S3Operation::Put => "put",
@@ -101,7 +101,7 @@ impl Bytes {
     const MAX: u64 = 4 << 30;
 }
 
-/// A length of time with a unit.
+/// A duration with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seconds(pub(crate) Duration);
 

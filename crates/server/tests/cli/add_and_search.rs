@@ -160,7 +160,7 @@ fn a_star_that_the_shell_replaced_is_told() {
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(ran.err.contains("quarry search '*' c.log") && ran.err.lines().count() == 1, "{ran:?}");
     }
-    // A word that is also the name of a file may be what is sought.
+    // A search word may also be the name of a file.
     assert_eq!(place.run(&["search", "a.log", "b"]).code, 0);
 }
 

@@ -1,9 +1,9 @@
-//! `sendalert`: the program of an app gets the rows and what is known of the search, and the rows pass.
+//! `sendalert`: an app's program gets the rows and information about the search, and the rows are passed on.
 
 use crate::server::{Server, begin};
 use crate::support::{Place, Ran, wait_until};
 
-/// Copies what it is given beside itself: payload, arguments, rows.
+/// Copies its input: payload, arguments, rows.
 const COPIES: &str = r#"
 import gzip, json, os, sys
 payload = sys.stdin.read()
@@ -110,7 +110,7 @@ fn a_program_gets_rows_and_payload_and_the_rows_pass() {
     assert_eq!(payload["result"]["many"], serde_json::json!(["a", "b"]));
     assert_eq!((&payload["app"], &payload["results_link"]), (&"search".into(), &"http://x/y".into()));
     assert!(payload["sid"].as_str().is_some_and(|sid| !sid.is_empty()));
-    // The file is gone with the program, and so is its folder.
+    // The file is removed after the program, and so is its directory.
     assert_eq!(std::fs::read_dir(place.data().join("run/alerts")).unwrap().count(), 0);
 }
 
@@ -200,7 +200,7 @@ fn apps_share_actions_as_their_metadata_say() {
     assert_eq!(shared.code, 0, "{}", shared.err);
 }
 
-/// A search is stopped when its client leaves, and the program with it, although nothing was to be sent.
+/// When its client disconnects, a search is stopped together with the program, although it has no output to send.
 #[test]
 fn a_program_ends_when_the_client_of_its_search_leaves() {
     let place = place();
@@ -230,7 +230,7 @@ fn a_program_ends_with_the_command_line_that_began_it() {
     let mut ran = place.spawn(&["search", "| makeresults | sendalert sleeps"]);
     let started = || left_by(&place, "pid").trim().parse::<u32>().ok();
     assert!(wait_until(|| started().is_some()));
-    // The first Ctrl-C asks for what there is, the second ends it.
+    // The first Ctrl-C asks for partial results, the second ends the search.
     let mut interrupted = || {
         let sent = std::process::Command::new("kill").args(["-INT", &ran.id().to_string()]).status().unwrap();
         assert!(sent.success());

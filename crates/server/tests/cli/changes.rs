@@ -1,4 +1,4 @@
-//! `[fschange:PATH]`: what changes while the server runs, while it stands still, and after it was killed.
+//! `[fschange:PATH]`: changes while the server runs, while it is stopped, and after it was killed.
 
 use crate::server::Server;
 use crate::support::{Place, wait_until};
@@ -36,7 +36,7 @@ fn changes_are_told_once_also_those_that_nobody_saw() {
     std::fs::remove_file(place.path("watched/a")).unwrap();
     wait_for(&place, &["add a", "add b", "delete a", "update b"]);
     assert_eq!(server.stop("-TERM"), 0);
-    // Nobody looks.
+    // The server is not running.
     place.write("watched/c", "text of c");
     std::fs::remove_file(place.path("watched/b")).unwrap();
     let mut server = Server::start(&place);

@@ -1,4 +1,4 @@
-//! Events sent to a running server over HTTP: found at once, and after the server was killed.
+//! Events sent to a running server over HTTP: found at once, and after a kill.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ fn place_with_tokens() -> Place {
     place
 }
 
-/// Posts a body and gives the answer's.
+/// Posts a body and returns the answer's.
 fn post(place: &Place, path: &str, token: &str, body: &str) -> String {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let run_file: Value = serde_json::from_str(&run_file).unwrap();
@@ -97,7 +97,7 @@ fn events_come_over_tls() {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let run_file: Value = serde_json::from_str(&run_file).unwrap();
     let address = run_file["hec"].as_str().unwrap();
-    // Who does not finish a handshake keeps nobody out.
+    // An unfinished handshake does not block others.
     let _silent = TcpStream::connect(address).unwrap();
     let mut stream = tls_client(&place, address);
     let body = r#"{"event":"k=secret"}"#;
@@ -115,7 +115,7 @@ fn events_come_over_tls() {
     assert_eq!(server.stop("-TERM"), 0);
 }
 
-/// Asks the management port as the first user.
+/// Sends a request to the management port as the first user.
 fn manage(place: &Place, method: &str, path: &str, body: &str) -> (u16, Value) {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let run_file: Value = serde_json::from_str(&run_file).unwrap();
@@ -172,7 +172,7 @@ fn tokens_are_managed_without_a_restart() {
     server.stop("-TERM");
 }
 
-/// Calls a service over HTTP/2 with TLS; the status of the call.
+/// Calls a service over HTTP/2 with TLS; returns the status of the call.
 async fn call(place: &Place, address: &str, path: &str, message: &[u8]) -> Option<String> {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let connector = tokio_rustls::TlsConnector::from(tls_config(place, &[b"h2"]));

@@ -1,9 +1,9 @@
-//! Buckets that are merged: by hand, by the server, and with a damaged one among them.
+//! Merging buckets: on request, by the server, and with a damaged one among them.
 
 use crate::server::Server;
 use crate::support::{Place, Ran, lines, sorted};
 
-/// Buckets of two indexes in turn, whose events have times in common.
+/// Buckets of two alternating indexes, whose events have common times.
 fn ten_buckets() -> Place {
     let place = Place::new();
     for number in 0..10 {
@@ -59,7 +59,7 @@ fn the_server_merges_on_request_and_in_the_background() {
     assert_eq!(server.stop("-TERM"), 0);
     assert_eq!(answers(&place), before);
     let list = place.run(&["bucket", "list", "-o", "csv"]).good();
-    // The node's own events are beside them.
+    // The node's own events are listed, too.
     let of_main = list.lines().filter(|line| !line.contains("_internal")).collect::<Vec<_>>().join("\n");
     assert_eq!(column(&of_main, "events"), ["500", "500"]);
 }

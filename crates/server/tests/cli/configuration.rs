@@ -1,4 +1,4 @@
-//! What is wrong in the configuration is told once, and listed by `btool check`.
+//! Configuration errors are reported once, and listed by `btool check`.
 
 use crate::support::Place;
 
@@ -26,7 +26,7 @@ fn faults_are_listed_and_told_once() {
     let added = place.run(&["add", "oneshot", &log]);
     assert_eq!(added.err.matches("this file has no effect").count(), 1, "{}", added.err);
     assert_eq!(added.err.matches("`quarry btool check` lists all faults").count(), 1, "{}", added.err);
-    // They are the same for whatever command comes next; one more fault is told alone.
+    // Later commands have the same errors; only a new one is reported.
     let more = place.write("b.log", "two\n");
     let quiet = |arguments: &[&str]| {
         let ran = place.run(arguments);

@@ -1,12 +1,12 @@
-//! Nothing is lost or doubled by a killed process, and damaged buckets are named while the others answer.
+//! A killed process loses and duplicates nothing; damaged buckets are named while the others answer.
 
 use std::path::PathBuf;
 
 use crate::support::{Place, bytes_below, lines, sorted, wait_until};
 
-/// Lines of the file that is added while the process is killed.
+/// Lines of the file that is being added when the process is killed.
 const LINES: usize = 300_000;
-/// Times the process is killed.
+/// Number of kills.
 const KILLS: u64 = 20;
 
 #[test]
@@ -21,14 +21,14 @@ fn an_add_killed_at_any_point_stores_every_line_once() {
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
-        // How much of the data folder may change before the kill: from nothing to a good part of the file.
+        // Growth of the data directory before the kill: from nothing to a good part of the file.
         let grown = seed % (text.len() as u64 / 12);
         let before = bytes_below(&data);
         let mut child = place.spawn(&["add", "oneshot", &log]);
         let ended = |child: &mut std::process::Child| child.try_wait().unwrap().is_some();
         assert!(wait_until(|| ended(&mut child) || bytes_below(&data).abs_diff(before) >= grown));
         killed += u32::from(!ended(&mut child));
-        // A child that has ended by itself cannot be killed.
+        // A child that has already ended cannot be killed.
         drop(child.kill());
         child.wait().unwrap();
     }
@@ -135,7 +135,7 @@ fn a_damaged_catalog_is_an_error_and_never_an_answer() {
     }
     assert!(errors > 0);
     std::fs::write(&catalog, &whole).unwrap();
-    // A catalog of another day: it does not know of the objects that came since.
+    // An older catalog does not know of the objects created since.
     let stranger = place.data().join("db/main/0000000009.bucket");
     std::fs::write(&stranger, "bytes").unwrap();
     let verdict = place.run(&["bucket", "verify"]);

@@ -1,8 +1,8 @@
-//! Custom search commands of an app: what they are told and give, and what they may not do.
+//! Custom search commands of an app: their input and output, and their restrictions.
 
 use crate::support::{Place, Ran};
 
-/// The protocol as an app would speak it.
+/// The protocol, implemented as an app would.
 const WIRE: &str = r#"
 import csv, io, json, re, sys
 

@@ -1,4 +1,4 @@
-//! `delete` on a server: who may, what it answers, what of it is left after the process is killed.
+//! `delete` on a server: permissions, answers, and the state after a kill.
 
 use crate::permissions::{key, search, status, with_users};
 use crate::server::Server;
@@ -15,7 +15,7 @@ fn count(place: &Place, key: &str, text: &str) -> u64 {
     answer.split("\"count\":\"").nth(1).expect(&answer).split('"').next().unwrap().parse().unwrap()
 }
 
-/// A server with 2,000 events in a file's index and 30 that are still hot.
+/// A server with 2,000 events of a file in an index and 30 that are still hot.
 fn world() -> (Place, Server) {
     let place = Place::new();
     with_users(
@@ -78,7 +78,7 @@ fn events_are_deleted_by_those_who_may() {
         rows(&search(&place, &dora, "hot n=1 | delete"))
             .starts_with("[{\"deleted\":\"0\",\"errors\":\"0\",\"index\":\"__ALL__\"")
     );
-    // What the node writes of itself stays, and what was deleted is there.
+    // The node's own events stay, and the deletion is recorded.
     let record = "index=_audit action=delete_by_keyword user=dora event_count=15 search=\"*fields - n*\"";
     assert_eq!(count(&place, &admin, record), 1);
     let refused = search(&place, &root, "index=_audit action=delete_by_keyword | delete");
@@ -94,7 +94,7 @@ fn what_was_deleted_stays_deleted_when_the_process_is_killed() {
     let (place, server) = world();
     let (admin, dora) = (key(&place, "admin"), key(&place, "dora"));
     let before = count(&place, &admin, "index=main");
-    // Less than a part of a bucket that is worth writing anew in the background.
+    // Less than the share of a bucket that triggers rewriting in the background.
     let is_deleted = "index=main (hot n<4) OR (line=*7)";
     let doomed = count(&place, &admin, is_deleted);
     assert!(doomed > 10 && doomed < before, "{doomed} of {before}");

@@ -1,5 +1,4 @@
-//! The doors: logins that are wrong, many or slow to read, passwords that change, sessions that end, and what is written
-//! down of it all.
+//! Access control: failed, concurrent and slow logins, password changes, the end of sessions, and their audit events.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +13,7 @@ use crate::support::{Place, Ran, lines, wait_until};
 
 /// Clients of a storm.
 const STORM: usize = 64;
-/// Memory that a storm may take in all, in MB.
+/// Maximum memory that a storm may take in total, in MB.
 const STORM_MB_MAX: u64 = 1_000;
 const LOGIN: &str = "/services/auth/login";
 const SEARCH: &str = "search=search+*+%7C+stats+count&exec_mode=oneshot";
@@ -48,7 +47,7 @@ fn key_of(answer: &str) -> String {
     answer.split("\"sessionKey\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
 }
 
-/// Whether a request with this header is let in.
+/// Whether a request with this header is accepted.
 fn is_in(place: &Place, authorization: &str) -> bool {
     let answer = ask(place, "POST", "/services/search/jobs", authorization, SEARCH);
     assert!(answer.starts_with("HTTP/1.1 200") || answer.starts_with("HTTP/1.1 401"), "{answer}");
@@ -63,7 +62,7 @@ fn with_password(place: &Place, arguments: &[&str], password: &str) -> Ran {
     Ran::of(child.wait_with_output().unwrap())
 }
 
-/// Waits until a search has this answer in CSV, without its head.
+/// Waits until a search has this answer in CSV, without its header.
 fn found(place: &Place, search: &str, expected: &str) {
     let mut last = String::new();
     let is_found = wait_until(|| {
@@ -141,7 +140,7 @@ fn the_first_password_is_told_of_until_it_changes_and_refused_from_beyond() {
     let place = Place::new();
     let server = Server::start(&place);
     let basic = "Authorization: Basic YWRtaW46Y2hhbmdlbWU=\r\n";
-    // As many as are free of waiting; all headers that are signs stand in a table of the port, which has its own test.
+    // As many as are not delayed; the port's own test covers the table of all proxy headers.
     for (headers, status) in
         [("", "200"), ("CF-Connecting-IP: 192.0.2.1\r\n", "401"), ("Host: splunk.example.com\r\n", "401")]
     {
@@ -229,7 +228,7 @@ fn clients_that_read_nothing_hold_neither_turns_nor_memory() {
     }
     let resident = resident_mb(&server);
     assert!(resident <= STORM_MB_MAX, "{resident} MB");
-    // Whoever reads on after all gets everything.
+    // A client that resumes reading gets everything.
     let mut answer = String::new();
     stalled.remove(0).read_to_string(&mut answer).unwrap();
     assert_eq!(answer.matches("\"lastrow\":true").count(), 1);
@@ -289,7 +288,7 @@ fn a_silent_pipe_holds_nothing_when_its_client_has_left() {
     for has_writer in [false, true] {
         let pipe = place.path(if has_writer { "written" } else { "unwritten" });
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        // Opened for both, it never waits for a reader.
+        // Opened for reading and writing, it never waits for a reader.
         let writer = has_writer.then(|| std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
         let client = begin(&place, "/services/data/inputs/oneshot", &format!("name={}", pipe.display()));
         let folder = format!("/proc/{}/fd", server.pid());

@@ -1,4 +1,4 @@
-//! `dump`: rows in files below the folder of the search.
+//! `dump`: rows in files in the directory of the search.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::support::Place;
 
-/// Paths and texts of the files that searches dumped, below `dispatch/SID/dump`, unpacked.
+/// Paths and decompressed texts of dumped files below `dispatch/SID/dump`.
 fn dumped(place: &Place) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for job in std::fs::read_dir(place.data().join("dispatch")).unwrap().flatten() {
@@ -76,7 +76,7 @@ fn rows_go_to_the_folder_they_name_and_files_roll() {
     assert_eq!(names, ["_./day/host 1/a_1.raw", "_./day/host 2/a_1.raw", "long_1.raw.gz", "long_2.raw.gz"]);
     assert_eq!(files["_./day/host 2/a_1.raw"], "event 2\n");
     assert!(files["long_1.raw.gz"].len() >= 1 << 20 && files["long_2.raw.gz"].len() < 1 << 20);
-    // A search that fails leaves no file behind, and rows without text are told of.
+    // A failed search leaves no file behind, and rows without text are reported.
     let failed = search(&format!("{ROWS} | dump basefilename=b | dump basefilename=b"));
     assert!(failed.code != 0 && failed.err.contains("needs a basefilename= of its own"), "{failed:?}");
     let told = search("| makeresults | dump basefilename=c");

@@ -1,4 +1,4 @@
-//! `quarry spl explain` over data, over configuration alone, and for a search with a fault.
+//! `quarry spl explain` with data, with configuration only, and for a search with an error.
 
 use crate::server::Server;
 use crate::support::Place;
@@ -61,7 +61,7 @@ fn a_running_server_explains_with_what_it_has_in_memory() {
     assert!(text.lines().any(|line| line.starts_with("  index") && line.ends_with(" 2")), "{text}");
     let json = place.run(&["spl", "explain", "error | stats count", "-o", "json"]).good();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    // The first row has the node's own events, too.
+    // The first row also counts the node's own events.
     assert_eq!(json["plan"]["events"]["pruning"][1]["events"], 2);
     assert_eq!(json["search"], "error | stats count");
     let fault = place.run(&["spl", "explain", "error | where x >"]);

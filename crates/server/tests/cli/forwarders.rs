@@ -1,4 +1,4 @@
-//! Forwarders send to a running server: every event is found, and what was acknowledged survives a kill.
+//! Forwarders send to a running server: every event is found, and acknowledged ones survive a kill.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -107,7 +107,7 @@ fn frames_and_packets_become_events() {
     for (id, part) in text.as_bytes().chunks(333).enumerate() {
         new.write_all(&piece(1, id as u64, "new", std::str::from_utf8(part).unwrap())).unwrap();
     }
-    // An index that nobody made for a forwarder's own words.
+    // An index that does not exist, for a forwarder's own events.
     new.write_all(&piece(1, 9_999, "_internal", "left out\n")).unwrap();
     drop(new);
     let search =
@@ -126,7 +126,7 @@ fn frames_and_packets_become_events() {
 
 #[test]
 fn an_address_of_the_command_line_takes_forwarders() {
-    // The settings of such a port come with it.
+    // The settings of such a port apply to its events.
     let place = place_with("[splunktcp://0]\nindex = asked\n");
     let server = Server::start_with(&place, &["--s2s", "127.0.0.1:0"]);
     let mut stream = TcpStream::connect(address_of(&place, "splunktcp://0")).unwrap();
@@ -192,16 +192,16 @@ fn who_is_no_forwarder_is_disconnected() {
     let mut stream = TcpStream::connect(address_of(&place, "splunktcp://0")).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut answer = Vec::new();
-    // A reset is an end as well.
+    // A reset ends the connection, too.
     drop(stream.read_to_end(&mut answer));
     assert!(answer.is_empty());
     assert_eq!(server.stop("-TERM"), 0);
 }
 
-/// A whole batch of one event, as forwarders of ours send them.
+/// A batch of one event, as our forwarders send it.
 fn batch(number: u64, text: &str) -> Vec<u8> {
     let length = u8::try_from(text.len()).unwrap();
-    // Not packed, layout 1, no time of indexing, one row, one metadata.
+    // Not compressed, layout 1, no index time, one row, one metadata.
     let mut packed = vec![0, 1, 0, 1, 1];
     for name in ["whole", "h", "s", "t"] {
         packed.push(u8::try_from(name.len()).unwrap());
@@ -216,7 +216,7 @@ fn batch(number: u64, text: &str) -> Vec<u8> {
     [vec![0xe0], varint(number), varint(packed.len() as u64), packed].concat()
 }
 
-/// A connection of a forwarder of ours, after its handshake.
+/// A connection of one of our forwarders, after its handshake.
 fn ours(address: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(&greeting("v3")).unwrap();
@@ -249,7 +249,7 @@ fn a_batch_that_comes_again_is_acknowledged_and_left_out() {
     let mut first = ours(&address);
     first.write_all(&batch(5, "number=5")).unwrap();
     assert_eq!(acknowledged(&mut first), [5]);
-    // The same forwarder comes again while its old connection is still open: that one is ended.
+    // The same forwarder reconnects while its old connection is still open: the old one is ended.
     let mut second = ours(&address);
     assert_eq!(first.read(&mut [0; 8]).unwrap_or(0), 0);
     second.write_all(&[batch(5, "number=5"), batch(9, "number=9")].concat()).unwrap();
@@ -258,7 +258,7 @@ fn a_batch_that_comes_again_is_acknowledged_and_left_out() {
         heard.extend(acknowledged(&mut second));
     }
     assert_eq!(heard, [5, 9]);
-    // What was stored is known after a crash too.
+    // The stored batches are also known after a crash.
     server.stop("-KILL");
     let server = Server::start(&place);
     let mut third = ours(&address_of(&place, "splunktcp://0"));

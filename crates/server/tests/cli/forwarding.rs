@@ -1,4 +1,4 @@
-//! `quarry forward` sends to running servers: everything once, in order, to whom it is for, whoever dies meanwhile.
+//! `quarry forward` sends to running servers: everything once, in order, to the right group, whichever process dies.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use crate::network::{found, place_with};
 use crate::server::Server;
 use crate::support::{Place, bytes_below, wait_until};
 
-/// A forwarder that runs; killed when dropped.
+/// A running forwarder; killed when dropped.
 struct Forwarder {
     child: Child,
 }
@@ -45,7 +45,7 @@ impl Drop for Forwarder {
     }
 }
 
-/// A port that nobody listens on now.
+/// A port that is free at the moment.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -56,7 +56,7 @@ fn indexer() -> (Place, u16) {
     (place_with(&format!("[splunktcp://{port}]\nbindAddress = 127.0.0.1\n")), port)
 }
 
-/// A forwarder's data folder that watches a folder of files.
+/// A forwarder's data directory that watches a directory of files.
 fn forwarder(outputs: &str, inputs: &str) -> Place {
     let place = Place::new();
     let local = place.data().join("etc/system/local");
@@ -97,7 +97,7 @@ fn every_line_arrives_once_although_indexer_and_forwarder_are_killed() {
     let sender = Forwarder::start(&place);
     assert_eq!(found(&indexer, 1_000, COUNT), ["edge,lines,1000,1000"]);
     server.stop("-KILL");
-    // Waits in the queue, which outlives the forwarder.
+    // The events wait in the queue, which outlives the forwarder.
     let before = bytes_of(&place);
     append(&place, "a.log", &numbered(1_000..3_000));
     assert!(wait_until(|| bytes_of(&place) > before + 1_000));
@@ -167,7 +167,7 @@ fn groups_get_what_is_for_them_and_copies_of_the_rest() {
     let numbers = "index=fwd | sort 0 number | stats list(number) AS numbers | eval numbers=mvjoin(numbers, \" \")";
     assert_eq!(found(&first, 4, numbers), ["1 2 5 7"]);
     assert_eq!(found(&second, 4, numbers), ["1 4 5 6"]);
-    // What routes events is no field of theirs.
+    // A routing field does not become a field of the event.
     assert_eq!(found(&first, 4, "index=fwd _TCP_ROUTING=* | stats count"), ["0"]);
 }
 
@@ -227,7 +227,7 @@ fn a_full_queue_keeps_files_waiting_and_loses_nothing() {
     let outputs = format!("[tcpout]\ndefaultGroup = g\nmaxQueueSize = 1MB\n[tcpout:g]\nserver = 127.0.0.1:{port}\n");
     let place = forwarder(&outputs, MONITOR);
     let sender = Forwarder::start(&place);
-    // Lines that do not pack well, many times the queue.
+    // Lines that compress badly, many times the size of the queue.
     let mut state = 1_u64;
     let line = |number: usize| {
         let mut text = format!("number={number} ");
@@ -242,7 +242,7 @@ fn a_full_queue_keeps_files_waiting_and_loses_nothing() {
     append(&place, "a.log", &text);
     assert!(wait_until(|| bytes_of(&place) > 900 << 10));
     assert!(bytes_of(&place) < 4 << 20, "{}", bytes_of(&place));
-    // Also when it is stopped while a file waits for room.
+    // Also when it is stopped while a file waits for space in the queue.
     assert_eq!(sender.end("-TERM"), 0);
     let _sender = Forwarder::start(&place);
     let _server = Server::start(&indexer);

@@ -1,5 +1,5 @@
-//! Hostile connections on every port that takes data: many that are idle, heads, handshakes and frames that do not end.
-//! Senders that mean well find room all the time, and memory stays where it is.
+//! Hostile connections on every data port: many idle ones, and heads, handshakes and frames that never end.
+//! Well-behaved senders are always served, and memory stays limited.
 #![allow(clippy::print_stdout, reason = "how many connections the system allows, and what they took")]
 
 use std::io::{Read, Write};
@@ -16,20 +16,20 @@ use crate::support::Place;
 
 /// Idle connections of a port.
 const IDLE: usize = 10_000;
-/// Open files that a test needs besides.
+/// Open files that a test needs in addition.
 const RESERVE: u64 = 200;
-/// Most memory that the server may take for the idle connections of a port.
+/// Maximum memory for the idle connections of a port, in MB.
 const GROWN_MB_MAX: u64 = 200;
-/// Among so many idle connections one sender sends.
+/// One in this many connections is a sender.
 const SEND_EVERY: usize = 500;
 
-/// One siege at a time: they share the files that this process may have open.
+/// One test at a time: they share the open-file limit of this process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 const TOKEN: &str = "11111111-1111-1111-1111-111111111111";
 const INPUTS: &str = "[http://plain]\ntoken = 11111111-1111-1111-1111-111111111111\n";
 
-/// As many idle connections as the system lets this process have.
+/// The number of idle connections that the system allows this process.
 fn idle_connections() -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -40,7 +40,7 @@ fn idle_connections() -> usize {
     count
 }
 
-/// Memory that the server has now, in MB.
+/// Current memory of the server, in MB.
 pub(crate) fn resident_mb(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -53,7 +53,7 @@ fn collector_address(place: &Place) -> String {
     run_file["hec"].as_str().unwrap().to_owned()
 }
 
-/// Posts an event over a connection; the answer.
+/// Posts an event over a connection; returns the answer.
 fn post(stream: &mut (impl Read + Write), event: &str) -> String {
     let body = format!("{{\"event\":\"{event}\"}}");
     write!(
@@ -64,19 +64,19 @@ fn post(stream: &mut (impl Read + Write), event: &str) -> String {
     )
     .unwrap();
     let mut answer = Vec::new();
-    // With TLS the end may come without a farewell.
+    // With TLS the connection may end without a close message.
     drop(stream.read_to_end(&mut answer));
     String::from_utf8(answer).unwrap()
 }
 
-/// Opens connections that send `begin` and nothing more, with a sender among them; what memory they take is told.
+/// Opens connections that send `begin` and nothing more, with some senders among them; reports the memory used.
 fn besiege(name: &str, server: &Server, address: &str, begin: &[u8], mut send: impl FnMut(usize)) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = resident_mb(server);
     let mut idle = Vec::new();
     for number in 0..idle_connections() {
         let mut stream = TcpStream::connect(address).unwrap();
-        // One that was closed for others takes no more.
+        // A connection that was evicted accepts no more bytes.
         drop(stream.write_all(begin));
         idle.push(stream);
         if number % SEND_EVERY == 0 {

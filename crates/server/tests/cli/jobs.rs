@@ -1,4 +1,4 @@
-//! Jobs over REST: begun, looked at, read page by page, kept over a restart.
+//! Jobs over REST: created, inspected, read page by page, kept over a restart.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::support::{Place, lines, wait_until};
 
 const JOBS: &str = "/services/search/jobs";
 
-/// Status and body of an answer, whose body is not cut into chunks.
+/// Status and body of an answer that is not chunked.
 fn parts(answer: &str) -> (&str, String) {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap();
@@ -49,7 +49,7 @@ impl Client<'_> {
         (status.to_owned(), body)
     }
 
-    /// Begins a job; gives its path when it is done.
+    /// Starts a job; returns its path when it is done.
     fn run(&self, search: &str, more: &str) -> String {
         let text: String = form_urlencoded::byte_serialize(search.as_bytes()).collect();
         let (status, body) = self.post(JOBS, &format!("search={text}{more}"));
@@ -97,7 +97,7 @@ fn a_job_is_begun_looked_at_and_read_in_every_form() {
     let unknown = eva.get(&format!("{JOBS}/nosuch"));
     assert_eq!(unknown.0, "404");
     assert!(unknown.1.contains("<msg type=\"FATAL\">Unknown sid.</msg>"), "{}", unknown.1);
-    // Of the path of version 2, with POST as SDKs ask there.
+    // The version 2 path, with POST as SDKs use it.
     let second = path.replace("search/jobs", "search/v2/jobs");
     let (status, body) = eva.post(&format!("{second}/results"), "output_mode=json&count=1");
     assert!(status == "200" && body.contains("\"count\":\"1000\""), "{body}");

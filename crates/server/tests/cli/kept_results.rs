@@ -1,4 +1,4 @@
-//! Results that outlive their search: loadjob and history, without a server and with one.
+//! Kept results: loadjob and history, without a server and with one.
 
 use crate::server::Server;
 use crate::support::{Place, lines};
@@ -18,14 +18,14 @@ fn ask(place: &Place, search: &str) -> String {
     place.run(&["search", search, "-o", "csv"]).good()
 }
 
-/// Names of the searches that ended, newest first.
+/// Ids of the finished searches, newest first.
 fn names(place: &Place) -> Vec<String> {
     ask(place, "| history | table sid").lines().skip(1).map(str::to_owned).collect()
 }
 
 const HOSTS: &str = "box,count\n0,10\n1,10\n2,10\n";
 
-/// A saved search is run and its result loaded, by its own name and by that of the search.
+/// A saved search is run and its result loaded, by its own name and by the id of the search.
 fn results_are_found(place: &Place) {
     assert_eq!(ask(place, "| savedsearch Hosts"), HOSTS);
     let name = names(place)[0].clone();
@@ -46,10 +46,10 @@ fn results_are_kept_from_one_command_to_the_next() {
     results_are_found(&place);
     let seen = ask(&place, "| history | search savedsearch_name=Hosts | table search result_count scan_count");
     assert_eq!(seen, "search,result_count,scan_count\n| savedsearch Hosts,3,30\n");
-    // As a table a report is shown whole, too, although the table of events needs their text alone.
+    // As a table, a report is shown completely, although a table of events needs only their text.
     let table = place.run(&["search", "| savedsearch Hosts", "-o", "table"]).good();
     assert!(table.contains("box") && table.contains("count"), "{table}");
-    // Of events that are shown as lines nothing else was read: such a result is not kept.
+    // For events that are shown as lines, only the text was read: such a result is not kept.
     place.run(&["search", "line=1", "-o", "raw"]).good();
     let name = names(&place)[0].clone();
     assert_eq!(place.run(&["search", &format!("| loadjob {name}")]).code, 3);

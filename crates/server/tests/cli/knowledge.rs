@@ -1,4 +1,4 @@
-//! An add-on dropped into the data folder: its fields, lookups, event types and tags are there for the next search.
+//! An add-on copied into the data directory: its fields, lookups, event types and tags apply to the next search.
 
 use crate::support::Place;
 

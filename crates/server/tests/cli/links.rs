@@ -1,4 +1,5 @@
-//! Every link that the management port gives leads to something: from `/services` down, over folders, collections and entities.
+//! Every link that the management port returns works: from `/services` down, through directories, collections and
+//! entities.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +10,9 @@ use crate::permissions::{key, status, with_users};
 use crate::server::{Server, ask};
 use crate::support::Place;
 
-/// Parts of a path down to which all links are followed; of longer collections the first few entities are.
+/// Maximum path depth at which all links are followed; below it, only the first few entities.
 const WHOLE_PARTS: usize = 4;
-/// Entities of a collection that are followed below that.
+/// Number of entities followed below that depth.
 const ENTITIES: usize = 3;
 
 #[test]
@@ -48,7 +49,7 @@ fn every_link_leads_to_something() {
         if status(&answer) != "200" || !answer.to_ascii_lowercase().contains("application/json") {
             continue;
         }
-        // A list of something that is no entity has no links.
+        // A list of values other than entities has no links.
         if answer.split_once("\r\n\r\n").is_some_and(|(_, body)| body.starts_with('[')) {
             continue;
         }
@@ -73,7 +74,7 @@ fn every_link_leads_to_something() {
         let answer = ask(&place, "GET", &format!("/services/{nothing}"), &admin, "");
         assert_eq!(status(&answer), "404", "{nothing}: {answer}");
     }
-    // In a namespace, too.
+    // Also within a namespace.
     let answer = ask(&place, "GET", "/servicesNS/eva/search/data?output_mode=json", &admin, "");
     assert_eq!(status(&answer), "200", "{answer}");
     drop(server);

@@ -18,7 +18,7 @@ fn form(pairs: &[(&str, &str)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
-/// What a search finds in the table, or its status.
+/// The value that a search finds in the table, or the status of the search.
 fn codes(place: &Place, key: &str) -> String {
     let answer = search(place, key, "| inputlookup codes.csv | stats values(action) AS a | eval a=mvjoin(a, \" \")");
     match status(&answer) {

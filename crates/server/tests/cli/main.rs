@@ -1,4 +1,4 @@
-//! The binary as its users meet it: processes, files, exit codes.
+//! The binary as seen by its users: processes, files, exit codes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod add_and_search;

@@ -1,4 +1,4 @@
-//! Watched files: searchable while they grow, each line once, whatever happens to the file and to the server.
+//! Watched files: searchable while they grow, each line once, whatever happens to the file and the server.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -24,7 +24,7 @@ fn events(place: &Place) -> String {
     place.run(&["search", "index=web", "-o", "raw"]).good()
 }
 
-/// Waits until as many lines are found, and compares them.
+/// Waits until the expected number of lines is found, and compares them.
 fn assert_found(place: &Place, expected: &str) {
     let count = format!("count\n{}\n", expected.lines().count());
     let counted = || place.run(&["search", "index=web | stats count", "-o", "csv"]).good().replace('\r', "");

@@ -1,4 +1,4 @@
-//! Apps and users: the same names mean what the searcher's app and user say, and nobody sees what is not shared.
+//! Apps and users: names are resolved in the namespace of the search, and unshared objects are invisible to others.
 
 use quarry_auth::{UserRecord, hash_password, print_users};
 
@@ -13,7 +13,7 @@ fn write(place: &Place, path: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Two apps with the same names, the second of which shares some of what it has, and a user's own things.
+/// Two apps with the same names, the second of which shares some objects, and a user's private objects.
 fn install(place: &Place) {
     let log = place.write("shop.log", EVENTS);
     place.run(&["add", "oneshot", &log, "--sourcetype", "orders"]).good();
@@ -38,7 +38,7 @@ fn install(place: &Place) {
 const WHO: &str = "| makeresults | eval who=`who` | table who";
 const FIELDS: &str = "order | sort number | table number meaning eventtype";
 
-/// What every app and user is answered, by whoever asks.
+/// Checks the answers in every app and for every user.
 fn check(place: &Place) {
     let csv = |place: &Place, more: &[&str], search: &str| {
         place.run(&[&["search", search, "-o", "csv"], more].concat()).good()
@@ -53,7 +53,7 @@ fn check(place: &Place) {
     for all in [&[][..], &["--app", "-"], &["--app", "shop", "--user", "-"]] {
         assert_eq!(ask(all, WHO), "who\nshop\n", "the app that sorts first, and nothing of users");
     }
-    // Shared event types of the other app come with the own ones; fields and tables are the own app's.
+    // Shared event types of the other app are added to the app's own; fields and tables are those of the app itself.
     assert_eq!(
         ask(&shop, FIELDS),
         "number,meaning,eventtype\n1,shop,\"kind_shop\nkind_web\"\n3,,\"kind_shop\nkind_web\"\n"

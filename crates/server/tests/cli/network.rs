@@ -56,7 +56,7 @@ fn lines_over_tcp_are_found_as_they_were_sent() {
         })
     });
     senders.into_iter().for_each(|sender| sender.join().unwrap());
-    // The text was cut in the middle of a line.
+    // The text was split in the middle of a line.
     let count = 20_001;
     found(&place, count, "* | stats count");
     let raw = place.run(&["search", "*", "-o", "raw"]).good();
@@ -137,7 +137,7 @@ fn senders_that_may_not_send_are_not_heard() {
                     [tcp://10.1.2.3:0]\n[splunktcp://10.1.2.3:0]\n",
     );
     let server = Server::start(&place);
-    // The server may close before everything is written.
+    // The server may close the connection before everything is written.
     for stanza in ["tcp://0", "tcp://10.1.2.3:0", "splunktcp://10.1.2.3:0"] {
         let mut refused = TcpStream::connect(address_of(&place, stanza)).unwrap();
         drop(refused.write_all(b"refused\n"));
@@ -152,7 +152,7 @@ fn senders_that_may_not_send_are_not_heard() {
 
 #[test]
 fn stanzas_of_one_port_part_its_senders() {
-    // Somebody has to choose the number that they share.
+    // Both need the same port number, so the test chooses one.
     let number = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let stanzas = |kind: &str| {
         format!(
@@ -170,7 +170,7 @@ fn stanzas_of_one_port_part_its_senders() {
     drop(server);
 }
 
-/// TLS of a client that trusts what the server made itself.
+/// TLS configuration of a client that trusts the server's generated certificate.
 pub(crate) fn tls_config(place: &Place, protocols: &[&[u8]]) -> Arc<rustls::ClientConfig> {
     let pem = std::fs::read(place.path("data/etc/auth/server.pem")).unwrap();
     let mut roots = rustls::RootCertStore::empty();
@@ -194,7 +194,7 @@ fn lines_over_tls_are_found() {
     let place = place_with("[tcp-ssl:0]\nsourcetype = generic_single_line\nconnection_host = ip\n");
     let server = Server::start(&place);
     let address = address_of(&place, "tcp-ssl:0");
-    // Who speaks no TLS disturbs nobody.
+    // A client without TLS does not affect others.
     TcpStream::connect(&address).unwrap().write_all(b"no handshake\n").unwrap();
     let mut stream = tls_client(&place, &address);
     let text = lines(0..5_000);
@@ -229,7 +229,7 @@ fn the_management_port_speaks_tls_and_in_clear_with_this_machine() {
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     }
     assert_eq!(server.stop("-TERM"), 0);
-    // Without TLS it is for this machine alone.
+    // Without TLS it accepts local clients only.
     std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
     for (options, conf) in [(&["--insecure"][..], ""), (&[], "[sslConfig]\nenableSplunkdSSL = 0\n")] {
         place.write("data/etc/system/local/server.conf", conf);

@@ -1,5 +1,4 @@
-//! Objects over REST: whose they are, that the next search knows them, that they outlive the server, and that nobody gets at
-//! those of others.
+//! Objects over REST: ownership, visibility to the next search, persistence, and protection from other users.
 
 use serde_json::Value;
 
@@ -9,7 +8,7 @@ use crate::support::{Place, wait_until};
 
 const MACROS: &str = "/services/admin/macros";
 
-/// The JSON object or list of an answer, which may come in chunks.
+/// The JSON object or array of an answer, which may be chunked.
 pub(crate) fn body(answer: &str) -> Value {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
     let (from, to) = (body.find(['{', '[']).unwrap_or_default(), body.rfind(['}', ']']).map_or(0, |at| at + 1));

@@ -1,8 +1,8 @@
-//! Older programs of an app, which read all rows from their input, and those that `script` names.
+//! Programs of an app that use the older protocol, which read all rows from standard input, and programs of `script`.
 
 use crate::support::{Place, Ran};
 
-/// What each program begins with: lines about the search, an empty line, rows.
+/// Common start of each program: reads the header lines, the empty line and the rows.
 const READ: &str = r#"
 import csv, sys
 

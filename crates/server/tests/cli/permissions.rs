@@ -1,5 +1,5 @@
-//! Users of a server and what their roles let them do: endpoints, commands, indexes, results of others; and that nobody
-//! else on the machine reads the data folder.
+//! Users and their roles: access to endpoints, commands, indexes and results of others; file permissions of the data
+//! directory.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use quarry_conf::Roles;
 use crate::server::{Server, ask};
 use crate::support::Place;
 
-/// A data folder whose users have these roles; the password of each is `secret`.
+/// A data directory whose users have these roles; the password of each is `secret`.
 pub(crate) fn with_users(place: &Place, users: &[(&str, &[&str])]) {
     let record = |(name, roles): &(&str, &[&str])| UserRecord {
         name: (*name).to_owned(),
@@ -24,7 +24,7 @@ pub(crate) fn with_users(place: &Place, users: &[(&str, &[&str])]) {
     std::fs::write(place.data().join("etc/passwd"), print_users(&records)).unwrap();
 }
 
-/// The header of a user who logged in.
+/// The authorization header of a logged-in user.
 pub(crate) fn key(place: &Place, user: &str) -> String {
     let form = format!("username={user}&password=secret&output_mode=json");
     let login = ask(place, "POST", "/services/auth/login", "", &form);
@@ -47,7 +47,7 @@ pub(crate) fn search(place: &Place, key: &str, text: &str) -> String {
     )
 }
 
-/// A path of the table with something for each of its names.
+/// A path of the table with its placeholders filled.
 fn filled(path: &str) -> String {
     [
         ("{name}", "web"),
@@ -106,7 +106,7 @@ fn every_endpoint_takes_what_the_table_says() {
     drop(server);
 }
 
-/// In the URL and in the body, of every endpoint, those that make no use of a parameter too.
+/// In the URL and in the body, for every endpoint, even for parameters that it does not use.
 #[test]
 fn values_of_another_type_are_refused_by_every_endpoint() {
     let place = Place::new();
@@ -142,7 +142,7 @@ fn values_of_another_type_are_refused_by_every_endpoint() {
             "{answer}"
         );
     }
-    // Roles that do not exist: by REST and by the command line, which asks the server or writes the file.
+    // Unknown roles, set by REST and by the command line, which calls the server or writes the file.
     let unknown = "there is no role \\\"nosuch\\\"; there are user, power, admin, can_delete";
     let users = "/services/authentication/users";
     let made = ask(&place, "POST", users, &admin, "name=bob&password=longenough&roles=nosuch");
@@ -179,7 +179,7 @@ fn roles_say_what_a_search_may_do() {
     let counted = |key: &str| search(&place, key, count).contains("{\"count\":\"1\"}");
     assert_eq!([&admin, &eva, &tom].map(|key| counted(key)), [true, false, false]);
 
-    // Nobody knows of another's results.
+    // The results of others are invisible.
     let ran = search(&place, &eva, "| makeresults | eval whose=\"eva\" | table whose");
     let sid = ran.split("x-quarry-sid: ").nth(1).expect(&ran).split("\r\n").next().unwrap().to_owned();
     let load = format!("| loadjob {sid}");
@@ -198,7 +198,7 @@ fn roles_say_what_a_search_may_do() {
     drop(server);
 }
 
-/// Lookup files, files of results, collections and models; directly, in subsearches and in texts that a search runs.
+/// Lookup files, results files, collections and models: directly, in subsearches and in texts that a search runs.
 #[test]
 fn what_an_app_shares_is_changed_by_those_who_may() {
     let place = Place::new();
@@ -266,7 +266,7 @@ fn what_an_app_shares_is_changed_by_those_who_may() {
     for table in ["shared.csv", "people", "anns.csv", "results.report.csv"] {
         assert_eq!(who(eva, table), "admin", "{table}");
     }
-    // Who has the role, owns the file, or finds it open to all may.
+    // Allowed for users who have the role or own the file, or if everyone may write.
     did(tom, &format!("{} | outputlookup shared.csv", rows("tom")));
     did(tom, &format!("{} | outputlookup people", rows("tom")));
     did(ann, &format!("{} | outputlookup anns.csv", rows("ann")));
@@ -275,7 +275,7 @@ fn what_an_app_shares_is_changed_by_those_who_may() {
         ["shared.csv", "people", "anns.csv", "open.csv"].map(|table| who(bob, table)),
         ["tom", "tom", "ann", "eva"]
     );
-    // New files of others are their own, and stand before what the app has.
+    // New files of others are private, and take precedence over those of the app.
     for (key, name) in [(eva, "eva"), (bob, "bob")] {
         did(key, &format!("{} | outputlookup new.csv", rows(name)));
         did(key, &format!("{} | outputlookup append=t new.csv", rows(name)));
@@ -292,7 +292,7 @@ fn what_an_app_shares_is_changed_by_those_who_may() {
     let mut found = Vec::new();
     open_to_others(&place.data().join("etc/users"), false, &mut found);
     assert!(found.is_empty(), "{found:?}");
-    // A namespace is no way around it.
+    // A namespace does not circumvent the permissions.
     for root in ["/servicesNS/nobody/search", "/servicesNS/eva/search", "/servicesNS/-/-", "/servicesNS/nobody/system"]
     {
         let text: String =
@@ -343,7 +343,7 @@ fn a_new_table_goes_where_its_context_says_for_those_who_may_write_there() {
         let inner = format!("| makeresults | appendpipe [outputlookup {options} m{at}.csv]");
         assert_eq!(status(&search(&place, &eva, &inner)), status(&answer), "{inner}");
     }
-    // One that is there is written where it is.
+    // An existing file is written in its place.
     assert_eq!(status(&write(&admin, "create_context=user", "a1")), "200");
     assert_eq!(places("admin", "a1"), app);
     let wrong = write(&admin, "create_context=ap", "b");
@@ -380,7 +380,7 @@ fn texts_that_become_names_of_files_are_checked_before_a_search_runs() {
         {
             let quoted = name.replace('\\', "\\\\");
             let ran = place.run(&["search", &format!("* | {command} \"{quoted}\"")]);
-            // Files of results stand under names of their own, which no dot begins.
+            // Results files have a prefix, so their names never begin with a dot.
             if name == ".hidden.csv" && command.contains("csv") {
                 continue;
             }
@@ -394,7 +394,7 @@ fn texts_that_become_names_of_files_are_checked_before_a_search_runs() {
     place.run(&["search", "* | outputlookup fine.csv"]).good();
 }
 
-/// Files and folders below `folder` that others than the owner may do anything with, `etc` left out.
+/// Files and directories below `folder` that are accessible to others than the owner, without `etc`.
 fn open_to_others(folder: &Path, is_top: bool, found: &mut Vec<String>) {
     let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.push(folder.to_owned());
@@ -433,7 +433,8 @@ fn nobody_else_reads_a_data_folder() {
     closed("after merging");
     assert_eq!(server.stop("-TERM"), 0);
     closed("after serving");
-    // A folder of before is closed when it is opened to be written to; what the owner wrote below etc stays.
+    // The mode of an older directory is restricted when it is opened for writing; files that the owner wrote below etc
+    // keep theirs.
     let open = |path: PathBuf, mode: u32| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     let own = place.data().join("etc/system/local");
     std::fs::create_dir_all(&own).unwrap();

@@ -1,9 +1,9 @@
-//! Several pipeline sets: files side by side, each line once and in its file's order, copies left out.
+//! Several pipeline sets: files in parallel, each line once and in its file's order, copies left out.
 
 use crate::server::Server;
 use crate::support::{Place, bytes_below, sorted, unsealed_bytes, wait_until};
 
-/// A place whose configuration asks for so many pipeline sets.
+/// A place configured with this number of pipeline sets.
 fn place_with(sets: &str) -> Place {
     let place = Place::new();
     let folder = place.data().join("etc/system/local");
@@ -12,12 +12,12 @@ fn place_with(sets: &str) -> Place {
     place
 }
 
-/// Lines of one file, all of one second, so that only their order of arrival sets them apart.
+/// Lines of one file, all in one second, so that only their arrival orders them.
 fn lines_of(file: &str, range: std::ops::Range<usize>) -> String {
     range.map(|at| format!("2026-11-20T00:00:00Z file={file} line={at} took={}\n", at * 7)).collect()
 }
 
-/// Holds what a search gives of a file, newest first, against its lines.
+/// Compares the events of a file, newest first, with its lines.
 fn assert_in_order(place: &Place, file: &str, lines: usize) {
     let found = place.run(&["search", &format!("source=*{file}.log"), "-o", "raw"]).good();
     let found: Vec<&str> = found.lines().rev().collect();

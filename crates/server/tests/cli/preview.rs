@@ -1,4 +1,4 @@
-//! What adding a file would make of it, told without adding it.
+//! `quarry preview`: how a file would be indexed, without adding it.
 
 use serde_json::Value;
 

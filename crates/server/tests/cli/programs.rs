@@ -1,4 +1,4 @@
-//! Inputs that run programs: what they write is found, and nothing of them is left when the server has stopped.
+//! Inputs that run programs: their output is found, and no process is left when the server has stopped.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::server::Server;
 use crate::support::{Place, sorted};
 
-/// Looks at what is searched for, far more than anything here takes.
+/// Maximum number of checks; far more than any test takes.
 const LOOKS_MAX: usize = 300;
 
 /// A place whose app `a` has these stanzas and programs.
@@ -23,7 +23,7 @@ fn place_with(stanzas: &str, programs: &[(&str, &str)]) -> Place {
     place
 }
 
-/// Looks until it holds, each look being a search of its own.
+/// Checks until it holds; each check is a search.
 fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
     (0..LOOKS_MAX).any(|_| {
         std::thread::park_timeout(std::time::Duration::from_millis(20));
@@ -179,7 +179,7 @@ fn a_modular_input_without_a_scheme_writes_text_where_its_app_describes_it() {
     assert_eq!(server.stop("-TERM"), 0);
 }
 
-/// Stands for journalctl: gives what its file holds behind the cursor it is told, and follows for ever.
+/// Simulates journalctl: prints the entries of a file after the given cursor, and follows it forever.
 const JOURNALCTL: &str = r#"#!/bin/sh
 after=0
 for word in "$@"; do case $word in --after-cursor=*) after=${word#--after-cursor=c};; _UID=0) uid=yes;; esac; done

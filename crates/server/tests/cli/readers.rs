@@ -1,5 +1,5 @@
-//! What an app keeps from some roles (`access = read : [ … ]`) is not there for searches of these users: by REST, in subsearches, in
-//! automatic fields; and a change of it counts at once.
+//! Objects that an app restricts to some roles (`access = read : [ … ]`) are invisible to searches of other users: by
+//! REST, in subsearches, in automatic fields. A change takes effect at once.
 
 use crate::objects::body;
 use crate::permissions::{key, search, status, with_users};
@@ -11,7 +11,7 @@ const MODEL: &str = r#"{"modelName": "Hidden_model", "displayName": "m", "object
     "displayName": "o", "parentName": "BaseEvent", "fields": [], "calculations": [],
     "constraints": [{"search": "index=main sourcetype=orders"}]}]}"#;
 
-/// An app of which each kind of object is the team's alone.
+/// An app whose objects of every kind are restricted to the team.
 fn with_app(place: &Place) {
     let write = |path: &str, text: &str| {
         let path = place.data().join("etc/apps/shop").join(path);
@@ -30,11 +30,11 @@ fn with_app(place: &Place) {
     write("local/transforms.conf", "[hidden_names]\nfilename = names.csv\n");
     write("lookups/names.csv", "amount,name\n7,hidden\n");
     write("local/data/models/Hidden_model.json", MODEL);
-    // The team is everybody with the role `power`.
+    // The team is all users with the role `power`.
     write("metadata/local.meta", &metadata("power"));
 }
 
-/// The app's metadata, with who reads what is hidden.
+/// The app's metadata; `readers` may read the hidden objects.
 fn metadata(readers: &str) -> String {
     let hidden = [
         "macros/who",
@@ -53,7 +53,7 @@ fn metadata(readers: &str) -> String {
     format!("[]\nexport = system\n{}", hidden.iter().map(stanza).collect::<String>())
 }
 
-/// Searches that give a row with `hidden` or a count where what they use is there.
+/// Searches that return a row with `hidden` or a count if the objects they use are visible.
 const SEARCHES: [&str; 12] = [
     "| makeresults | eval x=`who` | table x",
     "| makeresults | append [| makeresults | eval x=`who`] | table x",
@@ -80,7 +80,7 @@ fn searches_do_not_see_what_a_role_may_not_read() {
     let [admin, eva, tom] = ["admin", "eva", "tom"].map(|user| key(&place, user));
     let sees = |key: &str, text: &str| {
         let answer = search(&place, key, text);
-        // Neither a value nor a name of something else.
+        // Neither a value nor the name of another object.
         answer.contains("\"results\":[{") && (answer.contains("hidden") || answer.contains("\"x\""))
     };
     for text in SEARCHES {
@@ -88,7 +88,7 @@ fn searches_do_not_see_what_a_role_may_not_read() {
             assert_eq!([&admin, &tom, &eva].map(|key| sees(key, text)), [true, true, false], "{text}");
         }
     }
-    // Beside it everything is as it was.
+    // Everything else is unchanged.
     for key in [&admin, &tom, &eva] {
         assert!(search(&place, key, "| makeresults | eval x=`open` | table x").contains("shown"));
         assert!(search(&place, key, "search index=main amount=7 | stats count AS n").contains("\"n\":\"1\""));
@@ -104,7 +104,7 @@ fn searches_do_not_see_what_a_role_may_not_read() {
         };
         assert_eq!((listed(&tom), listed(&eva)), ([true; 2], [false; 2]), "{path}");
     }
-    // Whom an object is for is changed over REST, and counts from the next search on.
+    // The readers of an object are changed over REST, with effect from the next search.
     let acl = "/servicesNS/nobody/shop/admin/macros/who/acl";
     let changed = ask(&place, "POST", acl, &admin, "sharing=global&owner=nobody&perms.read=*&output_mode=json");
     assert_eq!(status(&changed), "200", "{changed}");

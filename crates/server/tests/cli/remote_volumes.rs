@@ -1,11 +1,11 @@
-//! Buckets on volumes of indexes.conf: uploaded, searched from there, and found again after kills.
+//! Buckets on volumes of indexes.conf: uploaded, searched there, and found again after kills.
 
 use quarry_s3world::{CONTAINER, Gateway, KEY_ID, SECRET};
 
 use crate::server::Server;
 use crate::support::{Place, Ran, lines, wait_until};
 
-/// A place whose indexes are on a volume, but for `here`; local copies go as soon as they are uploaded.
+/// A place whose indexes are on a volume, except `here`; local copies are evicted after the upload.
 fn place_on(volume: &str) -> Place {
     let place = Place::new();
     let local = place.data().join("etc/system/local");
@@ -15,7 +15,7 @@ fn place_on(volume: &str) -> Place {
          [here]\nremotePath =\n"
     );
     std::fs::write(local.join("indexes.conf"), indexes).unwrap();
-    // More free space than there is: nothing may stay that need not.
+    // More free space than the disk has, so every copy that can be evicted is.
     std::fs::write(local.join("server.conf"), "[cachemanager]\neviction_padding = 1000000000\n").unwrap();
     place
 }
@@ -45,7 +45,7 @@ fn answers(place: &Place) -> Vec<String> {
     searches.map(|search| place.run(&["search", search, "-o", "raw"]).good()).to_vec()
 }
 
-/// Where the buckets of each index are, as `quarry bucket list` says.
+/// Where the buckets of each index are, according to `quarry bucket list`.
 fn copies(place: &Place) -> Vec<(String, String)> {
     let listed = place.run(&["bucket", "list", "-o", "json"]).good();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&listed).unwrap();

@@ -1,4 +1,4 @@
-//! Roles over REST and in authorize.conf: what they let users do and how much of it, from the next request on.
+//! Roles over REST and in authorize.conf: permissions and limits, effective from the next request.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::support::Place;
 
 const ROLES: &str = "/services/authorization/roles";
 
-/// The count of a search that gives one.
+/// The count that a search returns.
 fn count(place: &Place, key: &str, text: &str) -> String {
     let answer = search(place, key, text);
     match status(&answer) {
@@ -65,7 +65,7 @@ fn a_role_is_made_given_changed_and_removed() {
     for name in ["a:b", "a%2Fb", "", "a+b"] {
         assert_eq!(status(&ask(&place, "POST", ROLES, &admin, &format!("name={name}"))), "400", "{name}");
     }
-    // Whoever has the capability looks after users; what a role may do changes for sessions that are open.
+    // Users with the capability manage users; changes of a role apply to open sessions.
     let users = "/services/authentication/users";
     assert_eq!(status(&ask(&place, "GET", users, &eva, "")), "403");
     assert_eq!(status(&ask(&place, "POST", &format!("{users}/eva"), &admin, "roles=team")), "200");
@@ -76,11 +76,11 @@ fn a_role_is_made_given_changed_and_removed() {
     let shown = ask(&place, "GET", "/services/authentication/current-context?output_mode=json", &eva, "");
     let held = content(&shown)["capabilities"].to_string();
     assert!(held.contains("rtsearch") && held.contains("\"search\"") && !held.contains("edit_user"), "{held}");
-    // The role of administrators keeps what nobody could give back.
+    // The administrators' role keeps the capabilities that no one else could restore.
     let taken = ask(&place, "POST", &format!("{ROLES}/admin"), &admin, "capabilities=search");
     assert!(status(&taken) == "400" && taken.contains("keeps the capability"), "{taken}");
     assert_eq!(status(&ask(&place, "DELETE", &format!("{ROLES}/admin"), &admin, "")), "403");
-    // By the conf, too.
+    // Also through the conf file.
     let conf = "/servicesNS/nobody/system/configs/conf-authorize/role_user";
     assert_eq!(status(&ask(&place, "POST", conf, &tom, "run_dump=disabled")), "403");
     assert_eq!(status(&ask(&place, "POST", conf, &admin, "search=disabled")), "200");
@@ -138,14 +138,14 @@ fn roles_say_which_events_their_users_find() {
             "{text}"
         );
     }
-    // What a user makes of the field does not lead around the filter.
+    // A user's own definition of the field does not bypass the filter.
     let props = "/servicesNS/eva/search/configs/conf-props";
     let made = ask(&place, "POST", props, &eva, "name=orders&EVAL-host=%22web9%22&FIELDALIAS-x=sourcetype+AS+source");
     assert_eq!(status(&made), "201", "{made}");
     assert_eq!(count(&place, &eva, "search index=main | stats count AS n"), "2");
     let words = search(&place, &eva, "| walklex index=main type=term | search term=back OR term=d | stats count AS n");
     assert!(!words.contains("\"n\":\"1\"") && !words.contains("\"n\":\"2\""), "{words}");
-    // The window ends where the search does.
+    // The window ends with the range of the search.
     let windowed = |latest: &str| {
         let text = format!("search index=main earliest=2026-11-20T00:00:00Z latest={latest} | stats count AS n");
         (count(&place, &admin, &text), count(&place, &tom, &text))
@@ -209,7 +209,7 @@ fn who_may_give_some_roles_gives_no_others_and_changes_nobody_who_has_such() {
     }
     let refused = ask(&place, "DELETE", &format!("{users}/admin"), &eva, "");
     assert!(status(&refused) == "403" && refused.contains("grantableRoles"), "{refused}");
-    // Who may list everybody's tokens may list the own ones.
+    // A user who may list all tokens may also list their own.
     assert_eq!(status(&ask(&place, "GET", "/services/authorization/tokens", &ann, "")), "200");
     assert_eq!(status(&ask(&place, "POST", "/services/authorization/tokens", &ann, "name=ann&audience=x")), "403");
     drop(server);

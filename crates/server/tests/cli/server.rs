@@ -1,4 +1,4 @@
-//! The server: found by the command line, one writer per data folder, stopped without loss.
+//! The server: found by the command line, one writer per data directory, stopped without loss.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,19 +15,19 @@ impl Server {
         Server::start_with(place, &[])
     }
 
-    /// With more arguments.
+    /// Starts it with additional arguments.
     pub(crate) fn start_with(place: &Place, more: &[&str]) -> Server {
         Server::of(place, place.command(&[&["serve", "--mgmt", "127.0.0.1:0"], more].concat()))
     }
 
-    /// With another path of programs.
+    /// Starts it with another `PATH`.
     pub(crate) fn start_in(place: &Place, path: &str) -> Server {
         let mut command = place.command(&["serve", "--mgmt", "127.0.0.1:0"]);
         command.env("PATH", path);
         Server::of(place, command)
     }
 
-    /// In another zone than UTC.
+    /// Starts it in a zone other than UTC.
     pub(crate) fn start_in_zone(place: &Place, zone: &str) -> Server {
         let mut command = place.command(&["serve", "--mgmt", "127.0.0.1:0"]);
         command.env("TZ", zone);
@@ -44,7 +44,7 @@ impl Server {
         server
     }
 
-    /// Its process.
+    /// Process id.
     pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }
@@ -58,12 +58,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Until it has gone it still takes connections, which it then leaves without an answer.
+        // Until it has ended it still accepts connections, which then get no answer.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
 
-/// Sends a request; its answer is still to be read.
+/// Sends a request without reading its answer.
 pub(crate) fn send(place: &Place, method: &str, path: &str, authorization: &str, body: &str) -> TcpStream {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let address = run_file.split('"').find(|part| part.starts_with("127.0.0.1:")).unwrap();
@@ -78,14 +78,14 @@ pub(crate) fn send(place: &Place, method: &str, path: &str, authorization: &str,
     stream
 }
 
-/// Begins a search as the command line would.
+/// Starts a search as the command line would.
 pub(crate) fn begin(place: &Place, path: &str, body: &str) -> TcpStream {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let run: serde_json::Value = serde_json::from_str(&run_file).unwrap();
     send(place, "POST", path, &format!("Bearer {}", run["token"].as_str().unwrap()), body)
 }
 
-/// Sends a request and gives status line and body.
+/// Sends a request and returns status line and body.
 pub(crate) fn ask(place: &Place, method: &str, path: &str, authorization: &str, body: &str) -> String {
     let mut stream = send(place, method, path, authorization, body);
     let mut answer = String::new();
@@ -142,7 +142,7 @@ fn acknowledged_events_survive_the_death_of_the_server() {
     server.stop("-KILL");
     assert!(place.data().join("run/server.json").exists());
     assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n700\n");
-    // What its searches had spilled goes with the next start.
+    // Spill files of its searches are removed at the next start.
     let spilled = place.data().join("run/spill/datafusion-x");
     std::fs::create_dir_all(&spilled).unwrap();
     std::fs::write(spilled.join("1.arrow"), "rows").unwrap();

@@ -1,14 +1,14 @@
-//! Running the binary: a data folder of its own per test, sample lines, and waiting without a clock.
+//! Runs the binary: a data directory per test, sample lines, and waiting without a clock.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Rounds of [`wait_until`]; far more than anything here takes.
+/// Rounds of [`wait_until`]; far more than any test takes.
 const ROUNDS_MAX: usize = 200_000;
 
-/// A folder with a data folder in it, removed in the end.
+/// A directory with a data directory in it, removed at the end.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
@@ -32,10 +32,10 @@ impl Place {
         path.display().to_string()
     }
 
-    /// The binary with this place's data folder.
+    /// The binary with this place's data directory.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
-        // What is tested does not depend on the zone of the machine.
+        // Tests do not depend on the zone of the machine.
         command.env("TZ", "UTC").current_dir(self.folder.path()).arg("--data-dir").arg(self.data()).args(arguments);
         command
     }
@@ -50,7 +50,7 @@ impl Place {
     }
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -67,14 +67,14 @@ impl Ran {
         }
     }
 
-    /// Standard output of a run that went well.
+    /// Standard output of a successful run.
     pub(crate) fn good(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.out
     }
 }
 
-/// Calls `is_so` until it holds; `false` when it never does.
+/// Calls `is_so` until it holds; `false` if it never does.
 pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
     let (_keeps_open, never) = channel::<()>();
     for _ in 0..ROUNDS_MAX {
@@ -107,7 +107,7 @@ pub(crate) fn sorted(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Bytes of all files below a folder.
+/// Bytes of all files in a directory tree.
 pub(crate) fn bytes_below(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let size = |entry: std::fs::DirEntry| match entry.file_type() {
@@ -117,10 +117,10 @@ pub(crate) fn bytes_below(folder: &Path) -> u64 {
     entries.map(size).sum()
 }
 
-/// Bytes of log segments below a data folder: events that no bucket has yet.
+/// Bytes of log segments in a data directory: events that no bucket has yet.
 pub(crate) fn unsealed_bytes(data: &Path) -> u64 {
     let folders = std::fs::read_dir(data.join("wal")).into_iter().flatten().flatten();
-    // The marks beside the segments say how far these count; they hold no events.
+    // The marks beside the segments contain no events.
     let files = folders.flat_map(|entry| match entry.path().is_dir() {
         true => std::fs::read_dir(entry.path()).into_iter().flatten().flatten().map(|entry| entry.path()).collect(),
         false => vec![entry.path()],

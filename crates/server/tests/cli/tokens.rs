@@ -1,4 +1,4 @@
-//! Authentication tokens: made, shown in the place of a login, switched off, removed; and who may do that.
+//! Authentication tokens: created, used in place of a login, disabled, deleted; and the permissions for that.
 
 use crate::objects::body;
 use crate::permissions::{key, search, status, with_users};
@@ -7,7 +7,7 @@ use crate::support::{Place, wait_until};
 
 const TOKENS: &str = "/services/authorization/tokens";
 
-/// The id of a token and the header of who shows it.
+/// The id of a token and its authorization header.
 fn made(place: &Place, key: &str, form: &str) -> (String, String) {
     let answer = ask(place, "POST", &format!("{TOKENS}?output_mode=json"), key, &format!("audience=ci&{form}"));
     assert_eq!(status(&answer), "201", "{answer}");
@@ -33,13 +33,13 @@ fn a_token_stands_for_its_user_until_it_is_taken_away() {
     assert_eq!(who(&token), "eva");
     assert!(search(&place, &token, "| makeresults | eval x=1 | table x").contains("\"x\":\"1\""));
     assert_eq!(status(&ask(&place, "GET", "/services/authentication/users", &token, "")), "403", "eva's roles count");
-    // Roles are those of the moment.
+    // Roles are evaluated at each request.
     let user = "/services/authentication/users/eva";
     assert_eq!(status(&ask(&place, "POST", user, &admin, "roles=user,power")), "200");
     assert_eq!(status(&ask(&place, "POST", "/services/messages", &token, "name=n&value=v")), "201");
     assert_eq!(status(&ask(&place, "GET", TOKENS, &eva, "")), "401", "other roles end sessions, not tokens");
     let own = key(&place, "eva");
-    // Whose tokens one may make and see.
+    // Whose tokens a user may create and see.
     let refused = ask(&place, "POST", TOKENS, &own, "name=admin&audience=x");
     assert!(status(&refused) == "403" && refused.contains("edit_tokens_own"), "{refused}");
     assert_eq!(status(&ask(&place, "GET", TOKENS, &norole, "")), "403");
@@ -72,7 +72,7 @@ fn a_token_stands_for_its_user_until_it_is_taken_away() {
         assert!(["400", "404"].contains(&status(&code)), "{wrong}: {code}");
     }
     assert_eq!(who(&made(&place, &admin, "name=tom&not_before=%2B1h").1), "401", "not yet");
-    // Off, on, after a restart, and gone.
+    // Disabled, enabled, after a restart, and deleted.
     assert_eq!(status(&ask(&place, "POST", &format!("{TOKENS}/{id}"), &admin, "status=odd")), "400");
     assert_eq!(status(&ask(&place, "POST", &format!("{TOKENS}/{id}"), &admin, "status=disabled")), "200");
     assert_eq!(who(&token), "401");
@@ -89,7 +89,7 @@ fn a_token_stands_for_its_user_until_it_is_taken_away() {
     assert_eq!((who(&token), who(&of_admin)), ("eva".to_owned(), "admin".to_owned()));
     assert_eq!(status(&ask(&place, "DELETE", &format!("{TOKENS}/{other}"), &admin, "")), "200");
     assert_eq!(who(&of_admin), "401");
-    // Who comes later with the name of a user that is gone has no tokens of that one.
+    // A later user with the name of a deleted one does not get their tokens.
     assert_eq!(status(&ask(&place, "DELETE", user, &admin, "")), "200");
     assert_eq!(
         status(&ask(
@@ -102,14 +102,14 @@ fn a_token_stands_for_its_user_until_it_is_taken_away() {
         "201"
     );
     assert_eq!(who(&token), "401");
-    // All of them, by the conf.
+    // All tokens, through the conf file.
     let (_, third) = made(&place, &admin, "name=tom");
     let conf = "/servicesNS/nobody/system/configs/conf-authorize";
     assert_eq!(status(&ask(&place, "POST", conf, &admin, "name=tokens_auth&disabled=1")), "201");
     assert_eq!(who(&third), "401");
     assert_eq!(status(&ask(&place, "POST", &format!("{conf}/tokens_auth"), &admin, "disabled=0")), "200");
     assert_eq!(who(&third), "tom");
-    // What was noted before the server was ended may be lost with it.
+    // Audit events that are not stored yet may be lost with the server, so wait for them.
     let noted =
         || place.run(&["search", "index=_audit action=edit_token | stats sum(count) by operation", "-o", "csv"]).good();
     assert!(wait_until(|| ["create", "remove"].iter().all(|word| noted().contains(word))), "{}", noted());

@@ -1,4 +1,4 @@
-//! The machine's zone, `--zone`, and `TZ` of props.conf: what times without a zone are taken for, and how times are shown.
+//! The machine's zone, `--zone`, and `TZ` of props.conf: the zone of timestamps without one, and how times are shown.
 
 use serde_json::Value;
 

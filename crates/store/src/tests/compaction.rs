@@ -14,7 +14,7 @@ use crate::state::Progress;
 use crate::tests::sample::batch;
 use crate::{AppendRequest, CompactionReport, IndexSelector, ListingState, Snapshot, Store, StoreError, StoreOptions};
 
-/// Seals `buckets` buckets of `events` events each, of the given indexes in turn.
+/// Seals `buckets` buckets of `events` events each, alternating between the given indexes.
 pub(super) fn seal(store: &Store, indexes: &[&str], buckets: u64, events: u64) {
     for bucket in 0..buckets {
         let index = indexes[bucket as usize % indexes.len()];

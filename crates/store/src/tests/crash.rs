@@ -31,7 +31,7 @@ fn open_on(machine: &Machine, options: &StoreOptions) -> Result<Arc<Store>, Stor
     Store::open_with(options.clone(), Arc::new(machine.clone()), Arc::new(blobs), catalog, ManualClock::shared(0))
 }
 
-/// Appends batch `number` of one file, whose batches go to the indexes in turn.
+/// Appends batch `number` of one file, whose batches alternate between the indexes.
 fn append(store: &Store, number: u64) -> Result<Ticket, StoreError> {
     let index = INDEXES[(number % 2) as usize];
     let batch = batch(index, number / 2 * EVENTS, EVENTS);

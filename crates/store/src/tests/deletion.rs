@@ -253,7 +253,7 @@ enum Step {
     Append(u64),
     Seal,
     Compact,
-    /// Of the events found now: those whose number gives this rest by that number.
+    /// Of the events that are found now: those whose number modulo the second value is the first.
     Delete(u64, u64),
     /// The same, committed only by the next `Commit`.
     Find(u64, u64),
@@ -277,12 +277,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..25)
 }
 
-/// A store and what it must hold.
+/// A store and its expected content.
 struct History<'d> {
     dir: &'d Path,
     machine: Machine,
     store: Option<Arc<Store>>,
-    /// Events by number: those that are there for sure, and whether the last ones may be there.
+    /// Events by number: those that must be there, and whether the last ones may be there.
     held: Vec<u64>,
     doubtful: Vec<u64>,
     next: u64,
@@ -350,14 +350,14 @@ impl History<'_> {
     }
 
     fn commit(&mut self, store: &Store, (deletion, numbers): (Deletion, Vec<u64>)) {
-        // The catalog lies on a disk that does not fail here: it is deleted.
+        // The catalog is on a disk that does not fail here, so the deletion succeeds.
         let deleted: u64 = store.delete(&deletion).unwrap().values().sum();
         let before = self.held.len() as u64;
         self.held.retain(|number| !numbers.contains(number));
         assert_eq!(deleted, before - self.held.len() as u64);
     }
 
-    /// Compares, and takes over what of the doubtful is there.
+    /// Compares, and accepts the uncertain events that are there.
     fn check(&mut self) {
         let Some(store) = &self.store else { return };
         let held = texts(&all(store));

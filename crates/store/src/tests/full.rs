@@ -90,7 +90,7 @@ fn the_reserve_of_free_space_is_kept() {
 #[derive(Debug, Default)]
 struct Refusing {
     full: AtomicBool,
-    /// What the names of refused objects hold; empty for all.
+    /// Part of the names of refused objects; empty for all.
     refused: &'static str,
     inner: Memory,
 }

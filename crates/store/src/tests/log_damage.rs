@@ -272,7 +272,7 @@ fn files_that_are_read_again_after_damage_keep_their_new_checkpoints() {
     let store = open(&options);
     assert_eq!((offset(&store, "a"), offset(&store, "b")), (9, 10));
     drop(store);
-    // A second damage, behind which nothing of the first one comes back.
+    // Second damage, behind which nothing of the first returns.
     let newest = logs(dir.path()).pop().unwrap();
     let mut bytes = fs::read(&newest).unwrap();
     bytes[32 + 60] ^= 1;
@@ -328,12 +328,12 @@ fn a_crash_while_damage_is_repaired_repeats_nothing() {
     assert_eq!(look(&open(&options)).0, without(&[1, 3]));
     let segments = logs(dir.path());
     assert_eq!(segments.len(), 3);
-    // The damaged segment is there again, with the last and then with both of its later runs.
+    // The damaged segment is restored, with the last and then with both of its later runs.
     let middle = fs::read(&segments[1]).unwrap();
     fs::remove_file(&segments[1]).unwrap();
     for with_middle in [false, true] {
         fs::write(&log, &bytes).unwrap();
-        // The catalog hears of the new segments when all are there.
+        // The catalog learns of the new segments when all exist.
         let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
         catalog.set_log_segments(&[LogSegmentRow { first_lsn: 1, last_lsn: None }]).unwrap();
         drop(catalog);

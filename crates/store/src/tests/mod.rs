@@ -72,7 +72,7 @@ pub(crate) fn segment_texts(segment: &dyn Segment) -> Result<Vec<String>, StoreE
     Ok(texts)
 }
 
-/// What `numbers` of `index` read as.
+/// The expected texts of `numbers` of `index`.
 pub(crate) fn expected(index: &str, numbers: std::ops::Range<u64>) -> Vec<String> {
     numbers.map(|number| sample::text(index, number)).collect()
 }

@@ -306,7 +306,8 @@ fn seal_more(store: &Store) {
     }
 }
 
-/// A store on a machine that dies after so many acts on objects, here and on the volume; says whether it was over before.
+/// A store on a machine that dies after a number of operations on objects, here and on the volume; returns whether it
+/// finished before.
 fn crash_after(acts: u64, writes_late: bool) -> bool {
     let dir = tempdir().unwrap();
     let (local, volume) = (LocalFolder::open(&data_dir::objects(dir.path())).unwrap(), Arc::new(Memory::default()));
@@ -348,7 +349,7 @@ fn crash_after(acts: u64, writes_late: bool) -> bool {
     assert_tidy(&store, &*volume);
     assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
     store.retention(&[("main".to_owned(), 0)]).unwrap();
-    // The thread that uploads may have held one of them.
+    // The uploading thread may have held one of them.
     store.close();
     store.retention(&[]).unwrap();
     assert_eq!((volume.list().unwrap().len(), objects(&store).len()), (0, 0));
@@ -366,7 +367,7 @@ fn a_crash_at_any_step_of_a_bucket_loses_and_repeats_nothing() {
     }
 }
 
-/// A volume whose objects count what is read of them.
+/// A volume that counts reads of its objects.
 #[derive(Debug)]
 struct CountedVolume {
     store: Memory,
@@ -420,8 +421,8 @@ impl ReadAt for CountedObject {
     }
 }
 
-/// What a search that says beforehand which pages it reads sees of the store, and how often the volume was read for it;
-/// it goes through the pages as searches do, the newest first.
+/// The events seen by a search that announces its pages, and the number of reads of the volume; it reads the pages as
+/// searches do, newest first.
 fn read_ahead(store: &Store, reads: &AtomicU64, is_certain: bool) -> (Vec<Vec<u8>>, u64) {
     let mut found = Vec::new();
     let segments = all(store).segments;
@@ -455,7 +456,7 @@ fn pages_of_a_far_bucket_come_together() {
         let options =
             StoreOptions { slab_events: 40_000, log_segment_bytes: 64 << 20, ..options(dir.path(), volume, 0) };
         let store = open(&options);
-        // Ten pages of numbers that compress too little to come with the end of the object.
+        // Ten pages of numbers that compress too little to be fetched with the end of the object.
         for from in (0..40_000).step_by(2_000) {
             let batch = sample::batch_of("main", (from..from + 2_000).map(|number| (number, mixed_text(number))));
             store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();

@@ -1,4 +1,4 @@
-//! Events that tell where they came from.
+//! Events whose texts identify them.
 
 use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity, tail_hash};
 use quarry_event::{EventBatch, Metadata};

@@ -1,4 +1,4 @@
-//! Requests that senders send again after a crash are stored once, and what is sent twice on purpose twice.
+//! Requests that are sent again after a crash are stored once; requests repeated on purpose are stored twice.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn a_request_without_an_answer_is_stored_once_and_one_with_an_answer_each_time()
         answer(&store, 3, 20);
         send(&store, 3, 20);
         if sealed {
-            // The records leave the log.
+            // The records are removed from the log.
             store.seal_all().unwrap();
             (30..60).for_each(|number| answer(&store, 9, number));
             store.seal_all().unwrap();
@@ -62,7 +62,7 @@ fn a_request_without_an_answer_is_stored_once_and_one_with_an_answer_each_time()
             answer(&store, 1, 0);
             assert_eq!(stored(&store), before + 3, "sealed: {sealed}");
         }
-        // What was found once is not found in the next run.
+        // A candidate that was used once is not used in the next run.
         let store = open(&options);
         for (key, number) in [(1, 0), (2, 10), (3, 20)] {
             answer(&store, key, number);

@@ -1,4 +1,4 @@
-//! Several pipeline sets side by side: slabs of their own, one order of arrival, nothing lost or repeated.
+//! Several pipeline sets in parallel: separate slabs, one order of arrival, nothing lost or repeated.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{AppendRequest, IndexSelector, ListingState, Store, StoreError, Store
 
 /// Events of one batch.
 const EVENTS: u64 = 4;
-/// Files, by their place here; the events of each are numbered from that times `FIRST` on.
+/// Files; the events of each are numbered from its position here times `FIRST`.
 const FILES: [&str; 3] = ["a.log", "b.log", "c.log"];
 const FIRST: u64 = 1_000_000;
 const INDEXES: [&str; 2] = ["main", "other"];
@@ -32,15 +32,14 @@ fn open_on(machine: &Machine, options: &StoreOptions) -> Result<Arc<Store>, Stor
     Store::open_with(options.clone(), Arc::new(machine.clone()), Arc::new(blobs), catalog, ManualClock::shared(0))
 }
 
-/// Appends batch `number` of a file, whose batches go to the indexes in turn.
+/// Appends batch `number` of a file, whose batches alternate between the indexes.
 fn append(store: &Store, set: usize, file: usize, number: u64) -> Result<Ticket, StoreError> {
     let index = INDEXES[(number % 2) as usize];
     let batch = batch(index, file as u64 * FIRST + number / 2 * EVENTS, EVENTS);
     store.append_in(set, AppendRequest { batch, checkpoint: Some(checkpoint(FILES[file], number + 1)) })
 }
 
-/// Number of batches of a file, which must be the first ones, each once and in order, with the checkpoint that goes
-/// with them.
+/// Number of batches of a file, which must be the first ones, each once and in order, with the matching checkpoint.
 fn stored_batches(store: &Store, file: usize) -> u64 {
     let found = store.checkpoints_of(FILES[file].as_bytes(), "").unwrap();
     let batches = found.first().map_or(0, |logged| logged.checkpoint.offset);
@@ -63,8 +62,8 @@ fn stored(store: &Store) -> [u64; 3] {
     [0, 1, 2].map(|file| stored_batches(store, file))
 }
 
-/// Appends up to `until` of every file side by side; file `n` goes through set `n + shift`. Gives how many batches of
-/// each were acknowledged and whether all were.
+/// Appends up to `until` of every file in parallel; file `n` goes through set `n + shift`. Returns the number of
+/// acknowledged batches of each and whether all were.
 fn work(store: &Store, mut acknowledged: [u64; 3], until: u64, shift: usize) -> ([u64; 3], bool) {
     for number in 0..until {
         let files = (0..FILES.len()).filter(|file| acknowledged[*file] <= number);
@@ -184,7 +183,7 @@ fn a_failed_write_refuses_the_files_of_all_sets_in_it_and_no_checkpoint_is_beyon
     }
 }
 
-/// Runs two sets until the machine dies after `bytes`, then on a good one; says whether it died.
+/// Runs two sets until the machine dies after `bytes`, then on a good one; returns whether it died.
 fn crash_after(bytes: u64) -> bool {
     let dir = tempdir().unwrap();
     let options = options(dir.path(), 2);

@@ -1,5 +1,5 @@
-//! Archived buckets that come back: found once, kept by every retention, gone with their folder, and whole or not there
-//! after a crash.
+//! Thawed buckets: found once, exempt from retention, gone with their directory, and after a crash either complete or
+//! absent.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use super::faults::{Machine, MachineBlobs};
 use super::{all, append, expected, open, small, texts, try_append};
 use crate::{IndexSelector, RetentionRule, Store, StoreError, StoreOptions, data_dir};
 
-/// The folder of an archived bucket with the events `0..8` of main.
+/// The directory of an archived bucket with the events `0..8` of main.
 fn archived(place: &Path) -> PathBuf {
     let options = small(&place.join("before"));
     let store = open(&options);
@@ -31,7 +31,7 @@ fn archived(place: &Path) -> PathBuf {
     folder
 }
 
-/// Keeps nothing that it may remove.
+/// A rule that retains nothing it may remove.
 fn nothing_is_kept() -> RetentionRule {
     RetentionRule {
         index: "main".to_owned(),
@@ -56,7 +56,7 @@ fn a_thawed_bucket_is_searched_until_its_folder_goes() {
     let mut both = expected("main", 0..12);
     both.sort();
     assert_eq!(found, both);
-    // What comes behind it is sealed, and neither a merge nor retention touches it.
+    // Later events are sealed, and neither a merge nor retention touches the thawed bucket.
     append(&store, "main", 12, 4);
     store.seal_all().unwrap();
     append(&store, "main", 16, 4);

@@ -1,5 +1,5 @@
-//! The pages of `spec/rest`, asked of a server: what each endpoint is asked and answers. A row of the table of endpoints without a
-//! request in some page fails.
+//! Runs the pages of `spec/rest` against a server and compares the answers. A row of the table of endpoints without a
+//! request in some page is a failure.
 
 mod page;
 
@@ -14,7 +14,7 @@ use crate::permissions::with_users;
 use crate::server::Server;
 use crate::support::Place;
 
-/// How often a request is repeated that waits for its answer.
+/// Maximum repetitions of a request marked `until`.
 const REPETITIONS_MAX: usize = 20_000;
 /// Events that all pages find.
 const EVENTS: &str = "2026-11-01T10:00:00Z level=info user=eva took=5\n2026-11-01T10:00:01Z level=warn user=tom took=7\n2026-11-01T10:00:02Z level=info user=tom took=9\n";
@@ -105,7 +105,7 @@ impl World {
         Answer { status, headers, text: answer.body_mut().read_to_string().unwrap_or_default() }
     }
 
-    /// What of an answer is not as the page says.
+    /// Differences between an answer and the page.
     fn faults(step: &Step, answer: &Answer, names: &mut Names) -> Vec<String> {
         let mut faults = Vec::new();
         if answer.status != step.status {
@@ -113,7 +113,7 @@ impl World {
         }
         let json: Value = serde_json::from_str(&answer.text).unwrap_or(Value::Null);
         for line in &step.expected {
-            // What a line names is not replaced by what it was called before.
+            // A name defined by the line itself is not replaced by its earlier value.
             let line = if line.contains(" -> ") { line.clone() } else { filled(line, names) };
             if let Err(fault) = check(&line, answer, &json, names) {
                 faults.push(format!("{line}: {fault}"));
@@ -155,7 +155,7 @@ impl World {
     }
 }
 
-/// Holds one line of a page against an answer.
+/// Compares one line of a page with an answer.
 fn check(line: &str, answer: &Answer, json: &Value, names: &mut Names) -> Result<(), String> {
     if let Some(rest) = line.strip_prefix("header ") {
         let (name, value) = rest.split_once(" = ").ok_or("not understood")?;
@@ -214,7 +214,7 @@ fn size(found: &Value) -> Option<u64> {
     }
 }
 
-/// Whether a path that was asked for is one of the table's, with something in place of its names.
+/// Whether a requested path matches a path of the table, with values for its placeholders.
 fn is_of(asked: &str, row: &str) -> bool {
     let asked = match asked.strip_prefix("/servicesNS/") {
         Some(rest) => format!("/services/{}", rest.splitn(3, '/').nth(2).unwrap_or_default()),
@@ -236,7 +236,7 @@ fn every_endpoint_answers_as_its_page_says() {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         faults.extend(world.run(&name, &std::fs::read_to_string(&file).unwrap()));
     }
-    // Paths of the table that have names are served by the row whose fixed parts match best, so each row counts by itself.
+    // A path with placeholders is served by the row whose fixed parts match best, so each row counts by itself.
     for row in ENDPOINTS.iter() {
         let path = row.path.replacen("/servicesNS/{user}/{app}", "/services", 1);
         let is_asked = |(method, asked): &(String, String)| *method == row.method.as_str() && is_of(asked, &path);

@@ -1,30 +1,30 @@
-//! A page of `spec/rest`: prose, requests, and what each is answered.
+//! Parser of the pages of `spec/rest`: prose, requests, and the expected answers.
 //!
-//! A block `request` has the method and the path, then `as USER`, and `until` where it is repeated until the answer
-//! is as said; its further lines are parameters, `name=value` with `\n` for a new line, a body in JSON, or any text where `text` stands there. The block `answer` behind it has a status
-//! and lines of what holds:
+//! A block `request` has the method and the path, then `as USER`, and `until` if it is repeated until the answer is as
+//! expected. Its further lines are parameters, `name=value` with `\n` for a new line, a JSON body, or any text if
+//! `text` is given. The block `answer` after it has a status and lines of conditions:
 //!
-//! - `POINTER = VALUE`: what is at this [JSON pointer](https://www.rfc-editor.org/rfc/rfc6901) of the answer; a value that is no
-//!   JSON is a string.
-//! - `POINTER has VALUE`: an element of the array, a key of the object, a part of the string; the empty pointer means the
+//! - `POINTER = VALUE`: the value at this [JSON pointer](https://www.rfc-editor.org/rfc/rfc6901) of the answer; a value
+//!   that is not JSON is a string.
+//! - `POINTER has VALUE`: an element of the array, a key of the object, a part of the string; the empty pointer is the
 //!   answer's text.
-//! - `POINTER counts N`: so many elements.
+//! - `POINTER counts N`: the number of elements.
 //! - `POINTER lacks VALUE`: not `has`.
-//! - `POINTER -> $NAME`: the string there is called so from now on.
+//! - `POINTER -> $NAME`: stores the string under this name.
 //! - `header NAME = VALUE`.
 //!
 //! A table whose first heading begins with `$` repeats the page for each of its rows.
 
 use std::collections::BTreeMap;
 
-/// Names that begin with `$`, and what they stand for.
+/// Names that begin with `$`, and their values.
 pub(super) type Names = BTreeMap<String, String>;
 
-/// A page as it is written.
+/// A parsed page.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) steps: Vec<Step>,
-    /// What the page is repeated for; one without names where it is not.
+    /// Values for each repetition; a single empty row if the page is not repeated.
     pub(super) rows: Vec<Names>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Step {
     pub(super) expected: Vec<String>,
 }
 
-/// Reads a page; the error says where it is not one.
+/// Parses a page; the error has the position.
 pub(super) fn read_page(text: &str) -> Result<Page, String> {
     let mut page = Page::default();
     let mut block: Option<(String, usize, Vec<&str>)> = None;
@@ -129,7 +129,7 @@ fn add_block(page: &mut Page, kind: &str, line: usize, lines: &[&str]) -> Result
     }
 }
 
-/// A text with names replaced by what they stand for, the longest name first.
+/// A text with names replaced by their values, the longest name first.
 pub(super) fn filled(text: &str, names: &Names) -> String {
     let mut by_length: Vec<(&String, &String)> = names.iter().collect();
     by_length.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
