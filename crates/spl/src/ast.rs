@@ -11,6 +11,7 @@ mod series;
 
 pub use crate::commands::Command;
 pub use crate::commands::nodes::*;
+pub use crate::functions::{DependsOn, PercentileKind, PercentileMethod, StatsFunction};
 pub use aggregate::*;
 pub use learn::*;
 pub use series::*;
@@ -262,29 +263,4 @@ impl SubsearchLimits {
             (self.extends_time, "extendtimerange="),
         ]
     }
-}
-
-impl StatsFunction {
-    /// What the result depends on besides the values; determines how rows may be folded.
-    pub fn depends_on(&self) -> DependsOn {
-        use StatsFunction::*;
-        match self {
-            Count | Dc | EstDc | EstDcError | Sum | SumSq | Avg | Min | Max | Range => DependsOn::Nothing,
-            Stdev | StdevP | Var | VarP | Percentile { .. } | Mode | Values => DependsOn::Nothing,
-            First | Last | List => DependsOn::Order,
-            Earliest | Latest | EarliestTime | LatestTime | Rate | SeriesRate { .. } => DependsOn::Time,
-            Per(_) | Sparkline { .. } => DependsOn::Time,
-        }
-    }
-}
-
-/// What an aggregate depends on besides the values of its argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DependsOn {
-    /// Nothing: rows may be folded in parallel, in any order.
-    Nothing,
-    /// The order of rows, so they are folded one after the other.
-    Order,
-    /// Their `_time`, which they must have; they may be folded in parallel.
-    Time,
 }

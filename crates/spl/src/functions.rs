@@ -7,7 +7,9 @@ mod eval;
 mod stats;
 
 pub use eval::{EVAL_FUNCTIONS, EvalFunction, ResultType, Volatility, eval_function};
-pub use stats::{STATS_FUNCTIONS, StatsRow, stats_function};
+pub use stats::{
+    DependsOn, PercentileKind, PercentileMethod, STATS_FUNCTIONS, StatsFunction, StatsRow, stats_function,
+};
 
 /// A function for help and for the parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

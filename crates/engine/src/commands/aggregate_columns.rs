@@ -8,11 +8,10 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
+use quarry_eval::aggregate::Body;
 use quarry_eval::expr::{CompiledExpr, ExprContext};
 use quarry_eval::rows::{self, batch_of};
 use quarry_spl::ast::{Aggregate, ComputedAggregate, PART_PREFIX};
-
-use super::series_table::is_zero_when_missing;
 
 /// One column of values.
 pub(crate) struct Output {
@@ -43,7 +42,7 @@ impl Outputs {
                 columns.push(of_expression(columns.len(), next, context)?);
             }
             if !aggregate.name.starts_with(PART_PREFIX) {
-                let is_zero_when_missing = is_zero_when_missing(&aggregate.function);
+                let is_zero_when_missing = Body::of(&aggregate.function).is_count();
                 columns.push(Output {
                     name: aggregate.name.clone(),
                     column: aggregate.name.clone(),

@@ -9,11 +9,13 @@ use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
-use quarry_eval::aggregate::{AggregatePlan, Series};
+use quarry_eval::aggregate::running::Running;
+use quarry_eval::aggregate::{AggregatePlan, Body, Series};
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
 use quarry_event::value::{parse_number, sort_key};
-use quarry_spl::ast::{CompareOp, SeriesOptions, SeriesTest, StatsFunction};
+use quarry_spl::ast::{CompareOp, DependsOn, SeriesOptions, SeriesTest, StatsFunction};
+use quarry_spl::functions::ResultType;
 
 use super::aggregate_columns::Outputs;
 
@@ -179,7 +181,8 @@ impl SeriesTable<'_> {
     fn choose(&self, names: &KeyTable, cells: &[Vec<f64>]) -> Vec<usize> {
         let ranked = |function: &StatsFunction, top: bool| {
             let mut order: Vec<usize> = (0..names.len()).collect();
-            let scores: Vec<f64> = cells.iter().map(|cells| score(function, cells)).collect();
+            let score = |cells: &Vec<f64>| score(function, cells).unwrap_or(f64::NEG_INFINITY);
+            let scores: Vec<f64> = cells.iter().map(score).collect();
             order.sort_by(|a, b| {
                 let order = scores[*b].total_cmp(&scores[*a]);
                 (if top { order } else { order.reverse() }).then_with(|| names.key(*a).cmp(names.key(*b)))
@@ -200,7 +203,7 @@ impl SeriesTable<'_> {
             }
             SeriesTest::Compare { op, value } => {
                 let holds = |at: &usize| {
-                    let score = score(&filter.function, &cells[*at]);
+                    let Some(score) = score(&filter.function, &cells[*at]) else { return false };
                     match op {
                         CompareOp::Lt => score < *value,
                         CompareOp::Le => score <= *value,
@@ -216,15 +219,16 @@ impl SeriesTable<'_> {
     }
 }
 
-/// Ranking score of a series.
-fn score(function: &StatsFunction, cells: &[f64]) -> f64 {
-    let sum: f64 = cells.iter().sum();
-    match function {
-        StatsFunction::Avg => sum / cells.len().max(1) as f64,
-        StatsFunction::Max => cells.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        StatsFunction::Min => cells.iter().copied().fold(f64::INFINITY, f64::min),
-        StatsFunction::Count => cells.len() as f64,
-        _ => sum,
+/// What a series is ranked by: the function of its cells, or their sum where the function asks for an order of them, or has
+/// texts.
+fn score(function: &StatsFunction, cells: &[f64]) -> Option<f64> {
+    let ranks = function.depends_on() == DependsOn::Nothing && function.result() != ResultType::Text;
+    let body = Body::of(if ranks { function } else { &StatsFunction::Sum });
+    let mut running = Running::new(body);
+    cells.iter().for_each(|cell| running.add_number(body, *cell));
+    match running.value(body) {
+        Value::Null if matches!(body, Body::Sum { .. }) => Some(0.0),
+        value => value.number(),
     }
 }
 
@@ -239,11 +243,6 @@ fn series_rank(series: &str) -> u8 {
 
 fn texts(column: &ArrayRef) -> StringViewArray {
     rows::as_text_array(column)
-}
-
-/// Whether a missing cell of this function is 0.
-pub(crate) fn is_zero_when_missing(function: &StatsFunction) -> bool {
-    matches!(function, StatsFunction::Count | StatsFunction::Dc | StatsFunction::EstDc)
 }
 
 /// The cells at `places` of an aggregate's values; a missing one is 0 for counts, otherwise null.

@@ -3,7 +3,6 @@
 //! Without a window, each group has one running fold per aggregate; with one, its states follow the rows of the window
 //! ([`window`]).
 
-mod state;
 mod window;
 
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::aggregate::running::Running;
 use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, has_wildcards};
 use quarry_eval::command::RowCommand;
 use quarry_eval::dataflow::MemoryAccount;
@@ -20,7 +20,6 @@ use quarry_eval::spans::{length_of, time_ns};
 use quarry_event::TimeNs;
 use quarry_spl::ast::StreamStatsCommand;
 
-use self::state::Running;
 use self::window::{Seen, Sliding, Window};
 use super::Execute;
 use super::stats::write_key;
@@ -139,7 +138,7 @@ impl StreamStats {
         }
         let group = seen.group as usize;
         while self.running.len() <= group {
-            self.running.push(self.plan.columns.iter().map(|column| Running::new(&column.function)).collect());
+            self.running.push(self.plan.columns.iter().map(|column| Running::new(column.body)).collect());
         }
         let running = &mut self.running[group];
         let before: Option<Vec<Value<'static>>> = (!self.command.current).then(|| values_so_far(&self.plan, running));
@@ -155,7 +154,7 @@ impl StreamStats {
             self.windows.push(Window::default());
         }
         while self.sliding.len() <= group as usize {
-            self.sliding.push(self.plan.columns.iter().map(|column| Sliding::new(&column.function)).collect());
+            self.sliding.push(self.plan.columns.iter().map(|column| Sliding::new(column.body)).collect());
         }
         if self.command.current {
             self.enter(at, seen);
@@ -173,7 +172,7 @@ impl StreamStats {
         let (window, group) = (&mut self.windows[at], seen.group as usize);
         let number = window.push(seen);
         for (column, (sliding, aggregate)) in self.sliding[group].iter_mut().zip(&self.plan.columns).enumerate() {
-            sliding.push(&aggregate.function, window, number, column);
+            sliding.push(aggregate.body, window, number, column);
         }
     }
 
@@ -190,7 +189,7 @@ impl StreamStats {
             self.window_bytes = self.window_bytes.saturating_sub(seen.bytes());
             let states = self.sliding[seen.group as usize].iter_mut().zip(&self.plan.columns);
             for ((sliding, aggregate), values) in states.zip(&seen.values) {
-                sliding.pop(&aggregate.function, number, values);
+                sliding.pop(aggregate.body, number, values);
             }
         }
         if self.windows[at].len() > WINDOW_MAX {
@@ -203,7 +202,7 @@ impl StreamStats {
     fn values_of_window(&self, at: usize, group: u32) -> Vec<Value<'static>> {
         let states = self.sliding[group as usize].iter().zip(&self.plan.columns).enumerate();
         let value = |(column, (sliding, aggregate)): (usize, (&Sliding, &AggregateColumn))| {
-            sliding.value(&aggregate.function, &self.windows[at], column, group)
+            sliding.value(aggregate.body, &self.windows[at], column, group)
         };
         states.map(value).collect()
     }
@@ -212,13 +211,13 @@ impl StreamStats {
 /// Adds a row to the aggregates of its group.
 fn add(plan: &AggregatePlan, running: &mut [Running], seen: &Seen) {
     for ((running, column), values) in running.iter_mut().zip(&plan.columns).zip(&seen.values) {
-        running.add(&column.function, values, seen.time);
+        running.add(column.body, values, seen.time);
     }
 }
 
 /// Current values of a group's aggregates.
 fn values_so_far(plan: &AggregatePlan, running: &mut [Running]) -> Vec<Value<'static>> {
-    running.iter_mut().zip(&plan.columns).map(|(running, column)| running.value(&column.function)).collect()
+    running.iter_mut().zip(&plan.columns).map(|(running, column)| running.value(column.body)).collect()
 }
 
 impl StreamStats {

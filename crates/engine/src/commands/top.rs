@@ -41,8 +41,7 @@ impl Top {
     /// Initial state of the command.
     pub(crate) fn new(command: &TopCommand) -> Top {
         let (by, fields) = (names(&command.by), names(&command.fields));
-        let count =
-            AggregateColumn { function: StatsFunction::Count, argument: Argument::Rows, name: COUNT.to_owned() };
+        let count = AggregateColumn::new(StatsFunction::Count, Argument::Rows, COUNT.to_owned());
         let plan =
             AggregatePlan { columns: vec![count], by: by.iter().chain(&fields).cloned().collect(), series: None };
         Top { command: command.clone(), plan, by, fields }

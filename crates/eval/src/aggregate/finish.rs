@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, StringViewArray};
 use arrow::datatypes::{Float64Type, Int64Type};
 use quarry_event::value::{Number, exact_number};
-use quarry_spl::ast::{PercentileKind, StatsFunction};
 
 use super::digest::Digest;
+use super::functions::{Body, OfDistinct, OfRow, Percentile, Reading};
 use super::moments::Moments;
 use super::sparkline::{self, Sparkline};
 use super::state::sequence_value;
@@ -16,53 +16,40 @@ use crate::functions::time::seconds;
 use crate::rows::{ColumnBuilder, Value};
 
 /// The function's value per group; `states` are its state columns in order.
-pub(crate) fn value_of(function: &StatsFunction, states: &[ArrayRef], groups: usize) -> ArrayRef {
-    match function {
-        StatsFunction::Count => Arc::clone(&states[0]),
-        StatsFunction::Dc | StatsFunction::EstDc => {
+pub(crate) fn value_of(body: Body, states: &[ArrayRef], groups: usize) -> ArrayRef {
+    assert_eq!(states.len(), body.states().len(), "a function is finished with all of its states");
+    match body {
+        Body::Count => Arc::clone(&states[0]),
+        Body::Constant(number) => Arc::new(Int64Array::from_value(number, groups)),
+        Body::Distinct(OfDistinct::Count) => {
             let lists = states[0].as_list::<i32>();
             Arc::new((0..groups).map(|group| i64::from(lists.value_length(group))).collect::<Int64Array>())
         }
-        // Distinct values are counted exactly.
-        StatsFunction::EstDcError => Arc::new(Int64Array::from_value(0, groups)),
-        StatsFunction::Sum | StatsFunction::SumSq | StatsFunction::Per(_) => sums(states, |sum, _| Some(sum)),
-        StatsFunction::Avg => sums(states, |sum, count| sum.divided_by(Number::Int(count))),
-        StatsFunction::Min => extreme(states, false),
-        StatsFunction::Max => extreme(states, true),
-        StatsFunction::Range => ranges(&states[0], &states[1]),
-        StatsFunction::Stdev => moments(states, |moments| moments.variance(true).map(f64::sqrt)),
-        StatsFunction::StdevP => moments(states, |moments| moments.variance(false).map(f64::sqrt)),
-        StatsFunction::Var => moments(states, |moments| moments.variance(true)),
-        StatsFunction::VarP => moments(states, |moments| moments.variance(false)),
-        StatsFunction::Percentile { percent, kind, method } => {
-            let digest = || Digest::new(*kind == PercentileKind::Exact);
-            percentiles(states, digest, |digest| match kind {
-                PercentileKind::Upper => digest.upper_percentile(*percent, *method),
-                PercentileKind::Default | PercentileKind::Exact => digest.percentile(*percent, *method),
-            })
-        }
-        StatsFunction::Mode => each_list(states, groups, |texts| mode(&texts)),
-        StatsFunction::Values => each_list(states, groups, |mut texts| {
+        Body::Distinct(OfDistinct::Values) => each_list(states, groups, |mut texts| {
             texts.sort_unstable();
             multi(texts.into_iter())
         }),
-        StatsFunction::List => each_list(states, groups, |mut texts| {
+        Body::Sum { value, .. } => sums(states, value),
+        Body::Moments(value) => moments(states, value),
+        Body::Extreme { largest } => extreme(states, largest),
+        Body::Bounds(value) => bounds(&states[0], &states[1], value),
+        Body::Percentile(percentile) => percentiles(states, percentile),
+        Body::Mode => each_list(states, groups, |texts| mode(&texts)),
+        Body::List => each_list(states, groups, |mut texts| {
             texts.sort_unstable();
             multi(texts.into_iter().map(sequence_value))
         }),
-        StatsFunction::First | StatsFunction::Last | StatsFunction::Earliest | StatsFunction::Latest => {
-            each_list(states, groups, |texts| multi(texts.into_iter().skip(1)))
-        }
-        StatsFunction::EarliestTime | StatsFunction::LatestTime => each_list(states, groups, |texts| {
+        Body::Pick { shown: OfRow::Values, .. } => each_list(states, groups, |texts| multi(texts.into_iter().skip(1))),
+        Body::Pick { shown: OfRow::Time, .. } => each_list(states, groups, |texts| {
             let time = texts.first().and_then(|key| key.parse::<i64>().ok());
             time.map_or(Value::Null, seconds)
         }),
-        StatsFunction::Rate | StatsFunction::SeriesRate { .. } => rates(states, groups),
-        StatsFunction::Sparkline { inner, .. } => {
+        Body::Change(value) => changes(states, groups, value),
+        Body::Sparkline { point, .. } => {
             let lists = states[0].as_list::<i32>();
             let lines = (0..groups).map(|group| Sparkline::from_state(&number_list(lists, group))).collect();
             let mut column = ColumnBuilder::new(groups);
-            sparkline::values_of(lines, inner).into_iter().for_each(|line| column.push_multi(line));
+            sparkline::values_of(lines, point).into_iter().for_each(|line| column.push_multi(line));
             column.finish()
         }
     }
@@ -96,13 +83,13 @@ fn extreme_numbers(states: &ArrayRef) -> Vec<Option<Number>> {
     numbers
 }
 
-/// Largest minus smallest number.
-fn ranges(low: &ArrayRef, high: &ArrayRef) -> ArrayRef {
+/// A value from the smallest and the largest number.
+fn bounds(low: &ArrayRef, high: &ArrayRef, value: fn(Number, Number) -> Number) -> ArrayRef {
     let bounds = extreme_numbers(low).into_iter().zip(extreme_numbers(high));
     let mut values = ColumnBuilder::new(low.len());
     for (low, high) in bounds {
-        let range = low.zip(high).map(|(low, high)| high.minus(low));
-        values.push(range.map_or(Value::Null, Value::of_number));
+        let value = low.zip(high).map(|(low, high)| value(low, high));
+        values.push(value.map_or(Value::Null, Value::of_number));
     }
     values.finish()
 }
@@ -123,22 +110,18 @@ fn extreme(states: &[ArrayRef], largest: bool) -> ArrayRef {
     values.finish()
 }
 
-fn moments(states: &[ArrayRef], value: impl Fn(&Moments) -> Option<f64>) -> ArrayRef {
+fn moments(states: &[ArrayRef], value: fn(&Moments) -> Option<f64>) -> ArrayRef {
     let lists = states[0].as_list::<i32>();
     let values = (0..lists.len()).map(|group| value(&Moments::from_state(&number_list(lists, group))));
     Arc::new(values.collect::<Float64Array>())
 }
 
-fn percentiles(
-    states: &[ArrayRef],
-    empty: impl Fn() -> Digest,
-    value: impl Fn(&mut Digest) -> Option<Number>,
-) -> ArrayRef {
+fn percentiles(states: &[ArrayRef], percentile: Percentile) -> ArrayRef {
     let mut values = ColumnBuilder::new(states[0].len());
     each_state(&states[0], |_, state| {
-        let mut digest = empty();
+        let mut digest = Digest::new(percentile.is_exact());
         digest.merge_state(state);
-        values.push(value(&mut digest).map_or(Value::Null, Value::of_number));
+        values.push(percentile.of(&mut digest).map_or(Value::Null, Value::of_number));
     });
     values.finish()
 }
@@ -172,10 +155,10 @@ fn mode<'a>(texts: &[&'a str]) -> Value<'a> {
     best.map_or(Value::Null, |(_, text)| Value::text_of(text))
 }
 
-/// Change per second between the earliest and the latest value.
-fn rates(states: &[ArrayRef], groups: usize) -> ArrayRef {
+/// A value from the earliest and the latest row.
+fn changes(states: &[ArrayRef], groups: usize, value: fn(Reading, Reading) -> Option<Number>) -> ArrayRef {
     let (first, last) = (states[0].as_list::<i32>(), states[1].as_list::<i32>());
-    let point = |lists: &ListArray, group: usize| -> Option<(i64, Number)> {
+    let reading = |lists: &ListArray, group: usize| -> Option<Reading> {
         let list = lists.value(group);
         let texts = list.as_string_view();
         if texts.len() < 2 {
@@ -185,11 +168,8 @@ fn rates(states: &[ArrayRef], groups: usize) -> ArrayRef {
     };
     let mut values = ColumnBuilder::new(groups);
     for group in 0..groups {
-        let rate = point(first, group).zip(point(last, group)).and_then(|((from, low), (to, high))| {
-            let seconds = Number::Nanos(to.checked_sub(from).filter(|time| *time > 0)?);
-            high.minus(low).divided_by(seconds)
-        });
-        values.push(rate.map_or(Value::Null, Value::of_number));
+        let change = reading(first, group).zip(reading(last, group)).and_then(|(from, to)| value(from, to));
+        values.push(change.map_or(Value::Null, Value::of_number));
     }
     values.finish()
 }

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
 use arrow::datatypes::Int64Type;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use quarry_spl::ast::StatsFunction;
 
 use super::code_counts::{Counted, DirectCounts};
 use super::fold::{self, Fold, Input};
+use super::functions::{Body, OfDistinct};
 use super::groups::GroupTable;
 use super::numbers::Numbers;
 use super::spill::{MergedFolders, SpilledPartials};
-use super::{AggregatePlan, Argument, finish, keys, parts_of};
+use super::{AggregatePlan, Argument, finish, keys};
 use crate::EngineError;
 use crate::command::RowCommand;
 use crate::context::CommandContext;
@@ -116,7 +116,7 @@ impl Folder {
             only_counts: plan
                 .columns
                 .iter()
-                .all(|column| matches!((&column.function, &column.argument), (StatsFunction::Count, Argument::Rows))),
+                .all(|column| matches!((column.body, &column.argument), (Body::Count, Argument::Rows))),
             spilled: None,
             others: Vec::new(),
             level,
@@ -235,7 +235,7 @@ impl Folder {
         self.arguments.clear();
         self.folds.clear();
         for column in &self.plan.columns {
-            let parts = parts_of(&column.function);
+            let parts = column.body.states();
             let known = self.arguments.iter().position(|known| known.argument.is_same(&column.argument));
             let argument = known.unwrap_or(self.arguments.len());
             if known.is_none() {
@@ -347,18 +347,20 @@ impl Folder {
         self.settle();
         let groups = self.groups.len();
         let columns = self.plan.columns.iter().zip(self.folds).map(|(column, folds)| {
-            let function = &column.function;
-            if matches!(function, StatsFunction::Dc | StatsFunction::EstDc)
+            if matches!(column.body, Body::Distinct(OfDistinct::Count))
                 && let [fold] = folds.parts.as_slice()
                 && let Some(lengths) = fold.lengths(groups)
             {
                 return Arc::new(Int64Array::from(lengths)) as ArrayRef;
             }
             let states: Vec<ArrayRef> = folds.parts.into_iter().map(|fold| fold.state(groups)).collect();
-            finish::value_of(function, &states, groups)
+            finish::value_of(column.body, &states, groups)
         });
         let columns: Vec<ArrayRef> = columns.collect();
         assert!(columns.iter().all(|values| values.len() == groups), "every group has a value of every aggregate");
+        for (column, values) in self.plan.columns.iter().zip(&columns) {
+            debug_assert!(column.may_have(values), "{:?} has values that its row does not state", column.function);
+        }
         Finished { columns, groups: self.groups }
     }
 }

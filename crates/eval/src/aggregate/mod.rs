@@ -1,11 +1,11 @@
 //! Splittable aggregation: each worker folds the rows it reads ([`folder`]), folders are merged, the result is
 //! finished.
 //!
-//! Every stats function consists of a short list of *state columns* ([`StateColumn`]). Each has a state per group, a
-//! way to fold values in and to merge two workers' states ([`fold`]), and a serialized form ([`state`]), in which
+//! Every stats function is a row of [`functions`]: a short list of *state columns* ([`StateColumn`]). Each has a state per
+//! group, a way to fold values in and to merge two workers' states ([`fold`]), and a serialized form ([`state`]), in which
 //! states are spilled when memory is short and merged partition by partition ([`spill`]). `avg` is a sum and a count,
-//! `range` a minimum and a maximum. [`finish`] turns merged states into the function's value. [`groups`] finds the
-//! group of a row, [`values`] defines which values are equal.
+//! `range` a minimum and a maximum. [`finish`] turns merged states into the function's value, [`running`] gives it after
+//! each row. [`groups`] finds the group of a row, [`values`] defines which values are equal.
 //!
 //! Not here: selection of rows, layout of the result (chart, timechart and top are in the engine).
 
@@ -16,12 +16,14 @@ mod finish;
 mod first_last;
 mod fold;
 pub mod folder;
+mod functions;
 mod groups;
 mod integers;
 pub mod keys;
 pub mod moments;
 pub mod numbers;
 mod pairs;
+pub mod running;
 mod sparkline;
 mod spill;
 mod state;
@@ -38,25 +40,43 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{Aggregate, AggregateArg, StatsFunction};
+use quarry_spl::functions::ResultType;
 
 pub use self::folder::{Folded, FoldedPart, Folder};
+pub use self::functions::{Body, OfDistinct, OfRow, Reading};
 pub use self::spill::MergedFolders;
-pub use self::state_column::{LIST_VALUES_MAX, LineReads, PickKey, StateColumn, parts_of};
+pub use self::state_column::{LIST_VALUES_MAX, LineReads, PickKey, StateColumn};
 use crate::EngineError;
 use crate::context::CommandContext;
 use crate::expr::{CompiledExpr, ExprContext};
 use crate::field_names::METADATA_FIELDS;
-use crate::rows::batch_of;
+use crate::rows::{ColumnReader, batch_of};
 
 /// A compiled aggregate.
 #[derive(Clone)]
 pub struct AggregateColumn {
     /// Function.
     pub function: StatsFunction,
+    /// What it is made of.
+    pub body: Body,
     /// Where its values come from.
     pub argument: Argument,
     /// Output name.
     pub name: String,
+}
+
+impl AggregateColumn {
+    /// The aggregate of this function.
+    pub fn new(function: StatsFunction, argument: Argument, name: String) -> AggregateColumn {
+        AggregateColumn { body: Body::of(&function), function, argument, name }
+    }
+
+    /// Whether values are of the type that the function's row states.
+    fn may_have(&self, values: &ArrayRef) -> bool {
+        let values = ColumnReader::new(values);
+        let is_number = |row| values.is_null(row) || values.number(row).is_some();
+        self.function.result() != ResultType::Number || (0..values.len()).all(is_number)
+    }
 }
 
 /// Where the values of an aggregate come from.
@@ -110,32 +130,31 @@ impl AggregatePlan {
                 AggregateArg::Field(field) => Argument::Field(field.text.clone()),
                 AggregateArg::Eval(expr) => Argument::Expr(Arc::new(CompiledExpr::new(expr, context)?)),
             };
-            if let StatsFunction::Sparkline { inner, .. } = &aggregate.function
-                && !sparkline::takes(inner)
-            {
-                let message = "sparkline takes count, dc, sum, sumsq, avg, min, max, range, stdev, stdevp, var or varp"
-                    .to_owned();
-                return Err(EngineError::Invalid { message, span: Some(aggregate.span) });
-            }
             let mut function = aggregate.function.clone();
             if let StatsFunction::Percentile { method, .. } = &mut function {
                 *method = context.percentiles;
             }
-            Ok(AggregateColumn { function, argument, name: aggregate.name.clone() })
+            let column = AggregateColumn::new(function, argument, aggregate.name.clone());
+            if matches!(column.body, Body::Sparkline { point: None, .. }) {
+                let message = "sparkline takes count, dc, sum, sumsq, avg, min, max, range, stdev, stdevp, var or varp"
+                    .to_owned();
+                return Err(EngineError::Invalid { message, span: Some(aggregate.span) });
+            }
+            Ok(column)
         });
         Ok(AggregatePlan { columns: columns.collect::<Result<_, EngineError>>()?, by, series: None })
     }
 
     /// Whether, of events that differ only in `_time`, the first and the last suffice.
     pub fn takes_extremes(&self) -> bool {
-        use StatsFunction::{Count, Dc, Earliest, EarliestTime, EstDc, Latest, LatestTime, Max, Min, Range, Values};
         let is_alike = |name: &str| METADATA_FIELDS.contains(&name);
-        let takes = |column: &AggregateColumn| match (&column.function, &column.argument) {
-            (Count, Argument::Rows) => true,
-            (Dc | EstDc | Values, Argument::Field(name)) => is_alike(name),
-            (Min | Max | Range | Earliest | EarliestTime | Latest | LatestTime, Argument::Field(name)) => {
+        let takes = |column: &AggregateColumn| match (column.body, &column.argument) {
+            (Body::Count, Argument::Rows) => true,
+            (Body::Distinct(_), Argument::Field(name)) => is_alike(name),
+            (Body::Pick { key: PickKey::Earliest | PickKey::Latest, .. }, Argument::Field(name)) => {
                 name == "_time" || is_alike(name)
             }
+            (body, Argument::Field(name)) => body.is_idempotent() && (name == "_time" || is_alike(name)),
             _ => false,
         };
         self.series.is_none() && self.by.iter().all(|name| is_alike(name)) && self.columns.iter().all(takes)
@@ -143,17 +162,17 @@ impl AggregatePlan {
 
     /// Whether one row with a count can represent all events with equal values.
     pub fn takes_counts(&self) -> bool {
-        use StatsFunction::{Count, Dc, EstDc, Max, Min, Range, Values};
-        let takes = |column: &AggregateColumn| {
-            let asked = (&column.function, &column.argument);
-            matches!(asked, (Count, Argument::Rows) | (Dc | EstDc | Values | Min | Max | Range, Argument::Field(_)))
+        let takes = |column: &AggregateColumn| match (column.body, &column.argument) {
+            (Body::Count, Argument::Rows) => true,
+            (body, Argument::Field(_)) => body.is_idempotent(),
+            _ => false,
         };
         self.series.is_none() && self.columns.iter().all(takes)
     }
 
     /// Whether the value of a group depends on other groups: the sparklines of all groups cover the same spans.
     pub fn looks_at_all_groups(&self) -> bool {
-        self.columns.iter().any(|column| matches!(column.function, StatsFunction::Sparkline { .. }))
+        self.columns.iter().any(|column| matches!(column.body, Body::Sparkline { .. }))
     }
 
     /// The columns that keys are read from.
@@ -186,16 +205,16 @@ impl AggregatePlan {
         }
         let mut at = self.by.len();
         for column in &self.columns {
-            let count = parts_of(&column.function).len();
+            let count = column.body.states().len();
             let states = &merged.columns()[at..at + count];
-            columns.push((column.name.clone(), finish::value_of(&column.function, states, groups)));
+            columns.push((column.name.clone(), finish::value_of(column.body, states, groups)));
             at += count;
         }
         batch_of(columns, groups)
     }
 
     fn parts(&self) -> impl Iterator<Item = StateColumn> + '_ {
-        self.columns.iter().flat_map(|column| parts_of(&column.function))
+        self.columns.iter().flat_map(|column| column.body.states())
     }
 
     fn state_schema(&self) -> Schema {

@@ -25,7 +25,7 @@ const HASH_BITS: u32 = 53;
 
 /// State of one time span.
 #[derive(Clone, Debug, PartialEq)]
-struct Point {
+pub struct Point {
     count: f64,
     sum: Total,
     low: f64,
@@ -52,25 +52,36 @@ impl Point {
         self.distinct.extend(other.distinct);
     }
 
-    /// The function's value.
-    fn value(&self, function: &StatsFunction) -> f64 {
-        let mean = self.sum.value() / self.count;
-        let of_sample = if self.count > 1.0 { self.spread / (self.count - 1.0) } else { 0.0 };
-        match function {
-            StatsFunction::Sum => self.sum.value(),
-            StatsFunction::Avg => mean,
-            StatsFunction::Min => self.low,
-            StatsFunction::Max => self.high,
-            StatsFunction::Range => self.high - self.low,
-            StatsFunction::Dc => self.distinct.len() as f64,
-            StatsFunction::Stdev => of_sample.sqrt(),
-            StatsFunction::Var => of_sample,
-            StatsFunction::StdevP => (self.spread / self.count).sqrt(),
-            StatsFunction::VarP => self.spread / self.count,
-            StatsFunction::SumSq => self.spread + mean * mean * self.count,
-            _ => self.count,
-        }
+    fn mean(&self) -> f64 {
+        self.sum.value() / self.count
     }
+
+    /// Variance of a sample.
+    fn sample_variance(&self) -> f64 {
+        if self.count > 1.0 { self.spread / (self.count - 1.0) } else { 0.0 }
+    }
+}
+
+/// What a function makes of the numbers of a span.
+pub type PointValue = fn(&Point) -> f64;
+
+/// What `inner` makes of the numbers of a span, where sparklines take it.
+pub(crate) fn value_of_point(inner: &StatsFunction) -> Option<PointValue> {
+    Some(match inner {
+        StatsFunction::Count => |point| point.count,
+        StatsFunction::Dc => |point| point.distinct.len() as f64,
+        StatsFunction::Sum => |point| point.sum.value(),
+        StatsFunction::SumSq => |point| point.spread + point.mean() * point.mean() * point.count,
+        StatsFunction::Avg => Point::mean,
+        StatsFunction::Min => |point| point.low,
+        StatsFunction::Max => |point| point.high,
+        StatsFunction::Range => |point| point.high - point.low,
+        StatsFunction::Stdev => |point| point.sample_variance().sqrt(),
+        StatsFunction::StdevP => |point| (point.spread / point.count).sqrt(),
+        StatsFunction::Var => Point::sample_variance,
+        StatsFunction::VarP => |point| point.spread / point.count,
+        _ => return None,
+    })
 }
 
 /// The spans of one group.
@@ -182,7 +193,7 @@ fn join(points: &mut BTreeMap<i64, Point>, start: i64, new: Point) {
 }
 
 /// The values of all groups, over the same spans.
-pub(crate) fn values_of(mut groups: Vec<Sparkline>, inner: &StatsFunction) -> Vec<Vec<String>> {
+pub(crate) fn values_of(mut groups: Vec<Sparkline>, value_of: Option<PointValue>) -> Vec<Vec<String>> {
     let width = groups.iter().map(|group| group.width).max().unwrap_or(1).max(1);
     groups.iter_mut().filter(|group| group.width != width).for_each(|group| group.widen(width));
     let starts = || groups.iter().flat_map(|group| group.points.keys().copied());
@@ -190,7 +201,7 @@ pub(crate) fn values_of(mut groups: Vec<Sparkline>, inner: &StatsFunction) -> Ve
         return groups.iter().map(|_| vec![MARK.to_owned()]).collect();
     };
     let value = |group: &Sparkline, start: i64| {
-        let number = group.points.get(&start).map_or(0.0, |point| point.value(inner));
+        let number = group.points.get(&start).zip(value_of).map_or(0.0, |(point, value_of)| value_of(point));
         format_number(number)
     };
     let spans = ((last - first) / width).clamp(0, GIVEN_POINTS_MAX as i64 - 1);
@@ -199,12 +210,6 @@ pub(crate) fn values_of(mut groups: Vec<Sparkline>, inner: &StatsFunction) -> Ve
         std::iter::once(MARK.to_owned()).chain(points).collect()
     };
     groups.iter().map(line).collect()
-}
-
-/// Whether sparklines support this function.
-pub(crate) fn takes(inner: &StatsFunction) -> bool {
-    use StatsFunction::{Avg, Count, Dc, Max, Min, Range, Stdev, StdevP, Sum, SumSq, Var, VarP};
-    matches!(inner, Count | Sum | Avg | Min | Max | Range | Dc | Stdev | StdevP | Var | VarP | SumSq)
 }
 
 #[cfg(test)]
@@ -217,7 +222,7 @@ mod tests {
         (0..1_000).for_each(|second| long.add(second * NS_PER_SEC, 1.0));
         let mut short = Sparkline::new(None);
         short.add(500 * NS_PER_SEC, 7.0);
-        let lines = values_of(vec![long.clone(), short], &StatsFunction::Count);
+        let lines = values_of(vec![long.clone(), short], value_of_point(&StatsFunction::Count));
         assert_eq!(lines[0].len(), lines[1].len());
         assert!(lines[0].len() <= POINTS_MAX + 1, "{}", lines[0].len());
         let total: f64 = lines[0][1..].iter().map(|text| text.parse::<f64>().unwrap()).sum();
@@ -233,7 +238,7 @@ mod tests {
         later.add(130 * NS_PER_SEC, 4.0);
         later.add(140 * NS_PER_SEC, 6.0);
         line.merge(later);
-        assert_eq!(values_of(vec![line.clone()], &StatsFunction::Avg), [[MARK, "2", "0", "5"]]);
-        assert_eq!(values_of(vec![line], &StatsFunction::Max), [[MARK, "2", "0", "6"]]);
+        assert_eq!(values_of(vec![line.clone()], value_of_point(&StatsFunction::Avg)), [[MARK, "2", "0", "5"]]);
+        assert_eq!(values_of(vec![line], value_of_point(&StatsFunction::Max)), [[MARK, "2", "0", "6"]]);
     }
 }

@@ -7,15 +7,17 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, StringViewArray, TimestampNanosecondArray};
 use arrow::record_batch::RecordBatch;
 use quarry_event::TimeRange;
-use quarry_spl::ast::{Command, StatsCommand};
+use quarry_spl::ast::{Command, DependsOn, StatsCommand, StatsFunction};
+use quarry_spl::functions::{STATS_FUNCTIONS, StatsRow};
 
+use super::running::Running;
 use super::{AggregatePlan, Folded, Folder};
 use crate::coded_rows::lines_of;
 use crate::context::{CommandContext, Stop};
 use crate::dataflow::Dataflow;
 use crate::expr::ExprContext;
 use crate::messages::Messages;
-use crate::rows::{batch_of, column_or_null};
+use crate::rows::{ColumnBuilder, batch_of, column_or_null};
 
 fn context() -> CommandContext {
     CommandContext {
@@ -134,6 +136,57 @@ fn functions_do_not_depend_on_slices() {
             [vec![all.clone()], vec![all.slice(0, 3), all.slice(3, 5)], (0..8).map(|row| all.slice(row, 1)).collect()]
         {
             assert_eq!(answer(stats, &slices), expected, "{stats} in {} slices", slices.len());
+        }
+    }
+}
+
+/// Every call that the table of functions allows, with the sparkline of a count.
+fn calls() -> Vec<String> {
+    let call = |row: &StatsRow| match (row.help.name, &row.function) {
+        ("sparkline", _) => Some("sparkline(count, 4s)".to_owned()),
+        // Timechart's alone.
+        (_, Some(StatsFunction::Per(_))) => None,
+        (name, Some(_)) => Some(format!("{name}(v)")),
+        (name, None) => Some(format!("{name}95(v)")),
+    };
+    STATS_FUNCTIONS.iter().filter_map(call).collect()
+}
+
+#[test]
+fn a_function_has_one_value_in_one_state_and_in_columns() {
+    let all = rows(&ROWS.map(|(time, _, value)| (time, "a", value)));
+    for call in calls().iter().filter(|call| !call.starts_with("sparkline")) {
+        let plan = plan(&format!("{call} as x"));
+        let body = plan.columns[0].body;
+        let mut running = Running::new(body);
+        for (time, _, value) in ROWS {
+            let values: Vec<String> = (value != "-").then(|| value.to_owned()).into_iter().collect();
+            running.add(body, &values, Some(time * 1_000_000_000));
+        }
+        let mut column = ColumnBuilder::new(1);
+        column.push(running.value(body));
+        let one_state = batch_of([("x", column.finish())], 1).unwrap();
+        let in_columns = answer(&format!("{call} as x"), std::slice::from_ref(&all));
+        assert_eq!(lines_of(&one_state), in_columns, "{call}");
+    }
+}
+
+/// What the planner is told of a function must hold for its states.
+#[test]
+fn functions_depend_on_what_their_rows_state() {
+    let orders = [ROWS.to_vec(), ROWS.iter().rev().copied().collect()];
+    let with_times = |rows: &[(i64, &'static str, &'static str)]| -> Vec<(i64, &'static str, &'static str)> {
+        rows.iter().map(|(time, group, value)| (100 - time * time, *group, *value)).collect()
+    };
+    for call in calls() {
+        let stats = format!("{call} as x by g");
+        let depends_on = plan(&stats).columns[0].function.depends_on();
+        let values = |found: &[(i64, &str, &str)]| answer(&stats, &[rows(found)]);
+        if depends_on != DependsOn::Order {
+            assert_eq!(values(&orders[0]), values(&orders[1]), "{call} in another order");
+        }
+        if depends_on != DependsOn::Time {
+            assert_eq!(values(&orders[0]), values(&with_times(&orders[0])), "{call} at other times");
         }
     }
 }

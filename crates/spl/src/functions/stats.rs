@@ -1,18 +1,158 @@
-//! Functions of stats and similar commands: a table row each. They are implemented in the engine.
+//! Functions of stats and similar commands: for each a variant, what the planner may know of it, and a row per name.
+//!
+//! How values are aggregated is a row of `quarry_eval::aggregate::functions`. Every function can be folded in parallel and
+//! its states merged; [`StatsFunction::depends_on`] says under which condition.
 
-use super::{Arity, FunctionHelp};
-use crate::ast::StatsFunction::{
-    self, Avg, Count, Dc, Earliest, EarliestTime, EstDc, EstDcError, First, Last, Latest, LatestTime, List, Max, Min,
-    Mode, Per, Range, Rate, Stdev, StdevP, Sum, SumSq, Values, Var, VarP,
+use quarry_event::time::Span as TimeSpan;
+use serde::{Deserialize, Serialize};
+
+use self::StatsFunction::{
+    Avg, Count, Dc, Earliest, EarliestTime, EstDc, EstDcError, First, Last, Latest, LatestTime, List, Max, Min, Mode,
+    Per, Percentile, Range, Rate, SeriesRate, Sparkline, Stdev, StdevP, Sum, SumSq, Values, Var, VarP,
 };
-use crate::ast::{PercentileKind, PercentileMethod};
+use super::{Arity, FunctionHelp, ResultType};
+
+/// A stats function, with what its name says of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum StatsFunction {
+    /// `count`, `c`.
+    Count,
+    /// `dc`, `distinct_count`.
+    Dc,
+    /// `estdc`.
+    EstDc,
+    /// `estdc_error`.
+    EstDcError,
+    /// `sum`.
+    Sum,
+    /// `sumsq`.
+    SumSq,
+    /// `avg`, `mean`.
+    Avg,
+    /// `min`.
+    Min,
+    /// `max`.
+    Max,
+    /// `range`.
+    Range,
+    /// `stdev`.
+    Stdev,
+    /// `stdevp`.
+    StdevP,
+    /// `var`.
+    Var,
+    /// `varp`.
+    VarP,
+    /// `median`, `perc<N>`, `p<N>`, `exactperc<N>`, `upperperc<N>`.
+    Percentile {
+        /// 0 to 100.
+        percent: f64,
+        /// Which estimate.
+        kind: PercentileKind,
+        /// How the percentile is computed; the parser leaves the default, which the node's setting replaces later.
+        method: PercentileMethod,
+    },
+    /// `mode`.
+    Mode,
+    /// `values`.
+    Values,
+    /// `list`.
+    List,
+    /// `first`.
+    First,
+    /// `last`.
+    Last,
+    /// `earliest`.
+    Earliest,
+    /// `latest`.
+    Latest,
+    /// `earliest_time`.
+    EarliestTime,
+    /// `latest_time`.
+    LatestTime,
+    /// `rate`.
+    Rate,
+    /// `rate_avg` and `rate_sum` of mstats: the combined rates of a group's time series.
+    SeriesRate {
+        /// Whether their sum is returned rather than their mean.
+        sum: bool,
+    },
+    /// `per_second`, `per_minute`, `per_hour`, `per_day`: seconds of the unit (timechart only).
+    Per(u32),
+    /// `sparkline(agg, span)`.
+    Sparkline {
+        /// Inner function.
+        inner: Box<StatsFunction>,
+        /// Span of one point.
+        span: Option<TimeSpan>,
+    },
+}
+
+/// Percentile estimates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PercentileKind {
+    /// `perc`, `p`, `median`.
+    Default,
+    /// `exactperc`.
+    Exact,
+    /// `upperperc`.
+    Upper,
+}
+
+/// How a percentile is computed if all numbers are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PercentileMethod {
+    /// The number at that rank (nearest-rank method).
+    #[default]
+    NearestRank,
+    /// Linear interpolation between the two nearest numbers.
+    Interpolated,
+}
+
+/// What an aggregate depends on besides the values of its argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DependsOn {
+    /// Nothing: rows may be folded in parallel, in any order.
+    Nothing,
+    /// The order of rows, so they are folded one after the other.
+    Order,
+    /// Their `_time`, which they must have; they may be folded in parallel.
+    Time,
+}
+
+impl StatsFunction {
+    /// What the result depends on besides the values, and what it is.
+    fn traits(&self) -> (DependsOn, ResultType) {
+        match self {
+            Count | Dc | EstDc | EstDcError | Sum | SumSq | Avg | Range => (DependsOn::Nothing, ResultType::Number),
+            Stdev | StdevP | Var | VarP | Percentile { .. } => (DependsOn::Nothing, ResultType::Number),
+            Min | Max | Mode => (DependsOn::Nothing, ResultType::Any),
+            Values => (DependsOn::Nothing, ResultType::Text),
+            First | Last => (DependsOn::Order, ResultType::Any),
+            List => (DependsOn::Order, ResultType::Text),
+            Earliest | Latest => (DependsOn::Time, ResultType::Any),
+            EarliestTime | LatestTime | Rate | SeriesRate { .. } | Per(_) => (DependsOn::Time, ResultType::Number),
+            Sparkline { .. } => (DependsOn::Time, ResultType::Text),
+        }
+    }
+
+    /// What the result depends on besides the values, which decides how rows may be folded.
+    pub fn depends_on(&self) -> DependsOn {
+        self.traits().0
+    }
+
+    /// What the result is where it is not null.
+    pub fn result(&self) -> ResultType {
+        self.traits().1
+    }
+}
 
 const SECONDS_PER_MINUTE: u32 = 60;
 const SECONDS_PER_HOUR: u32 = 3_600;
 const SECONDS_PER_DAY: u32 = 86_400;
 
 const MEDIAN: StatsFunction =
-    StatsFunction::Percentile { percent: 50.0, kind: PercentileKind::Default, method: PercentileMethod::NearestRank };
+    Percentile { percent: 50.0, kind: PercentileKind::Default, method: PercentileMethod::NearestRank };
 
 /// A function of stats.
 #[derive(Clone, Debug, PartialEq)]

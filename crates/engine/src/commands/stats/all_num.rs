@@ -4,6 +4,7 @@
 //! differ, the value is removed. `min` and `max` also compare texts and are kept.
 
 use quarry_eval::EngineError;
+use quarry_eval::aggregate::Body;
 use quarry_spl::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinaryOp, CompareOp, EvalCommand, Expr, ExprKind, FieldPattern,
     FieldsCommand, Span, StatsCommand, StatsFunction,
@@ -17,7 +18,7 @@ pub(super) fn steps(stats: &StatsCommand, lowering: &Lowering<'_>) -> Result<Vec
     let (mut counts, mut checks, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
     for (at, aggregate) in stats.aggregates.iter().enumerate() {
         let AggregateArg::Field(field) = &aggregate.arg else { continue };
-        if !is_of_numbers(&aggregate.function) {
+        if !Body::of(&aggregate.function).is_of_numbers() {
             continue;
         }
         let (values, numbers, span) = (format!("__values{at}"), format!("__numbers{at}"), aggregate.span);
@@ -34,11 +35,6 @@ pub(super) fn steps(stats: &StatsCommand, lowering: &Lowering<'_>) -> Result<Vec
         steps.extend(FieldsCommand { removes: true, fields: hidden }.steps(lowering)?);
     }
     Ok(steps)
-}
-
-fn is_of_numbers(function: &StatsFunction) -> bool {
-    use StatsFunction::{Avg, Percentile, Range, Stdev, StdevP, Sum, SumSq, Var, VarP};
-    matches!(function, Sum | SumSq | Avg | Range | Stdev | StdevP | Var | VarP | Percentile { .. })
 }
 
 fn count(arg: AggregateArg, name: &str, span: Span) -> Aggregate {

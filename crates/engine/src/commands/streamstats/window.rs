@@ -8,14 +8,12 @@ use std::collections::VecDeque;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quarry_eval::aggregate::LIST_VALUES_MAX;
 use quarry_eval::aggregate::moments::Moments;
+use quarry_eval::aggregate::running::{Running, Sums, is_by_arrival, many, value_of_ends};
+use quarry_eval::aggregate::{Body, LIST_VALUES_MAX, OfDistinct};
 use quarry_eval::rows::Value;
 use quarry_event::TimeNs;
 use quarry_event::value::{compare, exact_number, parse_number};
-use quarry_spl::ast::StatsFunction;
-
-use super::state::{Running, Sums, many, number, rate};
 
 /// Approximate bytes of a value's count, besides its text.
 const TALLY_BYTES: usize = size_of::<(Box<str>, usize)>() + 16;
@@ -105,22 +103,20 @@ pub(super) struct Kind {
 
 impl Sliding {
     /// The state of an empty window.
-    pub(super) fn new(function: &StatsFunction) -> Sliding {
-        match Running::new(function) {
+    pub(super) fn new(body: Body) -> Sliding {
+        match Running::new(body) {
             Running::Count(_) => Sliding::Count(0),
             Running::Sums(_) => Sliding::Sums(Stacks::default()),
             Running::Moments(_) => Sliding::Moments(Stacks::default()),
             Running::Extremes(_) => Sliding::Extremes(Box::default()),
-            Running::Distinct(_) if *function != StatsFunction::Mode => Sliding::Distinct(HashMap::default(), 0),
-            Running::Ends(_) if !matches!(function, StatsFunction::First | StatsFunction::Last) => {
-                Sliding::Times(Box::default())
-            }
+            Running::Distinct(_) if matches!(body, Body::Distinct(_)) => Sliding::Distinct(HashMap::default(), 0),
+            Running::Ends(_) if !is_by_arrival(body) => Sliding::Times(Box::default()),
             _ => Sliding::Rows(VecDeque::new()),
         }
     }
 
     /// Adds the window's newest row; `column` is the aggregate's index.
-    pub(super) fn push(&mut self, function: &StatsFunction, window: &Window, at: u64, column: usize) {
+    pub(super) fn push(&mut self, body: Body, window: &Window, at: u64, column: usize) {
         let row = window.row(at);
         let values = &row.values[column];
         if values.is_empty() {
@@ -134,7 +130,7 @@ impl Sliding {
                 let text = |(row, value): &(u64, usize)| window.row(*row).values[column][*value].as_str();
                 for (place, value) in values.iter().enumerate() {
                     let is_number = parse_number(value).is_some();
-                    if !is_number && *function == StatsFunction::Range {
+                    if !is_number && body.is_of_numbers() {
                         continue;
                     }
                     let kind = &mut kinds[usize::from(is_number)];
@@ -161,7 +157,7 @@ impl Sliding {
     }
 
     /// Removes the oldest row known to this state, which has left the window.
-    pub(super) fn pop(&mut self, function: &StatsFunction, at: u64, values: &[String]) {
+    pub(super) fn pop(&mut self, body: Body, at: u64, values: &[String]) {
         if values.is_empty() {
             return;
         }
@@ -172,7 +168,7 @@ impl Sliding {
             Sliding::Extremes(kinds) => {
                 for value in values {
                     let is_number = parse_number(value).is_some();
-                    if is_number || *function != StatsFunction::Range {
+                    if is_number || !body.is_of_numbers() {
                         kinds[usize::from(is_number)].count -= 1;
                     }
                 }
@@ -200,23 +196,23 @@ impl Sliding {
     }
 
     /// The function's value over the group's rows in the window.
-    pub(super) fn value(&self, function: &StatsFunction, window: &Window, column: usize, group: u32) -> Value<'static> {
+    pub(super) fn value(&self, body: Body, window: &Window, column: usize, group: u32) -> Value<'static> {
         let values = |row: u64| window.row(row).values[column].as_slice();
         match self {
             Sliding::Count(count) => Value::Int(*count),
-            Sliding::Sums(stacks) => Running::Sums(stacks.total()).value(function),
-            Sliding::Moments(stacks) => Running::Moments(stacks.total()).value(function),
+            Sliding::Sums(stacks) => Running::Sums(stacks.total()).value(body),
+            Sliding::Moments(stacks) => Running::Moments(stacks.total()).value(body),
             Sliding::Extremes(kinds) if kinds.iter().all(|kind| kind.count > 0) => {
                 // Numbers and texts mixed have no total order, so the result depends on the order of rows.
                 let rows = window.rows.iter().filter(|row| row.group == group);
-                folded(function, rows.map(|row| (row.values[column].as_slice(), row.time)))
+                folded(body, rows.map(|row| (row.values[column].as_slice(), row.time)))
             }
             Sliding::Extremes(kinds) => {
                 let kind = if kinds[0].count > 0 { &kinds[0] } else { &kinds[1] };
                 let text = |end: &Candidates| end.front().map(|(row, value)| values(*row)[*value].clone());
-                Running::Extremes(Box::new((text(&kind.low), text(&kind.high)))).value(function)
+                Running::Extremes(Box::new((text(&kind.low), text(&kind.high)))).value(body)
             }
-            Sliding::Distinct(tally, _) if *function == StatsFunction::Values => {
+            Sliding::Distinct(tally, _) if matches!(body, Body::Distinct(OfDistinct::Values)) => {
                 let mut all: Vec<String> = tally.keys().map(|value| value.to_string()).collect();
                 all.sort_unstable();
                 many(all)
@@ -224,16 +220,18 @@ impl Sliding {
             Sliding::Distinct(tally, _) => Value::Int(tally.len() as i64),
             Sliding::Times(ends) => {
                 let end = |end: &Candidates| end.front().map(|(row, _)| (window.row(*row).time, values(*row)));
-                time_value(function, end(&ends.0), end(&ends.1))
+                value_of_ends(body, end(&ends.0), end(&ends.1))
             }
-            Sliding::Rows(rows) => match function {
-                StatsFunction::First => many(rows.front().map(|row| values(*row).to_vec()).unwrap_or_default()),
-                StatsFunction::Last => many(rows.back().map(|row| values(*row).to_vec()).unwrap_or_default()),
-                StatsFunction::List => {
+            Sliding::Rows(rows) => match body {
+                Body::Pick { .. } => {
+                    let end = |row: Option<&u64>| row.map(|row| (window.row(*row).time, values(*row)));
+                    value_of_ends(body, end(rows.front()), end(rows.back()))
+                }
+                Body::List => {
                     let all = rows.iter().flat_map(|row| values(*row));
                     many(all.take(LIST_VALUES_MAX).cloned().collect())
                 }
-                _ => folded(function, rows.iter().map(|row| (values(*row), window.row(*row).time))),
+                _ => folded(body, rows.iter().map(|row| (values(*row), window.row(*row).time))),
             },
         }
     }
@@ -272,25 +270,10 @@ fn leave(candidates: &mut Candidates, row: u64) {
 }
 
 /// Evaluates the function over these rows.
-fn folded<'v>(function: &StatsFunction, rows: impl Iterator<Item = (&'v [String], Option<TimeNs>)>) -> Value<'static> {
-    let mut running = Running::new(function);
-    rows.for_each(|(values, time)| running.add(function, values, time));
-    running.value(function)
-}
-
-/// A row's time and values, if present.
-type End<'v> = Option<(Option<TimeNs>, &'v [String])>;
-
-fn time_value(function: &StatsFunction, first: End<'_>, last: End<'_>) -> Value<'static> {
-    let values = |end: End<'_>| many(end.map(|(_, values)| values.to_vec()).unwrap_or_default());
-    let time = |end: End<'_>| end.and_then(|(time, _)| time).map_or(Value::Null, Value::Time);
-    match function {
-        StatsFunction::Earliest => values(first),
-        StatsFunction::Latest => values(last),
-        StatsFunction::EarliestTime => time(first),
-        StatsFunction::LatestTime => time(last),
-        _ => number(rate(first, last)),
-    }
+fn folded<'v>(body: Body, rows: impl Iterator<Item = (&'v [String], Option<TimeNs>)>) -> Value<'static> {
+    let mut running = Running::new(body);
+    rows.for_each(|(values, time)| running.add(body, values, time));
+    running.value(body)
 }
 
 /// A value that can be aggregated with two stacks.
@@ -369,6 +352,7 @@ impl<T: Foldable> Stacks<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quarry_spl::ast::StatsFunction;
 
     /// Numbers, decimals, texts, ties in other letters, several values and none, in no order of time.
     fn rows(count: u64, mixed: bool) -> Vec<Seen> {
@@ -408,19 +392,22 @@ mod tests {
             StatsFunction::EarliestTime,
             StatsFunction::LatestTime,
             StatsFunction::Rate,
+            StatsFunction::EstDcError,
+            StatsFunction::SeriesRate { sum: true },
         ];
         for function in &functions {
+            let body = Body::of(function);
             for (size, mixed) in [(1, true), (3, true), (40, true), (40, false), (500, false)] {
-                let (mut window, mut sliding) = (Window::default(), Sliding::new(function));
+                let (mut window, mut sliding) = (Window::default(), Sliding::new(body));
                 for seen in rows(300, mixed) {
                     let at = window.push(seen);
-                    sliding.push(function, &window, at, 0);
+                    sliding.push(body, &window, at, 0);
                     if window.len() > size {
                         let (left, seen) = window.pop().unwrap();
-                        sliding.pop(function, left, &seen.values[0]);
+                        sliding.pop(body, left, &seen.values[0]);
                     }
-                    let anew = folded(function, window.rows.iter().map(|row| (row.values[0].as_slice(), row.time)));
-                    assert_eq!(sliding.value(function, &window, 0, 0), anew, "{function:?} over {size} at {at}");
+                    let anew = folded(body, window.rows.iter().map(|row| (row.values[0].as_slice(), row.time)));
+                    assert_eq!(sliding.value(body, &window, 0, 0), anew, "{function:?} over {size} at {at}");
                 }
             }
         }

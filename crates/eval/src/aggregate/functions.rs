@@ -1,0 +1,198 @@
+//! What each stats function is made of: the form of its state, and its value of a state in which all rows are. A row each.
+//!
+//! `stats` and its kin keep states as columns ([`StateColumn`]) and make a column of values of them ([`super::finish`]);
+//! commands that want a value after each row keep one state at a time ([`super::running`]). Both follow the rows here, so
+//! that a function has one meaning. Its names and what the planner may know of it are a row of
+//! `quarry_spl::functions`.
+
+use quarry_event::TimeNs;
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::value::Number;
+use quarry_spl::functions::{PercentileKind, PercentileMethod, StatsFunction};
+
+use super::digest::Digest;
+use super::moments::Moments;
+use super::sparkline::{PointValue, value_of_point};
+use super::state_column::{LineReads, PickKey, StateColumn};
+
+/// The form of a function's state, with what makes its value of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Body {
+    /// How many values there are.
+    Count,
+    /// The same number whatever the values are.
+    Constant(i64),
+    /// Of the sum of the numbers, or of their squares, and how many they are; of no number there is no value.
+    Sum {
+        /// Whether squares are added up.
+        squares: bool,
+        /// The value.
+        value: fn(Number, i64) -> Option<Number>,
+    },
+    /// Of the count, mean and spread of the numbers.
+    Moments(fn(&Moments) -> Option<f64>),
+    /// The smallest or the largest value; numbers come before texts.
+    Extreme {
+        /// Which.
+        largest: bool,
+    },
+    /// Of the smallest and the largest number.
+    Bounds(fn(Number, Number) -> Number),
+    /// Of the distribution of the numbers.
+    Percentile(Percentile),
+    /// Of the distinct values.
+    Distinct(OfDistinct),
+    /// The most frequent value.
+    Mode,
+    /// The first values in order.
+    List,
+    /// Of one row.
+    Pick {
+        /// Which row.
+        key: PickKey,
+        /// What of it.
+        shown: OfRow,
+    },
+    /// Of the earliest and the latest row.
+    Change(fn(Reading, Reading) -> Option<Number>),
+    /// Numbers per span of time.
+    Sparkline {
+        /// Seconds of a span, where it is given.
+        width: Option<i64>,
+        /// What of the values.
+        reads: LineReads,
+        /// The number of a span; `None` for a function that has none.
+        point: Option<PointValue>,
+    },
+}
+
+/// Time and number of a row.
+pub type Reading = (TimeNs, Number);
+
+/// Which percentile of the numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Percentile {
+    percent: f64,
+    kind: PercentileKind,
+    method: PercentileMethod,
+}
+
+/// What a function shows of distinct values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfDistinct {
+    /// How many they are.
+    Count,
+    /// Them, in order.
+    Values,
+}
+
+/// What a function shows of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfRow {
+    /// The values of the field.
+    Values,
+    /// Its time.
+    Time,
+}
+
+impl Body {
+    /// What `function` is made of.
+    pub fn of(function: &StatsFunction) -> Body {
+        let pick = |key, shown| Body::Pick { key, shown };
+        match function {
+            StatsFunction::Count => Body::Count,
+            StatsFunction::Dc | StatsFunction::EstDc => Body::Distinct(OfDistinct::Count),
+            // Distinct values are counted exactly.
+            StatsFunction::EstDcError => Body::Constant(0),
+            // Timechart scales the sums of `per_*` by its span.
+            StatsFunction::Sum | StatsFunction::Per(_) => Body::Sum { squares: false, value: |sum, _| Some(sum) },
+            StatsFunction::SumSq => Body::Sum { squares: true, value: |sum, _| Some(sum) },
+            StatsFunction::Avg => Body::Sum { squares: false, value: |sum, count| sum.divided_by(Number::Int(count)) },
+            StatsFunction::Min => Body::Extreme { largest: false },
+            StatsFunction::Max => Body::Extreme { largest: true },
+            StatsFunction::Range => Body::Bounds(|low, high| high.minus(low)),
+            StatsFunction::Stdev => Body::Moments(|moments| moments.variance(true).map(f64::sqrt)),
+            StatsFunction::StdevP => Body::Moments(|moments| moments.variance(false).map(f64::sqrt)),
+            StatsFunction::Var => Body::Moments(|moments| moments.variance(true)),
+            StatsFunction::VarP => Body::Moments(|moments| moments.variance(false)),
+            StatsFunction::Percentile { percent, kind, method } => {
+                Body::Percentile(Percentile { percent: *percent, kind: *kind, method: *method })
+            }
+            StatsFunction::Mode => Body::Mode,
+            StatsFunction::Values => Body::Distinct(OfDistinct::Values),
+            StatsFunction::List => Body::List,
+            StatsFunction::First => pick(PickKey::First, OfRow::Values),
+            StatsFunction::Last => pick(PickKey::Last, OfRow::Values),
+            StatsFunction::Earliest => pick(PickKey::Earliest, OfRow::Values),
+            StatsFunction::Latest => pick(PickKey::Latest, OfRow::Values),
+            StatsFunction::EarliestTime => pick(PickKey::Earliest, OfRow::Time),
+            StatsFunction::LatestTime => pick(PickKey::Latest, OfRow::Time),
+            StatsFunction::Rate | StatsFunction::SeriesRate { .. } => Body::Change(rate),
+            StatsFunction::Sparkline { inner, span } => {
+                let width = span.as_ref().map(|span| crate::spans::length_of(span) / NS_PER_SEC);
+                let reads = match Body::of(inner) {
+                    Body::Count => LineReads::Values,
+                    Body::Distinct(_) => LineReads::Distinct,
+                    _ => LineReads::Numbers,
+                };
+                Body::Sparkline { width, reads, point: value_of_point(inner) }
+            }
+        }
+    }
+
+    /// The columns of its state.
+    pub fn states(self) -> Vec<StateColumn> {
+        match self {
+            Body::Count | Body::Constant(_) => vec![StateColumn::Values],
+            Body::Sum { squares: false, .. } => vec![StateColumn::Sum, StateColumn::Numbers],
+            Body::Sum { squares: true, .. } => vec![StateColumn::SumOfSquares, StateColumn::Numbers],
+            Body::Moments(_) => vec![StateColumn::Moments],
+            Body::Extreme { largest: false } => vec![StateColumn::MinNumber, StateColumn::MinText],
+            Body::Extreme { largest: true } => vec![StateColumn::MaxNumber, StateColumn::MaxText],
+            Body::Bounds(_) => vec![StateColumn::MinNumber, StateColumn::MaxNumber],
+            Body::Percentile(percentile) => vec![StateColumn::Digest { exact: percentile.is_exact() }],
+            Body::Distinct(_) => vec![StateColumn::Distinct],
+            Body::Mode => vec![StateColumn::Tally],
+            Body::List => vec![StateColumn::Sequence],
+            Body::Pick { key, .. } => vec![StateColumn::Pick(key)],
+            Body::Change(_) => vec![StateColumn::Pick(PickKey::Earliest), StateColumn::Pick(PickKey::Latest)],
+            Body::Sparkline { width, reads, .. } => vec![StateColumn::Sparkline { width, reads }],
+        }
+    }
+
+    /// Whether a value that comes again changes nothing: one row may stand for all with the same values.
+    pub fn is_idempotent(self) -> bool {
+        matches!(self, Body::Distinct(_) | Body::Extreme { .. } | Body::Bounds(_))
+    }
+
+    /// Whether it is asked of numbers alone, and of no other values has none.
+    pub fn is_of_numbers(self) -> bool {
+        matches!(self, Body::Sum { .. } | Body::Moments(_) | Body::Bounds(_) | Body::Percentile(_))
+    }
+
+    /// Whether it counts, so that where there are no rows it is 0.
+    pub fn is_count(self) -> bool {
+        matches!(self, Body::Count | Body::Distinct(OfDistinct::Count))
+    }
+}
+
+impl Percentile {
+    /// Whether its numbers are never rounded.
+    pub(crate) fn is_exact(self) -> bool {
+        self.kind == PercentileKind::Exact
+    }
+
+    /// The percentile.
+    pub(crate) fn of(self, digest: &mut Digest) -> Option<Number> {
+        match self.kind {
+            PercentileKind::Upper => digest.upper_percentile(self.percent, self.method),
+            PercentileKind::Default | PercentileKind::Exact => digest.percentile(self.percent, self.method),
+        }
+    }
+}
+
+/// Change per second.
+fn rate((from, low): Reading, (to, high): Reading) -> Option<Number> {
+    let seconds = Number::Nanos(to.checked_sub(from).filter(|time| *time > 0)?);
+    high.minus(low).divided_by(seconds)
+}

@@ -1,0 +1,277 @@
+//! One state of a function at a time, with its value after each row: what `streamstats` keeps of a group, and what ranks series.
+//!
+//! Not here: rows that leave a window again (the engine's `streamstats`).
+
+use quarry_event::TimeNs;
+use quarry_event::value::{Number, compare, exact_number, format_number, parse_number};
+
+use super::digest::Digest;
+use super::functions::{Body, OfDistinct, OfRow, Reading};
+use super::keys::KeyTable;
+use super::moments::Moments;
+use super::numbers::Figure;
+use super::state_column::{LIST_VALUES_MAX, PickKey};
+use super::total::Total;
+use crate::rows::Value;
+
+/// Approximate overhead of a stored text, in bytes.
+const TEXT_BYTES: usize = size_of::<String>() + 16;
+
+/// The state of one aggregate of one group.
+pub enum Running {
+    /// Values.
+    Count(i64),
+    /// Sums of numbers.
+    Sums(Sums),
+    /// Count, mean and spread of numbers.
+    Moments(Moments),
+    /// Smallest and largest value.
+    Extremes(Box<(Option<String>, Option<String>)>),
+    /// Distinct values with their counts.
+    Distinct(Box<(KeyTable, Vec<i64>)>),
+    /// First values.
+    List(Vec<String>),
+    /// First and last row.
+    Ends(Box<(Option<RowValues>, Option<RowValues>)>),
+    /// Sketch of the distribution of numbers.
+    Digest(Box<Digest>),
+    /// A function without a running value.
+    Nothing,
+}
+
+/// Count, sum and sum of squares, as exact as in `stats`.
+#[derive(Clone, Copy, Default)]
+pub struct Sums {
+    count: i64,
+    sum: Total,
+    squares: Total,
+    /// Largest number of decimal places of any number.
+    scale: u8,
+}
+
+impl Sums {
+    /// Adds a number.
+    pub fn add(&mut self, number: Number) {
+        let figure = Figure::of(number);
+        self.count += 1;
+        self.sum.add(figure.value);
+        self.sum.lost += figure.more();
+        self.squares.add_square(figure.value);
+        self.scale = self.scale.max(figure.scale);
+    }
+
+    fn value(&self, squares: bool, value: fn(Number, i64) -> Option<Number>) -> Option<Number> {
+        let (total, digits) =
+            if squares { (self.squares, self.scale.saturating_mul(2)) } else { (self.sum, self.scale) };
+        if self.count == 0 { None } else { value(total.rounded(digits), self.count) }
+    }
+
+    /// Adds other numbers.
+    pub fn merge(&mut self, other: Sums) {
+        self.count += other.count;
+        self.sum.merge(other.sum);
+        self.squares.merge(other.squares);
+        self.scale = self.scale.max(other.scale);
+    }
+}
+
+/// Time and values of a row.
+type RowValues = (Option<TimeNs>, Vec<String>);
+
+impl Running {
+    /// The state before the first row.
+    pub fn new(body: Body) -> Running {
+        match body {
+            Body::Count => Running::Count(0),
+            Body::Sum { .. } => Running::Sums(Sums::default()),
+            Body::Moments(_) => Running::Moments(Moments::default()),
+            Body::Extreme { .. } | Body::Bounds(_) => Running::Extremes(Box::default()),
+            Body::Distinct(_) | Body::Mode => Running::Distinct(Box::default()),
+            Body::List => Running::List(Vec::new()),
+            Body::Percentile(percentile) => Running::Digest(Box::new(Digest::new(percentile.is_exact()))),
+            Body::Pick { .. } | Body::Change(_) => Running::Ends(Box::default()),
+            Body::Constant(_) | Body::Sparkline { .. } => Running::Nothing,
+        }
+    }
+
+    /// Adds the values of a row.
+    pub fn add(&mut self, body: Body, values: &[String], time: Option<TimeNs>) {
+        if values.is_empty() {
+            return;
+        }
+        let numbers = values.iter().filter_map(|value| parse_number(value));
+        match self {
+            Running::Count(count) => *count += values.len() as i64,
+            Running::Sums(sums) => {
+                values.iter().filter_map(|value| exact_number(value)).for_each(|number| sums.add(number))
+            }
+            Running::Moments(moments) => numbers.for_each(|number| moments.add(number)),
+            Running::Digest(digest) => {
+                values.iter().filter_map(|value| exact_number(value)).for_each(|number| digest.add_number(number))
+            }
+            Running::Extremes(ends) => {
+                let only_numbers = body.is_of_numbers();
+                let fits = |value: &&String| !only_numbers || parse_number(value).is_some();
+                values.iter().filter(fits).for_each(|value| add_extreme(ends, value));
+            }
+            Running::Distinct(distinct) => {
+                let (keys, tally) = &mut **distinct;
+                for value in values {
+                    let at = keys.intern(value.as_bytes()) as usize;
+                    if at >= tally.len() {
+                        tally.push(0);
+                    }
+                    tally[at] += 1;
+                }
+            }
+            Running::List(list) => {
+                let room = LIST_VALUES_MAX.saturating_sub(list.len());
+                list.extend(values.iter().take(room).cloned());
+            }
+            Running::Ends(ends) => add_ends(ends, body, values, time),
+            Running::Nothing => {}
+        }
+    }
+
+    /// Adds a number.
+    pub fn add_number(&mut self, body: Body, number: f64) {
+        match self {
+            Running::Count(count) => *count += 1,
+            Running::Sums(sums) => sums.add(Number::Float(number)),
+            Running::Moments(moments) => moments.add(number),
+            Running::Digest(digest) => digest.add(number),
+            _ => self.add(body, &[format_number(number)], None),
+        }
+    }
+
+    /// The current value of the function.
+    pub fn value(&mut self, body: Body) -> Value<'static> {
+        let number = |number: Option<Number>| number.map_or(Value::Null, Value::of_number);
+        match (self, body) {
+            (Running::Count(count), _) => Value::Int(*count),
+            (Running::Sums(sums), Body::Sum { squares, value }) => number(sums.value(squares, value)),
+            (Running::Moments(moments), Body::Moments(value)) => value(moments).map_or(Value::Null, Value::number_of),
+            (Running::Digest(digest), Body::Percentile(percentile)) => number(percentile.of(digest)),
+            (Running::Extremes(ends), Body::Extreme { largest }) => {
+                text(if largest { &ends.1 } else { &ends.0 }.clone())
+            }
+            (Running::Extremes(ends), Body::Bounds(value)) => {
+                let bound = |text: &Option<String>| text.as_deref().and_then(exact_number);
+                number(bound(&ends.0).zip(bound(&ends.1)).map(|(low, high)| value(low, high)))
+            }
+            (Running::Distinct(distinct), body) => distinct_value(distinct, body),
+            (Running::List(list), _) => many(list.clone()),
+            (Running::Ends(ends), body) => {
+                let end = |end| Option::as_ref(end).map(|(time, values): &RowValues| (*time, values.as_slice()));
+                value_of_ends(body, end(&ends.0), end(&ends.1))
+            }
+            (_, Body::Constant(constant)) => Value::Int(constant),
+            (Running::Nothing, _) => Value::Null,
+            _ => {
+                debug_assert!(false, "a state is asked by the function that it was made for, not by {body:?}");
+                Value::Null
+            }
+        }
+    }
+
+    /// Approximate bytes besides the state itself.
+    pub fn bytes(&self) -> usize {
+        let texts = |texts: &[String]| texts.iter().map(|text| text.len() + TEXT_BYTES).sum::<usize>();
+        match self {
+            Running::Count(_) | Running::Sums(..) | Running::Moments(_) | Running::Nothing => 0,
+            Running::Extremes(ends) => {
+                let ends = [&ends.0, &ends.1].into_iter().flatten();
+                2 * TEXT_BYTES + ends.map(String::len).sum::<usize>()
+            }
+            Running::Distinct(distinct) => {
+                size_of::<(KeyTable, Vec<i64>)>() + distinct.0.bytes() + distinct.1.capacity() * size_of::<i64>()
+            }
+            Running::List(list) => texts(list),
+            Running::Ends(ends) => {
+                let rows = [&ends.0, &ends.1].into_iter().flatten();
+                size_of::<(Option<RowValues>, Option<RowValues>)>()
+                    + rows.map(|(_, values)| texts(values)).sum::<usize>()
+            }
+            Running::Digest(digest) => digest.bytes(),
+        }
+    }
+}
+
+fn add_extreme((low, high): &mut (Option<String>, Option<String>), value: &str) {
+    if low.as_deref().is_none_or(|low| compare(value, low).is_lt()) {
+        *low = Some(value.to_owned());
+    }
+    if high.as_deref().is_none_or(|high| compare(value, high).is_gt()) {
+        *high = Some(value.to_owned());
+    }
+}
+
+fn add_ends(
+    (first, last): &mut (Option<RowValues>, Option<RowValues>),
+    body: Body,
+    values: &[String],
+    time: Option<TimeNs>,
+) {
+    let by_time = !is_by_arrival(body);
+    if first.as_ref().is_none_or(|(known, _)| by_time && time < *known) {
+        *first = Some((time, values.to_vec()));
+    }
+    if last.as_ref().is_none_or(|(known, _)| !by_time || time > *known) {
+        *last = Some((time, values.to_vec()));
+    }
+}
+
+/// Whether the function takes a row by the order in which they come.
+pub fn is_by_arrival(body: Body) -> bool {
+    matches!(body, Body::Pick { key: PickKey::First | PickKey::Last, .. })
+}
+
+fn distinct_value((keys, tally): &(KeyTable, Vec<i64>), body: Body) -> Value<'static> {
+    let owned = |at: usize| String::from_utf8_lossy(keys.key(at)).into_owned();
+    match body {
+        Body::Distinct(OfDistinct::Values) => {
+            let mut all: Vec<String> = (0..keys.len()).map(owned).collect();
+            all.sort_unstable();
+            many(all)
+        }
+        Body::Mode => {
+            let best = tally.iter().enumerate().max_by_key(|(at, count)| (**count, std::cmp::Reverse(*at)));
+            text(best.map(|(at, _)| owned(at)))
+        }
+        _ => Value::Int(keys.len() as i64),
+    }
+}
+
+/// A row's time and values, where there is one.
+pub type End<'v> = Option<(Option<TimeNs>, &'v [String])>;
+
+/// The value of a function of single rows, from the first and the last of them.
+pub fn value_of_ends(body: Body, first: End<'_>, last: End<'_>) -> Value<'static> {
+    match body {
+        Body::Pick { key, shown } => {
+            let end = if matches!(key, PickKey::First | PickKey::Earliest) { first } else { last };
+            match shown {
+                OfRow::Values => many(end.map(|(_, values)| values.to_vec()).unwrap_or_default()),
+                OfRow::Time => end.and_then(|(time, _)| time).map_or(Value::Null, Value::Time),
+            }
+        }
+        Body::Change(value) => {
+            let reading = |end: End<'_>| -> Option<Reading> {
+                let (time, values) = end?;
+                Some((time?, exact_number(values.first()?)?))
+            };
+            let change = reading(first).zip(reading(last)).and_then(|(from, to)| value(from, to));
+            change.map_or(Value::Null, Value::of_number)
+        }
+        _ => Value::Null,
+    }
+}
+
+fn text(text: Option<String>) -> Value<'static> {
+    text.map_or(Value::Null, Value::owned)
+}
+
+/// Several values.
+pub fn many(values: Vec<String>) -> Value<'static> {
+    Value::multi(values.into_iter().map(std::borrow::Cow::Owned).collect())
+}
