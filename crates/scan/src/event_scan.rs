@@ -243,6 +243,16 @@ impl EventScan {
         coded: bool,
         context: &CommandContext,
     ) -> Result<Option<RecordBatch>, EngineError> {
+        self.noted(page, self.rows_of_page(page, coded, context), context)
+    }
+
+    /// The matching rows of a page that does not count as read for that.
+    fn rows_of_page(
+        &self,
+        page: &PageRef,
+        coded: bool,
+        context: &CommandContext,
+    ) -> Result<Option<RecordBatch>, EngineError> {
         let way = self.derivations.way_of(&page.segment, &context.messages)?;
         if way.by_text {
             return self.read_derived(page, context);
@@ -256,12 +266,10 @@ impl EventScan {
             fields: (self.projection.needs_text() || self.filter.tests_fields())
                 && page.segment.may_hold_fields(page.page),
         };
-        let rows = match self.read_templates(page, columns, &way, coded, context) {
-            Ok(TemplateRows::Rows(rows)) => Ok(rows),
-            Ok(TemplateRows::PlainTexts) => self.read_plain(page, columns, context),
-            Err(error) => Err(error),
-        };
-        self.noted(page, rows, context)
+        match self.read_templates(page, columns, &way, coded, context)? {
+            TemplateRows::Rows(rows) => Ok(rows),
+            TemplateRows::PlainTexts => self.read_plain(page, columns, context),
+        }
     }
 
     /// The rows of a page to whose events rules add fields. They are extracted from text, so the storage layout does
@@ -269,7 +277,7 @@ impl EventScan {
     fn read_derived(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
         let fields = page.segment.may_hold_fields(page.page);
         let columns = PageColumns { raw: true, index_time: true, fields };
-        self.noted(page, self.read_plain(page, columns, context), context)
+        self.read_plain(page, columns, context)
     }
 
     fn noted(
@@ -331,9 +339,21 @@ impl EventScan {
 
     /// Takes back the counts of a page that gave `found` rows: it is read again, or was only prefetched.
     pub(crate) fn forget_read(&self, page: &PageRef, found: u64) {
-        self.progress.pages_done.fetch_sub(1, Ordering::Relaxed);
-        self.progress.events_scanned.fetch_sub(u64::from(page.info.events), Ordering::Relaxed);
-        self.progress.events_matched.fetch_sub(found, Ordering::Relaxed);
+        let take_back = |count: &AtomicU64, read: u64| {
+            let before = count.fetch_sub(read, Ordering::Relaxed);
+            assert!(before >= read, "only what was counted as read is taken back");
+        };
+        take_back(&self.progress.pages_done, 1);
+        take_back(&self.progress.events_scanned, u64::from(page.info.events));
+        take_back(&self.progress.events_matched, found);
+    }
+
+    /// Reads a page only to have its blocks fetched; it does not count as read.
+    pub(crate) fn begin(&self, page: &PageRef, coded: bool, context: &CommandContext) -> Result<(), EngineError> {
+        if !(coded && self.only_counts() && self.holds_whole(page)) {
+            self.rows_of_page(page, coded, context)?;
+        }
+        Ok(())
     }
 
     fn needs_raw(&self) -> bool {
@@ -347,6 +367,7 @@ impl EventScan {
         mut selected: Vec<u32>,
         context: &CommandContext,
     ) -> Result<Option<(RecordBatch, Vec<u32>)>, EngineError> {
+        debug_assert!(selected.is_sorted(), "rows are in order of arrival");
         self.filter.narrow(events, &mut selected);
         if selected.is_empty() {
             return Ok(None);
@@ -358,6 +379,7 @@ impl EventScan {
             let mut kept = keep.values().iter();
             selected.retain(|_| kept.next().unwrap_or(false));
         }
+        assert_eq!(batch.num_rows(), selected.len(), "each row is an event that was selected");
         if batch.num_rows() == 0 {
             return Ok(None);
         }
@@ -401,6 +423,7 @@ impl EventScan {
         };
         let rows = self.cut_columns(events, selected, &wide, context)?;
         let rows = self.derivations.add(rows, events, selected, &wide, &context.messages)?;
+        assert_eq!(rows.num_rows(), selected.len(), "rules give fields to rows, and take none away");
         let keeps = |name: &str| match name {
             "_time" => true,
             "_raw" => self.projection.raw || self.filter.tests_raw(),

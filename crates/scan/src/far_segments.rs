@@ -110,6 +110,7 @@ impl<'a> Beginnings<'a> {
                 }
             }
         }
+        assert!(pages.is_sorted_by_key(|(run, _)| *run), "segments are begun in the order of their runs");
         // Messages are dropped here; the worker that reads the page reports them.
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let (next, reached, moved) = (AtomicUsize::new(0), Mutex::default(), Condvar::new());
@@ -214,13 +215,6 @@ impl EventScan {
         drop(caught("a segment was begun", || self.begin(page, false, &context)));
     }
 
-    /// Reads a page only to have its blocks fetched; it does not count as read.
-    fn begin(&self, page: &PageRef, coded: bool, context: &CommandContext) -> Result<(), EngineError> {
-        let rows = if coded { self.read_coded(page, context)? } else { self.read(page, context)? };
-        self.forget_read(page, rows.as_ref().map_or(0, quarry_eval::rows::events_of));
-        Ok(())
-    }
-
     /// Pages of several segments that may hold a match, as [`EventScan::pages_of`]; remote segments are queried
     /// concurrently.
     pub(crate) fn pages_of_all(
@@ -239,6 +233,7 @@ impl EventScan {
             let pages = if segment.is_far() { of_far.next() } else { None };
             all.push(pages.unwrap_or_else(|| self.pages_of(segment, context))?);
         }
+        assert!(of_far.next().is_none(), "each far segment was asked once");
         Ok(all)
     }
 }

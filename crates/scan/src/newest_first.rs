@@ -103,6 +103,8 @@ impl PageRows {
 impl OpenPage {
     fn new(page: PageRef, read: ReadPage, entry: Option<GateEntry>) -> OpenPage {
         let ReadPage { batches, keys, bytes } = read;
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(rows, keys.len(), "each row of a page has its key");
         let row_bytes = bytes / keys.len().max(1);
         OpenPage { page, keys, row_bytes, next: 0, rows: Some(PageRows::new(batches, bytes, entry)) }
     }
@@ -157,6 +159,7 @@ impl OrderedRows {
             }
             count += 1;
         }
+        assert!(count > 0 || self.pages.is_empty(), "a page is opened where one is left");
         self.pages.split_off(self.pages.len() - count)
     }
 
@@ -258,6 +261,8 @@ impl OrderedRows {
                 *batch = compact(batch)?.0;
             }
         }
+        let ready: usize = self.ready.iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(ready, rows, "the rows that go out are those that were taken");
         self.ready.reverse();
         // Other searches should not wait for a slow consumer. With a top-k threshold, a second read could drop
         // different rows.
@@ -269,6 +274,7 @@ impl OrderedRows {
 
     /// Reads pages again whose rows were dropped and are now due; false if the search ended meanwhile.
     fn read_again(&self, open: &mut [OpenPage], counts: &[usize]) -> Result<bool, EngineError> {
+        assert_eq!(open.len(), counts.len(), "each open page has a count");
         let mut has_wide = open.iter().any(|page| page.is_wide() && page.rows.is_some());
         for (page, count) in open.iter_mut().zip(counts) {
             if *count == 0 || page.rows.is_some() {
@@ -345,6 +351,7 @@ fn bound_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
         taken[at] += 1;
         heap.extend(next(at, taken[at], counts[at]));
     }
+    assert!(taken.iter().zip(&*counts).all(|(taken, count)| taken <= count), "only rows that may go out are taken");
     counts.copy_from_slice(&taken);
     true
 }

@@ -81,6 +81,7 @@ impl EventScan {
                 add_pages(of_segment, segment, pages, context, &mut windows);
             }
         }
+        assert!(pages.next().is_none(), "the answer for each segment that was asked is used");
         windows.reverse();
         let known = windows.iter().filter_map(|window| window.known.as_ref()).map(|part| part.pages);
         let pages = windows.iter().map(|window| window.pages.len() as u64);
@@ -124,6 +125,8 @@ fn add_pages(
     windows: &mut Vec<Window>,
 ) {
     let window_pages = context.dataflow.window_pages();
+    assert_eq!(of_segment.len(), segment.pages().len().div_ceil(window_pages), "windows cover their segment");
+    assert!(pages.is_sorted_by_key(|page| page.page), "pages of a segment come in order of arrival");
     let mut read = 0;
     for page in pages {
         let window = &mut of_segment[page.page / window_pages];
@@ -160,9 +163,10 @@ pub(crate) fn map_slices<W: SliceWork>(
         }
     };
     let readers = windows.iter().filter(|window| !window.pages.is_empty()).count();
+    let workers = context.dataflow.workers().min(readers).max(1);
     beginnings.during(|| {
         std::thread::scope(|scope| {
-            for _ in 1..context.dataflow.workers().min(readers) {
+            for _ in 1..workers {
                 scope.spawn(work);
             }
             work();
@@ -171,7 +175,9 @@ pub(crate) fn map_slices<W: SliceWork>(
     if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
-    Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(done.len(), workers, "a worker that did not fail gives what it collected");
+    Ok(done)
 }
 
 /// Windows that one worker reads together: all windows of a slab, if there are enough slabs to keep every worker busy.

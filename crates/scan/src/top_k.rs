@@ -95,6 +95,7 @@ impl TopKThreshold {
         };
         let mut kept = Vec::with_capacity(count);
         self.each_rank(values, count, |class, number, text| kept.push(worst.compare(class, number, text).is_ge()));
+        assert_eq!(kept.len(), count, "each row has its rank");
         kept.contains(&false).then_some(kept)
     }
 
@@ -116,6 +117,7 @@ impl TopKThreshold {
                 ranks.pop();
             }
         });
+        assert!(ranks.len() <= self.count, "no more ranks are kept than rows are wanted");
         drop(ranks);
         Ok(rows)
     }

@@ -133,7 +133,8 @@ impl PartialStates {
         if let Some((name, plan)) = inner.plans.get_key_value_mut(name.as_str()) {
             let (name, number, before) = (Arc::clone(name), plan.number, std::mem::replace(&mut plan.used, uses));
             let is_large = plan.is_large;
-            inner.plans_by_use.remove(&before);
+            let known = inner.plans_by_use.remove(&before);
+            assert_eq!(known.as_ref(), Some(&name), "a plan has one place in the order of use");
             inner.plans_by_use.insert(uses, Arc::clone(&name));
             return (!is_large).then(|| PlanStates { states: Arc::clone(self), name, number, range });
         }
@@ -148,6 +149,7 @@ impl PartialStates {
             inner.plans.remove(&oldest);
         }
         assert_eq!(inner.plans.len(), inner.plans_by_use.len(), "every plan is in the order of use");
+        assert!(inner.plans.len() <= PLANS_MAX, "plans have a limit");
         None
     }
 
@@ -156,7 +158,8 @@ impl PartialStates {
         let inner = &mut *inner;
         let entry = inner.parts.get_mut(key)?;
         inner.uses += 1;
-        inner.parts_by_use.remove(&entry.used);
+        let known = inner.parts_by_use.remove(&entry.used);
+        assert_eq!(known, Some(*key), "a part has one place in the order of use");
         entry.used = inner.uses;
         inner.parts_by_use.insert(entry.used, *key);
         Some(Arc::clone(&entry.part))
@@ -178,6 +181,7 @@ impl PartialStates {
             inner.remove(&oldest);
         }
         assert_eq!(inner.parts.len(), inner.parts_by_use.len(), "every part is in the order of use");
+        assert!(inner.bytes <= self.bytes_max, "parts have a limit");
     }
 
     /// Bytes held and parts cached.

@@ -174,6 +174,8 @@ impl SliceWork for FoldWork<'_> {
     fn begin(&mut self, slice: u64) -> Result<(), EngineError> {
         (self.slice, self.place, self.matched) = (slice, 0, 0);
         let window = &self.windows[slice as usize];
+        assert!(window.known.is_none() || window.pages.is_empty(), "what is known of a window is not read again");
+        assert!(self.apart.is_none(), "a slice that was folded apart was joined at its end");
         let is_kept = window.key.is_some() && window.known.is_none() && !window.pages.is_empty();
         self.apart = match self.keeping {
             Some(keeping) if is_kept && keeping.has_room() => Some(self.reduce.folder(self.context)?),
@@ -213,7 +215,8 @@ impl SliceWork for FoldWork<'_> {
             Some(apart) => apart.part().map(Some),
         };
         if let Some(folded) = folded {
-            let scanned = window.pages.iter().map(|page| u64::from(page.info.events)).sum();
+            let scanned: u64 = window.pages.iter().map(|page| u64::from(page.info.events)).sum();
+            assert!(self.matched <= scanned, "no more events match than are in the pages");
             let pages = window.pages.len() as u64;
             keeping.add(key, WindowPart { folded, pages, scanned, matched: self.matched });
         }

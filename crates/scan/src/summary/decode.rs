@@ -85,8 +85,13 @@ impl OpenSummary {
         }
         let raw = zstd::bulk::decompress(&packed, block.raw_bytes)
             .map_err(|error| Fault::corrupt(format!("column {name} cannot be unpacked: {error}")))?;
-        let read = read_block(&raw, &self.head.pages);
-        read.map(Some).ok_or_else(|| Fault::corrupt(format!("column {name} cannot be read")))
+        let pages = &self.head.pages;
+        let read = read_block(&raw, pages);
+        let read = read.ok_or_else(|| Fault::corrupt(format!("column {name} cannot be read")))?;
+        assert_eq!(read.len(), pages.len(), "a column has an array per page, as it was written");
+        let is_whole = read.iter().zip(pages).all(|(array, page)| array.len() == page.rows as usize);
+        assert!(is_whole, "an array has a value per row of its page, as it was written");
+        Ok(Some(read))
     }
 }
 

@@ -114,6 +114,7 @@ impl SummaryRead {
         let Some(columns) = held.columns.get_or_init(|| self.read_columns(&held.name, summary)) else {
             return Ok(None);
         };
+        assert_eq!(columns.len(), self.scan.columns.len(), "each column that is asked for was read");
         let count = summary.head.pages[place].rows as usize;
         let named =
             self.scan.columns.iter().zip(columns).map(|(name, pages)| (name.as_str(), Arc::clone(&pages[place])));
@@ -155,6 +156,7 @@ impl SummaryRead {
             held.pop_front();
         }
         held.push_back((slab, Arc::clone(&made)));
+        assert!(held.len() <= SLABS_HELD_MAX, "slabs that are held have a limit");
         Some(made)
     }
 }

@@ -100,6 +100,7 @@ pub(super) fn field_column(
     let Some((derived, source)) = source else { return Ok(own) };
     let Some(source) = own_column(source, rows, page)? else { return Ok(own) };
     let found = derived.of_values(&source, &page.slab.found_in(derived))?;
+    assert_eq!(found.len(), rows.len(), "a value that is derived is of a row");
     if found.null_count() == found.len() {
         return Ok(own);
     }
@@ -117,6 +118,7 @@ fn own_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) ->
         None if field.places.iter().all(is_null) => return Ok(None),
         None => mixed_column(field, rows, page)?,
     };
+    assert_eq!(array.len(), rows.len(), "a field has a value or none in each row");
     Ok((array.null_count() < array.len()).then_some(array))
 }
 
@@ -387,6 +389,8 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
         }
         writer.end();
     }
+    let is_used = |variable: &VariableTexts| variable.next == variable.texts.ends.len();
+    assert!(variables.iter().all(is_used), "each text that was read is part of a value");
     writer.finish()
 }
 

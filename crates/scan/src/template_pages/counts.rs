@@ -77,9 +77,10 @@ impl EventScan {
                 _ => {}
             }
         }
+        let all: i64 = kept.iter().map(|(_, events)| events).sum();
+        assert!(all <= i64::from(page.info.events), "no more events are counted than the page has");
         let Wanted::Column { name, .. } = wanted else {
-            let events = kept.iter().map(|(_, events)| events).sum();
-            return rows_of(slab, &self.projection, None, vec![events]).map(Some);
+            return rows_of(slab, &self.projection, None, vec![all]).map(Some);
         };
         let (places, events): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
         let column = match places.iter().any(Option::is_some) {

@@ -98,7 +98,9 @@ pub(super) fn read_groups(
         }
         undecided.sort_unstable();
         undecided.dedup();
+        let before = sure.len();
         *sure = Rows::Some(sure.iter().filter(|row| undecided.binary_search(row).is_err()).collect());
+        assert_eq!(sure.len() + undecided.len(), before, "rows without a decision are among those that were asked");
         maybe.extend(undecided);
         maybe.sort_unstable();
     }
@@ -128,6 +130,7 @@ pub(super) fn with_commands(
     found: &mut [Groups],
     slab: &Slab,
 ) -> Result<RecordBatch, EngineError> {
+    assert_eq!(readers.len(), found.len(), "each pattern was asked");
     for (reader, groups) in readers.iter().zip(found).filter(|(reader, _)| reader.extract.is_none()) {
         rows = match (&reader.test, &reader.of_field) {
             (Some(output), _) => rows::with_column(&rows, output, groups.matches())?,
@@ -145,6 +148,8 @@ fn with_groups(mut rows: RecordBatch, reader: &RexReader, groups: &mut Groups) -
     if groups.texts.is_empty() {
         return Ok(rows);
     }
+    assert_eq!(groups.texts.len(), reader.groups.len(), "each group has its texts");
+    assert!(groups.codes.iter().all(|codes| codes.len() == rows.num_rows()), "each row has a code of each group");
     for (at, (_, name)) in reader.groups.iter().enumerate() {
         let column = groups.column(at, rows::column(&rows, name))?;
         if column.null_count() < column.len() {

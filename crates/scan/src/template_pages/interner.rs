@@ -20,6 +20,9 @@ const BYTES_MAX: usize = 256 << 20;
 /// Number of texts up to which all pages share one array.
 const SHARED_MAX: usize = 4_096;
 
+const _: () = assert!(TEXTS_MAX < ABSENT as usize, "no text has the number of none");
+const _: () = assert!(BYTES_MAX <= u32::MAX as usize, "32 bits say where a text ends");
+
 /// Distinct texts and their numbers.
 #[derive(Default)]
 pub(super) struct Interner {

@@ -200,7 +200,9 @@ impl EventScan {
                 let rows = self.with_computed(rows, &sure, computed, reader)?;
                 let rows = with_commands(rows, &rexes, &mut groups, slab)?;
                 let rows = self.with_paths(rows, &sure, reader)?;
-                Some(self.with_lengths(rows, &sure, reader)?)
+                let rows = self.with_lengths(rows, &sure, reader)?;
+                assert_eq!(rows.num_rows(), sure.len(), "columns that are added leave the rows as they are");
+                Some(rows)
             }
         };
         self.rexes.give_back(rexes);
@@ -268,6 +270,7 @@ impl EventScan {
     /// time range listed for a page of a template slab is exact; parts of pages, where it may be too wide, have no
     /// templates.
     fn extremes_of(&self, page: &PageRef, slab: &Slab) -> Result<RecordBatch, EngineError> {
+        assert!(page.info.events > 0, "a page of which all events match has one");
         let (times, events) = match i64::from(page.info.events) {
             1 => (vec![page.info.time_min], vec![1]),
             events => (vec![page.info.time_min, page.info.time_max], vec![1, events - 1]),
@@ -416,6 +419,7 @@ impl EventScan {
             return Ok(self.maybe(rows, reader, context)?.0);
         }
         let mut answers = self.filter.conditions().of_rows(&rows, reader)?;
+        assert_eq!(answers.len(), rows.len(), "each row has its answer");
         let slab = reader.slab;
         let fields: Vec<&FieldLocations> = self.projection.names.iter().filter_map(|name| slab.field(name)).collect();
         let by_key = unplaced(&fields, slab);
@@ -588,6 +592,8 @@ fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
         Outcome::Same(MAYBE) => (Rows::Some(Vec::new()), in_range.into_vec()),
         Outcome::Same(_) => (Rows::Some(Vec::new()), Vec::new()),
         Outcome::Each(answers) => {
+            let is_whole = !matches!(&in_range, Rows::All(_)) || in_range.len() == answers.len();
+            assert!(is_whole, "each event of a page has its answer");
             let with = |wanted: u8| -> Vec<u32> {
                 match &in_range {
                     // Matches are usually rare; whole blocks of other rows are skipped.
@@ -615,6 +621,8 @@ fn joined(
 
 /// Merges both kinds of rows in order of arrival.
 fn merge(sure: RecordBatch, sure_at: &[u32], maybe: RecordBatch, maybe_at: &[u32]) -> Result<RecordBatch, EngineError> {
+    assert_eq!(sure.num_rows(), sure_at.len(), "each row that matches has its place");
+    assert_eq!(maybe.num_rows(), maybe_at.len(), "each row that matches by its text has its place");
     let rows = concat_rows(vec![rows::plain(&sure)?, maybe])?;
     let mut places: Vec<u32> = (0..rows.num_rows() as u32).collect();
     let row_at = |place: &u32| {

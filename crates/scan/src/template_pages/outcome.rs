@@ -9,6 +9,9 @@ pub(super) const MAYBE: u8 = 1;
 /// It matches.
 pub(super) const YES: u8 = 2;
 
+const _: () = assert!(NO < MAYBE && MAYBE < YES, "AND is the smaller, OR the larger of two");
+const _: () = assert!(YES - NO == YES && YES - MAYBE == MAYBE, "the opposite of a maybe is a maybe");
+
 /// Answers for the values of a page, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -46,7 +49,10 @@ impl Outcome {
     pub(super) fn into_each(self, values: usize) -> Vec<u8> {
         match self {
             Outcome::Same(answer) => vec![answer; values],
-            Outcome::Each(answers) => answers,
+            Outcome::Each(answers) => {
+                assert_eq!(answers.len(), values, "each value has its answer");
+                answers
+            }
         }
     }
 
@@ -96,6 +102,7 @@ impl Outcome {
                 Outcome::Each(answers)
             }
             (Outcome::Each(mut answers), Outcome::Each(other)) => {
+                assert_eq!(answers.len(), other.len(), "both say of each value");
                 answers.iter_mut().zip(other).for_each(|(a, b)| *a = pick(*a, b));
                 Outcome::Each(answers)
             }

@@ -155,7 +155,10 @@ impl<'a> PageReader<'a> {
     pub(super) fn column_of(&mut self, column: u32, rows: &Rows) -> Result<Arc<PageColumn>, EngineError> {
         match rows {
             Rows::All(_) => self.column(column),
-            Rows::Some(rows) => Ok(self.shaped()?.column_of_rows(column, rows)?),
+            Rows::Some(rows) => {
+                debug_assert!(rows.is_sorted(), "rows are asked for in order of arrival");
+                Ok(self.shaped()?.column_of_rows(column, rows)?)
+            }
         }
     }
 
@@ -166,7 +169,10 @@ impl<'a> PageReader<'a> {
 
     /// Texts of a column in these rows, all of which must have one.
     pub(super) fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, EngineError> {
-        Ok(self.shaped()?.texts(column, rows)?)
+        debug_assert!(rows.is_sorted(), "rows are asked for in order of arrival");
+        let texts = self.shaped()?.texts(column, rows)?;
+        assert_eq!(texts.ends.len(), rows.len(), "each row that is asked for has its text");
+        Ok(texts)
     }
 
     /// The events' data other than their texts.
@@ -207,6 +213,7 @@ impl<'a> PageReader<'a> {
             let metas = self.metas()?;
             codes.iter().zip(metas.iter()).map(|(code, meta)| self.slab.key(*meta, *code)).collect()
         };
+        assert_eq!(keys.len(), self.len(), "each event of a page has a template");
         self.keys = Some(Arc::clone(&keys));
         Ok(keys)
     }
@@ -214,6 +221,7 @@ impl<'a> PageReader<'a> {
     /// The rows as a page of their own, with their texts rebuilt.
     pub(super) fn rebuilt(&mut self, rows: &[u32]) -> Result<Page, EngineError> {
         let events = self.events()?;
+        assert_eq!(events.time.len(), self.len(), "a page has as many events as its bucket lists");
         let texts = self.texts(TEXT_COLUMN, rows)?;
         let at = |row: &u32| *row as usize;
         let mut fields = Vec::new();

@@ -14,6 +14,7 @@ use quarry_eval::messages::Messages;
 use quarry_eval::rows::DistinctMemo;
 use quarry_event::template::{ColumnKind, Dictionary, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
 use quarry_event::{Metadata, ValueColumns};
+use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
 use super::conditions::FieldPlan;
@@ -119,6 +120,12 @@ impl FieldLocations {
         size_of::<FieldLocations>() + self.places.len() * size_of::<ValueLocation>() + doubts
     }
 
+    /// Whether it is known of so many keys, and no others.
+    fn has_keys(&self, keys: usize) -> bool {
+        let may_have = |known: usize| known == 0 || known == keys;
+        self.places.len() == keys && may_have(self.doubts.len()) && may_have(self.patterned.len())
+    }
+
     /// Whether no event has it.
     pub(super) fn is_nowhere(&self) -> bool {
         self.patterned.is_empty()
@@ -190,8 +197,15 @@ impl Slabs {
             known.remove(0);
         }
         known.push((Arc::clone(segment), slab.clone()));
+        assert!(known.len() <= SLABS_KEPT, "slabs that are known have a limit");
         Ok(slab)
     }
+}
+
+/// Asserts that each name was looked for, by each key: what other searches worked out is of the same templates and classes.
+fn assert_whole(found: &[Arc<FieldLocations>], names: usize, keys: usize) {
+    assert_eq!(found.len(), names, "each name was looked for");
+    assert!(found.iter().all(|field| field.has_keys(keys)), "a field has a place by each key");
 }
 
 impl Slab {
@@ -210,15 +224,13 @@ impl Slab {
         names.extend(asked.computed.iter().flat_map(|computed| computed.reads()).cloned());
         names.retain(|name| !is_given(name));
         let mut classes: Vec<Class> = Vec::new();
-        let class_of = metas.iter().map(|meta| {
+        let mut class_of = Vec::with_capacity(metas.len());
+        for meta in metas.iter() {
             let class = asked.rules.cutting(meta, &names, asked.messages);
             let known = classes.iter().position(|known| is_same(known, &class));
-            known.unwrap_or_else(|| {
-                classes.push(class);
-                classes.len() - 1
-            }) as u32
-        });
-        let class_of = class_of.collect();
+            class_of.push(u32_of(known.unwrap_or(classes.len())));
+            classes.extend(known.is_none().then_some(class));
+        }
         let (extracts, extracts_of) = join_extracts(&mut classes);
         let dictionary = |column| segment.dictionary(column).ok();
         let find = |names: &[String]| {
@@ -236,6 +248,9 @@ impl Slab {
             let missing = asked.paths.iter().filter(|path| missing.contains(&path.text));
             missing.map(|path| path_of(&set, &templates, classes.len(), path, &json)).collect()
         });
+        let keys = classes.len() * templates.len();
+        assert_whole(&places, names.len(), keys);
+        assert_whole(&paths, texts.len(), keys);
         let fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
         let aliases = asked.computed.map(|computed| aliases_of(computed, &fields)).unwrap_or_default();
         let computed_of = computed_of(asked, &fields);
@@ -497,8 +512,11 @@ fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
         }
     }
     let has = |extracts: &[Arc<Extract>], extract| extracts.iter().any(|known| Arc::ptr_eq(known, extract));
-    let by_class =
-        classes.iter().map(|class| all.iter().map(|extract| has(&class.of_text, extract)).collect()).collect();
+    let of_class = |class: &Class| -> Vec<bool> { all.iter().map(|extract| has(&class.of_text, extract)).collect() };
+    let by_class: Vec<Vec<bool>> = classes.iter().map(of_class).collect();
+    let count = |has: &Vec<bool>| has.iter().filter(|has| **has).count();
+    let is_whole = classes.iter().zip(&by_class).all(|(class, has)| count(has) == class.of_text.len());
+    assert!(is_whole, "each pattern of a class has one place in the order of all");
     (all, by_class)
 }
 
