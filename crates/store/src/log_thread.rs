@@ -161,8 +161,10 @@ impl LogThread {
         let records = group.iter().flat_map(|append| append.record.parts(&append.batch));
         match self.writer.write_group(self.next_lsn, records, bytes as u64) {
             Ok(()) => {
-                self.note_durable(self.next_lsn + group.len() as u64 - 1);
+                let end = self.next_lsn + group.len() as u64;
+                self.note_durable(end - 1);
                 self.apply(group, &buckets);
+                assert_eq!(self.next_lsn, end, "each record that was written is applied");
             }
             Err(error) => {
                 self.shared.tell(format!("events are not stored: {error}"));
@@ -222,6 +224,7 @@ impl LogThread {
         if let (Some(path), Some(bytes)) = (self.writer.current_path(), self.writer.current_bytes()) {
             self.shared.log_files.grew(path, bytes, facts);
         }
+        assert_eq!(group.len(), buckets.len(), "each append of a group has its bucket");
         let mut touched = BTreeSet::new();
         let mut closed = false;
         for (append, bucket) in group.into_iter().zip(buckets) {
@@ -277,6 +280,7 @@ impl LogThread {
         let mut rows = BatchRows::new(batch);
         let left = rows.left();
         let copied = copying.map(|copying| copying.copy(&mut rows, left));
+        assert_eq!(rows.left(), 0, "a batch goes whole into the slab that it was planned for");
         spares.keep_batch(rows.into_batch());
         let now = self.shared.clock.elapsed_ns();
         let mut state = self.shared.state();

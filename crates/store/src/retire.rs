@@ -139,6 +139,7 @@ impl Shared {
             of_kind.map(|chosen| chosen.bucket.id.to_string()).collect()
         };
         let removed = Removed { too_old: ids(true), too_many: ids(false) };
+        assert!(numbers.is_sorted_by(|before, after| before < after), "a bucket is retired once");
         self.catalog.retire(&numbers)?;
         let mut state = self.state();
         numbers.iter().for_each(|number| state.remove_sealed(*number));

@@ -268,6 +268,7 @@ impl SlabColumns {
             }
         };
         let dictionary = place.decoded(dictionary)?;
+        assert_eq!(dictionary.len(), len as usize, "a dictionary has as many texts as its column lists");
         Ok(lock.get_or_init(|| Arc::new(dictionary)).clone())
     }
 }
@@ -379,6 +380,8 @@ impl TemplatePage {
             return Err(self.place().corrupt(format!("column {column} has {expected} values for {found} rows")));
         }
         let read = Arc::new(PageColumn { rows, values: self.values(column)? });
+        assert_eq!(read.values.len(), expected, "a column has as many values as its page lists");
+        debug_assert!(read.rows.as_ref().is_none_or(|rows| rows.is_sorted()), "rows are in order of arrival");
         self.read[column as usize] = Some(read.clone());
         Ok(read)
     }

@@ -109,6 +109,7 @@ impl Plan {
     }
 
     fn close_step(&mut self, literal_at: &mut usize, variable: u32) {
+        assert!(*literal_at <= self.literals.len(), "a literal lies behind those before it");
         let literal_len = (self.literals.len() - *literal_at) as u32;
         if literal_len > 0 || variable != NO_VARIABLE {
             self.steps.push(Step { literal_at: *literal_at as u32, literal_len, variable });
@@ -255,6 +256,7 @@ impl TemplatePage {
             texts.extend_from_slice(whole.get(place));
             ends.push(u32_of(texts.len()));
         }
+        assert_eq!(ends.len(), rows.len(), "each row that is asked for has its text");
         Ok(Texts { bytes: texts.into(), ends })
     }
 

@@ -136,6 +136,8 @@ pub(crate) fn read_segment(
             take(WalItem::Lost(walk.expected, end));
         }
     }
+    let behind = |pair: &[Run]| pair[0].last_lsn < pair[1].first_lsn && pair[0].bytes.end <= pair[1].bytes.start;
+    assert!(read.runs.windows(2).all(behind), "runs of records follow each other in number and place");
     if let Some(first) = bad.first() {
         let unread: usize = bad.iter().map(Range::len).sum();
         let (path, at) = (path.display(), first.start);
