@@ -26,7 +26,8 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_scan::summary::{NoSummaries, SummaryStore};
 use quarry_scan::{PartialStates, ScanProgress, ScanRules};
-use quarry_spl::ast::{Command, DataModelName, FromCommand, PercentileMethod, Pipeline, UnionCommand};
+use quarry_spl::ast::{DataModelName, PercentileMethod, Pipeline};
+use quarry_spl::commands::Beginning;
 use quarry_spl::macros::{Expansion, SpanMap};
 use quarry_spl::{Diagnostic, Parsed, Severity, excerpt};
 use quarry_store::{DELETION_BYTES_MAX, MemoryStore};
@@ -433,25 +434,18 @@ fn kind_of(
     if quarry_spl::analyse::is_transforming(&pipeline.commands) {
         return ResultKind::Results;
     }
-    let text = match pipeline.commands.first().map(|stage| &stage.command) {
-        Some(Command::SavedSearch(command)) => knowledge.saved_search(&command.name),
-        Some(Command::From(FromCommand::SavedSearch(name, _))) => knowledge.saved_search(name),
-        Some(Command::From(FromCommand::Lookup(..))) => return ResultKind::Results,
-        Some(Command::From(FromCommand::DataModel(name) | FromCommand::Pivot(name, _))) => {
-            base_search_of(name, knowledge)
-        }
-        Some(Command::DataModel(command)) => command.name.as_ref().and_then(|name| base_search_of(name, knowledge)),
-        Some(Command::Union(UnionCommand { subsearches, .. })) => {
-            let is_table = |search: &Pipeline| kind_of(search, knowledge, expressions, depth) == ResultKind::Results;
+    let Some(first) = pipeline.commands.first() else { return ResultKind::Events };
+    let text = match first.command.begins_with() {
+        Beginning::Events | Beginning::Transactions => return ResultKind::Events,
+        Beginning::LookupTable | Beginning::Rows => return ResultKind::Results,
+        Beginning::SavedSearch(name) => knowledge.saved_search(name),
+        Beginning::DataModel(name) => base_search_of(name, knowledge),
+        Beginning::Subsearches => {
+            let subsearches = first.command.subsearches();
+            let is_table = |search: &&Pipeline| kind_of(search, knowledge, expressions, depth) == ResultKind::Results;
             let all = !subsearches.is_empty() && subsearches.iter().all(is_table);
             return if all { ResultKind::Results } else { ResultKind::Events };
         }
-        None | Some(Command::MultiSearch(_) | Command::From(FromCommand::Transactions(_))) => {
-            return ResultKind::Events;
-        }
-        _ if quarry_spl::analyse::begins_with_events(&pipeline.commands) => return ResultKind::Events,
-        // Other first commands generate rows that are not events, or require input rows.
-        _ => return ResultKind::Results,
     };
     match text.filter(|_| depth < SAVED_DEPTH_MAX) {
         Some(text) => {

@@ -13,8 +13,9 @@ use quarry_conf::Permissions;
 use quarry_conf::permissions::SEARCH;
 use quarry_eval::EngineError;
 use quarry_event::{EventBatch, TimeRange};
-use quarry_spl::ast::{Command, ForeachCommand, FromCommand, MapSearch, Pipeline, Span};
+use quarry_spl::ast::{Command, ForeachCommand, MapSearch, Pipeline, Span};
 use quarry_spl::capabilities::{demand_of, each_command};
+use quarry_spl::commands::Beginning;
 use quarry_stdx::Fault;
 use quarry_store::{BucketListing, Deletion, IndexSelector, Snapshot, StoreError};
 
@@ -126,14 +127,13 @@ impl Runner {
 
     /// The text that a command runs, with macros expanded.
     fn text_run_by(&self, command: &Command) -> Option<String> {
-        let text = match command {
-            Command::SavedSearch(saved) => self.knowledge.saved_search(&saved.name)?,
-            Command::From(FromCommand::SavedSearch(name, _)) => self.knowledge.saved_search(name)?,
-            Command::Map(map) => match &map.search {
+        let text = match (command.begins_with(), command) {
+            (Beginning::SavedSearch(name), _) => self.knowledge.saved_search(name)?,
+            (_, Command::Map(map)) => match &map.search {
                 MapSearch::Text(text, _) => text.clone(),
                 MapSearch::Saved(name, _) => self.knowledge.saved_search(name)?,
             },
-            Command::Foreach(foreach) => return Some(commands_of(foreach)),
+            (_, Command::Foreach(foreach)) => return Some(commands_of(foreach)),
             _ => return None,
         };
         self.expanded(&text).ok()

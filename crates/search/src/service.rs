@@ -13,7 +13,7 @@ use quarry_engine::{
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::Diagnostic;
-use quarry_spl::ast::{Command, FromCommand};
+use quarry_spl::commands::Beginning;
 use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 
 use crate::keeper::{JobFacts, JobKeeper, Keeping};
@@ -285,9 +285,8 @@ pub(crate) fn saved_name(text: &str) -> Option<String> {
         return None;
     }
     match &quarry_spl::parse(text).pipeline.commands[..] {
-        [stage] => match &stage.command {
-            Command::SavedSearch(command) => Some(command.name.clone()),
-            Command::From(FromCommand::SavedSearch(name, _)) => Some(name.clone()),
+        [stage] => match stage.command.begins_with() {
+            Beginning::SavedSearch(name) => Some(name.to_owned()),
             _ => None,
         },
         _ => None,

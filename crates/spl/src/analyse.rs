@@ -10,7 +10,8 @@ mod read_fields;
 pub(crate) mod repeatability;
 mod search_texts;
 
-use crate::ast::{Command, Pipeline, SearchExpr, Stage};
+use crate::ast::{Pipeline, SearchExpr, Stage};
+use crate::commands::Beginning;
 pub use field_needs::FieldNeeds;
 pub(crate) use named_values::always_compared;
 pub use named_values::{FieldOrigin, ReadField, asked_values, asks_for, named_fields};
@@ -36,11 +37,7 @@ pub fn is_transforming(commands: &[Stage]) -> bool {
 
 /// Whether a search begins by selecting events itself.
 pub fn begins_with_events(commands: &[Stage]) -> bool {
-    match commands.first().map(|stage| &stage.command) {
-        Some(Command::Search(_)) => true,
-        Some(Command::Substitution(command)) => matches!(command.shape.first(), Some(Command::Search(_))),
-        _ => false,
-    }
+    commands.first().is_some_and(|stage| stage.command.begins_with() == Beginning::Events)
 }
 
 /// Whether a condition contains a subsearch.

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use quarry_spl::analyse::{ReadField, named_fields, search_fields};
 use quarry_spl::ast::{
-    AggregateArg, Command, DataModelCommand, DataModelMode, DataModelName, FromCommand, MeasurementsCommand,
-    SearchExpr, Span, Stage, TstatsCommand, TstatsSource,
+    AggregateArg, Command, DataModelName, MeasurementsCommand, SearchExpr, Span, Stage, TstatsCommand, TstatsSource,
 };
+use quarry_spl::commands::Beginning;
 use quarry_spl::{Diagnostic, nearest};
 
 use super::{Ask, EVENTS_PER_SOURCETYPE, HintRow, SearchOutcome, list, place_of};
@@ -33,34 +33,23 @@ pub(super) fn hints(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>)
             TstatsSource::DataModel(name) => empty_model(found, name, ask),
             _ => Vec::new(),
         },
-        Some((Command::From(FromCommand::DataModel(name)), _)) if found.rows == 0 => {
-            let empty = empty_model(found, name, ask);
-            if empty.is_empty() { fields_of_rows(found, commands, commands[0].span, ask) } else { empty }
-        }
-        Some((Command::DataModel(DataModelCommand { name: Some(name), mode, .. }), _))
-            if found.rows == 0 && *mode != DataModelMode::Definition =>
-        {
-            let empty = empty_model(found, name, ask);
-            if empty.is_empty() { fields_of_rows(found, commands, commands[0].span, ask) } else { empty }
-        }
-        Some((command, stage)) if reads_dataset(command) && !found.is_whole() => {
-            fields_of_rows(found, commands, stage, ask)
-        }
-        _ => Vec::new(),
+        Some((command, stage)) => match command.begins_with() {
+            Beginning::DataModel(name) if found.rows == 0 => {
+                let empty = empty_model(found, name, ask);
+                if empty.is_empty() { fields_of_rows(found, commands, stage, ask) } else { empty }
+            }
+            Beginning::LookupTable | Beginning::DataModel(_) if !found.is_whole() => {
+                fields_of_rows(found, commands, stage, ask)
+            }
+            _ => Vec::new(),
+        },
+        None => Vec::new(),
     }
 }
 
 /// Whether a search reads metrics; `mcatalog` expands to several commands that do.
 pub(super) fn is_of_metrics(commands: &[Stage]) -> bool {
     commands.get(1).is_some_and(|stage| matches!(stage.command, Command::Measurements(_)))
-}
-
-fn reads_dataset(command: &Command) -> bool {
-    match command {
-        Command::From(FromCommand::DataModel(_) | FromCommand::Lookup(..)) | Command::InputLookup(_) => true,
-        Command::DataModel(DataModelCommand { mode, .. }) => *mode != DataModelMode::Definition,
-        _ => false,
-    }
 }
 
 /// Reports a data model object without events.

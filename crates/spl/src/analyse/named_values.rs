@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{FieldNeeds, has_subsearch, search_fields};
-use crate::ast::{Command, CompareOp, FromCommand, SearchExpr, SearchPattern, Span, Stage};
+use crate::ast::{Command, CompareOp, SearchExpr, SearchPattern, Span, Stage};
+use crate::commands::Beginning;
 
 /// The literal values (without `*`) that the leading search requires of a field at its top level.
 pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPattern> {
@@ -109,13 +110,8 @@ fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
             return Some(FieldOrigin::Nowhere { command: stage.command.name().to_owned(), fields: between });
         }
     }
-    let brings_rows = matches!(
-        first.command,
-        Command::Search(_)
-            | Command::InputLookup(_)
-            | Command::DataModel(_)
-            | Command::From(FromCommand::DataModel(_) | FromCommand::Lookup(..))
-    );
+    let brings_rows =
+        matches!(first.command.begins_with(), Beginning::Events | Beginning::LookupTable | Beginning::DataModel(_));
     brings_rows.then_some(FieldOrigin::Events)
 }
 

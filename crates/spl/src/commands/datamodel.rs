@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
@@ -105,6 +105,13 @@ impl Syntax for DataModelCommand {
 impl Semantics for DataModelCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
+    }
+
+    fn begins_with(&self) -> Beginning<'_> {
+        match &self.name {
+            Some(name) if self.mode != DataModelMode::Definition => Beginning::DataModel(name),
+            _ => Beginning::Rows,
+        }
     }
 
     fn makes_table(&self) -> bool {

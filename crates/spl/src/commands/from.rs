@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{DataModelName, Span, Stage};
 use crate::diagnostic::Diagnostic;
@@ -92,6 +92,17 @@ impl Syntax for FromCommand {
 impl Semantics for FromCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
+    }
+
+    fn begins_with(&self) -> Beginning<'_> {
+        match self {
+            FromCommand::DataModel(name) => Beginning::DataModel(name),
+            // Others turn these into a table.
+            FromCommand::Pivot(..) => Beginning::Rows,
+            FromCommand::Lookup(..) => Beginning::LookupTable,
+            FromCommand::SavedSearch(name, _) => Beginning::SavedSearch(name),
+            FromCommand::Transactions(_) => Beginning::Transactions,
+        }
     }
 
     fn add_needs(&self, _: &[Stage], needs: &mut Needs) {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, required_fields};
 use crate::ast::{Pipeline, SearchExpr, Span, Stage};
 use crate::diagnostic::Diagnostic;
@@ -57,6 +57,10 @@ impl Semantics for InputLookupCommand {
             true => after,
             false => FieldNeeds::default(),
         }
+    }
+
+    fn begins_with(&self) -> Beginning<'_> {
+        Beginning::LookupTable
     }
 
     fn makes_table(&self) -> bool {

@@ -237,6 +237,11 @@ pub(crate) trait Semantics {
         false
     }
 
+    /// What the rows are that it begins a search with.
+    fn begins_with(&self) -> Beginning<'_> {
+        Beginning::Rows
+    }
+
     /// The fields that it creates; `None` if they are known only at run time. Used only for hints.
     fn makes(&self) -> Option<MadeFields> {
         None
@@ -274,6 +279,25 @@ pub(crate) trait Semantics {
 
     /// Adds lints: warnings about a command that runs but was probably not meant this way.
     fn find_lints(&self, _place: &StageContext<'_>, _found: &mut Vec<Diagnostic>) {}
+}
+
+/// What the rows are that a command begins a search with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Beginning<'a> {
+    /// Events that it selects.
+    Events,
+    /// Events that it makes of others.
+    Transactions,
+    /// Rows of a lookup table.
+    LookupTable,
+    /// What an object of a data model holds.
+    DataModel(&'a DataModelName),
+    /// What the saved search of this name gives.
+    SavedSearch(&'a str),
+    /// What the searches in it give.
+    Subsearches,
+    /// Rows that are no events; none, where it takes the rows of other commands.
+    Rows,
 }
 
 /// The fields that a command creates.
@@ -396,6 +420,11 @@ impl Command {
     /// The searches in it, including those of its conditions.
     pub fn subsearches(&self) -> Vec<&Pipeline> {
         self.node().subsearches()
+    }
+
+    /// What the rows are that it begins a search with.
+    pub fn begins_with(&self) -> Beginning<'_> {
+        self.node().begins_with()
     }
 
     /// Whether its output rows have the times of its input rows.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Pipeline;
 use crate::parse::{Parser, Read};
@@ -32,6 +32,10 @@ impl Syntax for MultiSearchCommand {
 impl Semantics for MultiSearchCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
+    }
+
+    fn begins_with(&self) -> Beginning<'_> {
+        Beginning::Subsearches
     }
 
     fn subsearches(&self) -> Vec<&Pipeline> {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
@@ -71,6 +71,10 @@ impl Syntax for SavedSearchCommand {
 impl Semantics for SavedSearchCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
+    }
+
+    fn begins_with(&self) -> Beginning<'_> {
+        Beginning::SavedSearch(&self.name)
     }
 
     fn add_needs(&self, _: &[Stage], needs: &mut Needs) {

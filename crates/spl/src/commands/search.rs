@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
 use crate::analyse::{self, FieldNeeds, has_subsearch, search_fields};
 use crate::ast::{Pipeline, SearchExpr, TimeModifiers};
 use crate::diagnostic::Diagnostic;
@@ -41,6 +41,10 @@ impl Semantics for SearchCommand {
         // // The fields of a subsearch's result are known only after it has run.
         after.all |= has_subsearch(&self.expr);
         after
+    }
+
+    fn begins_with(&self) -> Beginning<'_> {
+        Beginning::Events
     }
 
     fn makes(&self) -> Option<MadeFields> {

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Command, CommandInfo, Group, Kind, Semantics};
+use super::{Beginning, Command, CommandInfo, Group, Kind, Semantics};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, Span};
 use crate::diagnostic::{Diagnostic, excerpt};
@@ -45,6 +45,10 @@ impl Semantics for SubstitutionCommand {
         // // The results of its subsearches may name any field.
         after.all = true;
         after
+    }
+
+    fn begins_with(&self) -> Beginning<'_> {
+        self.shape.first().map_or(Beginning::Rows, Command::begins_with)
     }
 
     fn commands(&self) -> &[Command] {

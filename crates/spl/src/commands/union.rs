@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, SubsearchLimits};
 use crate::diagnostic::Diagnostic;
@@ -42,6 +42,10 @@ impl Syntax for UnionCommand {
 impl Semantics for UnionCommand {
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
         after
+    }
+
+    fn begins_with(&self) -> Beginning<'_> {
+        Beginning::Subsearches
     }
 
     fn subsearches(&self) -> Vec<&Pipeline> {
