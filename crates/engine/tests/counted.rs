@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, SearchRequest};
-use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_engine::{Engine, EngineOptions};
+use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Store, StoreOptions};
-use quarry_testworld::NoTables;
+use quarry_testworld::{NoTables, request};
 
 const FIELDS: [&str; 12] =
     ["hex", "prefixed", "uuid", "few", "number", "mixed", "dotted", "counter", "ip", "decimal", "path", "quoted"];
@@ -82,15 +82,7 @@ fn store(folder: &std::path::Path) -> Arc<Store> {
 }
 
 fn rows(engine: &Engine, store: &Arc<Store>, search: &str) -> Vec<String> {
-    let request = SearchRequest {
-        text: search.to_owned(),
-        range: TimeRange::ALL,
-        now: 0,
-        zone: jiff::tz::TimeZone::UTC,
-        default_indexes: vec!["main".into()],
-        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-        sid: None,
-    };
+    let request = request(search);
     let mut job = engine.start(request, store.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
     let mut found = Vec::new();
     while let Some(batch) = job.next_batch() {

@@ -5,12 +5,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use quarry_conf::{Layers, Permissions, PropsResolver};
-use quarry_engine::{Engine, EngineError, EngineOptions, SearchRequest};
-use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_conf::{Layers, PropsResolver};
+use quarry_engine::{Engine, EngineError, EngineOptions};
+use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Store, StoreOptions};
-use quarry_testworld::NoTables;
+use quarry_testworld::{NoTables, request};
 use tempfile::tempdir;
 
 /// Room for the events of one bucket, and not for those of two.
@@ -40,15 +40,7 @@ fn store(folder: &Path) -> Arc<Store> {
 
 /// The first cell of the first row, or why there is none.
 fn ask(engine: &Engine, store: &Arc<Store>, text: &str) -> Result<String, EngineError> {
-    let request = SearchRequest {
-        text: text.to_owned(),
-        range: TimeRange::ALL,
-        now: 0,
-        zone: jiff::tz::TimeZone::UTC,
-        default_indexes: vec!["main".into()],
-        permissions: Arc::new(Permissions::owner()),
-        sid: None,
-    };
+    let request = request(text);
     let mut job = engine.start(request, Arc::<Store>::clone(store)).unwrap();
     let batch = job.next_batch().unwrap()?;
     Ok(arrow::util::display::array_value_to_string(batch.column(0), 0).unwrap())

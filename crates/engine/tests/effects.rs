@@ -7,14 +7,15 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use quarry_conf::{Layers, Permissions, PropsResolver};
+use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{
     CommandProcess, CommandSource, Engine, EngineError, EngineOptions, FillTable, KnowledgeSource, LookupSource,
-    LookupTable, NodeSource, SearchRequest, SnapshotSource, TableContext,
+    LookupTable, NodeSource, SnapshotSource, TableContext,
 };
 use quarry_event::{EventBatch, TimeRange};
 use quarry_spl::macros::Macro;
 use quarry_store::{IndexSelector, MemoryStore, Snapshot, StoreError};
+use quarry_testworld::request;
 
 /// What was done to the node, and the tables and models that it has.
 #[derive(Default)]
@@ -33,16 +34,7 @@ impl Node {
 impl LookupSource for Node {
     fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
         let found = self.tables.lock().unwrap().get(name).cloned();
-        Ok(found.map(|csv| LookupTable {
-            csv: String::from_utf8(csv).unwrap().into(),
-            case_sensitive: true,
-            max_matches: 1,
-            default_match: None,
-            wildcard_columns: Vec::new(),
-            network_columns: Vec::new(),
-            min_matches: 0,
-            time: None,
-        }))
+        Ok(found.map(|csv| LookupTable::of_csv(String::from_utf8(csv).unwrap())))
     }
 
     fn names(&self) -> Vec<String> {
@@ -122,15 +114,7 @@ fn run(text: &str) -> (Result<usize, EngineError>, Vec<String>) {
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let engine = Engine::new(&EngineOptions::default(), props, node.clone()).unwrap();
     let engine = engine.with_commands(node.clone()).with_knowledge(node.clone()).with_node(node.clone());
-    let request = SearchRequest {
-        text: text.to_owned(),
-        range: TimeRange::ALL,
-        now: 0,
-        zone: jiff::tz::TimeZone::UTC,
-        default_indexes: vec!["main".to_owned()],
-        permissions: Arc::new(Permissions::owner()),
-        sid: None,
-    };
+    let request = request(text);
     let source: Arc<dyn SnapshotSource> = node.clone();
     let mut job = engine.start_here(request, source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
     let mut rows = Ok(0);

@@ -93,15 +93,7 @@ fn store(folder: &std::path::Path) -> Arc<Store> {
 }
 
 fn request(text: &str) -> SearchRequest {
-    SearchRequest {
-        text: text.to_owned(),
-        range: TimeRange::ALL,
-        now: START + 8_000 * SECOND,
-        zone: jiff::tz::TimeZone::UTC,
-        default_indexes: vec!["main".into()],
-        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-        sid: None,
-    }
+    SearchRequest { now: START + 8_000 * SECOND, ..quarry_testworld::request(text) }
 }
 
 fn engine() -> Engine {

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, SearchRequest};
-use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_engine::{Engine, EngineOptions};
+use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Store, StoreOptions};
-use quarry_testworld::NoTables;
+use quarry_testworld::{NoTables, request};
 
 const EVENTS: [&str; 12] = [
     "user=alice status=200 path=/a/b msg=\"all fine\"",
@@ -70,15 +70,7 @@ fn store_of(events: &[&str; 12], dir: &std::path::Path, sealed: bool) -> Arc<Sto
 }
 
 fn times(engine: &Engine, store: &Arc<Store>, search: &str) -> Vec<String> {
-    let request = SearchRequest {
-        text: format!("{search} | table _time"),
-        range: TimeRange::ALL,
-        now: 0,
-        zone: jiff::tz::TimeZone::UTC,
-        default_indexes: vec!["main".into()],
-        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-        sid: None,
-    };
+    let request = request(&format!("{search} | table _time"));
     let mut job = engine.start(request, store.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
     let mut found = Vec::new();
     while let Some(batch) = job.next_batch() {

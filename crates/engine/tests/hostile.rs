@@ -5,27 +5,15 @@
 use std::sync::Arc;
 
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, IngestExpressions, SearchRequest};
-use quarry_event::{EventBatch, ExpressionCompiler, ExpressionValue, Metadata, TimeRange};
+use quarry_engine::{Engine, EngineOptions, IngestExpressions};
+use quarry_event::{EventBatch, ExpressionCompiler, ExpressionValue, Metadata};
 use quarry_store::MemoryStore;
-use quarry_testworld::NoTables;
+use quarry_testworld::{NoTables, request};
 
 /// Enough to read a search, and not to run it.
 const SMALL_STACK_BYTES: usize = 512 << 10;
 /// What the system gives a thread that asks for nothing.
 const THREAD_STACK_BYTES: usize = 2 << 20;
-
-fn request(search: &str) -> SearchRequest {
-    SearchRequest {
-        text: search.to_owned(),
-        range: TimeRange::ALL,
-        now: 0,
-        zone: jiff::tz::TimeZone::UTC,
-        default_indexes: vec!["main".into()],
-        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-        sid: None,
-    }
-}
 
 /// The last line of the answer, or the error; with the messages.
 fn ask(store: &Arc<MemoryStore>, search: &str) -> String {

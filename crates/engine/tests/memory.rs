@@ -7,10 +7,10 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::record_batch::RecordBatch;
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, Job, SearchRequest};
-use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_engine::{Engine, EngineOptions, Job};
+use quarry_event::{EventBatch, Metadata};
 use quarry_store::MemoryStore;
-use quarry_testworld::NoTables;
+use quarry_testworld::{NoTables, request};
 
 /// The rows as texts, each with the names of its fields, or the error.
 fn ask(search: &str, memory_bytes: usize) -> Result<Vec<String>, String> {
@@ -31,15 +31,7 @@ fn read_of(
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let options = EngineOptions { memory_bytes, ..EngineOptions::default() };
     let engine = Engine::new(&options, props, Arc::new(NoTables)).unwrap();
-    let request = SearchRequest {
-        text: search.to_owned(),
-        range: TimeRange::ALL,
-        now: 0,
-        zone: jiff::tz::TimeZone::UTC,
-        default_indexes: vec!["main".into()],
-        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-        sid: None,
-    };
+    let request = request(search);
     let mut job = engine.start_here(request, store).map_err(|faults| faults[0].message.clone())?;
     let mut lines = Vec::new();
     while let Some(batch) = job.next_batch() {

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, Job, SearchRequest, SnapshotSource};
-use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_event::{EventBatch, Metadata, Page, PageColumns, TimeRange};
 use quarry_spl::Diagnostic;
-use quarry_store::{IndexSelector, MemoryStore, PageInfo, Segment, Snapshot, StoreError};
-use quarry_testworld::NoTables;
+use quarry_store::{IndexSelector, MemoryStore, Segment, Snapshot, StoreError};
+use quarry_testworld::{NoTables, request};
 
 /// Events of which one page cannot be read without a panic, while it is armed.
 struct Mined {
@@ -36,24 +36,7 @@ struct MinedSegment {
 }
 
 impl Segment for MinedSegment {
-    fn bucket(&self) -> &str {
-        self.inner.bucket()
-    }
-    fn index(&self) -> &str {
-        self.inner.index()
-    }
-    fn sequence(&self) -> u64 {
-        self.inner.sequence()
-    }
-    fn metas(&self) -> Arc<[Metadata]> {
-        self.inner.metas()
-    }
-    fn pages(&self) -> &[PageInfo] {
-        self.inner.pages()
-    }
-    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
-        self.inner.candidate_pages(query, fields)
-    }
+    quarry_testworld::segment_of!(inner);
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         assert!(page != 3 || !self.armed.load(Ordering::Relaxed), "the mine of page 3");
         self.inner.read_page(page, columns)
@@ -84,15 +67,7 @@ fn ask(engine: &Engine, world: &Arc<Mined>, search: &str, range: TimeRange) -> R
 type Start = fn(&Engine, SearchRequest, Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>>;
 
 fn rows_of(engine: &Engine, start: Start, world: &Arc<Mined>, search: &str, range: TimeRange) -> Result<usize, String> {
-    let request = SearchRequest {
-        text: search.to_owned(),
-        range,
-        now: 0,
-        zone: jiff::tz::TimeZone::UTC,
-        default_indexes: vec!["main".into()],
-        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-        sid: None,
-    };
+    let request = SearchRequest { range, ..request(search) };
     let source: Arc<dyn SnapshotSource> = Arc::<Mined>::clone(world);
     let mut job = start(engine, request, source).map_err(|faults| faults[0].message.clone())?;
     let mut rows = 0;

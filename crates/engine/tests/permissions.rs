@@ -15,6 +15,7 @@ use quarry_engine::{
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_spl::macros::Macro;
 use quarry_store::{BucketListing, IndexSelector, ListingState, MemoryStore, Snapshot, StoreError};
+use quarry_testworld::request;
 
 /// What was done to the node: tables written, programs begun, events kept, snapshots of events taken.
 #[derive(Default)]
@@ -34,16 +35,7 @@ impl Node {
 
 impl LookupSource for Node {
     fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
-        Ok((name == "codes").then(|| LookupTable {
-            csv: "code,word\n1,| outputlookup t\n".into(),
-            case_sensitive: true,
-            max_matches: 1,
-            default_match: None,
-            wildcard_columns: Vec::new(),
-            network_columns: Vec::new(),
-            min_matches: 0,
-            time: None,
-        }))
+        Ok((name == "codes").then(|| LookupTable::of_csv("code,word\n1,| outputlookup t\n")))
     }
 
     fn names(&self) -> Vec<String> {
@@ -170,13 +162,9 @@ fn user(capabilities: &[&str], allowed: &[&str]) -> Arc<Permissions> {
 
 fn ask(engine: &Engine, node: &Arc<Node>, text: &str, permissions: &Arc<Permissions>) -> Result<usize, EngineError> {
     let request = SearchRequest {
-        text: text.to_owned(),
-        range: TimeRange::ALL,
-        now: 0,
-        zone: jiff::tz::TimeZone::UTC,
         default_indexes: permissions.default_indexes.clone(),
         permissions: Arc::clone(permissions),
-        sid: None,
+        ..request(text)
     };
     let source: Arc<dyn SnapshotSource> = Arc::<Node>::clone(node);
     let mut job = engine.start_here(request, source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
@@ -284,13 +272,9 @@ fn who_has_no_role_searches_nothing() {
     }
     let explained = engine.explain(
         SearchRequest {
-            text: "* | outputlookup t".to_owned(),
-            range: TimeRange::ALL,
-            now: 0,
-            zone: jiff::tz::TimeZone::UTC,
             default_indexes: Vec::new(),
             permissions: user(&["search"], &["*"]),
-            sid: None,
+            ..request("* | outputlookup t")
         },
         None,
     );

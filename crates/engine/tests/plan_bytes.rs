@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use quarry_conf::{Layers, Permissions, PropsResolver};
+use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, Job, LookupSource, LookupTable, Plan, ResultKind, SearchRequest};
-use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_event::{EventBatch, Metadata};
 use quarry_store::MemoryStore;
 
 const START: i64 = 1_790_000_000_000_000_000;
@@ -47,15 +47,7 @@ fn source() -> Arc<MemoryStore> {
 }
 
 fn request(text: &str) -> SearchRequest {
-    SearchRequest {
-        text: text.to_owned(),
-        range: TimeRange::ALL,
-        now: START + 8_000_000_000_000,
-        zone: jiff::tz::TimeZone::UTC,
-        default_indexes: vec!["main".into()],
-        permissions: Arc::new(Permissions::owner()),
-        sid: Some("one".to_owned()),
-    }
+    SearchRequest { now: START + 8_000_000_000_000, sid: Some("one".to_owned()), ..quarry_testworld::request(text) }
 }
 
 fn rows(mut job: Job) -> (ResultKind, Vec<RecordBatch>) {

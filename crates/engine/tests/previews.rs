@@ -8,11 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
-use quarry_conf::{Layers, Permissions, PropsResolver};
+use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, Preview, Previews, SearchRequest, Slicing, SnapshotSource};
-use quarry_event::TimeRange;
 use quarry_stdx::Clock;
-use quarry_testworld::{CountedStore, NoTables};
+use quarry_testworld::{CountedStore, NoTables, request};
 
 /// Events of the world: some pages, of which the newest is not full.
 const EVENTS: u64 = 20_000;
@@ -71,13 +70,9 @@ impl World {
     /// The rows of commands over all events, and their previews where `watched` looks at them.
     fn ask(&self, search: &str, watched: Option<&Arc<Watched>>) -> Vec<String> {
         let request = SearchRequest {
-            text: format!("search * | {search}"),
-            range: TimeRange::ALL,
             now: quarry_testworld::START + 1_000_000 * quarry_testworld::SECOND,
-            zone: jiff::tz::TimeZone::UTC,
-            default_indexes: vec!["main".into()],
-            permissions: Arc::new(Permissions::owner()),
             sid: Some("1.1".to_owned()),
+            ..request(&format!("search * | {search}"))
         };
         let source: Arc<dyn SnapshotSource> = Arc::<CountedStore>::clone(&self.store);
         let mut job = self.engine.start_here(request, source).map_err(|faults| faults[0].message.clone()).unwrap();

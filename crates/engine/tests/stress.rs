@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, SearchRequest, SnapshotSource};
-use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, MemoryStore, Store, StoreOptions};
-use quarry_testworld::NoTables;
+use quarry_testworld::{NoTables, request};
 
 const MEGABYTE: usize = 1 << 20;
 const SECOND: i64 = 1_000_000_000;
@@ -149,15 +149,7 @@ fn ask(search: &str, memory_bytes: usize, source: Arc<dyn SnapshotSource>) -> An
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let options = EngineOptions { memory_bytes, ..EngineOptions::default() };
     let engine = Engine::new(&options, props, Arc::new(NoTables)).unwrap();
-    let request = SearchRequest {
-        text: search.to_owned(),
-        range: TimeRange::ALL,
-        now: 2_000_000 * SECOND,
-        zone: jiff::tz::TimeZone::UTC,
-        default_indexes: vec!["main".into()],
-        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-        sid: None,
-    };
+    let request = SearchRequest { now: 2_000_000 * SECOND, ..request(search) };
     let mut job = engine.start(request, source).map_err(|faults| faults[0].message.clone()).unwrap();
     let mut rows = job.result_rows();
     while let Some(batch) = job.next_batch() {

@@ -1,7 +1,8 @@
 //! Test stores for searches, shared by the tests of several crates.
 //!
 //! [`CountedStore`] is a store that counts reads of sealed slabs; an [`Interruption`] runs a closure in the middle of a
-//! search, at a given read. Only tests depend on this crate. Not here: events, which each test makes as it needs them.
+//! search, at a given read. [`request`] is the search request of most tests, [`segment_of`] the methods that wrappers of
+//! segments share. Only tests depend on this crate. Not here: events, which each test makes as it needs them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 use std::ops::Range;
@@ -9,8 +10,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use quarry_blob::Memory;
-use quarry_engine::{LookupSource, LookupTable, SnapshotSource};
+use quarry_conf::Permissions;
+use quarry_engine::{LookupSource, LookupTable, SearchRequest, SnapshotSource, SummaryFile};
 use quarry_event::template::{Dictionary, TemplateSet};
 use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_stdx::{Fault, ManualClock};
@@ -23,6 +26,64 @@ use quarry_store::{
 pub const SECOND: i64 = 1_000_000_000;
 /// Time of the first event.
 pub const START: i64 = 1_700_000_000 * SECOND;
+
+/// An owner's search of all times in `main`, long ago, in UTC. What a test asks otherwise it puts in its place.
+pub fn request(text: &str) -> SearchRequest {
+    SearchRequest {
+        text: text.to_owned(),
+        range: TimeRange::ALL,
+        now: 0,
+        zone: jiff::tz::TimeZone::UTC,
+        default_indexes: vec!["main".to_owned()],
+        permissions: Arc::new(Permissions::owner()),
+        sid: None,
+    }
+}
+
+/// The methods of a [`Segment`] that say which one it is and where tokens may be, as the segment in this field has them.
+#[macro_export]
+macro_rules! segment_of {
+    ($inner:tt) => {
+        fn bucket(&self) -> &str {
+            self.$inner.bucket()
+        }
+        fn index(&self) -> &str {
+            self.$inner.index()
+        }
+        fn sequence(&self) -> u64 {
+            self.$inner.sequence()
+        }
+        fn metas(&self) -> std::sync::Arc<[quarry_event::Metadata]> {
+            self.$inner.metas()
+        }
+        fn pages(&self) -> &[quarry_store::PageInfo] {
+            self.$inner.pages()
+        }
+        fn candidate_pages(
+            &self,
+            query: &quarry_event::TermQuery,
+            fields: &dyn quarry_event::FieldColumns,
+        ) -> Result<quarry_event::PageSet, quarry_store::StoreError> {
+            self.$inner.candidate_pages(query, fields)
+        }
+    };
+}
+
+/// The bytes of a summary.
+#[derive(Debug)]
+pub struct MemorySummary(pub Vec<u8>);
+
+impl SummaryFile for MemorySummary {
+    fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, Fault> {
+        let end = (offset as usize).checked_add(length);
+        let part = end.and_then(|end| self.0.get(offset as usize..end));
+        part.map(Bytes::copy_from_slice).ok_or_else(|| Fault::invalid("it is too short"))
+    }
+}
 
 /// No lookup tables.
 pub struct NoTables;

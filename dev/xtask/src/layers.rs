@@ -42,7 +42,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("eventgen", &[]),
-    ("testworld", &["engine", "store", "blob"]),
+    ("testworld", &["engine", "store", "blob", "conf"]),
     ("s3world", &[]),
 ];
 

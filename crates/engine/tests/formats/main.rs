@@ -10,11 +10,11 @@ use std::sync::Arc;
 use arrow::array::Array as _;
 use arrow::datatypes::DataType;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, SearchRequest, SnapshotSource};
+use quarry_engine::{Engine, EngineOptions, SnapshotSource};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, MemoryStore, Segment, Snapshot, Store, StoreError, StoreOptions};
-use quarry_testworld::NoTables;
+use quarry_testworld::{NoTables, request};
 
 /// A snapshot that does not change.
 struct Frozen(Vec<Arc<dyn Segment>>);
@@ -65,15 +65,7 @@ impl World {
     }
 
     fn answer(&self, source: Arc<dyn SnapshotSource>, search: &str) -> Vec<String> {
-        let request = SearchRequest {
-            text: search.to_owned(),
-            range: TimeRange::ALL,
-            now: 0,
-            zone: jiff::tz::TimeZone::UTC,
-            default_indexes: vec!["main".into()],
-            permissions: Arc::new(quarry_conf::Permissions::owner()),
-            sid: None,
-        };
+        let request = request(search);
         let mut job = self.engine.start(request, source).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
         let mut found = Vec::new();
         while let Some(batch) = job.next_batch() {

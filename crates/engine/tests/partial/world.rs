@@ -7,8 +7,8 @@ use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, SearchRequest};
 use quarry_event::{EventBatch, Metadata, TimeNs, TimeRange};
 use quarry_store::AppendRequest;
-use quarry_testworld::NoTables;
 pub(crate) use quarry_testworld::{CountedStore as World, SECOND, START, every};
+use quarry_testworld::{NoTables, request};
 
 /// Event number `at`.
 fn text(at: u64) -> String {
@@ -91,15 +91,8 @@ impl Question {
 
     /// The answer and how many pages were not read.
     pub(crate) fn ask_counting(&self, engine: &Engine, world: &Arc<World>) -> (Answer, u64) {
-        let request = SearchRequest {
-            text: self.text.clone(),
-            range: self.range,
-            now: self.now,
-            zone: self.zone.clone(),
-            default_indexes: vec!["main".into()],
-            permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-            sid: None,
-        };
+        let request =
+            SearchRequest { range: self.range, now: self.now, zone: self.zone.clone(), ..request(&self.text) };
         let source: Arc<World> = Arc::clone(world);
         let mut job = engine.start(request, source).unwrap_or_else(|faults| panic!("{}: {faults:?}", self.text));
         let mut rows = Vec::new();
@@ -126,15 +119,8 @@ impl Question {
 impl Question {
     /// Starts and stops at once.
     pub(crate) fn stop_early(&self, engine: &Engine, world: &Arc<World>) {
-        let request = SearchRequest {
-            text: self.text.clone(),
-            range: self.range,
-            now: self.now,
-            zone: self.zone.clone(),
-            default_indexes: vec!["main".into()],
-            permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-            sid: None,
-        };
+        let request =
+            SearchRequest { range: self.range, now: self.now, zone: self.zone.clone(), ..request(&self.text) };
         let source: Arc<World> = Arc::clone(world);
         let mut job = engine.start(request, source).unwrap();
         job.stopper().finish_early();

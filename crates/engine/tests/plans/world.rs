@@ -10,13 +10,10 @@ use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{
     Engine, EngineOptions, LookupSource, LookupTable, ResultKind, SearchRequest, Slicing, SnapshotSource,
 };
-use quarry_event::{
-    EventBatch, FieldColumns, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange,
-};
+use quarry_event::{EventBatch, IndexedField, Metadata, Page, PageColumns, TimeRange};
 use quarry_stdx::ManualClock;
-use quarry_store::{
-    AppendRequest, Deletion, IndexSelector, PageInfo, Segment, Snapshot, Store, StoreError, StoreOptions,
-};
+use quarry_store::{AppendRequest, Deletion, IndexSelector, Segment, Snapshot, Store, StoreError, StoreOptions};
+use quarry_testworld::request;
 
 const SECOND: i64 = 1_000_000_000;
 /// When the first event happened.
@@ -162,24 +159,7 @@ impl SnapshotSource for Kept {
 struct Texts(Arc<dyn Segment>);
 
 impl Segment for Texts {
-    fn bucket(&self) -> &str {
-        self.0.bucket()
-    }
-    fn index(&self) -> &str {
-        self.0.index()
-    }
-    fn sequence(&self) -> u64 {
-        self.0.sequence()
-    }
-    fn metas(&self) -> Arc<[Metadata]> {
-        self.0.metas()
-    }
-    fn pages(&self) -> &[PageInfo] {
-        self.0.pages()
-    }
-    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
-        self.0.candidate_pages(query, fields)
-    }
+    quarry_testworld::segment_of!(0);
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         self.0.read_page(page, columns)
     }
@@ -288,15 +268,7 @@ pub(crate) type Answer = Result<Vec<String>, String>;
 
 /// Asks, with the question's faults as an error.
 pub(crate) fn ask(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Answer {
-    let request = SearchRequest {
-        text: text.to_owned(),
-        range: TimeRange::ALL,
-        now: START + 1_000_000 * SECOND,
-        zone: jiff::tz::TimeZone::UTC,
-        default_indexes: vec!["main".into()],
-        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-        sid: None,
-    };
+    let request = SearchRequest { now: START + 1_000_000 * SECOND, ..request(text) };
     let source: Arc<dyn SnapshotSource> = Arc::<Kept>::clone(kept);
     let faults = |faults: Vec<quarry_spl::Diagnostic>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
     let mut job = engine.start(request, source).map_err(|found| faults(found).join("; "))?;

@@ -68,7 +68,8 @@ fn are_of_kind(table: &Table, kind: ResultKind, example: &Example) -> Result<(),
 }
 
 fn run(example: &Example, kept: Kept) -> Result<Outcome, String> {
-    let mut job = match World::of(example)?.start(&example.search, kept)? {
+    let (started, _folder) = World::of(example)?.start(&example.search, kept)?;
+    let mut job = match started {
         Ok(job) => job,
         Err(diagnostics) => return Ok(refused(&diagnostics)),
     };

@@ -6,20 +6,21 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 use arrow::record_batch::RecordBatch;
-use bytes::Bytes;
 use jiff::tz::TimeZone;
-use quarry_conf::{ConfSource, Layer, Layers, MacrosConf, PropsResolver};
+use quarry_apps::KnowledgeFiles;
+use quarry_conf::{ConfSource, Layer, Layers, PropsResolver, Readable};
 use quarry_engine::{
-    Acceleration, AddressLocations, AlertCall, CommandSource, Engine, EngineOptions, EventType, KeptJob,
-    KnowledgeSource, Location, LookupSource, LookupTable, ModelFile, NodeEntry, NodeSource, SearchRequest,
-    SnapshotSource, SummaryFile, SummaryRequest, SummaryStore, TableTime, Tag,
+    Acceleration, AddressLocations, AlertCall, CommandSource, Engine, EngineOptions, KeptJob, Location, LookupSource,
+    LookupTable, ModelFile, NodeEntry, NodeSource, SearchRequest, SnapshotSource, SummaryFile, SummaryRequest,
+    SummaryStore, TableTime,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{EventBatch, TimeNs, TimeRange};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
-use quarry_spl::macros::Macro;
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, MemoryStore, Snapshot, Store, StoreError, StoreOptions};
+use quarry_testworld::MemorySummary;
+use tempfile::TempDir;
 
 use crate::page::{Block, Example, read_settings};
 
@@ -69,12 +70,17 @@ impl CommandSource for Actions {
     }
 }
 
+/// A search that runs, or why it does not.
+pub(crate) type Started = Result<quarry_engine::Job, Vec<quarry_spl::Diagnostic>>;
+
 /// Events and tables of an example.
 pub(crate) struct World {
     batches: Vec<(String, EventBatch)>,
     tables: BTreeMap<String, LookupTable>,
     props: Arc<PropsResolver>,
-    knowledge: Arc<Definitions>,
+    knowledge: KnowledgeFiles,
+    /// Where the knowledge is read from.
+    folder: TempDir,
     /// Names of the data models.
     models: Vec<String>,
 }
@@ -96,11 +102,13 @@ impl World {
         if let Some(warning) = layers.warnings().first() {
             return Err(format!("props: {warning:?}"));
         }
+        let (knowledge, folder) = definitions_of(example)?;
         let mut world = World {
             batches: Vec::new(),
             tables: BTreeMap::new(),
             props: Arc::new(PropsResolver::new(&layers)),
-            knowledge: Arc::new(Definitions::of(example)?),
+            knowledge,
+            folder,
             models: example.models.iter().filter_map(|block| block.settings.get("name").cloned()).collect(),
         };
         for block in &example.events {
@@ -151,28 +159,17 @@ impl World {
         Ok(())
     }
 
-    /// Runs the example's search.
-    pub(crate) fn start(
-        self,
-        search: &Block,
-        kept: Kept,
-    ) -> Result<Result<quarry_engine::Job, Vec<quarry_spl::Diagnostic>>, String> {
+    /// Runs the example's search, which reads what the folder has.
+    pub(crate) fn start(self, search: &Block, kept: Kept) -> Result<(Started, TempDir), String> {
         let time = |name: &str| -> Result<Option<TimeNs>, String> {
             let Some(text) = search.settings.get(name) else { return Ok(None) };
             parse_time(text, NOW, &TimeZone::UTC).map(Some).map_err(|error| error.to_string())
         };
-        let request = SearchRequest {
-            text: search.text(),
-            range: TimeRange { earliest: time("earliest")?, latest: time("latest")? },
-            now: NOW,
-            zone: TimeZone::UTC,
-            default_indexes: vec!["main".to_owned()],
-            permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-            sid: None,
-        };
+        let range = TimeRange { earliest: time("earliest")?, latest: time("latest")? };
+        let request = SearchRequest { range, now: NOW, ..quarry_testworld::request(&search.text()) };
         let tables = Arc::new(Tables(Mutex::new(self.tables)));
         let engine = Engine::new(&EngineOptions::default(), Arc::clone(&self.props), tables);
-        let engine = engine.map_err(|error| error.to_string())?.with_knowledge(self.knowledge);
+        let engine = engine.map_err(|error| error.to_string())?.with_knowledge(Arc::new(self.knowledge));
         let mut engine = engine.with_node(Arc::new(Node)).with_commands(Arc::new(Actions));
         let models = self.models.clone();
         let source: Arc<dyn SnapshotSource> = match kept {
@@ -198,7 +195,7 @@ impl World {
                 drop(engine.summarise(&wanted, Arc::clone(&source), &mut || true));
             }
         }
-        Ok(engine.start(request, source))
+        Ok((engine.start(request, source), self.folder))
     }
 }
 
@@ -244,7 +241,7 @@ impl SummaryStore for Summaries {
 
     fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, quarry_stdx::Fault> {
         let bytes = self.0.lock().unwrap().get(name).cloned();
-        Ok(bytes.map(|bytes| Arc::new(InMemory(bytes)) as Arc<dyn SummaryFile>))
+        Ok(bytes.map(|bytes| Arc::new(MemorySummary(bytes)) as Arc<dyn SummaryFile>))
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), quarry_stdx::Fault> {
@@ -254,20 +251,6 @@ impl SummaryStore for Summaries {
 
     fn unusable(&self, name: &str, why: &str) {
         panic!("summary {name}: {why}");
-    }
-}
-
-#[derive(Debug)]
-struct InMemory(Vec<u8>);
-
-impl SummaryFile for InMemory {
-    fn bytes(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, quarry_stdx::Fault> {
-        let part = self.0.get(offset as usize..offset as usize + length);
-        part.map(Bytes::copy_from_slice).ok_or_else(|| quarry_stdx::Fault::invalid("it is too short"))
     }
 }
 
@@ -301,7 +284,7 @@ impl SnapshotSource for Memory {
 
 struct Sealed {
     store: Arc<Store>,
-    _folder: tempfile::TempDir,
+    _folder: TempDir,
 }
 
 impl Sealed {
@@ -338,101 +321,30 @@ impl SnapshotSource for Sealed {
     }
 }
 
-/// Data models of an example.
-struct Definitions {
-    models: BTreeMap<String, String>,
-    /// Macros, saved searches, event types and tags.
-    layers: Layers,
-}
-
-impl Definitions {
-    fn of(example: &Example) -> Result<Definitions, String> {
-        let mut models = BTreeMap::new();
-        for block in &example.models {
-            let name = block.settings.get("name").ok_or("a model block needs name=")?;
-            models.insert(name.clone(), block.text());
-        }
-        let source = |block: &Option<Block>, file: &str| ConfSource {
-            layer: Layer::SystemLocal,
-            app: None,
-            file: file.to_owned(),
-            text: block.as_ref().map(Block::text).unwrap_or_default(),
-        };
-        let sources = [
-            source(&example.macros, "macros.conf"),
-            source(&example.saved, "savedsearches.conf"),
-            source(&example.event_types, "eventtypes.conf"),
-            source(&example.tags, "tags.conf"),
-            source(&example.table_rules, "multikv.conf"),
-            source(&example.transaction_types, "transactiontypes.conf"),
-        ];
-        Ok(Definitions { models, layers: Layers::new(sources) })
+/// What an example defines, as an installation has it: configuration, and the files of data models in a folder.
+fn definitions_of(example: &Example) -> Result<(KnowledgeFiles, TempDir), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let models = folder.path().join("etc/apps/search/default/data/models");
+    std::fs::create_dir_all(&models).map_err(|error| error.to_string())?;
+    for block in &example.models {
+        let name = block.settings.get("name").ok_or("a model block needs name=")?;
+        std::fs::write(models.join(format!("{name}.json")), block.text()).map_err(|error| error.to_string())?;
     }
-}
-
-/// The settings of a stanza that is there.
-fn stanza_of(layers: &Layers, conf: &str, name: &str) -> Option<BTreeMap<String, String>> {
-    let conf = layers.conf(conf);
-    conf.stanzas().iter().find(|stanza| stanza.name == name)?;
-    Some(conf.effective(name).into_iter().map(|(key, setting)| (key.to_owned(), setting.value.clone())).collect())
-}
-
-impl KnowledgeSource for Definitions {
-    fn data_model(&self, name: &str) -> Result<Option<String>, quarry_stdx::Fault> {
-        Ok(self.models.get(name).cloned())
-    }
-
-    fn data_models(&self) -> Vec<String> {
-        self.models.keys().cloned().collect()
-    }
-
-    fn macro_definition(&self, name: &str, arguments: usize) -> Option<Macro> {
-        MacrosConf::new(&self.layers).get(name, arguments).map(|found| Macro {
-            arguments: found.arguments.clone(),
-            definition: found.definition.clone(),
-            is_eval: found.is_eval,
-            validation: found.validation.clone(),
-            error_message: found.error_message.clone(),
-        })
-    }
-
-    fn macro_names(&self) -> Vec<String> {
-        MacrosConf::new(&self.layers).names()
-    }
-
-    fn event_types(&self) -> Vec<EventType> {
-        let types = quarry_conf::event_types(&self.layers).into_iter();
-        types.map(|found| EventType { name: found.name, search: found.search }).collect()
-    }
-
-    fn tags(&self) -> Vec<Tag> {
-        let tags = quarry_conf::tags(&self.layers).into_iter();
-        tags.map(|found| Tag { name: found.name, field: found.field, value: found.value }).collect()
-    }
-
-    fn table_rule(&self, name: &str) -> Option<BTreeMap<String, String>> {
-        stanza_of(&self.layers, "multikv", name)
-    }
-
-    fn transaction_type(&self, name: &str) -> Option<BTreeMap<String, String>> {
-        stanza_of(&self.layers, "transactiontypes", name)
-    }
-
-    fn transaction_types(&self) -> Vec<String> {
-        self.layers.conf("transactiontypes").stanzas().iter().map(|stanza| stanza.name.clone()).collect()
-    }
-
-    fn table_rules(&self) -> Vec<String> {
-        self.layers.conf("multikv").stanzas().iter().map(|stanza| stanza.name.clone()).collect()
-    }
-
-    fn saved_search(&self, name: &str) -> Option<String> {
-        self.layers.conf("savedsearches").get(name, "search").map(str::to_owned)
-    }
-
-    fn saved_searches(&self) -> Vec<String> {
-        self.layers.conf("savedsearches").stanzas().iter().map(|stanza| stanza.name.clone()).collect()
-    }
+    let source = |block: &Option<Block>, file: &str| ConfSource {
+        layer: Layer::SystemLocal,
+        app: None,
+        file: file.to_owned(),
+        text: block.as_ref().map(Block::text).unwrap_or_default(),
+    };
+    let layers = Layers::new([
+        source(&example.macros, "macros.conf"),
+        source(&example.saved, "savedsearches.conf"),
+        source(&example.event_types, "eventtypes.conf"),
+        source(&example.tags, "tags.conf"),
+        source(&example.table_rules, "multikv.conf"),
+        source(&example.transaction_types, "transactiontypes.conf"),
+    ]);
+    Ok((KnowledgeFiles::new(&layers, Some(folder.path()), None, &Readable::everything()), folder))
 }
 
 /// In front of the names of models among tables.

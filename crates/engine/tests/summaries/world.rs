@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
 use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{
@@ -13,6 +12,7 @@ use quarry_engine::{
     SearchRequest, SummaryFile, SummaryReport, SummaryRequest, SummaryStore, Tag,
 };
 use quarry_event::{TimeNs, TimeRange};
+use quarry_testworld::MemorySummary;
 pub(crate) use quarry_testworld::{CountedStore as World, Interruption, SECOND, START, every};
 
 /// A model with computed fields of every kind, objects below each other, and a root that asks for a word.
@@ -145,7 +145,7 @@ impl SummaryStore for Summaries {
     fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, quarry_stdx::Fault> {
         self.interruption.step();
         let bytes = self.files.lock().unwrap().get(name).cloned();
-        Ok(bytes.map(|bytes| Arc::new(InMemory(bytes)) as Arc<dyn SummaryFile>))
+        Ok(bytes.map(|bytes| Arc::new(MemorySummary(bytes)) as Arc<dyn SummaryFile>))
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), quarry_stdx::Fault> {
@@ -158,21 +158,6 @@ impl SummaryStore for Summaries {
 
     fn unusable(&self, _: &str, _: &str) {
         self.unusable.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-#[derive(Debug)]
-struct InMemory(Vec<u8>);
-
-impl SummaryFile for InMemory {
-    fn bytes(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, quarry_stdx::Fault> {
-        let end = (offset as usize).checked_add(length);
-        let part = end.and_then(|end| self.0.get(offset as usize..end));
-        part.map(Bytes::copy_from_slice).ok_or_else(|| quarry_stdx::Fault::invalid("it is too short"))
     }
 }
 
@@ -248,13 +233,9 @@ pub(crate) struct Answer {
 fn request(text: &str, range: Option<(i64, i64)>) -> SearchRequest {
     let instant = |seconds: i64| Some(START + seconds * SECOND);
     SearchRequest {
-        text: text.to_owned(),
         range: range.map_or(TimeRange::ALL, |(from, to)| TimeRange { earliest: instant(from), latest: instant(to) }),
         now: START + 1_000_000 * SECOND,
-        zone: TimeZone::UTC,
-        default_indexes: vec!["main".into()],
-        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-        sid: None,
+        ..quarry_testworld::request(text)
     }
 }
 

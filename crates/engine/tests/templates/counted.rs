@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quarry_event::template::{Dictionary, TemplateSet};
-use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
-use quarry_store::{IndexSelector, MemoryStore, PageInfo, Segment, StoreError, TemplatePage};
+use quarry_event::{EventBatch, Metadata, Page, PageColumns, TimeRange};
+use quarry_store::{IndexSelector, MemoryStore, Segment, StoreError, TemplatePage};
 
 use super::shaper::{HandMade, Manner};
 use super::{CONDITIONS, Frozen, MANNERS, alike, answer, compare_in, engine, store};
@@ -81,29 +81,7 @@ fn values_that_are_made_by_templates_are_not_counted_as_these() {
 struct Blind(Arc<HandMade>);
 
 impl Segment for Blind {
-    fn bucket(&self) -> &str {
-        self.0.bucket()
-    }
-
-    fn index(&self) -> &str {
-        self.0.index()
-    }
-
-    fn sequence(&self) -> u64 {
-        self.0.sequence()
-    }
-
-    fn metas(&self) -> Arc<[Metadata]> {
-        self.0.metas()
-    }
-
-    fn pages(&self) -> &[PageInfo] {
-        self.0.pages()
-    }
-
-    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
-        self.0.candidate_pages(query, fields)
-    }
+    quarry_testworld::segment_of!(0);
 
     fn read_page(&self, _: usize, _: PageColumns) -> Result<Page, StoreError> {
         panic!("a page is read")

@@ -22,6 +22,7 @@ use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeRange};
 use quarry_store::{IndexSelector, MemoryStore, Segment, Snapshot, StoreError};
+use quarry_testworld::request;
 use shaper::{HandMade, Manner};
 
 struct NoTables;
@@ -268,15 +269,7 @@ fn shown(column: &ArrayRef, row: usize) -> String {
 }
 
 fn answer(engine: &Engine, source: &Arc<Frozen>, search: &str, range: TimeRange) -> Vec<String> {
-    let request = SearchRequest {
-        text: search.to_owned(),
-        range,
-        now: 0,
-        zone: jiff::tz::TimeZone::UTC,
-        default_indexes: vec!["main".into()],
-        permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-        sid: None,
-    };
+    let request = SearchRequest { range, ..request(search) };
     let mut job = engine.start(request, source.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
     let mut found = Vec::new();
     while let Some(batch) = job.next_batch() {

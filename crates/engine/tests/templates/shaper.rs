@@ -9,8 +9,8 @@ use quarry_event::template::{
     Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Template, TemplatePart,
     TemplateSet, Texts, ValueCounts, ValueTraits, is_json_scalar, is_string_content,
 };
-use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
-use quarry_store::{PageInfo, Segment, StoreError, TemplatePage};
+use quarry_event::{FieldColumns, Page, PageColumns, TermQuery};
+use quarry_store::{Segment, StoreError, TemplatePage};
 
 /// Distinct values of a column up to which they are counted.
 const COUNTED: usize = 24;
@@ -273,29 +273,7 @@ impl Making {
 }
 
 impl Segment for HandMade {
-    fn bucket(&self) -> &str {
-        self.inner.bucket()
-    }
-
-    fn index(&self) -> &str {
-        self.inner.index()
-    }
-
-    fn sequence(&self) -> u64 {
-        self.inner.sequence()
-    }
-
-    fn metas(&self) -> Arc<[Metadata]> {
-        self.inner.metas()
-    }
-
-    fn pages(&self) -> &[PageInfo] {
-        self.inner.pages()
-    }
-
-    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
-        self.inner.candidate_pages(query, fields)
-    }
+    quarry_testworld::segment_of!(inner);
 
     fn candidate_rows(
         &self,

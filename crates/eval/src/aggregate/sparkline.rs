@@ -63,7 +63,7 @@ impl Point {
 }
 
 /// What a function makes of the numbers of a span.
-pub type PointValue = fn(&Point) -> f64;
+pub(crate) type PointValue = fn(&Point) -> f64;
 
 /// What `inner` makes of the numbers of a span, where sparklines take it.
 pub(crate) fn value_of_point(inner: &StatsFunction) -> Option<PointValue> {
