@@ -15,6 +15,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, strptime};
 use quarry_spl::ast::{LookupCommand, TableContext};
 use quarry_stdx::Fault;
+use quarry_stdx::number::u32_of;
 
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
@@ -291,7 +292,7 @@ impl LookupIndex {
                 })
                 .collect();
             if !tests.iter().all(|test| matches!(test, CellTest::Same(_))) {
-                self.patterns.push((tests, row as u32));
+                self.patterns.push((tests, u32_of(row)));
                 continue;
             }
             key.clear();
@@ -300,7 +301,7 @@ impl LookupIndex {
             if at >= self.places.len() {
                 self.places.push(Vec::new());
             }
-            self.places[at].push(row as u32);
+            self.places[at].push(u32_of(row));
         }
     }
 

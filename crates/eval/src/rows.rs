@@ -30,6 +30,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, TimeUnit};
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use quarry_stdx::number::u32_of;
 
 use crate::EngineError;
 
@@ -217,7 +218,7 @@ pub fn take(rows: &RecordBatch, places: &UInt32Array) -> Result<RecordBatch, Eng
 
 /// The rows from the last to the first.
 pub fn reversed(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
-    take(rows, &(0..rows.num_rows() as u32).rev().collect())
+    take(rows, &(0..u32_of(rows.num_rows())).rev().collect())
 }
 
 /// The column as texts; a multivalue becomes its values joined by newline.

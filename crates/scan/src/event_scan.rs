@@ -18,6 +18,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::rows;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{Page, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_stdx::number::u32_of;
 use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
 
 use crate::derive::Derivations;
@@ -399,7 +400,7 @@ impl EventScan {
 
     /// Rows within the time range.
     pub(crate) fn in_range(&self, events: &Page, info: &PageInfo) -> Vec<u32> {
-        let all = 0..events.len() as u32;
+        let all = 0..u32_of(events.len());
         let whole = self.range.contains(info.time_min) && self.range.contains(info.time_max);
         let mut rows: Vec<u32> = match whole {
             true => all.collect(),
@@ -487,9 +488,9 @@ fn metadata_column(events: &Page, selected: &[u32], field: &str) -> Result<Array
     let places: Vec<(u32, u32)> = (events.metas.iter())
         .map(|meta| {
             let text = event_fields::metadata_text(meta, field);
-            let start = texts.len() as u32;
+            let start = u32_of(texts.len());
             texts.extend_from_slice(text.as_bytes());
-            (start, text.len() as u32)
+            (start, u32_of(text.len()))
         })
         .collect();
     let block = builder.append_block(Buffer::from(texts));

@@ -28,6 +28,7 @@ use quarry_eval::rows::multi_item;
 use quarry_event::{Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key, json_fields};
 use quarry_stdx::Fault;
+use quarry_stdx::number::u32_of;
 
 use self::reports::Report;
 use super::event_fields::is_given;
@@ -628,7 +629,7 @@ impl<'a> CutFields<'a> {
     }
 
     fn copied(&mut self, value: &str) -> CutValue {
-        let start = self.copies.len() as u32;
+        let start = u32_of(self.copies.len());
         self.copies.extend_from_slice(value.as_bytes());
         CutValue { row: self.row, start, len: value.len() as u32, copied: true, given: false }
     }

@@ -21,6 +21,7 @@ use quarry_eval::messages;
 use quarry_eval::panics::caught;
 use quarry_eval::rows::{self, compact, concat_rows};
 use quarry_event::TimeNs;
+use quarry_stdx::number::u32_of;
 
 /// Maximum number of pages opened at once, per worker.
 const PAGES_AHEAD_PER_WORKER: usize = 4;
@@ -414,7 +415,7 @@ fn interleaved(parts: &[RecordBatch], places: &[u32]) -> Result<Vec<RecordBatch>
         .collect();
     let mut all = Vec::with_capacity(places.len() / NARROW_ROWS + 1);
     for places in places.chunks(NARROW_ROWS) {
-        let mut order: Vec<u32> = (0..places.len() as u32).collect();
+        let mut order: Vec<u32> = (0..u32_of(places.len())).collect();
         order.sort_unstable_by_key(|at| places[*at as usize]);
         // Rows in storage order, and the position each goes to.
         let (mut rows, mut goes_to) = (Vec::new(), vec![0u32; places.len()]);
@@ -436,7 +437,7 @@ fn interleaved(parts: &[RecordBatch], places: &[u32]) -> Result<Vec<RecordBatch>
 
 /// Positions of the keys in descending order.
 fn newest_first(keys: &[(TimeNs, u64)]) -> UInt32Array {
-    let mut places: Vec<u32> = (0..keys.len() as u32).collect();
+    let mut places: Vec<u32> = (0..u32_of(keys.len())).collect();
     if keys.is_sorted() {
         places.reverse();
     } else {

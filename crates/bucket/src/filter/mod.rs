@@ -67,7 +67,7 @@ impl FilterWriter {
         }
         let mut out = Vec::with_capacity(len);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&(u32_of(self.slabs.len())).to_le_bytes());
+        out.extend_from_slice(&u32_of(self.slabs.len()).to_le_bytes());
         for fuse in &self.slabs {
             out.extend_from_slice(&fuse.seed.to_le_bytes());
             out.extend_from_slice(&fuse.segment_length.to_le_bytes());

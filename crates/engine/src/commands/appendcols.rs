@@ -7,6 +7,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, concat_rows};
 use quarry_spl::ast::AppendColsCommand;
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
@@ -33,7 +34,7 @@ impl BlockingTable for AppendCols {
         let count = left.num_rows().max(right.num_rows());
         let names = names_of(&right).into_iter().filter(|name| !name.starts_with('_'));
         // Rows beyond the shorter side lack its fields.
-        let places = (0..count as u32).map(|row| (row < left.num_rows() as u32).then_some(row));
+        let places = (0..u32_of(count)).map(|row| (row < u32_of(left.num_rows())).then_some(row));
         let mut joined = match left.num_rows() {
             0 => rows::batch_of(Vec::<(String, ArrayRef)>::new(), count)?,
             _ => rows::take(&left, &places.collect::<UInt32Array>())?,

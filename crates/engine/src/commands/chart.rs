@@ -13,6 +13,7 @@ use quarry_eval::expr::ExprContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, KeptRows, RowIter, of_batches};
 use quarry_spl::ast::{ChartCommand, SplitField, TimeChartCommand};
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use super::aggregate_columns::Outputs;
@@ -99,7 +100,7 @@ fn sorted_rows(rows: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineE
     let [field] = by else { return sorted_by(rows, by) };
     debug_assert!(names_of(rows).contains(field));
     let texts = rows::as_text_array(&rows::column_or_null(rows, field));
-    let mut places: Vec<u32> = (0..rows.num_rows() as u32).collect();
+    let mut places: Vec<u32> = (0..u32_of(rows.num_rows())).collect();
     places.sort_by(|a, b| text_order(texts.value(*a as usize), texts.value(*b as usize)));
     rows::take(rows, &places.into())
 }

@@ -12,6 +12,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, concat_rows};
 use quarry_spl::ast::{ClusterCommand, ClusterMatch};
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
@@ -87,7 +88,7 @@ impl BlockingTable for Cluster {
                     return Err(EngineError::Limit { what, limit: "groups", value });
                 }
                 None => {
-                    firsts.push(row as u32);
+                    firsts.push(u32_of(row));
                     terms.push(own);
                     counts.push(0);
                     terms.len() - 1

@@ -12,6 +12,7 @@ use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::value::{Number, canonical_number, format_number};
 use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_spl::ast::CollectCommand;
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -83,7 +84,7 @@ impl Collect {
                 text.push_str(&format!(", {marker}"));
             }
             kept.raw.extend_from_slice(text.as_bytes());
-            kept.ends.push(kept.raw.len() as u32);
+            kept.ends.push(u32_of(kept.raw.len()));
             kept.time.push(at);
             kept.meta.push(0);
             if kept.raw.len() >= BATCH_BYTES {

@@ -15,6 +15,7 @@ use quarry_eval::lookup::LookupSource;
 use quarry_eval::rows::{self, ColumnBuilder, KeptRows, RowIter, batch_of};
 use quarry_learn::{Answer, Column, FitRequest, Fitted, LearnError, Options, ROWS_MAX, fit, sample, wire};
 use quarry_spl::ast::{FitCommand, ModelName};
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use super::models::{Applying, FieldValues, Fields, fault, named, options_of, push};
@@ -153,7 +154,7 @@ fn learning_table(kept: &KeptRows, names: &[&str], drawn: Option<&[usize]>) -> R
         let mut part = batch_of(columns, count)?;
         if drawn.is_some() {
             let here = next.partition_point(|row| *row < start + count);
-            let places: UInt32Array = next[..here].iter().map(|row| (row - start) as u32).collect::<Vec<_>>().into();
+            let places: UInt32Array = next[..here].iter().map(|row| u32_of(row - start)).collect::<Vec<_>>().into();
             part = rows::take(&part, &places)?;
             next = &next[here..];
         }

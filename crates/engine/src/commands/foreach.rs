@@ -13,6 +13,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::wildcard_parts;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, concat_rows, is_hidden};
 use quarry_spl::ast::{FieldPattern, ForeachCommand, ForeachOver};
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -201,7 +202,7 @@ impl Foreach {
             return Err(EngineError::Invalid { message, span: Some(self.command.span) });
         }
         let places = rows::reader(&all, PLACE);
-        let mut order: Vec<u32> = (0..all.num_rows() as u32).collect();
+        let mut order: Vec<u32> = (0..u32_of(all.num_rows())).collect();
         order.sort_by_key(|row| places.number(*row as usize).unwrap_or(0.0) as i64);
         rows::without(&rows::take(&all, &UInt32Array::from(order))?, |name| name == PLACE)
     }

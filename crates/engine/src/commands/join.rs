@@ -8,6 +8,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, concat_rows, is_hidden, of_batches};
 use quarry_spl::ast::JoinCommand;
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -101,7 +102,7 @@ impl Join {
             let found = found.map(|at| index.places[at as usize].as_slice()).unwrap_or_default();
             let before = left_places.len();
             for place in found.iter().filter(in_time).take(limit) {
-                left_places.push(row as u32);
+                left_places.push(u32_of(row));
                 right_places.push(Some(*place));
             }
             if left_places.len() > most {
@@ -109,7 +110,7 @@ impl Join {
                 return Err(EngineError::Limit { what, limit: "joined rows", value: JOINED_ROWS_MAX as u64 });
             }
             if left_places.len() == before && self.command.left_outer {
-                left_places.push(row as u32);
+                left_places.push(u32_of(row));
                 right_places.push(None);
             }
         }
@@ -172,7 +173,7 @@ fn index_right(rows: RecordBatch, fields: &[String]) -> RightIndex {
         if at >= places.len() {
             places.push(Vec::new());
         }
-        places[at].push(row as u32);
+        places[at].push(u32_of(row));
     }
     RightIndex { rows, fields: fields.to_vec(), keys, places }
 }

@@ -10,6 +10,7 @@ use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, conca
 use quarry_eval::spans::{TimeSpans, time_ns, usual_span};
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{ContinuousStep, MakeContinuousCommand};
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
@@ -56,7 +57,7 @@ type Filled = (Vec<Value<'static>>, Vec<Option<u32>>);
 impl MakeContinuous {
     fn times(&self, reader: &ColumnReader, context: &CommandContext) -> Result<Filled, EngineError> {
         let times: Vec<(u32, i64)> =
-            (0..reader.len()).filter_map(|row| Some((row as u32, time_ns(reader, row)?))).collect();
+            (0..reader.len()).filter_map(|row| Some((u32_of(row), time_ns(reader, row)?))).collect();
         let (Some(low), Some(high)) = (times.iter().map(|(_, t)| *t).min(), times.iter().map(|(_, t)| *t).max()) else {
             return Ok(Filled::default());
         };
@@ -95,7 +96,7 @@ impl MakeContinuous {
 
     fn numbers(&self, reader: &ColumnReader) -> Result<Filled, EngineError> {
         let numbers: Vec<(u32, f64)> = (0..reader.len())
-            .filter_map(|row| Some((row as u32, reader.number(row).filter(|number| number.is_finite())?)))
+            .filter_map(|row| Some((u32_of(row), reader.number(row).filter(|number| number.is_finite())?)))
             .collect();
         if numbers.is_empty() {
             return Ok(Filled::default());

@@ -7,6 +7,7 @@ use quarry_eval::command::RowCommand;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
 use quarry_spl::ast::MeasurementsCommand;
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::lower::{Lowering, Step, row};
@@ -32,12 +33,12 @@ impl RowCommand for Measurements {
             (Vec::with_capacity(count), ColumnBuilder::new(count), ColumnBuilder::new(count));
         for row in 0..count {
             if !named.is_null(row) && !measured.is_null(row) {
-                places.push(row as u32);
+                places.push(u32_of(row));
                 names.push(named.value(row));
                 values.push(measured.value(row));
             }
             for (field, reader) in fields.iter().zip(&readers).filter(|(_, reader)| !reader.is_null(row)) {
-                places.push(row as u32);
+                places.push(u32_of(row));
                 names.push_text(&field[MeasurementsCommand::PREFIX.len()..]);
                 values.push(reader.value(row));
             }

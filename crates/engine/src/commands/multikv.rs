@@ -12,6 +12,7 @@ use quarry_eval::extract::multikv::TableReader;
 use quarry_eval::extract::multikv::rules::TableRule;
 use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_spl::ast::{MultiKvCommand, Span};
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use super::extracted_fields::FoundFields;
@@ -52,13 +53,13 @@ impl RowCommand for MultiKv {
         for row in 0..rows.num_rows() {
             let Some(text) = texts.text(row, &mut scratch) else { continue };
             if !self.0.command.removes_event {
-                places.push(row as u32);
+                places.push(u32_of(row));
                 lines.push(text.to_owned());
             }
             let fields = &self.0.command.fields;
             self.0.rows(text, &mut |line, cells| {
                 let at = places.len();
-                places.push(row as u32);
+                places.push(u32_of(row));
                 lines.push(line.to_owned());
                 for (name, value) in cells {
                     if fields.is_empty() || fields.contains(&name) {

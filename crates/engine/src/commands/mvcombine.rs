@@ -11,6 +11,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, is_hidden, of_batches, rows_in_memory};
 use quarry_spl::ast::MvCombineCommand;
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use super::delimiter::DELIMITER_KEY;
@@ -40,15 +41,15 @@ impl Blocking for MvCombineCommand {
             let at = keys.intern(&key) as usize;
             // Rows without the field are not combined.
             if at < gathered.len() && !values.is_null(row) {
-                gathered[at].push(row as u32);
+                gathered[at].push(u32_of(row));
                 continue;
             }
             if at < gathered.len() {
                 key.extend_from_slice(&(row as u64).to_le_bytes());
                 keys.intern(&key);
             }
-            first.push(row as u32);
-            gathered.push(vec![row as u32]);
+            first.push(u32_of(row));
+            gathered.push(vec![u32_of(row)]);
         }
         let mut column = ColumnBuilder::new(gathered.len());
         for places in &gathered {
@@ -69,7 +70,7 @@ fn row_key(readers: &[ColumnReader], lacks_field: bool, row: usize, key: &mut Ve
         key.extend_from_slice(&0_u32.to_le_bytes());
         let mut count = 0_u32;
         for value in reader.values(row) {
-            key.extend_from_slice(&(value.len() as u32).to_le_bytes());
+            key.extend_from_slice(&u32_of(value.len()).to_le_bytes());
             key.extend_from_slice(value.as_bytes());
             count += 1;
         }

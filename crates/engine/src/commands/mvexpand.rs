@@ -10,6 +10,7 @@ use quarry_eval::context::Stop;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_spl::ast::MvExpandCommand;
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::lower::{Lowering, Step, row};
@@ -55,11 +56,11 @@ impl RowCommand for MvExpand {
             }
             let start = places.len();
             for value in reader.values(row).take(limit.min(EXPANDED_ROWS_MAX)) {
-                places.push(row as u32);
+                places.push(u32_of(row));
                 column.push_text(&value);
             }
             if places.len() == start {
-                places.push(row as u32);
+                places.push(u32_of(row));
                 column.push_null();
             }
         }

@@ -16,6 +16,7 @@ use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
 use quarry_event::value::{parse_number, sort_key};
 use quarry_spl::ast::{CompareOp, DependsOn, SeriesOptions, SeriesTest, StatsFunction};
 use quarry_spl::functions::ResultType;
+use quarry_stdx::number::u32_of;
 
 use super::aggregate_columns::Outputs;
 
@@ -85,7 +86,7 @@ impl SeriesTable<'_> {
         for (group, (row, name)) in row_of.iter().zip(series.iter()).enumerate() {
             let at = names.iter().position(|known| Some(*known) == name);
             if let Some(at) = at {
-                places[at][*row as usize] = Some(group as u32);
+                places[at][*row as usize] = Some(u32_of(group));
             }
         }
         let mut columns = Vec::new();

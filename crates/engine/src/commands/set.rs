@@ -7,6 +7,7 @@ use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnReader, RowIter, concat_rows, is_hidden, of_batches};
 use quarry_spl::ast::{SetCommand, SetOperation};
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::lower::{SUBSEARCH_ROWS, SearchEnvironment};
@@ -23,12 +24,12 @@ impl Execute for SetCommand {
 fn row_key(columns: &[(String, ColumnReader)], row: usize, key: &mut Vec<u8>) {
     key.clear();
     let add = |key: &mut Vec<u8>, text: &str| {
-        key.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        key.extend_from_slice(&u32_of(text.len()).to_le_bytes());
         key.extend_from_slice(text.as_bytes());
     };
     for (name, reader) in columns.iter().filter(|(_, reader)| !reader.is_null(row)) {
         add(key, name);
-        key.extend_from_slice(&(reader.values(row).count() as u32).to_le_bytes());
+        key.extend_from_slice(&u32_of(reader.values(row).count()).to_le_bytes());
         reader.values(row).for_each(|value| add(key, &value));
     }
 }

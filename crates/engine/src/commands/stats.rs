@@ -16,6 +16,7 @@ use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter, of_batches};
 use quarry_event::value::sort_key;
 use quarry_spl::ast::{Aggregate, AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, StatsCommand};
+use quarry_stdx::number::u32_of;
 
 use super::empty_columns::DropEmptyColumns;
 use super::sort::{sort_by_values, sorted_kept};
@@ -105,7 +106,7 @@ pub(crate) fn sorted_by(rows: &RecordBatch, fields: &[String]) -> Result<RecordB
     let columns: Vec<_> = fields.iter().map(|field| rows::as_text_array(&rows::column_or_null(rows, field))).collect();
     let keys: Vec<Vec<_>> =
         columns.iter().map(|column| (0..column.len()).map(|row| sort_key(column.value(row))).collect()).collect();
-    let mut places: Vec<u32> = (0..rows.num_rows() as u32).collect();
+    let mut places: Vec<u32> = (0..u32_of(rows.num_rows())).collect();
     places.sort_by(|a, b| {
         let orders = keys.iter().map(|keys| keys[*a as usize].cmp(&keys[*b as usize]));
         let order = orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);

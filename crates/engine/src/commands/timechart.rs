@@ -18,6 +18,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::{Span, parse_epoch};
 use quarry_event::value::Number;
 use quarry_spl::ast::{StatsFunction, TimeChartCommand};
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use super::aggregate_columns::Outputs;
@@ -147,7 +148,7 @@ impl TimeChart {
         }
         let groups = self.outputs.computed(self.plan.values(folded, context)?)?;
         let keys = rows::as_text_array(groups.column(0));
-        let places: Vec<Option<u32>> = (0..keys.len() as u32).map(Some).collect();
+        let places: Vec<Option<u32>> = (0..u32_of(keys.len())).map(Some).collect();
         let columns = self.outputs.columns().iter().enumerate();
         let columns = columns
             .map(|(output, column)| SeriesColumn { output, name: column.name.clone(), places: places.clone() })

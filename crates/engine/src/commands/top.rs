@@ -15,6 +15,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, batch_of, of_batches};
 use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{StatsFunction, TopCommand};
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use super::stats::write_key;
@@ -151,7 +152,7 @@ impl Top {
             let orders = keys.iter().map(|keys| keys[a as usize].cmp(&keys[b as usize]));
             orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
         };
-        let mut places: Vec<u32> = (0..counts.len() as u32).collect();
+        let mut places: Vec<u32> = (0..u32_of(counts.len())).collect();
         places.sort_unstable_by(|a, b| {
             let group = if groups[*a as usize] == groups[*b as usize] {
                 std::cmp::Ordering::Equal

@@ -7,6 +7,7 @@ use quarry_eval::command::RowCommand;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, batch_of};
 use quarry_spl::ast::UntableCommand;
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::lower::{Lowering, Step, row};
@@ -29,7 +30,7 @@ impl RowCommand for Untable {
         let (mut places, mut labels, mut values) = (Vec::new(), ColumnBuilder::new(0), ColumnBuilder::new(0));
         for row in 0..rows.num_rows() {
             for (name, reader) in names.iter().zip(&readers).filter(|(_, reader)| !reader.is_null(row)) {
-                places.push(row as u32);
+                places.push(u32_of(row));
                 labels.push_text(name);
                 values.push(reader.value(row));
             }

@@ -8,6 +8,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, of_batches, rows_in_memory};
 use quarry_event::value::sort_key;
 use quarry_spl::ast::XySeriesCommand;
+use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use super::series_table::row_order;
@@ -85,12 +86,12 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch) -> Result<Grid, EngineErro
             false => row_keys.intern(x.as_bytes()) as usize,
         };
         if at == first.len() {
-            first.push(row as u32);
+            first.push(u32_of(row));
         }
         if command.grouped && last.as_deref() != Some(x) {
             last = Some(x.to_owned());
         }
-        cells.push((at as u32, series.intern(name.as_bytes()), row as u32));
+        cells.push((u32_of(at), series.intern(name.as_bytes()), u32_of(row)));
     }
     let order = if command.grouped { (0..first.len()).collect() } else { sorted_by(&row_keys, row_order) };
     let columns = sorted_by(&series, |a, b| sort_key(a).cmp(&sort_key(b)).then_with(|| a.cmp(b)));

@@ -23,6 +23,7 @@ use quarry_scan::with_renamed_sourcetypes;
 use quarry_spl::analyse::{is_constant, required_fields};
 use quarry_spl::ast::{Span, Stage};
 use quarry_stdx::Fault;
+use quarry_stdx::number::u32_of;
 use quarry_store::{IndexSelector, Segment, Snapshot, StoredSlab};
 
 use super::plan::SummaryPlan;
@@ -319,7 +320,7 @@ impl Work<'_> {
         let page = |(info, rows): (&quarry_store::PageInfo, &Option<RecordBatch>)| SummaryPage {
             first_row: info.first_row,
             events: info.events,
-            rows: rows.as_ref().map_or(0, |rows| rows.num_rows() as u32),
+            rows: rows.as_ref().map_or(0, |rows| u32_of(rows.num_rows())),
             time_min: info.time_min,
             time_max: info.time_max,
         };

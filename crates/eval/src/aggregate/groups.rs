@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, StringViewBuilder};
+use quarry_stdx::number::u32_of;
 
 use super::integers::NONE;
 use super::pairs::PairTable;
@@ -260,7 +261,7 @@ impl GroupTable {
 
     /// The keys of all groups, or of those at `places`, as one text column per field.
     pub(crate) fn key_columns(&self, places: Option<&[u32]>) -> Vec<ArrayRef> {
-        let mut numbers: Vec<u32> = places.map_or_else(|| (0..self.len() as u32).collect(), <[u32]>::to_vec);
+        let mut numbers: Vec<u32> = places.map_or_else(|| (0..u32_of(self.len())).collect(), <[u32]>::to_vec);
         let mut columns = Vec::with_capacity(self.fields.len());
         for (at, values) in self.fields.iter().enumerate().rev() {
             let pairs = at.checked_sub(1).map(|before| self.pairs[before].pairs());

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
+use quarry_stdx::number::u32_of;
 
 use super::AggregatePlan;
 use super::folder::Folder;
@@ -56,7 +57,7 @@ impl SpilledPartials {
                 hasher.write_usize(text.len());
                 hasher.write(text.as_bytes());
             }
-            rows_of[(hasher.finish() >> 32) as usize % PARTS].push(row as u32);
+            rows_of[(hasher.finish() >> 32) as usize % PARTS].push(u32_of(row));
         }
         for (part, places) in rows_of.into_iter().enumerate().filter(|(_, places)| !places.is_empty()) {
             self.states.push(&rows::take(states, &UInt32Array::from(places))?)?;

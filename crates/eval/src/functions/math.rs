@@ -56,8 +56,8 @@ pub(super) static BODIES: &[(&str, Run)] = &[
     ("bit_or", |args, _| bits(args, |a, b| a | b)),
     ("bit_xor", |args, _| bits(args, |a, b| a ^ b)),
     ("bit_not", bit_not),
-    ("bit_shift_left", |args, _| bits(args, |a, b| a.checked_shl(b as u32).unwrap_or(0))),
-    ("bit_shift_right", |args, _| bits(args, |a, b| a.checked_shr(b as u32).unwrap_or(0))),
+    ("bit_shift_left", |args, _| bits(args, |a, b| shifted(b, |places| a.checked_shl(places)))),
+    ("bit_shift_right", |args, _| bits(args, |a, b| shifted(b, |places| a.checked_shr(places)))),
 ];
 
 /// NaN becomes null; infinity is kept.
@@ -236,6 +236,11 @@ fn bit_not<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let mask = if args.len() > 1 { whole(1) } else { Some(EXACT_BITS) };
     let combined = whole(0).zip(mask).and_then(|(value, mask)| i64::try_from(!value & mask).ok());
     combined.map_or(Value::Null, Value::Int)
+}
+
+/// Bits that are moved by as many places as there are, or more, are gone.
+fn shifted(places: u64, shift: impl FnOnce(u32) -> Option<u64>) -> u64 {
+    u32::try_from(places).ok().and_then(shift).unwrap_or(0)
 }
 
 fn bits<'a>(args: &[Value<'a>], combine: fn(u64, u64) -> u64) -> Value<'a> {

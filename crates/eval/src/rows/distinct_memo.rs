@@ -17,6 +17,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Decimal64Type, Int64Type, UInt32Type};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use quarry_stdx::number::u32_of;
 
 use super::decode::plain_column;
 use super::{ColumnReader, DictionaryColumn};
@@ -133,7 +134,7 @@ impl DistinctMemo {
             (made, _) => made,
         };
         if let Made::Results(results) = made {
-            let last = column.texts.len() as u32;
+            let last = u32_of(column.texts.len());
             let places: Vec<u32> =
                 (0..column.codes.len()).map(|row| column.code(row).map_or(last, |code| code as u32)).collect();
             return results.iter().map(|made| made.spread(&places)).collect::<Result<Vec<_>, _>>().map(Some);
@@ -225,7 +226,7 @@ fn occurring(column: &DictionaryColumn) -> Result<(ArrayRef, Vec<u32>), EngineEr
     let mut chosen: Vec<usize> = Vec::new();
     let mut add = |place: &mut u32, code: usize| {
         if *place == NONE {
-            *place = chosen.len() as u32;
+            *place = u32_of(chosen.len());
             chosen.push(code);
         }
         *place
@@ -239,7 +240,7 @@ fn occurring(column: &DictionaryColumn) -> Result<(ArrayRef, Vec<u32>), EngineEr
             (0..rows).map(|row| column.code(row).map_or(NONE, |code| add(table.entry(code).or_insert(NONE), code))),
         );
     }
-    places.iter_mut().filter(|place| **place == NONE).for_each(|place| *place = chosen.len() as u32);
+    places.iter_mut().filter(|place| **place == NONE).for_each(|place| *place = u32_of(chosen.len()));
     let views = column.texts.views();
     let picked: ScalarBuffer<u128> = chosen.iter().map(|code| views[*code]).collect();
     let texts = StringViewArray::try_new(picked, column.texts.data_buffers().to_vec(), None)?;
@@ -265,13 +266,13 @@ fn distinct_numbers(column: &ArrayRef) -> Result<Option<(ArrayRef, Vec<u32>)>, E
         };
         places.push(*known.entry(number).or_insert_with(|| {
             rows.push(Some(row));
-            rows.len() as u32 - 1
+            u32_of(rows.len()) - 1
         }));
         if rows.len() > most {
             return Ok(None);
         }
     }
-    places.iter_mut().filter(|place| **place == NONE).for_each(|place| *place = rows.len() as u32);
+    places.iter_mut().filter(|place| **place == NONE).for_each(|place| *place = u32_of(rows.len()));
     rows.push(None);
     let values = arrow::compute::take(column, &UInt32Array::from(rows), None)?;
     Ok(Some((plain_column(&values)?, places)))
@@ -319,7 +320,7 @@ fn coded(texts: &StringViewArray) -> Option<(Vec<u32>, ArrayRef)> {
         codes.push(text.map_or(NONE, |text| {
             *known.entry(text).or_insert_with(|| {
                 firsts.push(*view);
-                firsts.len() as u32 - 1
+                u32_of(firsts.len()) - 1
             })
         }));
     }

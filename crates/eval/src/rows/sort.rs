@@ -17,6 +17,7 @@ use arrow::compute::SortOptions;
 use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion_execution::memory_pool::MemoryReservation;
+use quarry_stdx::number::u32_of;
 
 use super::kept_rows::{KeptRows, compact, value_bytes};
 use super::present_columns::PresentColumns;
@@ -167,9 +168,9 @@ impl Pile {
         let mut places: Vec<(u32, u32)> = Vec::with_capacity(count);
         for (at, batch) in (0u32..).zip(&batches) {
             self.converter.append(&mut keys, &self.order.columns(batch))?;
-            places.extend((0..batch.num_rows() as u32).map(|row| (at, row)));
+            places.extend((0..u32_of(batch.num_rows())).map(|row| (at, row)));
         }
-        let mut sorted: Vec<u32> = (0..count as u32).collect();
+        let mut sorted: Vec<u32> = (0..u32_of(count)).collect();
         sorted.sort_unstable_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)).then(a.cmp(b)));
         sorted.truncate(self.order.limit);
         drop(keys);

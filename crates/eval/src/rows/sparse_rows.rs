@@ -12,6 +12,7 @@ use arrow::array::{Array, ArrayRef, NullArray, UInt32Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use quarry_stdx::number::u32_of;
 
 use super::take;
 use crate::EngineError;
@@ -28,7 +29,7 @@ pub(super) fn narrowed(batch: RecordBatch) -> Result<Vec<RecordBatch>, EngineErr
     if !is_sparse(&batch) {
         return Ok(vec![batch]);
     }
-    let places: Vec<u32> = (0..batch.num_rows() as u32).collect();
+    let places: Vec<u32> = (0..u32_of(batch.num_rows())).collect();
     cut(&batch, &places)
 }
 

@@ -16,6 +16,7 @@ use quarry_eval::rows::{DECIMAL_PRECISION, first_of};
 use quarry_event::Metadata;
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
 use quarry_pipeline::extract::json_string;
+use quarry_stdx::number::u32_of;
 
 use super::page::{PageReader, Rows};
 use super::slab::{FieldLocations, agrees, top_of};
@@ -239,7 +240,7 @@ pub(super) fn typed_column(
         _ => {
             let filled: Vec<u32> = match (&values.rows, places) {
                 (Some(rows), Places::All) => rows.to_vec(),
-                (None, Places::All) => (0..values.values.len() as u32).collect(),
+                (None, Places::All) => (0..u32_of(values.values.len())).collect(),
                 (None, Places::Each(places)) => places.clone(),
                 (Some(rows), Places::Each(places)) => places.iter().map(|place| rows[*place as usize]).collect(),
                 (rows, Places::Some(places)) => {

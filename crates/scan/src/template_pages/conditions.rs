@@ -21,6 +21,7 @@ use quarry_event::segment::{WordBound, WordPattern, is_breaker};
 use quarry_event::template::{ColumnKind, ColumnValues, CountedValues, NumberFormat, TEXT_COLUMN};
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
+use quarry_stdx::number::u32_of;
 
 use super::columns::{field_column, number_texts, text_array};
 use super::outcome::{MAYBE, NO, Outcome, YES};
@@ -740,7 +741,7 @@ fn texts_of(column: u32, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineEr
         _ => {
             let rows: Vec<u32> = match &values.rows {
                 Some(rows) => rows.to_vec(),
-                None => (0..values.values.len() as u32).collect(),
+                None => (0..u32_of(values.values.len())).collect(),
             };
             let texts = page.texts(column, &rows)?;
             text_array(&texts.bytes, &texts.ends)

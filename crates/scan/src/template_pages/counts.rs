@@ -15,6 +15,7 @@ use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::rows;
 use quarry_event::PageColumns;
 use quarry_event::template::{ColumnKind, ColumnValues, CountedValues, PageColumn};
+use quarry_stdx::number::u32_of;
 
 use super::columns::{Places, typed_column};
 use super::outcome::{MAYBE, NO, YES};
@@ -65,7 +66,7 @@ impl EventScan {
         let Some(others) = page.info.events.checked_sub(known).filter(|_| !of_page.is_empty()) else { return Ok(None) };
         // Position of the value, if any, and the number of events with it.
         let mut kept: Vec<(Option<u32>, i64)> = Vec::new();
-        let places = (0..of_page.len() as u32).map(Some).zip(of_page.iter().map(|count| u32::from(*count)));
+        let places = (0..u32_of(of_page.len())).map(Some).zip(of_page.iter().map(|count| u32::from(*count)));
         for (place, events) in places.chain([(None, others)]).filter(|(_, events)| *events > 0) {
             let answer = match (&by_value, place) {
                 (ByValue::Same(answer), _) | (ByValue::Values { rest: answer, .. }, None) => *answer,

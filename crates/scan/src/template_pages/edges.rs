@@ -4,6 +4,7 @@
 //! follow; otherwise nothing nearby is *free*.
 
 use quarry_event::template::{ByteSet, TemplatePart, TemplateSet, ValueTraits};
+use quarry_stdx::number::u32_of;
 
 /// Maximum length of a percent-encoded breaker.
 const PERCENT_REACH: u32 = 5;
@@ -84,7 +85,7 @@ impl<'a> Edges<'a> {
             }
             if before < at {
                 length += match &self.parts[before] {
-                    TemplatePart::Literal(literal) => literal.len() as u32,
+                    TemplatePart::Literal(literal) => u32_of(literal.len()),
                     TemplatePart::Variable(column) => self.traits(*column).min_len,
                 };
             }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, StringViewArray};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use quarry_stdx::number::u32_of;
 
 use super::groups::ABSENT;
 
@@ -47,9 +48,9 @@ impl Interner {
         if ends.len() >= TEXTS_MAX || all.len() + text.len() > BYTES_MAX {
             return None;
         }
-        let number = ends.len() as u32;
+        let number = u32_of(ends.len());
         all.push_str(text);
-        ends.push(all.len() as u32);
+        ends.push(u32_of(all.len()));
         numbers.insert_unique(hash, number, |number| hasher.hash_one(text_of(all, ends, *number)));
         self.array = None;
         Some(number)
@@ -65,7 +66,7 @@ impl Interner {
         if let Some(array) = &self.array {
             return Arc::clone(array);
         }
-        let count = self.ends.len() as u32;
+        let count = u32_of(self.ends.len());
         if self.ends.len() <= SHARED_MAX {
             let texts = (0..count).map(|number| text_of(&self.all, &self.ends, number));
             let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
@@ -77,7 +78,7 @@ impl Interner {
         for code in codes.iter_mut().filter(|code| **code != ABSENT) {
             let place = &mut self.places[*code as usize];
             if *place == ABSENT {
-                *place = used.len() as u32;
+                *place = u32_of(used.len());
                 used.push(*code);
             }
             *code = *place;

@@ -52,6 +52,7 @@ use quarry_eval::rows::{self, concat_rows};
 use quarry_event::template::TEXT_COLUMN;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{FieldColumns, PageColumns, TimeRange, ValueColumns};
+use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
 pub(crate) use self::conditions::Conditions;
@@ -305,7 +306,7 @@ impl EventScan {
     /// own text is smaller than the event's.
     fn ask_composites(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let open: Vec<u32> = match &outcome {
-            Outcome::Same(MAYBE) => (0..reader.len() as u32).collect(),
+            Outcome::Same(MAYBE) => (0..u32_of(reader.len())).collect(),
             Outcome::Same(_) => Vec::new(),
             Outcome::Each(answers) => memchr::memchr_iter(MAYBE, answers).map(|row| row as u32).collect(),
         };
@@ -315,7 +316,7 @@ impl EventScan {
         }
         if conditions.tests_computed(reader.slab) {
             let rows = match open.len() == reader.len() {
-                true => Rows::All(open.len() as u32),
+                true => Rows::All(u32_of(open.len())),
                 false => Rows::Some(open.clone()),
             };
             reader.computed = Some(self.computed_rows(rows, reader)?);
@@ -461,7 +462,7 @@ impl EventScan {
         if self.projection.wants_unnamed() {
             let rows: Vec<u32> = sure.iter().collect();
             let events = reader.rebuilt(&rows)?;
-            let all: Vec<u32> = (0..rows.len() as u32).collect();
+            let all: Vec<u32> = (0..u32_of(rows.len())).collect();
             let batch = self.columns(&events, &all, context)?;
             return self.without_extra(batch);
         }
@@ -524,7 +525,7 @@ impl EventScan {
             return Ok((None, maybe));
         }
         let events = reader.rebuilt(&maybe)?;
-        let all = (0..maybe.len() as u32).collect();
+        let all = (0..u32_of(maybe.len())).collect();
         let found = self.matching(&events, all, context)?;
         Ok(match found {
             Some((batch, kept)) => (Some(batch), kept.into_iter().map(|place| maybe[place as usize]).collect()),
@@ -624,7 +625,7 @@ fn merge(sure: RecordBatch, sure_at: &[u32], maybe: RecordBatch, maybe_at: &[u32
     assert_eq!(sure.num_rows(), sure_at.len(), "each row that matches has its place");
     assert_eq!(maybe.num_rows(), maybe_at.len(), "each row that matches by its text has its place");
     let rows = concat_rows(vec![rows::plain(&sure)?, maybe])?;
-    let mut places: Vec<u32> = (0..rows.num_rows() as u32).collect();
+    let mut places: Vec<u32> = (0..u32_of(rows.num_rows())).collect();
     let row_at = |place: &u32| {
         let place = *place as usize;
         if place < sure_at.len() { sure_at[place] } else { maybe_at[place - sure_at.len()] }

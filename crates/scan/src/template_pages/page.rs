@@ -9,6 +9,7 @@ use quarry_eval::EngineError;
 use quarry_eval::rows;
 use quarry_event::template::{ColumnValues, PageColumn, TEXT_COLUMN, TemplateSet, Texts};
 use quarry_event::{Page, PageColumns};
+use quarry_stdx::number::u32_of;
 use quarry_store::{Segment, TemplatePage};
 
 use super::slab::Slab;
@@ -228,7 +229,7 @@ impl<'a> PageReader<'a> {
         if !events.fields.is_empty() {
             for field in &events.fields {
                 if let Ok(place) = rows.binary_search(&field.row) {
-                    fields.push(quarry_event::IndexedField { row: place as u32, ..field.clone() });
+                    fields.push(quarry_event::IndexedField { row: u32_of(place), ..field.clone() });
                 }
             }
         }

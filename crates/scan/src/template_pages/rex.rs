@@ -347,7 +347,7 @@ impl RexReader {
         let nodes = match (field, page.template_set().columns.first().map(|column| &column.kind)) {
             (Some(field), _) => nodes_of_field(&field.places, page.template_set()),
             (None, Some(ColumnKind::Templates(templates))) => {
-                (0..templates.len() as u32).map(TemplateNode::Root).collect()
+                (0..u32_of(templates.len())).map(TemplateNode::Root).collect()
             }
             _ => Vec::new(),
         };
@@ -640,7 +640,7 @@ impl Tree {
                         false => work.values.clear(),
                     }
                     let remembers = remembers && *has_codes && !memo.is_full();
-                    let start = found.len() as u32;
+                    let start = u32_of(found.len());
                     if !remembers {
                         // Cached answers stay at the front.
                         work.found.clear();

@@ -14,6 +14,7 @@ use quarry_eval::EngineError;
 use quarry_event::template::{
     ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, PageColumn, TEXT_COLUMN, TemplatePart, TemplateSet,
 };
+use quarry_stdx::number::u32_of;
 
 use super::page::{PageReader, Rows};
 use crate::text_values::char_count;
@@ -43,7 +44,7 @@ impl KnownLengths {
                 continue;
             };
             let of_part = |part: &TemplatePart| match part {
-                TemplatePart::Literal(bytes) => Some(char_count(bytes) as u32),
+                TemplatePart::Literal(bytes) => Some(u32_of(char_count(bytes))),
                 TemplatePart::Variable(column) => fixed.get(*column as usize).copied().flatten(),
             };
             let own: Vec<u32> =
@@ -51,7 +52,7 @@ impl KnownLengths {
             let is_whole = templates.iter().all(|template| template.parts.iter().all(|part| of_part(part).is_some()));
             let first = own.first().copied();
             fixed[number] = first.filter(|first| is_whole && own.iter().all(|length| length == first));
-            of_templates.insert(number as u32, own);
+            of_templates.insert(u32_of(number), own);
         }
         KnownLengths { fixed, templates: of_templates, dictionaries: Mutex::default() }
     }
@@ -70,7 +71,7 @@ impl KnownLengths {
         if dictionary.len() > COUNTED_MAX {
             return Ok(None);
         }
-        let counts: Arc<[u32]> = dictionary.iter().map(|text| char_count(text) as u32).collect();
+        let counts: Arc<[u32]> = dictionary.iter().map(|text| u32_of(char_count(text))).collect();
         known.insert(column, Arc::clone(&counts));
         Ok(Some(counts))
     }

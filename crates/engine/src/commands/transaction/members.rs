@@ -13,6 +13,7 @@ use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnReader, column, compact, is_hidden, reader};
 use quarry_eval::spans::time_ns;
 use quarry_event::TimeNs;
+use quarry_stdx::number::u32_of;
 
 /// Maximum number of distinct fields of all transactions.
 const FIELDS_MAX: usize = 1_000;
@@ -37,7 +38,7 @@ impl Names {
             self.is_cut = true;
             return None;
         }
-        let (name, number): (Arc<str>, u32) = (name.into(), self.all.len() as u32);
+        let (name, number): (Arc<str>, u32) = (name.into(), u32_of(self.all.len()));
         self.known.insert(Arc::clone(&name), number);
         self.all.push(name);
         Some(number)
@@ -117,7 +118,7 @@ enum MemberValues {
 
 impl Member {
     pub(super) fn new(events: &Arc<Events>, row: usize) -> Member {
-        Member { time: events.times[row], place: MemberValues::Row(Arc::clone(events), row as u32) }
+        Member { time: events.times[row], place: MemberValues::Row(Arc::clone(events), u32_of(row)) }
     }
 
     /// Whether it keeps a batch alive.
@@ -132,7 +133,7 @@ impl Member {
         for (number, column) in &events.columns {
             for value in column.values(*row as usize) {
                 text.push_str(&value);
-                ends.push((*number, text.len() as u32));
+                ends.push((*number, u32_of(text.len())));
             }
         }
         self.place = MemberValues::Own(text.into(), ends.into());

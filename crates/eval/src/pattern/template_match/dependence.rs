@@ -19,6 +19,7 @@ use std::rc::Rc;
 
 use hashbrown::HashMap;
 use quarry_event::template::{ByteSet, ValueTraits};
+use quarry_stdx::number::u32_of;
 use regex_automata::nfa::thompson::State;
 use regex_automata::util::look::Look;
 use regex_automata::util::primitives::{PatternID, StateID};
@@ -154,7 +155,7 @@ impl Planner {
     /// Everything that a walk over a window can see of its template, as far as the expression distinguishes it.
     fn view(&self, template: &FlatTemplate, window: &Window) -> Box<[u8]> {
         let (first, last) = (window.context, window.end);
-        let number = |view: &mut Vec<u8>, number: usize| view.extend((number as u32).to_le_bytes());
+        let number = |view: &mut Vec<u8>, number: usize| view.extend(u32_of(number).to_le_bytes());
         let mut view = Vec::with_capacity(256);
         for place in [window.start, window.starts_end, last].map(|place| place.seen_from(first)) {
             number(&mut view, place.part);

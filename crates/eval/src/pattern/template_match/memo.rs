@@ -1,6 +1,7 @@
 //! Memo of answers by dictionary code: each combination of values is evaluated once.
 
 use hashbrown::HashMap;
+use quarry_stdx::number::u32_of;
 
 /// Maximum number of cached combinations per template and slab; beyond that each row is evaluated separately.
 pub(crate) const COMBINATIONS_MAX: usize = 65_536;
@@ -53,7 +54,7 @@ impl<T> CombinationMemo<T> {
         if self.answers.len() >= COMBINATIONS_MAX || single_beyond {
             return None;
         }
-        let number = self.answers.len() as u32;
+        let number = u32_of(self.answers.len());
         self.answers.push(find());
         match codes {
             [code] => {
