@@ -1,10 +1,10 @@
-//! Moves the buckets of an index to another volume, or back into the data directory.
+//! Migration: moves the buckets of an index to another volume, or back into the data directory.
 //!
-//! indexes.conf says where an index keeps its buckets; what was uploaded before stays where it is until it is migrated.
-//! One bucket goes after the other: its objects come here, are put at the new place, the catalog says so in one
-//! transaction, and the objects at the old place are deleted when no search holds the bucket. The catalog notes each of
-//! these steps before it begins, so that one migration after a crash goes on where the last one was. Searches read what
-//! counts at the moment.
+//! indexes.conf says where an index keeps its buckets; uploaded buckets stay where they are until they are migrated.
+//! Buckets are moved one at a time: the objects are fetched and stored at the new place, one transaction switches the
+//! catalog to it, and the objects at the old place are deleted when no search holds the bucket. The catalog records
+//! each of these steps before it begins, so a migration after a crash continues where the last one ended. Searches read
+//! from the place that is current.
 
 use std::sync::Arc;
 
@@ -13,22 +13,22 @@ use crate::sealed::SealedBucket;
 use crate::state::Shared;
 use crate::{Damage, Store, StoreError};
 
-/// What a migration came to.
+/// Result of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Migrated {
-    /// Buckets that are where they should be and were not before.
+    /// Buckets that were moved.
     pub moved: u64,
     /// Bytes of their objects.
     pub bytes: u64,
-    /// Buckets that were there already.
+    /// Buckets that were at the target already.
     pub there: u64,
-    /// Objects at old places that are deleted when searches have ended, by bucket.
+    /// Objects at old places that are deleted when their searches have ended, by bucket.
     pub waiting: u64,
-    /// Buckets that stay where they are, and why.
+    /// Buckets that were not moved, and why.
     pub left: Vec<Damage>,
 }
 
-/// Where a bucket stands in a migration.
+/// State of a bucket in a migration.
 enum Step {
     There,
     Moved,
@@ -36,8 +36,8 @@ enum Step {
 }
 
 impl Store {
-    /// Brings every sealed bucket of an index to where indexes.conf puts the index: to volume `to`, or with `None` back into the
-    /// data directory. Says so when indexes.conf says something else.
+    /// Moves every sealed bucket of an index to the place that indexes.conf names: to volume `to`, or with `None` back
+    /// into the data directory. Fails if indexes.conf names another place.
     pub fn migrate(&self, index: &str, to: Option<&str>) -> Result<Migrated, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -67,7 +67,7 @@ impl Shared {
         let numbers: Vec<u64> = of_index.iter().map(|bucket| bucket.row.number).collect();
         drop(of_index);
         if place.is_some() {
-            // Those that were never on a volume, and those on their way.
+            // Those that were never on a volume, and those being moved.
             numbers.iter().for_each(|number| self.uploads.add(*number));
             while self.upload_some()? {}
         }
@@ -76,7 +76,7 @@ impl Shared {
             if self.uploads.is_stopping() {
                 return Err(StoreError::Closed);
             }
-            // One that was merged meanwhile is where it should be, as what it was merged into will be.
+            // A bucket merged in the meantime needs no move; the merged bucket is moved itself.
             let Some(bucket) = self.state().sealed.get(&number).cloned() else { continue };
             if bucket.row.thawed {
                 continue;
@@ -97,14 +97,14 @@ impl Shared {
         Ok(report)
     }
 
-    /// Brings one bucket to a place; what was begun before a crash goes on.
+    /// Moves one bucket to a place; continues a move that a crash interrupted.
     fn move_bucket(&self, bucket: &SealedBucket, place: Option<&RemotePath>) -> Result<Step, StoreError> {
         let _turn = self.uploads.turn();
         let number = bucket.row.number;
         if let Some(other) = bucket.copies.other().filter(|other| !other.going)
             && place.is_none_or(|place| (&other.volume, &other.folder) != (&place.volume, &place.path))
         {
-            // A move to somewhere else was begun, and is not wanted any more.
+            // A move to another place was begun and is no longer wanted.
             self.change_copies(bucket, || self.catalog.give_up_move(number))?;
         }
         let Some(copy) = bucket.copies.remote() else {
@@ -141,16 +141,16 @@ impl Shared {
             }
         };
         self.readers.reopen(number);
-        // Otherwise it was retired meanwhile, and goes from both places.
+        // Otherwise it was retired in the meantime and is deleted from both places.
         Ok(if moved { Step::Moved } else { Step::There })
     }
 
-    /// Refuses to bring a bucket here that would take the room that appends need.
+    /// Refuses to fetch a bucket if it would take the space that appends need.
     fn check_room(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         let needed = self.options.free_bytes_min.saturating_add(bucket.row.stored_bytes());
         match self.log_files.free_bytes(&self.options.dir) {
             Ok(free) if free < needed => Err(StoreError::Full { path: crate::data_dir::objects(&self.options.dir) }),
-            // A file system that does not tell says so when it is written to.
+            // If the file system does not report its free space, writing will show whether it suffices.
             _ => Ok(()),
         }
     }
@@ -161,13 +161,14 @@ impl Shared {
         self.state().sealed.values().filter(is_leaving).cloned().collect()
     }
 
-    /// Deletes what moved buckets left at their old places, as far as no search holds them: it may be reading there.
+    /// Deletes the objects of moved buckets at their old places, unless a search holds the bucket and may be reading
+    /// there.
     pub(super) fn end_leavings(&self) -> Result<(), StoreError> {
-        // Nobody else who uploads or evicts holds any of them.
+        // No other upload or eviction holds any of them.
         let _turn = self.uploads.turn();
         for bucket in self.leaving() {
             let Some(other) = bucket.copies.other() else { continue };
-            // The state holds one, and we do.
+            // The state holds one reference, and this function another.
             let is_held = Arc::strong_count(&bucket) > 2 || Arc::strong_count(&bucket.hold) > 1;
             if is_held {
                 continue;

@@ -1,11 +1,12 @@
-//! A lost catalog made anew from volumes alone, by the receipts beside the buckets there ([`super::receipt`]).
+//! Rebuilds a lost catalog from volumes alone, by the receipts next to the buckets there ([`super::receipt`]).
 //!
-//! A listing shows buckets; each with a receipt is whole and comes back as one that is on its volume alone, with its index,
-//! its place in the order of arrival and its deleted events. Of buckets that were merged, objects may still be there: the
-//! receipt of the merged one names them, and they are retired. The catalog is made under another name and gets its own in
-//! the end, so that an interrupted rebuild is begun again and goes on with what it has.
+//! A listing finds the buckets. Each bucket with a receipt is complete and is restored as existing on its volume only,
+//! with its index, its position in the order of arrival and its deleted events. Objects of merged buckets may still
+//! exist: the receipt of the resulting bucket names them, and they are retired. The catalog is built under a temporary
+//! name and renamed at the end, so an interrupted rebuild can be started again and continues.
 //!
-//! What was only in the lost data directory is not on volumes: events that were not uploaded, and positions in files.
+//! Data that existed only in the lost data directory is not restored: events that were not uploaded, and file
+//! positions.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -25,26 +26,26 @@ use crate::data_dir::DirLock;
 use crate::object_names::stem_of;
 use crate::{RemoteOptions, StoreError, StoreOptions, data_dir};
 
-/// Receipts that are read at once, and buckets that one transaction adds.
+/// Receipts read concurrently, and buckets per transaction.
 const AT_ONCE: usize = 32;
 const TOGETHER: usize = 512;
-/// Ending of the name under which a catalog is made.
+/// Extension of the catalog's temporary name.
 const UNFINISHED: &str = "rebuilding";
 
-/// What a rebuild came to.
+/// Result of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rebuilt {
-    /// Buckets that are live in the catalog.
+    /// Live buckets in the catalog.
     pub buckets: u64,
-    /// Their events, deleted ones not counted.
+    /// Their events, without deleted ones.
     pub events: u64,
-    /// Buckets whose events are in others, and whose objects will be deleted.
+    /// Buckets whose events are in other buckets, and whose objects will be deleted.
     pub replaced: u64,
-    /// Buckets that could not be taken, by key, and why.
+    /// Buckets that could not be restored, by key, and why.
     pub refused: Vec<(String, Fault)>,
 }
 
-/// The data directories that have buckets on the volumes, by id.
+/// Ids of the data directories that have buckets on the volumes.
 pub fn stores_on_volumes(options: &RemoteOptions) -> Result<Vec<StoreOnVolumes>, StoreError> {
     let mut known = Vec::new();
     for (name, volume) in &options.volumes {
@@ -54,7 +55,8 @@ pub fn stores_on_volumes(options: &RemoteOptions) -> Result<Vec<StoreOnVolumes>,
     Ok(known)
 }
 
-/// Makes the catalog of a data directory, which has none and no events, of what volumes have of directory `store_id`.
+/// Builds the catalog of a data directory that has no catalog and no events, from the objects of directory `store_id`
+/// on the volumes.
 pub fn rebuild_catalog(options: &StoreOptions, store_id: &str) -> Result<Rebuilt, StoreError> {
     let Some(remote) = &options.remote else { return Err(StoreError::NoVolumes) };
     let dir = &options.dir;
@@ -82,7 +84,7 @@ pub fn rebuild_catalog(options: &StoreOptions, store_id: &str) -> Result<Rebuilt
     Ok(rebuilt)
 }
 
-/// The unfinished catalog, with what an earlier try found.
+/// Opens the unfinished catalog, with the results of an earlier attempt.
 fn begin(path: &Path, store_id: &str) -> Result<Catalog, StoreError> {
     if let Ok(catalog) = Catalog::open(path)
         && catalog.setting(STORE_ID)?.as_deref().is_none_or(|known| known == store_id)
@@ -90,7 +92,7 @@ fn begin(path: &Path, store_id: &str) -> Result<Catalog, StoreError> {
         catalog.set_setting(STORE_ID, store_id)?;
         return Ok(catalog);
     }
-    // It is of another directory, or damaged: all that it holds is on the volumes.
+    // It belongs to another directory or is damaged; everything in it is also on the volumes.
     let files: [PathBuf; 3] = ["", "-wal", "-shm"].map(|ending| {
         let mut name = path.as_os_str().to_owned();
         name.push(ending);
@@ -115,12 +117,12 @@ fn deleted_events(catalog: &Catalog) -> Result<u64, StoreError> {
 struct Rebuild<'a> {
     catalog: &'a Catalog,
     store_id: &'a str,
-    /// Buckets whose number another one has, by stem.
+    /// Buckets whose number is taken by another, by stem.
     later: BTreeMap<String, FoundBucket>,
     rebuilt: Rebuilt,
 }
 
-/// A bucket that is to be read.
+/// A bucket to be read.
 struct Wanted {
     place: RemotePath,
     deleted: u64,
@@ -146,7 +148,7 @@ impl Rebuild<'_> {
         self.add(volume, wanted)
     }
 
-    /// What is to be read of a bucket that was found; `None` where it is known.
+    /// What to read of a bucket that was found; `None` if it is known.
     fn wants(&self, volume: &str, found: &FoundObjects) -> Result<Option<Wanted>, StoreError> {
         let (Some((deleted, key)), Some((number, _))) = (found.receipt(), found.number_and_time()) else {
             return Ok(None);
@@ -178,8 +180,8 @@ impl Rebuild<'_> {
         Ok(self.catalog.add_found(&buckets)?)
     }
 
-    /// Receipts, many read at once. A store that does not answer ends the rebuild; a receipt that is damaged, or went
-    /// meanwhile, is refused alone.
+    /// Reads receipts concurrently. An unavailable store ends the rebuild; a receipt that is damaged, or was deleted in
+    /// the meantime, is refused individually.
     fn read(&self, volume: &dyn BlobStore, wanted: &[Wanted]) -> Result<Vec<Result<FoundBucket, Fault>>, StoreError> {
         let next = AtomicUsize::new(0);
         let some = || {
@@ -193,7 +195,7 @@ impl Rebuild<'_> {
         std::thread::scope(|scope| {
             let start =
                 |_| std::thread::Builder::new().name("quarry-receipts".to_owned()).spawn_scoped(scope, some).ok();
-            // A thread that does not start is not missed.
+            // If a thread cannot be started, the others do its work.
             let threads: Vec<_> = (1..AT_ONCE.min(wanted.len())).filter_map(start).collect();
             read.extend(some());
             threads.into_iter().for_each(|thread| read.extend(thread.join().unwrap_or_default()));
@@ -218,8 +220,8 @@ impl Rebuild<'_> {
         Ok(receipt::decode(&bytes, self.store_id, &wanted.place, wanted.deleted))
     }
 
-    /// Puts a bucket where its number is free; where it is found at a second place, as when a move between volumes was
-    /// interrupted, that one is to go.
+    /// Adds a bucket if its number is free. If it is found at a second place, after an interrupted move between
+    /// volumes, that place is to be deleted.
     fn sort_in(&mut self, found: FoundBucket, buckets: &mut Vec<FoundBucket>) -> Result<(), StoreError> {
         let same_number = buckets.iter().position(|other| other.row.number == found.row.number);
         let known = match same_number {
@@ -244,7 +246,7 @@ impl Rebuild<'_> {
         Ok(())
     }
 
-    /// Adds the buckets whose numbers were taken, with numbers of their own.
+    /// Adds the buckets whose numbers were taken, with new numbers.
     fn add_later(&mut self) -> Result<(), StoreError> {
         let mut number = self.catalog.bucket_number_max()?;
         let mut buckets = Vec::new();

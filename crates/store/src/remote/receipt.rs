@@ -1,9 +1,10 @@
-//! The receipt of a bucket: a small object beside its two on a volume that tells all that the catalog knows of it.
+//! The receipt of a bucket: a small object next to its two on a volume, with everything that the catalog knows of the
+//! bucket.
 //!
-//! It is put when the others are there, so that a bucket with a receipt is whole, and a lost catalog is made anew from
-//! receipts ([`super::rebuild`]). It names the buckets whose events the bucket holds since they were merged: of these,
-//! objects may still be there. Deleted events are part of it, and their number is part of its key; when more events are
-//! deleted, another receipt takes the place of the first.
+//! It is put after the others, so a bucket with a receipt is complete, and a lost catalog can be rebuilt from receipts
+//! ([`super::rebuild`]). It names the merged buckets whose events the bucket contains, as their objects may still
+//! exist. It includes the deleted events, and its key includes their number; when more events are deleted, a new
+//! receipt replaces the old one.
 //!
 //! A receipt is a line of JSON, and a line with the XXH3-64 of the first.
 
@@ -16,12 +17,12 @@ use super::copies::{RemotePath, stem};
 use crate::deletion::RowSet;
 use crate::object_names::stem_of;
 
-/// Version of the format; higher ones are refused.
+/// Version of the format; newer ones are refused.
 const VERSION: u64 = 1;
-/// Bytes of a receipt at most. Twice what the deleted events of the largest bucket take, and more origins than it has.
+/// Maximum size of a receipt: twice the deleted events of the largest bucket, and more origins than it has.
 pub(super) const BYTES_MAX: u64 = 64 << 20;
 
-/// What a receipt tells.
+/// Content of a receipt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Receipt<'a> {
     /// Id of the data directory.
@@ -29,7 +30,7 @@ pub(crate) struct Receipt<'a> {
     pub(crate) row: &'a BucketRow,
     pub(crate) origins: &'a [Origin],
     pub(crate) deleted: Option<&'a RowSet>,
-    /// Stems of the buckets whose events it holds.
+    /// Stems of the merged buckets whose events it contains.
     pub(crate) replaces: &'a [String],
 }
 
@@ -37,7 +38,7 @@ impl Receipt<'_> {
     /// The receipt as bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let row = self.row;
-        // A bucket as it was sealed is its own origin.
+        // A bucket that was never merged is its own origin.
         let origins: Vec<Value> = match row.level {
             0 => Vec::new(),
             _ => self.origins.iter().map(|origin| json!([origin.first_row, origin.number])).collect(),
@@ -68,7 +69,7 @@ impl Receipt<'_> {
     }
 }
 
-/// A bucket of data directory `store` by its receipt at a place; the bucket is on the volume alone.
+/// Decodes the receipt of a bucket of data directory `store` at a place; the bucket exists on the volume only.
 pub(super) fn decode(bytes: &[u8], store: &str, place: &RemotePath, deleted: u64) -> Result<FoundBucket, Fault> {
     let damaged = |what: &str| Fault::corrupt(format!("its receipt {what}"));
     let text = std::str::from_utf8(bytes).map_err(|_| damaged("is no text"))?;

@@ -1,7 +1,7 @@
-//! Ends the remote copies of buckets that are live no more.
+//! Deletes the remote copies of retired buckets.
 //!
-//! A bucket that was merged stays on its volume until the one that holds its events is there, too: a machine that is
-//! lost meanwhile loses nothing that was uploaded.
+//! A merged bucket's input stays on its volume until the bucket with its events is uploaded, so losing the machine in
+//! the meantime loses nothing that was uploaded.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use crate::sealed::SealedBucket;
 use crate::state::Shared;
 
 impl Shared {
-    /// Whether the remote objects of a retired bucket must stay, because what it was merged into is still to be uploaded.
+    /// Whether the remote objects of a retired bucket must stay, because the bucket it was merged into is not uploaded
+    /// yet.
     pub(crate) fn is_only_remote_copy(&self, bucket: &SealedBucket) -> Result<bool, StoreError> {
         if !bucket.copies.is_anywhere_remote() {
             return Ok(false);
@@ -19,7 +20,7 @@ impl Shared {
         let Some(top) = self.catalog.bucket(bucket.row.number)?.and_then(|row| row.merged_into) else {
             return Ok(false);
         };
-        // One that went meanwhile takes all along that it was made of.
+        // If that bucket was removed in the meantime, its inputs are removed with it.
         let Some(top) = self.state().sealed.get(&top).cloned() else { return Ok(false) };
         match top.copies.remote() {
             Some(copy) => Ok(!copy.state.is_remote_whole()),
@@ -31,7 +32,7 @@ impl Shared {
         }
     }
 
-    /// Deletes all that volumes hold of a bucket.
+    /// Deletes all objects of a bucket on volumes.
     pub(crate) fn delete_remote(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         let copy = bucket.copies.remote();
         let receipts: BTreeSet<u64> =

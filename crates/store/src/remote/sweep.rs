@@ -1,10 +1,11 @@
-//! Deletes objects on volumes that belong to no bucket: what a put leaves that ends after the delete of its object.
+//! Deletes orphaned objects on volumes, such as those of a put that completes after its object was deleted.
 //!
-//! A listing shows them. It is never believed against the catalog, which is asked for each bucket after its objects were
-//! listed: a bucket's row is committed before the first of its objects is put, so that an object without a row was
-//! deleted, or is of a catalog that is not here. For the sake of the latter, as when an older catalog was put back, objects
-//! stay for a while ([`crate::RemoteOptions::orphan_grace_secs`]), and whole buckets with a receipt stay for good and are
-//! told: `quarry bucket rebuild-catalog` finds them. Objects of other data directories are left alone.
+//! They are found by a listing, which never overrides the catalog: the catalog is read for each bucket after its
+//! objects were listed. A bucket's row is committed before its first object is put, so an object without a row was
+//! deleted, or belongs to another catalog. For the latter case, for example after an older catalog was restored,
+//! objects stay for a grace period ([`crate::RemoteOptions::orphan_grace_secs`]), and complete buckets with a receipt
+//! are never deleted but reported: `quarry bucket rebuild-catalog` finds them. Objects of other data directories are
+//! ignored.
 
 use quarry_catalog::BucketRow;
 use quarry_event::time::NS_PER_SEC;
@@ -14,26 +15,26 @@ use super::found::{self, FoundKind, FoundObjects};
 use crate::state::Shared;
 use crate::{Store, StoreError};
 
-/// Seconds between two looks at the volumes, at most and at least; in between a part of the grace.
+/// Maximum and minimum seconds between two sweeps; in between, a fraction of the grace period.
 const EVERY_MAX_SECS: u64 = 6 * 60 * 60;
 const EVERY_MIN_SECS: u64 = 60;
 const PART_OF_GRACE: u64 = 4;
-/// Buckets that one look holds back until the listing is over; more are left to the next look.
+/// Maximum buckets that one sweep collects until the listing ends; the next sweep handles the rest.
 const ORPHANS_MAX: usize = 10_000;
 
-/// What a look at the volumes came to.
+/// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Objects that were deleted.
+    /// Deleted objects.
     pub deleted: u64,
-    /// Objects that no bucket has and that are too young to go.
+    /// Orphaned objects that are too young to be deleted.
     pub young: u64,
-    /// Whole buckets that the catalog does not know.
+    /// Complete buckets that the catalog does not know.
     pub unknown_buckets: u64,
 }
 
 impl Store {
-    /// Looks at the volumes at once, and deletes objects there that belong to no bucket and have been there long enough.
+    /// Sweeps the volumes now: deletes orphaned objects that are old enough.
     pub fn sweep_volumes(&self) -> Result<Swept, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -43,14 +44,14 @@ impl Store {
 }
 
 impl Shared {
-    /// How long after a look the next one follows, in nanoseconds.
+    /// Interval between sweeps, in nanoseconds.
     pub(super) fn sweep_every_ns(&self) -> i64 {
         let grace = self.options.remote.as_ref().map_or(0, |remote| remote.orphan_grace_secs);
         let secs = (grace / PART_OF_GRACE).clamp(EVERY_MIN_SECS, EVERY_MAX_SECS);
         i64::try_from(secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)
     }
 
-    /// One look at all volumes.
+    /// Sweeps all volumes once.
     pub(super) fn sweep(&self) -> Result<Swept, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(Swept::default()) };
         let store_id = self.store_id()?;
@@ -91,12 +92,12 @@ impl Shared {
         Ok(swept)
     }
 
-    /// Those of the objects that the catalog does not know at this place.
+    /// The objects that the catalog does not know at this place.
     fn without_row(&self, volume: &str, found: &FoundObjects) -> Result<FoundObjects, StoreError> {
         let Some((number, _)) = found.number_and_time() else { return Ok(FoundObjects::default()) };
         let mut row = self.catalog.bucket(number)?.filter(|row| stem(row) == found.stem);
         if row.is_none() {
-            // One that has another number here than on its volume.
+            // A bucket that has another number here than on its volume.
             row = self.catalog.bucket_with_stem(&found.stem)?;
         }
         let mut left = found.clone();
@@ -106,7 +107,7 @@ impl Shared {
                 FoundKind::Part(part) => object.key != Part::key(part, &row, &found.folder),
                 FoundKind::Receipt(of) => {
                     let is_known = row.remote.as_ref().and_then(|copy| copy.receipt) == Some(of);
-                    // What is just being put, or deleted, is not judged.
+                    // An object that is being put or deleted at the moment is skipped.
                     let is_current = deleted.is_none_or(|deleted| of >= deleted);
                     !(is_known || is_current) && object.key == receipt_key(&row, &found.folder, of)
                 }
