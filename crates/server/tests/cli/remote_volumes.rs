@@ -111,16 +111,14 @@ fn a_lost_catalog_comes_back_from_an_s3_store() {
     for number in 0..4 {
         add(&place, number * 100..number * 100 + 100, ["main", "web"][number % 2]);
     }
-    let delete = ["search", "index=main line=7 | delete", "-o", "raw"];
-    place.run(&delete).good();
     let server = Server::start(&place);
     assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
     let refused = place.run(&["bucket", "rebuild-catalog", "--store", "0123456789abcdef"]);
     assert!(refused.code != 0 && refused.err.contains("in use by another process"), "{}", refused.err);
-    let searches = ["index=main OR index=web", "index=web line=142", "index=* index!=_* | stats count by index"];
+    let searches = ["index=main OR index=web", "index=web line=142", "index=main OR index=web | stats count by index"];
     let answers = |place: &Place| searches.map(|search| place.run(&["search", search, "-o", "raw"]).good());
     let before = answers(&place);
-    assert_eq!(before[0].lines().count(), 399);
+    assert_eq!(before[0].lines().count(), 400);
     server.stop("-TERM");
     // The events that the server wrote about itself are in the log, and lost with the machine.
     let lost = Place::new();
@@ -138,7 +136,7 @@ fn a_lost_catalog_comes_back_from_an_s3_store() {
     assert!(again.code != 0 && again.err.contains("there is a catalog already"), "{}", again.err);
     let server = Server::start(&lost);
     add(&lost, 400..500, "main");
-    assert_eq!(answers(&lost)[0].lines().count(), 499);
+    assert_eq!(answers(&lost)[0].lines().count(), 500);
     server.stop("-TERM");
 }
 
