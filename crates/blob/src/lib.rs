@@ -62,8 +62,8 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Names of all objects in ascending order. For tests and manual checks; the catalog is authoritative.
     fn list(&self) -> Result<Vec<String>, BlobError>;
 
-    /// Shows every object, those of one folder in ascending order, without holding all of them in memory. A listing that had
-    /// to begin anew shows some of them again.
+    /// Passes every object to `visit`, those of one folder in ascending order, without holding all of them in memory. A
+    /// listing that had to be restarted passes some of them again.
     fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
         let listed = |name| Listed { name, bytes: 0, modified_ns: 0 };
         self.list()?.into_iter().map(listed).for_each(visit);
@@ -71,12 +71,12 @@ pub trait BlobStore: Debug + Send + Sync {
     }
 }
 
-/// An object as a listing shows it.
+/// An object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Its name.
     pub name: String,
-    /// Bytes that it takes on its store; 0 where the store does not say.
+    /// Its size in the store; 0 if the store does not report it.
     pub bytes: u64,
     /// When it was written, by the clock of its store; 0 where the store does not say.
     pub modified_ns: i64,

@@ -61,10 +61,10 @@ pub struct BucketRow {
     pub remote: Option<RemoteCopy>,
     /// A second copy on a remote store, while the bucket moves from one volume to another or away from its volume.
     pub other: Option<OtherCopy>,
-    /// What its remote objects are called, where that is not made of number and time: it was found on a volume, and its
-    /// number belongs to another bucket.
+    /// Stem of its remote objects, if it does not follow from number and time: it was found on a volume, and its number
+    /// belonged to another bucket.
     pub stem: Option<String>,
-    /// Of a retired one, the bucket that holds its events since they were merged, and since that was merged in turn.
+    /// Of a retired bucket, the bucket that now contains its events, after any number of merges.
     pub merged_into: Option<u64>,
 }
 

@@ -1,9 +1,10 @@
-//! A catalog made anew from what was found of buckets elsewhere.
+//! Rebuilds a catalog from buckets that were found elsewhere.
 //!
-//! Buckets are added as they are found, in any order and perhaps twice; what a bucket takes the place of is noted with it,
-//! so that an interrupted rebuild goes on with what it has. The end of it retires buckets that others replace.
+//! Buckets are added as they are found, in any order and possibly twice. The buckets that each one replaces are
+//! recorded with it, so an interrupted rebuild continues with the results so far. At its end, replaced buckets are
+//! retired.
 //!
-//! Not here: where buckets are found, and what tells of them (the store).
+//! Not here: where buckets are found, and the receipts that describe them (the store).
 
 use rusqlite::Connection;
 
@@ -14,22 +15,22 @@ use crate::position::move_position;
 use crate::setting::write_setting;
 use crate::{BucketRow, BucketState, Catalog, CatalogError, DeletionRow};
 
-/// What the names of settings begin with that note the stem of a replaced bucket.
+/// Name prefix of settings that record the stem of a replaced bucket.
 const REPLACED: &str = "replaced ";
 
-/// A bucket that something outside of the catalog tells of.
+/// A bucket described by a source outside the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundBucket {
     /// Its row, live.
     pub row: BucketRow,
     /// Its deleted events, encoded.
     pub deleted: Option<Vec<u8>>,
-    /// Stems of the buckets whose events it holds.
+    /// Stems of the merged buckets whose events it contains.
     pub replaces: Vec<String>,
 }
 
 impl Catalog {
-    /// Adds buckets that were found.
+    /// Adds found buckets.
     pub fn add_found(&self, buckets: &[FoundBucket]) -> Result<(), CatalogError> {
         self.act(|act| {
             for FoundBucket { row, deleted, replaces } in buckets {
@@ -45,8 +46,8 @@ impl Catalog {
         })
     }
 
-    /// Ends a rebuild: retires the buckets whose stem another bucket replaces, gives their number, and takes all numbers up
-    /// to the largest for used, in every index.
+    /// Ends a rebuild: retires the buckets whose stem another bucket replaces, returns their numbers, and marks all
+    /// numbers up to the largest as used, in every index.
     pub fn end_rebuild(&self, stem: &dyn Fn(&BucketRow) -> String) -> Result<u64, CatalogError> {
         let live = self.buckets(BucketState::Live)?;
         let max = self.bucket_number_max()?;
@@ -65,7 +66,7 @@ impl Catalog {
         })
     }
 
-    /// Closes the catalog so that its file alone holds all of it and can be moved.
+    /// Closes the catalog so that its single file contains all data and can be moved.
     pub fn close(self) -> Result<(), CatalogError> {
         let Catalog { connection, path, .. } = self;
         let connection = connection.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);

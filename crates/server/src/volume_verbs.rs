@@ -1,6 +1,7 @@
-//! `quarry index migrate` and `quarry bucket rebuild-catalog`: where buckets are kept besides the data folder.
+//! `quarry index migrate` and `quarry bucket rebuild-catalog`: buckets on remote volumes.
 //!
-//! A migration runs in the server where one runs. A catalog is made where no server can run for want of it.
+//! A migration runs in the server if one is running. A catalog is rebuilt in this process, since no server can run
+//! without one.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,12 +18,12 @@ use crate::failure::{self, Failure};
 use crate::server_client::Remote;
 use crate::zone;
 
-/// What `--to` says for the data folder.
+/// Value of `--to` for the data directory.
 pub(crate) const LOCAL: &str = "local";
 
 const STORE_COLUMNS: &[&str] = &["store", "buckets", "newest", "places"];
 
-/// Brings the buckets of an index to where it is configured to be; fails when some stay where they were.
+/// Moves the buckets of an index to the configured place; fails if some could not be moved.
 pub(crate) fn migrate(data_dir: &Path, arguments: &MigrateArgs) -> Result<u8, Failure> {
     let MigrateArgs { index, to } = arguments;
     let report = match Remote::find(data_dir) {
@@ -43,12 +44,12 @@ pub(crate) fn migrate(data_dir: &Path, arguments: &MigrateArgs) -> Result<u8, Fa
     Ok(if left.is_empty() { 0 } else { failure::PARTIAL })
 }
 
-/// The volume that `--to` names; `None` for the data folder.
+/// The volume that `--to` names; `None` for the data directory.
 pub(crate) fn volume_of(to: &str) -> Option<&str> {
     (to != LOCAL).then_some(to)
 }
 
-/// A migration of an open store, as an object.
+/// The report of a migration as an object.
 pub(crate) fn migration(report: &Migrated) -> Value {
     let left = |left: &quarry_store::Damage| json!({ "bucket": left.bucket, "reason": left.reason });
     json!({
@@ -60,7 +61,7 @@ pub(crate) fn migration(report: &Migrated) -> Value {
     })
 }
 
-/// Makes the catalog anew of what volumes hold of a data folder; without its id, lists those there are.
+/// Rebuilds the catalog from the objects of a data directory on volumes; without its id, lists the ids found.
 pub(crate) fn rebuild_catalog(data_dir: &Path, arguments: &RebuildCatalogArgs) -> Result<u8, Failure> {
     let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
     let Some(id) = &arguments.store else {

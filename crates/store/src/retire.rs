@@ -261,13 +261,13 @@ impl Shared {
             if free.is_empty() {
                 break;
             }
-            // A bucket holds a reference to the one it was merged into, which may be free now.
+            // A retired bucket holds a reference to the one it was merged into, which may be unused now.
             left.extend(free.into_iter().filter(|bucket| !self.delete_objects(bucket)));
         }
         self.state().retired.extend(left);
     }
 
-    /// Deletes the objects of a bucket; `false` when some must stay, and it is told, when that failed.
+    /// Deletes the objects of a bucket; `false` if some must stay, or, with a message, if the deletion failed.
     fn delete_objects(&self, bucket: &SealedBucket) -> bool {
         self.readers.forget(bucket.row.number);
         let delete = || -> Result<bool, StoreError> {

@@ -94,7 +94,7 @@ impl Copies {
         known.remote.is_some() || known.other.is_some()
     }
 
-    /// Takes over what the catalog says by now.
+    /// Sets the state to that of the catalog.
     pub(crate) fn set(&self, remote: Option<RemoteCopy>, other: Option<OtherCopy>) {
         *lock(&self.0) = KnownCopies { remote, other };
     }
@@ -155,7 +155,7 @@ impl Part {
         format!("{folder}/{}.{}", stem(row), self.ending())
     }
 
-    /// How its key ends.
+    /// Extension of its key.
     pub(super) fn ending(self) -> &'static str {
         match self {
             Part::Object => "bucket",
@@ -164,18 +164,18 @@ impl Part {
     }
 }
 
-/// What the keys of a bucket's objects begin with in their folder. It is made of what the catalog says, and unlike any
-/// other: a number that comes again, because an older catalog was put back, comes at another time.
+/// Prefix of the keys of a bucket's objects in their folder. It is derived from the catalog row and unique: a number
+/// that is reused after an older catalog was restored has another time.
 pub(crate) fn stem(row: &BucketRow) -> String {
     row.stem.clone().unwrap_or_else(|| format!("{:010}-{:016x}", row.number, row.created))
 }
 
-/// Key of a receipt that tells of so many deleted events.
+/// Key of a receipt with this number of deleted events.
 pub(crate) fn receipt_key(row: &BucketRow, folder: &str, deleted: u64) -> String {
     format!("{folder}/{}.{deleted:010}.{RECEIPT_ENDING}", stem(row))
 }
 
-/// How the keys of receipts end.
+/// Extension of receipts.
 pub(super) const RECEIPT_ENDING: &str = "receipt";
 
 /// An open object.
@@ -238,8 +238,8 @@ impl Remotes {
         }
     }
 
-    /// Deletes the objects of a bucket in a folder of a volume, and what the cache has of them. Its receipts, which tell of
-    /// so many deleted events, go first: objects without one are no bucket.
+    /// Deletes the objects of a bucket in a folder of a volume, and their cached blocks. Its receipts, given by their
+    /// numbers of deleted events, are deleted first: objects without a receipt are not a bucket.
     pub(crate) fn delete(&self, row: &BucketRow, place: &RemotePath, receipts: &[u64]) -> Result<(), BlobError> {
         let volume = self.volume(&place.volume)?;
         receipts.iter().try_for_each(|deleted| volume.delete(&receipt_key(row, &place.path, *deleted)))?;

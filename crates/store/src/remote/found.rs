@@ -1,6 +1,6 @@
-//! What a listing shows of buckets: objects that belong together, by the data directory that put them.
+//! The buckets found by listing a volume: objects grouped by bucket and by the data directory that put them.
 //!
-//! A key is `PATH/STORE/NUMBER-TIME.ENDING`; the objects of a bucket lie side by side in a listing.
+//! A key is `PATH/STORE/NUMBER-TIME.ENDING`; the objects of a bucket are adjacent in a listing.
 
 use std::collections::BTreeSet;
 
@@ -16,9 +16,9 @@ const STORE_ID_DIGITS: usize = 16;
 pub(super) struct FoundObjects {
     /// Id of the data directory.
     pub(super) store: String,
-    /// Folder on the volume, the id of the data directory at its end.
+    /// Folder on the volume, ending with the id of the data directory.
     pub(super) folder: String,
-    /// What their keys begin with there.
+    /// Common prefix of their names in the folder.
     pub(super) stem: String,
     pub(super) objects: Vec<FoundObject>,
 }
@@ -35,18 +35,18 @@ pub(super) struct FoundObject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FoundKind {
     Part(Part),
-    /// Tells of so many deleted events.
+    /// A receipt with this number of deleted events.
     Receipt(u64),
 }
 
 impl FoundObjects {
-    /// Whether objects and a receipt are there.
+    /// Whether all objects and a receipt exist.
     pub(super) fn is_whole(&self) -> bool {
         let has = |part| self.objects.iter().any(|object| object.kind == FoundKind::Part(part));
         Part::ALL.into_iter().all(has) && self.receipt().is_some()
     }
 
-    /// The receipt that counts: of the most deleted events.
+    /// The current receipt: the one with the most deleted events.
     pub(super) fn receipt(&self) -> Option<(u64, &str)> {
         let receipts = self.objects.iter().filter_map(|object| match object.kind {
             FoundKind::Receipt(deleted) => Some((deleted, object.key.as_str())),
@@ -55,7 +55,7 @@ impl FoundObjects {
         receipts.max_by_key(|(deleted, _)| *deleted)
     }
 
-    /// Number and time that the stem names.
+    /// Number and time in the stem.
     pub(super) fn number_and_time(&self) -> Option<(u64, i64)> {
         parse_stem(&self.stem)
     }
@@ -68,7 +68,7 @@ fn parse_stem(stem: &str) -> Option<(u64, i64)> {
     is_plain.then(|| Some((number.parse().ok()?, time)))?
 }
 
-/// The object that a key names, and its bucket; `None` for a key of something else.
+/// The object and bucket of a key; `None` if the key belongs to something else.
 fn parse(listed: Listed) -> Option<FoundObjects> {
     let (folder, file) = listed.name.rsplit_once('/')?;
     let store = folder.rsplit('/').next()?;
@@ -85,7 +85,7 @@ fn parse(listed: Listed) -> Option<FoundObjects> {
     Some(FoundObjects { store, folder, stem, objects })
 }
 
-/// Gives what a volume shows of buckets to `visit`, bucket by bucket; some may come twice.
+/// Passes the buckets found on a volume to `visit`, one at a time; some may occur twice.
 pub(super) fn for_each(volume: &dyn BlobStore, visit: &mut dyn FnMut(FoundObjects)) -> Result<(), BlobError> {
     let mut last: Option<FoundObjects> = None;
     volume.list_each(&mut |listed| {
@@ -108,14 +108,14 @@ pub struct StoreOnVolumes {
     pub id: String,
     /// Buckets with a receipt.
     pub buckets: u64,
-    /// When the newest of them was written, by the clock of its volume.
+    /// Time of the newest one, by the clock of its volume.
     pub newest_ns: i64,
-    /// Names of the volumes and folders they are in, without its id.
+    /// Names of the volumes and folders with its buckets, without its id.
     pub places: BTreeSet<String>,
 }
 
 impl StoreOnVolumes {
-    /// Those that a volume shows are added to `known`.
+    /// Adds those found on a volume to `known`.
     pub(super) fn add_from(
         known: &mut Vec<StoreOnVolumes>,
         volume_name: &str,

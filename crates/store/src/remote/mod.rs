@@ -5,9 +5,9 @@
 //! least used first ([`evict`]); searches then read ranges of the remote objects through a block cache. Each step is
 //! recorded in the catalog before it begins.
 //!
-//! Beside its objects lies a receipt that tells all the catalog knows of a bucket ([`receipt`]), of which a lost catalog is
-//! made anew ([`rebuild`]). Objects that no bucket has are found by listings and deleted after a while ([`sweep`]).
-//! Buckets move between volumes, and back from them, on request ([`migrate`]).
+//! Next to its objects, each bucket has a receipt with everything that the catalog knows of it ([`receipt`]); a lost
+//! catalog can be rebuilt from receipts ([`rebuild`]). Orphaned objects are found by listings and deleted after a grace
+//! period ([`sweep`]). Buckets are moved to, between and from volumes on request ([`migrate`]).
 //!
 //! Not here: requests to the store and the block cache (`blob`), reads by searches ([`crate::sealed`]).
 

@@ -70,7 +70,7 @@ impl Store {
     }
 }
 
-/// Whether a bucket waits for its upload, or its volume for what was deleted of it since.
+/// Whether a bucket waits for its upload, or for a new receipt after deletions.
 fn needs_upload(bucket: &SealedBucket) -> bool {
     let is_told = |copy: &RemoteCopy| copy.state.is_remote_whole() && copy.receipt == Some(bucket.deleted_events());
     !bucket.row.thawed && !bucket.copies.remote().is_some_and(|copy| is_told(&copy))
@@ -97,7 +97,7 @@ impl Shared {
                 .filter(|bucket| bucket.row.number == number)
                 .for_each(|bucket| bucket.copies.set(Some(copy.clone()), bucket.copies.other()));
         }
-        // What changes from now on makes them wait anew.
+        // Later changes add them to the queue again.
         self.uploads.waiting().buckets.retain(|number| !numbers.contains(number));
         let done: Vec<Result<(), StoreError>> = std::thread::scope(|scope| {
             let begin = |bucket| {
@@ -118,7 +118,7 @@ impl Shared {
         let failed: Vec<u64> = failed.map(|(bucket, _)| bucket.row.number).collect();
         self.uploads.waiting().buckets.extend(failed);
         drop(buckets);
-        // What was merged waits for the bucket that holds its events.
+        // Retired buckets may have waited for the bucket with their events.
         self.delete_retired();
         done.into_iter().collect::<Result<(), StoreError>>()?;
         if std::mem::take(&mut self.uploads.waiting().is_told) {
@@ -172,7 +172,8 @@ impl Shared {
         Ok(drawn)
     }
 
-    /// Puts both objects of a bucket whose upload is noted, and notes its end; of one that is there, a new receipt.
+    /// Puts both objects of a bucket whose upload is recorded, and records its end; for an uploaded bucket, puts a new
+    /// receipt.
     fn upload(&self, bucket: &Arc<SealedBucket>) -> Result<(), StoreError> {
         let Some(copy) = bucket.copies.remote() else { return Ok(()) };
         let (row, deleted) = (&bucket.row, bucket.deleted_events());
@@ -192,7 +193,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts the objects of a bucket, and its receipt when they are there; `false`, and it is told, where it is damaged here.
+    /// Puts the objects of a bucket and then its receipt; `false`, with a message, if the local copy is damaged.
     pub(super) fn put_whole(&self, bucket: &SealedBucket, place: &RemotePath) -> Result<bool, StoreError> {
         let row = &bucket.row;
         let objects = match self.whole_objects(bucket) {
@@ -224,7 +225,7 @@ impl Shared {
         Ok(self.readers.remotes().volume(&place.volume)?.put(&key, &receipt.encode())?)
     }
 
-    /// Changes what the catalog knows of a bucket's copies, then what its holders know; `false` when it did not change.
+    /// Changes the catalog's state of a bucket's copies, then the state in memory; `false` if nothing changed.
     pub(super) fn change_copies(
         &self,
         bucket: &SealedBucket,
@@ -261,11 +262,11 @@ impl Shared {
     pub(crate) fn bring_here(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         let _turn = lock(&self.copies_turn);
         let Some(copy) = bucket.copies.remote().filter(|copy| !copy.state.is_local_whole()) else { return Ok(()) };
-        // What a crash leaves here is then deleted at the next start.
+        // Files that a crash leaves here are then deleted at the next start.
         self.change_copies(bucket, || self.catalog.move_remote(bucket.row.number, RemoteState::Evicting))?;
         let fetched = self.fetch(bucket, &copy);
         if fetched.is_err() {
-            // The first error is the news.
+            // The first error is the one to report.
             drop(self.end_eviction(bucket));
         }
         fetched?;
@@ -273,7 +274,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts the objects of a bucket that its volume has into the data directory.
+    /// Fetches the objects of a bucket from its volume into the data directory.
     fn fetch(&self, bucket: &SealedBucket, copy: &RemoteCopy) -> Result<(), StoreError> {
         for part in Part::ALL {
             let object = self.readers.remotes().open(&bucket.row, part, copy)?.object;

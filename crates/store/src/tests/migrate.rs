@@ -63,7 +63,7 @@ fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
             let report = store.migrate("main", place.volume()).unwrap();
             assert_eq!((report.moved, report.there, report.left.len()), (3, 0, 0), "{from:?} to {place:?}: {report:?}");
             assert_eq!(super::texts(&before), whole, "a search that had begun");
-            // What it may still read stays until it ends.
+            // Objects that the search may still read stay until it ends.
             assert_eq!(report.waiting, if from == Place::Here { 0 } else { 3 });
             drop(before);
             assert_eq!(store.migrate("main", place.volume()).unwrap().moved, 0);
@@ -84,7 +84,8 @@ fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
     }
 }
 
-/// Migrates from one place to another on a machine that dies after so many acts on objects; says whether it was over before.
+/// Migrates from one place to another on a machine that dies after a number of operations on objects; returns whether
+/// it finished before.
 fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
     let dir = tempdir().unwrap();
     let volumes = [Arc::new(Memory::default()), Arc::new(Memory::default())];
@@ -108,7 +109,7 @@ fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
     let is_over = left.load(Ordering::SeqCst) > 0;
     let store = open(&at(to, volumes[0].clone(), volumes[1].clone()));
     assert_eq!(texts(&all(&store)), expected("main", 0..10), "{from:?} to {to:?}, {acts} acts");
-    // A crash between two steps of a change of mind.
+    // A crash between two steps of a reversed migration.
     let back = acts % 3 == 2;
     if back {
         drop(store);

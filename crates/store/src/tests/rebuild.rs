@@ -1,4 +1,4 @@
-//! A lost catalog is made anew from a volume and has all that was uploaded, once.
+//! A catalog rebuilt from a volume has everything that was uploaded, once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ fn a_catalog_made_of_a_volume_has_all_that_was_uploaded() {
         assert_eq!(&crate::BucketListing { copies, ..before.clone() }, after);
     }
     assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
-    // Life goes on.
+    // The store remains usable.
     append(&store, "main", 25, 5);
     store.seal_all().unwrap();
     store.upload_all().unwrap();
@@ -82,7 +82,7 @@ fn merged_buckets_and_what_they_were_made_of_do_not_both_come_back() {
     seal(&store, &["main"], 4, 5);
     store.upload_all().unwrap();
     volume.keeps.store(true, Ordering::SeqCst);
-    // Merged twice: what the first merge was made of is still there when the second is uploaded.
+    // Merged twice: the inputs of the first merge still exist when the second is uploaded.
     for round in 0..2 {
         store.compact_all().unwrap();
         store.upload_all().unwrap();
@@ -113,12 +113,12 @@ fn what_was_merged_stays_on_the_volume_until_the_merged_bucket_is_there() {
     store.retention(&[]).unwrap();
     assert_eq!(memory.list().unwrap().len(), 9);
     drop(store);
-    // The machine is lost at this moment.
+    // The machine is lost now.
     {
         let (report, store) = rebuilt(other.path(), memory.clone());
         assert_eq!((report.buckets, texts_of(&store, "main")), (3, expected("main", 0..15)));
     }
-    // It was not.
+    // The machine was not lost.
     let store = open(&with);
     store.upload_all().unwrap();
     store.retention(&[]).unwrap();
@@ -135,7 +135,7 @@ fn nothing_is_waited_for_that_will_not_come() {
     seal(&store, &["main"], 3, 5);
     store.upload_all().unwrap();
     drop(store);
-    // New buckets of the index stay here from now on: so does the merged one.
+    // New buckets of the index stay local from now on, and so does the merged one.
     let mut remote = RemoteOptions::clone(with.remote.as_ref().unwrap());
     remote.default = None;
     let store = open(&StoreOptions { remote: Some(Arc::new(remote)), ..with });
@@ -168,7 +168,7 @@ fn deletions_reach_the_volume_over_a_restart() {
     assert_eq!(texts_of(&store, "main"), left("main", 0..10, |number| number == 2 || number == 5));
 }
 
-/// A volume that counts what is opened, and fails when too much was.
+/// A volume that counts opened objects, and fails beyond a limit.
 #[derive(Debug)]
 struct Failing {
     store: Arc<Memory>,
@@ -208,7 +208,7 @@ fn an_interrupted_rebuild_goes_on_and_a_finished_one_is_refused() {
     store.upload_all().unwrap();
     let order = texts(&all(&store));
     drop(store);
-    // Another volume with one bucket of the same directory: what the first one gave is there when the second fails.
+    // Another volume with one bucket of the same directory: results of the first volume are kept when the second fails.
     let with = |second: Arc<dyn BlobStore>| {
         let options = options(other.path(), memory.clone(), 0);
         let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
@@ -227,7 +227,7 @@ fn an_interrupted_rebuild_goes_on_and_a_finished_one_is_refused() {
         assert!(error.to_string().contains("the store is off"), "{error}");
         assert!(!other.path().join("catalog.sqlite").exists());
     }
-    // What was read before is not read again: four of main are known.
+    // Receipts read before are not read again: four of main are known.
     let counted = Arc::new(Failing { store: memory.clone(), left: AtomicU64::new(0) });
     let options = with(second.clone());
     let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
@@ -295,7 +295,7 @@ fn two_lives_of_a_directory_come_back_with_numbers_of_their_own() {
     add(0, 1_000);
     let kept = std::fs::read(&catalog).unwrap();
     add(5, 2_000);
-    // An older catalog is put back: the same number comes again.
+    // An older catalog is restored: the same number is used again.
     std::fs::write(&catalog, kept).unwrap();
     add(10, 3_000);
     let (report, store) = rebuilt(other.path(), memory.clone());
