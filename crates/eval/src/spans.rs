@@ -56,7 +56,8 @@ pub fn usual_span(from: TimeNs, to: TimeNs, spans: usize, least: Option<&Span>) 
     let least = least.map_or(0, length_of);
     let fits = |span: &Span| {
         let length = length_of(span);
-        length >= least && range / length <= i64::try_from(spans.max(1)).unwrap_or(i64::MAX)
+        let needed = range / length + i64::from(range % length > 0);
+        length >= least && needed <= i64::try_from(spans.max(1)).unwrap_or(i64::MAX)
     };
     let mut usual = USUAL.iter().map(|(amount, unit)| Span::new(*amount, *unit));
     usual.find(fits).unwrap_or(Span::new(1, SpanUnit::Month))
@@ -246,6 +247,8 @@ mod tests {
             assert_eq!(usual_span(0, hours * hour, SPANS_MAX, None), Span::parse(expected).unwrap());
         }
         assert_eq!(usual_span(0, hour / 4, SPANS_MAX, None), Span::parse("10s").unwrap());
+        assert_eq!(usual_span(0, 3 * hour, 3, None), Span::parse("1h").unwrap());
+        assert_eq!(usual_span(0, 3 * hour + 1, 3, None), Span::parse("1d").unwrap());
         let least = Span::parse("1h").unwrap();
         assert_eq!(usual_span(0, hour, SPANS_MAX, Some(&least)), least);
     }

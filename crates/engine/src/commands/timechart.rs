@@ -33,10 +33,12 @@ const ROWS_MAX: usize = 50_000;
 
 impl Execute for TimeChartCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        Ok(vec![match has_wildcards(&self.aggregates) {
+        let mut steps = self.split_bin().map_or_else(|| Ok(Vec::new()), |bin| bin.steps(lowering))?;
+        steps.push(match has_wildcards(&self.aggregates) {
             true => WildcardChart::step(AnyChart::TimeChart(self.clone()), lowering)?,
             false => Step::Reduce(Arc::new(TimeChart::new(self, &lowering.expressions())?)),
-        }])
+        });
+        Ok(steps)
     }
 }
 

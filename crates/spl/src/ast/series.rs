@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BinOptions, CompareOp, FieldPattern, StatsFunction};
+use super::{BinCommand, BinOptions, CompareOp, FieldPattern, StatsFunction};
 
 /// A split field of chart/timechart with its binning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -11,6 +11,14 @@ pub struct SplitField {
     pub field: FieldPattern,
     /// Binning options given after the name.
     pub bin: BinOptions,
+}
+
+impl SplitField {
+    /// Binning of the field as a command in front of the chart; `None` where nothing is said of it.
+    pub fn bin_command(&self) -> Option<BinCommand> {
+        let is_binned = self.bin != BinOptions::default();
+        is_binned.then(|| BinCommand { field: self.field.clone(), output: None, options: self.bin.clone() })
+    }
 }
 
 /// How series of chart/timechart are limited.

@@ -149,8 +149,7 @@ impl ChartCommand {
 
     /// Binning of these fields, as commands that run before the chart.
     pub fn bins(&self) -> impl Iterator<Item = BinCommand> {
-        let binned = self.splits().filter(|split| split.bin != BinOptions::default());
-        binned.map(|split| BinCommand { field: split.field.clone(), output: None, options: split.bin.clone() })
+        self.splits().filter_map(SplitField::bin_command)
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::stats::kind_of_fold;
 use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, TIME, repeatability};
-use crate::ast::{Aggregate, BinOptions, BinSpan, ComputedAggregate, SeriesOptions, SplitField};
+use crate::ast::{Aggregate, BinCommand, BinOptions, BinSpan, ComputedAggregate, SeriesOptions, SplitField};
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_report;
 use crate::parse::{Known, Parser, Read};
@@ -83,7 +83,7 @@ impl Syntax for TimeChartCommand {
                     "fixedrange" => command.fixed_range = option.boolean()?,
                     "partial" => command.partial = option.boolean()?,
                     _ if parser.series_option(&option, &mut command.series, "timechart")? => {}
-                    _ => command.bin.take(&option)?,
+                    _ => command.column.as_mut().map_or(&mut command.bin, |split| &mut split.bin).take(&option)?,
                 }
             }
             parser.skip_separators();
@@ -109,6 +109,10 @@ impl Syntax for TimeChartCommand {
         {
             command.bin.span = split.bin.span.take();
         }
+        // Times as series are those of the rows.
+        if let Some(split) = command.column.as_mut().filter(|split| split.field.text == TIME) {
+            split.bin = BinOptions::default();
+        }
         parser.require_chart(command.aggregates.is_empty(), "timechart")?;
         Ok(command)
     }
@@ -133,7 +137,10 @@ impl Semantics for TimeChartCommand {
     }
 
     fn kind(&self, declared: Kind) -> Kind {
-        kind_of_fold(&self.aggregates, declared)
+        match self.split_bin().is_none_or(|bin| bin.kind(Kind::Blocking) == Kind::Row) {
+            true => kind_of_fold(&self.aggregates, declared),
+            false => Kind::Blocking,
+        }
     }
 
     fn makes_table(&self) -> bool {
@@ -148,6 +155,13 @@ impl Semantics for TimeChartCommand {
 
     fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.aggregates, found);
+    }
+}
+
+impl TimeChartCommand {
+    /// Binning of the field after BY, as a command in front of the chart.
+    pub fn split_bin(&self) -> Option<BinCommand> {
+        self.column.as_ref().and_then(SplitField::bin_command)
     }
 }
 
