@@ -20,7 +20,7 @@ use shape::{Shape, is_access_with_cookie};
 /// Sourcetype of data with no recognisable format.
 pub const PLAIN_SOURCETYPE: &str = "generic_single_line";
 /// Sourcetypes that the format of data can yield, other than one named after the file.
-const KNOWN_SOURCETYPES: [&str; 23] = [
+const KNOWN_SOURCETYPES: [&str; 24] = [
     PLAIN_SOURCETYPE,
     "_json",
     "access_combined",
@@ -33,6 +33,7 @@ const KNOWN_SOURCETYPES: [&str; 23] = [
     "journald:export",
     "json_lines",
     "kube:klog",
+    "linux_audit",
     "linux_secure",
     "log4j",
     "mysql:slow",
@@ -45,7 +46,7 @@ const KNOWN_SOURCETYPES: [&str; 23] = [
     "WinEventLog",
     "XmlWinEventLog",
 ];
-/// Number of lines before the first event of an XML file.
+/// Lines within which an XML or pretty-printed JSON file identifies itself.
 const HEAD_LINES: usize = 5;
 
 /// A line format that identifies a sourcetype by itself.
@@ -60,7 +61,7 @@ struct OfVendor {
 }
 
 /// Line formats and their sourcetypes, in the order in which they are tried.
-const OF_VENDORS: [OfVendor; 5] = [
+const OF_VENDORS: [OfVendor; 6] = [
     OfVendor { shape: Shape::PanOs, sourcetype: "pan:log", percent: 75, is_columns: true, reason: "columns of PAN-OS" },
     OfVendor {
         shape: Shape::NginxError,
@@ -75,6 +76,13 @@ const OF_VENDORS: [OfVendor; 5] = [
         percent: 50,
         is_columns: false,
         reason: "lines of Kubernetes' components",
+    },
+    OfVendor {
+        shape: Shape::LinuxAudit,
+        sourcetype: "linux_audit",
+        percent: 75,
+        is_columns: false,
+        reason: "records of the Linux audit daemon",
     },
     OfVendor {
         shape: Shape::PostgresColumns,
@@ -173,7 +181,12 @@ fn mostly(lines: &[&[u8]], percent: usize, is: impl Fn(&[u8]) -> bool) -> bool {
 }
 
 fn by_shape(lines: &[&[u8]]) -> Option<Guess> {
-    if mostly(lines, 90, |line| Shape::CloudTrail.matches(line)) {
+    // A pretty-printed record begins on several lines.
+    let is_pretty_printed = || {
+        let head = lines[..lines.len().min(HEAD_LINES)].join(&b'\n');
+        !Shape::Json.matches(lines[0]) && Shape::CloudTrail.matches(&head)
+    };
+    if mostly(lines, 90, |line| Shape::CloudTrail.matches(line)) || is_pretty_printed() {
         return Some(Guess::new("aws:cloudtrail", "records of AWS CloudTrail"));
     }
     if lines.iter().take(HEAD_LINES).any(|line| Shape::WindowsXml.matches(line)) {

@@ -22,6 +22,8 @@ pub(super) enum Shape {
     NginxError,
     /// Log format of Kubernetes components.
     Klog,
+    /// What the audit daemon of Linux writes.
+    LinuxAudit,
     Postgres,
     PostgresColumns,
     /// A severity after the timestamp.
@@ -67,6 +69,8 @@ static PAN_OS: LazyLock<Option<Regex>> = compiled!(
 static NGINX_ERROR: LazyLock<Option<Regex>> =
     compiled!(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[(?:debug|info|notice|warn|error|crit|alert|emerg)\] \d+#\d+: ");
 static KLOG: LazyLock<Option<Regex>> = compiled!(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6}\s+\d+ [^\s:]+:\d+\] ");
+static LINUX_AUDIT: LazyLock<Option<Regex>> =
+    compiled!(r"^(?:node=\S+ )?type=\S+ (?:msg=)?audit\(\d{10}\.\d{3}:\d+\): ");
 static POSTGRES: LazyLock<Option<Regex>> = compiled!(
     r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?: [A-Z][A-Za-z0-9+-]*)? \[\d+\].{0,200}?\b(?:DEBUG\d?|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC|DETAIL|HINT|STATEMENT|CONTEXT):  "
 );
@@ -95,6 +99,7 @@ impl Shape {
             Shape::PanOs => is_match(&PAN_OS, start),
             Shape::NginxError => is_match(&NGINX_ERROR, start),
             Shape::Klog => is_match(&KLOG, start),
+            Shape::LinuxAudit => is_match(&LINUX_AUDIT, start),
             Shape::Postgres => is_match(&POSTGRES, start),
             Shape::PostgresColumns => is_match(&POSTGRES_COLUMNS, start),
             Shape::Level => is_match(&LEVEL, &start[..start.len().min(LEVEL_BYTES)]),

@@ -82,14 +82,21 @@ impl Recogniser {
         let blank = usize::from(text.get(at) == Some(&b' '));
         let start = at + blank;
         match text.get(start) {
-            Some(b'+' | b'-') => match offset(text, start, blank == 0) {
-                Some((seconds, end)) => {
-                    parts.offset = Some(seconds);
-                    end
+            Some(b'+' | b'-') => {
+                match offset(text, start, if blank == 0 { Hours::TwoDigits } else { Hours::WithMinutes }) {
+                    Some((seconds, end)) => {
+                        parts.offset = Some(seconds);
+                        end
+                    }
+                    None => at,
                 }
-                None => at,
-            },
+            }
             Some(b'A'..=b'Z') => self.named_zone(text, start, parts).unwrap_or(at),
+            // RFC 3339 allows a small letter; apart from the time it would be a word.
+            Some(b'z') if blank == 0 && has_clean_right(text, start + 1) => {
+                parts.offset = Some(0);
+                start + 1
+            }
             _ => at,
         }
     }
@@ -109,8 +116,8 @@ impl Recogniser {
             return None;
         }
         let end = at + count;
-        if matches!(name, b"GMT" | b"UTC")
-            && let Some((seconds, end)) = offset(text, end, true)
+        if matches!(name, b"GMT" | b"UTC" | b"UT")
+            && let Some((seconds, end)) = offset(text, end, Hours::OneDigit)
         {
             parts.offset = Some(seconds);
             return Some(end);
@@ -185,18 +192,29 @@ fn half_of_day(text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
     start + 2
 }
 
-/// `+hhmm`, `-hh:mm`, and `+hh` where `short` is allowed; seconds east of UTC.
-fn offset(text: &[u8], at: usize, short: bool) -> Option<(i32, usize)> {
+/// How few digits of an offset are believed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hours {
+    /// `+0200`, `+02:00`.
+    WithMinutes,
+    /// `+02`.
+    TwoDigits,
+    /// `+2`: what stands before it leaves no doubt that it is an offset.
+    OneDigit,
+}
+
+/// `+hhmm`, `-hh:mm`, and hours alone where these are allowed; seconds east of UTC.
+fn offset(text: &[u8], at: usize, least: Hours) -> Option<(i32, usize)> {
     let sign = match text.get(at)? {
         b'+' => 1,
         b'-' => -1,
         _ => return None,
     };
-    let (hours, end) = number(text, at + 1, 2, 2)?;
+    let (hours, end) = number(text, at + 1, if least == Hours::OneDigit { 1 } else { 2 }, 2)?;
     let colon = usize::from(text.get(end) == Some(&b':'));
     let (minutes, end) = match number(text, end + colon, 2, 2) {
         Some(minutes) => minutes,
-        None if short && colon == 0 => (0, end),
+        None if least != Hours::WithMinutes && colon == 0 => (0, end),
         None => return None,
     };
     let is_zone = hours <= OFFSET_HOURS_MAX && minutes % 15 == 0 && minutes < 60;

@@ -42,7 +42,7 @@ impl Recogniser {
     }
 }
 
-/// Whether the text before a number names it as a time: `"timestamp":`, `ts=`, `epoch `.
+/// Whether the text before a number names it as a time: `"timestamp":`, `ts=`, `epoch `, `audit(`.
 fn is_named(before: &[u8]) -> bool {
     let is_joint = |byte: &u8| matches!(byte, b'"' | b'\'' | b':' | b'=' | b' ' | b'[' | b'(');
     let joints = before.iter().rev().take_while(|byte| is_joint(byte)).count();
@@ -58,6 +58,8 @@ fn is_named(before: &[u8]) -> bool {
             || contains(b"stamp")
             || key == b"ts"
             || key == b"rt"
+            // Linux' audit: `msg=audit(1795600800.123:42)`.
+            || key == b"audit"
             || key == b"t"
             || key.ends_with(b"_ts"))
 }

@@ -49,6 +49,8 @@ const WALK_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 32;
 /// Length of the longest name in [`NAMES`].
 const NAME_BYTES_MAX: usize = 24;
+/// Powers of ten of an epoch in seconds, milli-, micro- and nanoseconds.
+const POWERS: [usize; 4] = [9, 12, 15, 18];
 /// Wrappers that some writers put around a time: `{"$date": "…"}`.
 const WRAPPERS: [&[u8]; 2] = [b"$date", b"$numberLong"];
 
@@ -143,6 +145,9 @@ impl Recogniser {
             _ => return None,
         };
         let value = &text[start..end];
+        if start == at && matches!(text.get(end), Some(b'e' | b'E')) {
+            return self.epoch_with_power(text, start, end);
+        }
         let run = digits(value, 0);
         if matches!(run, 10 | 13 | 16 | 19)
             && let Some(stamp) = self.epoch(value, 0, run, true).filter(|stamp| stamp.end == value.len())
@@ -152,6 +157,29 @@ impl Recogniser {
         let is_text = text[at] == b'"';
         let stamp = if is_text { self.find(value)? } else { return None };
         (stamp.start == 0 && stamp.rank != Rank::LooseEpoch).then(|| placed(stamp, start))
+    }
+}
+
+impl Recogniser {
+    /// `1.7956008E9`, scientific notation: a digit, the decimals, and a power of ten.
+    fn epoch_with_power(&self, text: &[u8], start: usize, power: usize) -> Option<Stamp> {
+        let [whole, b'.', rest @ ..] = &text[start..power] else { return None };
+        let sign = usize::from(text.get(power + 1) == Some(&b'+'));
+        let from = power + 1 + sign;
+        let end = from + digits(text, from);
+        let places: usize = std::str::from_utf8(&text[from..end]).ok()?.parse().ok()?;
+        let is_number = rest.iter().all(u8::is_ascii_digit) && !text.get(end).is_some_and(u8::is_ascii_alphanumeric);
+        if !is_number || !POWERS.contains(&places) {
+            return None;
+        }
+        let mut written = vec![*whole];
+        written.extend(rest.iter().copied().chain(std::iter::repeat(b'0')).take(places));
+        if let Some(fraction) = rest.get(places..).filter(|fraction| !fraction.is_empty() && places == POWERS[0]) {
+            written.push(b'.');
+            written.extend(fraction);
+        }
+        let stamp = self.epoch(&written, 0, places + 1, true)?;
+        Some(Stamp { start, end, ..stamp })
     }
 }
 
@@ -231,6 +259,9 @@ mod tests {
             (format!(r#"{{"a":"{long}","ts":1795244400}}"#), "2026-11-21T07:00:00"),
             (format!(r#"{{"a":"{long}","ts":1795244400.25}}"#), "2026-11-21T07:00:00.25"),
             (format!(r#"{{"a":"{long}","time":1795244400125}}"#), "2026-11-21T07:00:00.125"),
+            (format!(r#"{{"a":"{long}","ts":1.79524440025E9}}"#), "2026-11-21T07:00:00.25"),
+            (format!(r#"{{"a":"{long}","ts":1.7952444e+09,"b":1}}"#), "2026-11-21T07:00:00"),
+            (format!(r#"{{"a":"{long}","time":1.795244400125e12}}"#), "2026-11-21T07:00:00.125"),
             (format!(r#"{{"a":"{long}","time":"1795244400125250"}}"#), "2026-11-21T07:00:00.12525"),
             (format!(r#"{{"a":"{long}","_time":1795244400125250000}}"#), "2026-11-21T07:00:00.12525"),
             (format!(r#"{{"a":"{long}","created_at":"2026-11-20 13:42:07"}}"#), "2026-11-20T13:42:07"),
@@ -260,6 +291,7 @@ mod tests {
     fn what_is_no_time_is_passed_over() {
         for text in [
             r#"{"time":12,"ts":"soon","timestamp":null,"date":[]}"#,
+            r#"{"time":1.2e9x,"ts":1.7e3,"timestamp":1.7e99999999999999999999,"date":1e9}"#,
             r#"{"time":"took 2026-11-20T13:42:07Z"}"#,
             r#"{"mytime":"2026-11-20T13:42:07Z"}"#,
             r#"{"time"#,
