@@ -459,7 +459,27 @@ fn spans_of_opentelemetry_are_events_over_http_and_as_calls() {
     assert_eq!(lines.len(), 2);
     assert!(lines.iter().all(|line| line.contains(r#""trace_id":"abcd""#)), "{lines:?}");
     assert_eq!(served.ask("POST", "/v1/traces", &[kind], json).0, 401);
-    assert_eq!(served.ask("POST", "/v1/traces", &[good, kind], b"[").0, 400);
+}
+
+#[test]
+fn refusals_of_opentelemetry_are_statuses_in_the_form_of_the_question() {
+    let served = Served::start();
+    let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
+    let (json, protobuf) = (("content-type", "application/json"), ("content-type", "application/x-protobuf"));
+    let broken = r#"{"code":3,"message":"Invalid data format"}"#;
+    for path in ["/v1/logs", "/v1/metrics", "/v1/traces"] {
+        assert_eq!(served.ask("POST", path, &[good, json], b"["), told(400, broken), "{path}");
+        let status = "\x08\x03\x12\x13Invalid data format";
+        assert_eq!(served.ask("POST", path, &[good, protobuf], b"\x0a\x7f"), told(400, status), "{path}");
+        let refused = r#"{"code":16,"message":"Token is required"}"#;
+        assert_eq!(served.ask("POST", path, &[json], b"{}"), told(401, refused), "{path}");
+        let (status, text) = served.ask("POST", path, &[good, json], &vec![b' '; BODY_BYTES as usize + 1]);
+        assert!(status == 413 && text.starts_with(r#"{"code":8,"message":"#), "{path}: {status} {text}");
+    }
+    let log = br#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"x"}}]}]}]}"#;
+    *served.store.broken.lock().unwrap() = Some(|| AppendError::Stopping);
+    let (status, text) = served.ask("POST", "/v1/logs", &[good, json], log);
+    assert!(status == 503 && text.starts_with(r#"{"code":14,"message":"#), "senders come again: {status} {text}");
 }
 
 /// Every way in which a sender of another protocol can name an index.
@@ -542,6 +562,11 @@ fn single_documents_of_elasticsearch_are_taken_and_answered_in_its_words() {
             (status, &answer["status"], &answer["error"]["type"]),
             (400, &400.into(), &"mapper_parsing_exception".into())
         );
+    }
+    for (method, path) in [("GET", "/shop/_doc/7"), ("DELETE", "/shop/_doc/7"), ("POST", "/shop/_update/7")] {
+        let (status, answer) = ask(method, path, document);
+        let kind = &answer["error"]["type"];
+        assert_eq!((status, kind), (400, &"illegal_argument_exception".into()), "{method} {path}");
     }
     let bulk = "{\"index\":{}}\n{\"n\":1}\n";
     assert_eq!(ask("POST", "/shop/_doc/_bulk", bulk).1["errors"], false, "clients of old name the kind");

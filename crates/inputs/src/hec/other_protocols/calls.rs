@@ -3,6 +3,8 @@
 //! A call is a POST over HTTP/2. Its body is one message after five bytes (compression flag and length); the answer is
 //! an empty message followed by a status. The status of a refusal says whether a retry helps.
 //!
+//! OTLP over HTTP refuses with the same statuses ([`refused_over_http`]).
+//!
 //! Not here: streams, deadlines (a sender that gives up retries), reflection.
 
 use std::sync::Arc;
@@ -14,9 +16,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http_body_util::{BodyExt, Full};
+use serde_json::json;
 
 use super::{Collector, Form, Reader, read_logs, read_metrics, read_traces, sent, store};
-use crate::hec::answer::Code;
+use crate::hec::answer::{self, Code};
 use crate::hec::body::BodyError;
 use crate::hec::{TOO_SLOW, swells};
 
@@ -43,6 +46,12 @@ enum Status {
     /// The only status here after which senders retry.
     Unavailable = 14,
     Unauthenticated = 16,
+}
+
+impl Status {
+    fn number(self) -> u16 {
+        self as u16
+    }
 }
 
 /// Why a call fails.
@@ -80,12 +89,46 @@ impl From<BodyError> for Refusal {
     }
 }
 
+/// A refusal of OTLP over HTTP: a `google.rpc.Status` in the encoding of the request. Exporters go by the HTTP status and
+/// retry after 429, 502, 503 and 504 only.
+pub(super) fn refused_over_http(error: BodyError, form: Form) -> Response {
+    let http = match &error {
+        BodyError::TooLarge(_) | BodyError::Swells(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::TooSlow => StatusCode::SERVICE_UNAVAILABLE,
+        BodyError::Told(answer) => answer.code.row().1,
+    };
+    let refusal = Refusal::from(error);
+    let is_retried = refusal.status == Status::Unavailable && http != StatusCode::TOO_MANY_REQUESTS;
+    let http = if is_retried { StatusCode::SERVICE_UNAVAILABLE } else { http };
+    if matches!(form, Form::Json) {
+        return answer::json(http, &json!({ "code": refusal.status.number(), "message": refusal.text }));
+    }
+    let media_type = [(header::CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"))];
+    (http, media_type, status_message(refusal.status, &refusal.text)).into_response()
+}
+
+/// `google.rpc.Status` as protobuf: field 1 is the code, field 2 the message.
+fn status_message(status: Status, text: &str) -> Vec<u8> {
+    const CODE: u8 = 1 << 3;
+    const TEXT: u8 = 2 << 3 | 2;
+    let [status, _] = status.number().to_le_bytes();
+    let mut message = vec![CODE, status, TEXT];
+    let mut length = text.len();
+    while length >= 0x80 {
+        message.push(length.to_le_bytes()[0] | 0x80);
+        length >>= 7;
+    }
+    message.push(length.to_le_bytes()[0]);
+    message.extend(text.as_bytes());
+    message
+}
+
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::empty());
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-        headers.insert(STATUS, HeaderValue::from(self.status as u16));
+        headers.insert(STATUS, HeaderValue::from(self.status.number()));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity,gzip"));
         if let Ok(text) = HeaderValue::from_str(&self.text) {
             headers.insert(MESSAGE, text);
@@ -104,15 +147,15 @@ pub(in crate::hec) fn router() -> Router<Arc<Collector>> {
 }
 
 async fn logs(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    answer(call(collector, request, read_logs).await)
+    ended(call(collector, request, read_logs).await)
 }
 
 async fn metrics(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    answer(call(collector, request, read_metrics).await)
+    ended(call(collector, request, read_metrics).await)
 }
 
 async fn traces(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    answer(call(collector, request, read_traces).await)
+    ended(call(collector, request, read_traces).await)
 }
 
 /// Unsupported services, such as profiles.
@@ -121,12 +164,12 @@ async fn unknown(request: Request) -> Response {
     Refusal::new(Status::Unimplemented, text).into_response()
 }
 
-fn answer(outcome: Result<(), Refusal>) -> Response {
+fn ended(outcome: Result<(), Refusal>) -> Response {
     if let Err(refusal) = outcome {
         return refusal.into_response();
     }
     let mut trailers = HeaderMap::new();
-    trailers.insert(STATUS, HeaderValue::from(Status::Ok as u16));
+    trailers.insert(STATUS, HeaderValue::from(Status::Ok.number()));
     let message = Full::new(Bytes::from_static(&EMPTY_MESSAGE)).with_trailers(async move { Some(Ok(trailers)) });
     ([(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE))], Body::new(message)).into_response()
 }
@@ -165,7 +208,7 @@ fn open(bytes: &mut Vec<u8>) -> Result<bool, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Refusal, Status, open};
+    use super::{Refusal, Status, open, status_message};
     use crate::hec::answer::Code;
     use crate::hec::body::BodyError;
 
@@ -178,6 +221,14 @@ mod tests {
         for broken in [&[][..], &[0, 0, 0], &[0, 0, 0, 0, 2, 7], &[0, 0, 0, 0, 1, 7, 0, 0, 0, 0, 0], &[2, 0, 0, 0, 0]] {
             assert!(open(&mut broken.to_vec()).is_err(), "{broken:?}");
         }
+    }
+
+    #[test]
+    fn a_status_is_a_message_of_two_fields() {
+        assert_eq!(status_message(Status::InvalidArgument, "no"), b"\x08\x03\x12\x02no");
+        let long = "x".repeat(300);
+        let message = status_message(Status::Unavailable, &long);
+        assert_eq!(message, [b"\x08\x0e\x12\xac\x02", long.as_bytes()].concat());
     }
 
     #[test]

@@ -41,6 +41,21 @@ pub(super) async fn put(
     take(collector, index, Some(id), request).await
 }
 
+/// Refuses to return a document: events are read by searches.
+pub(super) async fn read() -> Response {
+    refusal("documents are not read one by one: search for them over the management address")
+}
+
+/// Refuses to change a document: events are immutable.
+pub(super) async fn change() -> Response {
+    refusal("events cannot be updated or deleted one by one")
+}
+
+fn refusal(reason: &str) -> Response {
+    let error = json!({ "type": "illegal_argument_exception", "reason": reason });
+    elastic(StatusCode::BAD_REQUEST, &json!({ "error": error, "status": 400 }))
+}
+
 async fn take(collector: Arc<Collector>, index: String, id: Option<String>, request: Request) -> Response {
     let Sent { collector, token, sender, kept, headers } = match sent(collector, request).await {
         Ok(sent) => sent,

@@ -52,7 +52,11 @@ pub(super) fn router() -> Router<Arc<Collector>> {
         .route("/{index}/_bulk", post(bulk_of_index).put(bulk_of_index))
         .route("/{index}/{kind}/_bulk", post(bulk_of_kind).put(bulk_of_kind))
         .route("/{index}/_doc", post(documents::add))
-        .route("/{index}/_doc/{id}", post(documents::put).put(documents::put))
+        .route(
+            "/{index}/_doc/{id}",
+            post(documents::put).put(documents::put).get(documents::read).delete(documents::change),
+        )
+        .route("/{index}/_update/{id}", post(documents::change))
         .route("/{index}/_create/{id}", post(documents::put).put(documents::put))
 }
 
@@ -151,7 +155,7 @@ fn told(outcome: Result<(), BodyError>, good: StatusCode) -> Response {
 /// An empty answer in the request's encoding means success.
 fn told_telemetry(outcome: Result<(), BodyError>, form: Form) -> Response {
     match (outcome, form) {
-        (Err(error), _) => answered(Err(error)),
+        (Err(error), form) => calls::refused_over_http(error, form),
         (Ok(()), Form::Json) => answer::json(StatusCode::OK, &json!({})),
         (Ok(()), _) => {
             let kind = HeaderValue::from_static("application/x-protobuf");
