@@ -16,7 +16,7 @@ use quarry_eval::functions::time::{instant, seconds};
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, is_hidden, of_batches, rows_in_memory};
 use quarry_event::TimeNs;
 use quarry_event::time::{Format, ResolveContext, strftime};
-use quarry_event::value::parse_number;
+use quarry_event::value::{Number, exact_number, parse_number};
 use quarry_spl::ast::{Conversion, ConvertCommand, ConvertFunction};
 
 use super::Execute;
@@ -167,7 +167,7 @@ impl Converter {
                 let context = ResolveContext { now: self.now, tz: &self.zone, last: None };
                 self.format.as_ref()?.parse(text.as_bytes(), &context).map(seconds)
             }
-            ConvertFunction::Dur2Sec => duration_seconds(text).map(Value::number_of),
+            ConvertFunction::Dur2Sec => duration_seconds(text).map(Value::of_number),
             ConvertFunction::MsTime => minutes_seconds(text).map(Value::number_of),
             ConvertFunction::MemK => kilobytes(text).map(Value::number_of),
             ConvertFunction::RmComma => {
@@ -189,8 +189,16 @@ fn number(value: &Value<'_>) -> Option<Value<'static>> {
     value.exact_number().map(Value::of_number)
 }
 
-/// Seconds of `[D+]HH:MM:SS`.
-fn duration_seconds(text: &str) -> Option<f64> {
+/// Seconds of `[D+]HH:MM:SS`, with a sign and a fraction where `tostring` writes them.
+fn duration_seconds(text: &str) -> Option<Number> {
+    let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let (text, fraction) = match text.split_once('.') {
+        Some((whole, digits)) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            (whole, exact_number(&format!("0.{digits}"))?)
+        }
+        Some(_) => return None,
+        None => (text, Number::Int(0)),
+    };
     let (days, clock) = match text.split_once('+') {
         Some((days, clock)) => (whole(days)?, clock),
         None => (0, text),
@@ -201,7 +209,8 @@ fn duration_seconds(text: &str) -> Option<f64> {
         return None;
     }
     let total = days.checked_mul(24)?.checked_add(hours)?.checked_mul(60)?.checked_add(minutes)?;
-    Some(total.checked_mul(60)?.checked_add(seconds)? as f64)
+    let seconds = Number::Int(total.checked_mul(60)?.checked_add(seconds)?).plus(fraction);
+    Some(if is_negative { seconds.negated() } else { seconds })
 }
 
 /// Seconds of `[MM:]SS.SSS`.

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use quarry_event::value::exact_number;
+use quarry_event::value::decimal::Decimal;
+use quarry_event::value::{Number, exact_number};
 
 use super::call::{Call, Prepared, Run, integer, map_texts, part_of, take};
 use super::printf;
@@ -197,20 +198,34 @@ fn tostring<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
             single => single.into_text().map_or(Value::Null, Value::Text),
         };
     };
-    let Some(number) = value.number() else { return value.into_text().map_or(Value::Null, Value::Text) };
+    let Some(number) = value.exact_number() else { return value.into_text().map_or(Value::Null, Value::Text) };
     match format.as_str() {
-        "hex" => Value::owned(format!("{}0x{:X}", if number < 0.0 { "-" } else { "" }, number.abs() as u64)),
-        "binary" => Value::owned(format!("{}{:b}", if number < 0.0 { "-" } else { "" }, number.abs() as u64)),
+        "hex" => Value::owned(sign_and(number, |whole| format!("0x{whole:X}"))),
+        "binary" => Value::owned(sign_and(number, |whole| format!("{whole:b}"))),
         "commas" => Value::owned(with_commas(number)),
-        "duration" => Value::owned(duration(number)),
+        "duration" => Value::owned(duration(number.as_f64())),
         _ => value.into_text().map_or(Value::Null, Value::Text),
     }
 }
 
+/// The sign of a number and its whole part, written by `write`.
+fn sign_and(number: Number, write: impl Fn(u64) -> String) -> String {
+    let whole = match number {
+        Number::Int(integer) => integer.unsigned_abs(),
+        other => other.as_f64().abs() as u64,
+    };
+    format!("{}{}", if number.as_f64() < 0.0 { "-" } else { "" }, write(whole))
+}
+
 /// With thousands separators, and two decimals if there is a fraction.
-fn with_commas(number: f64) -> String {
-    let text = if number.fract() == 0.0 { format!("{:.0}", number.abs()) } else { format!("{:.2}", number.abs()) };
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+fn with_commas(number: Number) -> String {
+    let is_whole = matches!(number, Number::Int(_)) || number.as_f64().fract() == 0.0;
+    let digits = if is_whole { 0 } else { 2 };
+    // Rounded as a decimal, like `round`; numbers with more digits than a decimal are rounded as doubles.
+    let exact = Decimal::of(number).and_then(|decimal| decimal.fixed(digits));
+    let text = exact.unwrap_or_else(|| format!("{:.*}", digits as usize, number.as_f64()));
+    let (text, number) = (text.trim_start_matches('-'), number.as_f64());
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut out = String::with_capacity(text.len() + text.len() / 3 + 1);
     if number < 0.0 {
         out.push('-');
