@@ -161,6 +161,8 @@ struct Gathered<'c> {
     done: ClosedRows,
     names: Names,
     evicted_by_limit: bool,
+    /// Whether an event came that is newer than the one before it.
+    is_out_of_order: bool,
 }
 
 /// Open transactions that share a field value.
@@ -233,6 +235,7 @@ impl<'c> Gathered<'c> {
             done: ClosedRows::new(&context.dataflow),
             names: Names::default(),
             evicted_by_limit: false,
+            is_out_of_order: false,
         }
     }
 
@@ -256,6 +259,7 @@ impl<'c> Gathered<'c> {
 
     fn add(&mut self, events: &Arc<Events>, row: usize, starts: bool, ends: bool) -> Result<(), EngineError> {
         let time = events.times[row];
+        self.is_out_of_order |= time > self.now;
         self.now = time;
         self.close_outlived(time)?;
         let has_key = events.write_key(row, &mut self.key);
@@ -469,6 +473,12 @@ impl<'c> Gathered<'c> {
             context
                 .messages
                 .push("transaction: more were open than maxopentxn= or maxopenevents= allow; some were evicted");
+        }
+        if self.is_out_of_order && (self.command.starts_with.is_some() || self.command.ends_with.is_some()) {
+            context.messages.push(
+                "transaction: rows do not come newest first, so that beginnings and ends are not found: put `sort 0 -_time` \
+                 in front",
+            );
         }
         // No more events follow.
         self.now = TimeNs::MIN;
