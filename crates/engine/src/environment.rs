@@ -84,6 +84,10 @@ impl Environment for Surroundings<'_> {
         Arc::clone(&self.runner.source)
     }
 
+    fn node_name(&self) -> String {
+        self.runner.node.name()
+    }
+
     fn knowledge(&self) -> Arc<dyn KnowledgeSource> {
         Arc::clone(&self.runner.knowledge)
     }
@@ -159,6 +163,10 @@ impl Environment for Runner {
 
     fn source(&self) -> Arc<dyn SnapshotSource> {
         Arc::clone(&self.source)
+    }
+
+    fn node_name(&self) -> String {
+        self.node.name()
     }
 
     fn knowledge(&self) -> Arc<dyn KnowledgeSource> {

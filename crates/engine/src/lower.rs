@@ -86,6 +86,8 @@ pub(crate) trait Environment {
     fn knowledge(&self) -> Arc<dyn KnowledgeSource>;
     /// Where events are kept.
     fn source(&self) -> Arc<dyn SnapshotSource>;
+    /// Name of the node.
+    fn node_name(&self) -> String;
     /// Text of a saved search with its macros expanded.
     fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError>;
     /// A field extraction of transforms.conf.

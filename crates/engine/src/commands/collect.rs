@@ -25,12 +25,11 @@ const BATCH_BYTES: usize = 4 << 20;
 const TIME_FORMAT: &str = "%m/%d/%Y %H:%M:%S %z";
 /// Source of events without one.
 const SOURCE: &str = "collect";
-/// Host of events without one.
-const HOST: &str = "search";
 
 impl Execute for CollectCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        Ok(vec![blocking(Collect { command: self.clone(), source: lowering.environment.source() })])
+        let (source, node) = (lowering.environment.source(), lowering.environment.node_name());
+        Ok(vec![blocking(Collect { command: self.clone(), source, node })])
     }
 }
 
@@ -40,6 +39,8 @@ struct Collect {
     command: CollectCommand,
     /// Where events are kept.
     source: Arc<dyn SnapshotSource>,
+    /// Name of the node: host of events that name none.
+    node: String,
 }
 
 impl Blocking for Collect {
@@ -61,7 +62,7 @@ impl Collect {
     fn empty(&self, context: &CommandContext) -> EventBatch {
         let meta = Metadata {
             index: self.command.index.as_str().into(),
-            host: self.command.host.as_deref().unwrap_or(HOST).into(),
+            host: self.command.host.as_deref().unwrap_or(&self.node).into(),
             source: self.command.source.as_deref().unwrap_or(SOURCE).into(),
             sourcetype: self.command.sourcetype.as_str().into(),
         };
