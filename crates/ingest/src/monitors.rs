@@ -17,7 +17,7 @@ const WORKER_THREAD: &str = "quarry-tail";
 const OPEN_MAX: usize = 1_024;
 /// Maximum new files held open until they are read.
 const HELD_MAX: usize = 8_192;
-/// The share of the open-file limit for open files is one in this many; the same for held files.
+/// Divisor of the open-file limit: a quarter of it is for open files, another quarter for held files.
 const DESCRIPTOR_SHARE: usize = 4;
 
 /// Provider of sinks for watched files.
@@ -83,7 +83,7 @@ impl Drop for Watching {
         self.monitor.end();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                log::error("watching files ended by a fault of quarry; what was not stored is read at the next start");
+                log::error("watching files ended because of a bug in quarry; data not yet stored is read at the next start");
             }
         }
     }

@@ -30,7 +30,7 @@ fn checksum(body: &str) -> u64 {
     xxhash_rust::xxh3::xxh3_64(body.as_bytes())
 }
 
-/// The model of bytes.
+/// Deserializes a model.
 pub fn from_bytes(bytes: &[u8]) -> Result<Model, LearnError> {
     let format = |message: &str| LearnError::Format(message.to_owned());
     if bytes.len() > MODEL_BYTES_MAX {
@@ -41,7 +41,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Model, LearnError> {
     let (line, body) = text.split_once('\n').ok_or_else(|| format("it has no first line"))?;
     let mut words = line.split(' ');
     if words.next() != Some(MAGIC) {
-        return Err(format("it does not begin as a model does; models of Splunk's toolkit are learnt again with fit"));
+        return Err(format("it has no model header; models of Splunk's toolkit must be learnt again with fit"));
     }
     match words.next() {
         Some(VERSION) => {}
@@ -54,7 +54,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Model, LearnError> {
     }
     let body = body.strip_suffix('\n').ok_or_else(|| format("it is cut off"))?;
     if words.next() != Some(format!("{:016x}", checksum(body)).as_str()) {
-        return Err(format("its checksum is another: it is cut off or was changed"));
+        return Err(format("its checksum does not match: it is truncated or was changed"));
     }
     let model: Model = serde_json::from_str(body).map_err(|error| LearnError::Format(error.to_string()))?;
     match fault(&model) {
@@ -107,7 +107,7 @@ fn fault(model: &Model) -> Option<&'static str> {
         Body::Nothing => true,
     };
     let tells_apart = matches!(model.body, Body::Logistic(_) | Body::Bayes(_) | Body::Forest(_));
-    if is_right && (tells_apart || classes == 0) { None } else { Some("its lists do not belong together") }
+    if is_right && (tells_apart || classes == 0) { None } else { Some("its lists do not match each other") }
 }
 
 fn has_densities(densities: &Densities, keys: usize) -> bool {

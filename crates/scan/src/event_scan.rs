@@ -40,13 +40,13 @@ const RARE_PAGES: u32 = 4;
 pub struct EventScan {
     /// Segments that may hold matching events.
     pub snapshot: Snapshot,
-    /// Instants wanted.
+    /// Requested time range.
     pub range: TimeRange,
-    /// Arrival wanted (`_index_earliest`, `_index_latest`).
+    /// Requested range of index time (`_index_earliest`, `_index_latest`).
     pub(crate) index_range: TimeRange,
     /// The condition.
     pub(crate) filter: EventFilter,
-    /// Fields wanted.
+    /// Requested fields.
     pub(crate) projection: Projection,
     /// Field extraction rules.
     pub(crate) rules: Arc<FieldRules>,

@@ -170,7 +170,7 @@ impl<'a> Beginnings<'a> {
         while let Some((at, (run, page))) = self.take() {
             if self.is_wanted(at, *run) && !self.context.stop.stops_reading() {
                 // Faults are reported by the worker that reads the page.
-                drop(caught("a segment was begun", || self.scan.begin(page, self.coded, &self.context)));
+                drop(caught("a segment was prefetched", || self.scan.begin(page, self.coded, &self.context)));
             }
         }
     }
@@ -212,7 +212,7 @@ impl EventScan {
     pub(crate) fn begin_apart(&self, page: &PageRef, context: &CommandContext) {
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
-        drop(caught("a segment was begun", || self.begin(page, false, &context)));
+        drop(caught("a segment was prefetched", || self.begin(page, false, &context)));
     }
 
     /// Pages of several segments that may hold a match, as [`EventScan::pages_of`]; remote segments are queried
@@ -225,7 +225,7 @@ impl EventScan {
         let far: Vec<&Arc<dyn Segment>> = segments.iter().copied().filter(|segment| segment.is_far()).collect();
         let ask = |at: usize| {
             let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
-            caught("far segments were asked", || self.pages_of(far[at], context))
+            caught("remote segments were queried", || self.pages_of(far[at], context))
         };
         let mut of_far = side_by_side(far.len(), &ask).into_iter();
         let mut all = Vec::with_capacity(segments.len());

@@ -111,7 +111,7 @@ async fn events(
     let mode = mode_of(&parameters)?;
     if job.status().record.shows_events() && job.state() != JobState::Failed {
         if parameters.get("search").is_some_and(|text| !text.trim().is_empty()) {
-            return Err(ApiError::bad_request("search= is not served of the events behind a report: search again"));
+            return Err(ApiError::bad_request("search= is not supported for the events of a report: run a new search"));
         }
         let (offset, count, fields) = wanted_of(&parameters)?;
         let most = offset.saturating_add(count).min(COUNT_MAX);

@@ -134,7 +134,7 @@ async fn create(State(state): State<ApiState>, caller: Caller, parameters: Param
     let not_before_s =
         text("not_before").map_or(Ok(now.div_euclid(NS_PER_SEC)), |given| instant("not_before", given))?;
     if expires_s.is_some_and(|end| end <= not_before_s.max(now.div_euclid(NS_PER_SEC))) {
-        return Err(ApiError::bad_request("expires_on: give a time to come, behind not_before, or never"));
+        return Err(ApiError::bad_request("expires_on: give a future time after not_before, or never"));
     }
     let asked = NewToken {
         user: parameters.required("name")?.to_owned(),

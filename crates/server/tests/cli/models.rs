@@ -58,7 +58,7 @@ fn a_file_that_is_no_model_is_an_error() {
     changed[at] ^= 1;
     let version = String::from_utf8(whole.clone()).unwrap().replacen("quarry-model 1 ", "quarry-model 9 ", 1);
     for (bytes, want) in [
-        (changed, "its checksum is another"),
+        (changed, "its checksum does not match"),
         (whole[..whole.len() / 2].to_vec(), "cut off"),
         (Vec::new(), "no first line"),
         (vec![0xff, 0xfe, b'\n'], "not UTF-8"),

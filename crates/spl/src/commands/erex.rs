@@ -14,7 +14,7 @@ const OPTIONS: Known =
 /// `erex`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErexCommand {
-    /// Field made.
+    /// Output field.
     pub output: String,
     /// `fromfield=_raw`.
     pub field: String,
@@ -22,9 +22,9 @@ pub struct ErexCommand {
     pub examples: Vec<String>,
     /// `counterexamples=`.
     pub counterexamples: Vec<String>,
-    /// `maxtrainers=100`: rows looked at.
+    /// `maxtrainers=100`: maximum rows to learn from.
     pub rows: usize,
-    /// Place of the examples.
+    /// Position of the examples.
     pub span: Span,
 }
 
