@@ -165,11 +165,9 @@ impl Kind {
             }
             Kind::TimeFormat => "a strptime format such as %Y-%m-%dT%H:%M:%S".to_owned(),
             Kind::Zone => "a zone such as Europe/Berlin, UTC or +02:00".to_owned(),
-            Kind::Age => "a number with s, m, h or d behind it, as in 90d".to_owned(),
+            Kind::Age => "a number followed by s, m, h or d, as in 90d".to_owned(),
             Kind::Delimiter => "one character, \\t, \\xHH, space, whitespace, tab, fs, gs, rs, us or none".to_owned(),
-            Kind::Extract => {
-                "a regular expression with a named group, and \"in FIELD\" behind it if need be".to_owned()
-            }
+            Kind::Extract => "a regular expression with a named group, optionally followed by \"in FIELD\"".to_owned(),
         }
     }
 }

@@ -83,7 +83,9 @@ impl Drop for Watching {
         self.monitor.end();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                log::error("watching files ended because of a bug in quarry; data not yet stored is read at the next start");
+                log::error(
+                    "watching files ended because of a bug in quarry; data not yet stored is read at the next start",
+                );
             }
         }
     }

@@ -51,7 +51,7 @@ pub(crate) fn fit(
         let Some(number) = column.values.number(row) else {
             if !column.values.is_null(row) {
                 let text = column.values.text(row).unwrap_or_default();
-                let message = format!("{} has values that are no numbers, such as `{text}`", column.name);
+                let message = format!("{} has values that are not numbers, such as `{text}`", column.name);
                 return Err(LearnError::Data(message));
             }
             continue;

@@ -30,7 +30,7 @@ pub enum LearnError {
         got: String,
     },
     /// The bytes are not a valid model.
-    #[error("this is no model that can be read: {0}")]
+    #[error("this model cannot be read: {0}")]
     Format(String),
     /// Nobody waits any more.
     #[error("cancelled")]

@@ -173,7 +173,7 @@ fn regressor(
         target.values.number(*row).ok_or_else(|| {
             let text = target.values.text(*row).unwrap_or_default();
             LearnError::Data(format!(
-                "{} has values that are no numbers, such as `{text}`: {} foretells numbers",
+                "{} has values that are not numbers, such as `{text}`: {} predicts numbers",
                 target.name, request.algorithm
             ))
         })

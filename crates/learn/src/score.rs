@@ -32,7 +32,7 @@ pub fn score(
         (1, _) => predicted.iter().map(|predicted| (actual[0], *predicted)).collect(),
         (count, other) if count == other => actual.iter().copied().zip(predicted.iter().copied()).collect(),
         (count, other) => {
-            let message = format!("{count} fields against {other}: give one before `against`, or as many as behind it");
+            let message = format!("{count} fields against {other}: give one before `against`, or as many as after it");
             return Err(LearnError::Data(message));
         }
     };

@@ -429,7 +429,7 @@ fn rows_that_make_no_model_say_why() {
     let told = |algorithm: &str, target: &str, features: &str, options: &str| {
         table.fit(algorithm, target, features, options).unwrap_err().to_string()
     };
-    assert!(told("LinearRegression", "y", "x", "").contains("y has values that are no numbers, such as `a`"));
+    assert!(told("LinearRegression", "y", "x", "").contains("y has values that are not numbers, such as `a`"));
     assert!(told("LinearRegression", "x", "none", "").contains("none has no value in any row and is left out"));
     assert!(told("LogisticRegression", "same", "x", "").contains("same has one value"));
     assert!(told("LogisticRegression", "none", "x", "").contains("no row to learn from"));

@@ -82,7 +82,7 @@ impl Tree {
             return Some("a tree's node leads back");
         }
         if self.columns.iter().any(|column| *column as usize >= width) {
-            return Some("a tree asks a column that is not there");
+            return Some("a tree tests a missing column");
         }
         if classes == 0 {
             return None;
@@ -94,7 +94,7 @@ impl Tree {
         };
         match self.classes.len() == size && !(0..size).any(is_wrong) {
             true => None,
-            false => Some("a tree's leaf names a class that is not there"),
+            false => Some("a tree's leaf names a missing class"),
         }
     }
 }

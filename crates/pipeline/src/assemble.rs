@@ -207,7 +207,7 @@ impl Assembler {
                     Err(reason) => {
                         let stays = &self.meta.index;
                         self.refused
-                            .get_or_insert_with(|| format!("{reason}; events behind such a line stay in {stays}"));
+                            .get_or_insert_with(|| format!("{reason}; events after such a line stay in {stays}"));
                         return;
                     }
                 },

@@ -209,7 +209,7 @@ fn encoded(name: &str) -> String {
 }
 
 fn read_json(body: &str) -> Result<Value, Failure> {
-    serde_json::from_str(body).map_err(|error| Failure::Storage(format!("the server's answer is no JSON: {error}")))
+    serde_json::from_str(body).map_err(|error| Failure::Storage(format!("the server's answeris not JSON: {error}")))
 }
 
 /// The text in Splunk's error form.

@@ -213,7 +213,7 @@ fn look_at_like(text: &str, pattern: &Expr, found: &mut Vec<Diagnostic>) {
     let ExprKind::Text(written) = &pattern.kind else { return };
     let is_quoted = text.get(pattern.span.start..).is_some_and(|text| text.starts_with('"'));
     if is_quoted && written.contains('*') && !written.contains(['%', '_']) {
-        let remark = Diagnostic::warning("`*` stands for itself in a pattern of like", pattern.span);
+        let remark = Diagnostic::warning("`*` is not a wildcard in a pattern of like", pattern.span);
         found
             .push(remark.with_hint(format!("write \"{}\": % is any text, _ any character", written.replace('*', "%"))));
     }

@@ -260,7 +260,7 @@ fn inner(definition: &str, source: &dyn MacroSource, depth: usize, uses: &mut Us
         out.push_str(&definition[at..span.start]);
         out.push_str(&replaced(&definition[span.start + 1..span.end - 1], source, depth + 1, uses)?);
         if out.len() > MAX_SEARCH_BYTES {
-            return Err(Fault::invalid(format!("a macro stands for more than the limit of {MAX_SEARCH_BYTES} bytes")));
+            return Err(Fault::invalid(format!("a macro expands to more than the limit of {MAX_SEARCH_BYTES} bytes")));
         }
         at = span.end;
     }

@@ -106,7 +106,13 @@ const TOKEN_ROWS: &[Row] = &[
     row("host", Kind::Text, "", "", "host of events that name none"),
     row("source", Kind::Text, "", "", "source of events that name none"),
     row("sourcetype", Kind::Text, "", "", "sourcetype of events that name none"),
-    row("useACK", Kind::Bool, "false", "", "whether answers carry an id that tells later when events are stored"),
+    row(
+        "useACK",
+        Kind::Bool,
+        "false",
+        "",
+        "whether answers contain an id for asking later whether the events are stored",
+    ),
     row("allowQueryStringAuth", Kind::Bool, "", "", "whether the token may stand in the URL"),
     row("connection_host", CONNECTION_HOST, "", "", "where host comes from when nothing names it"),
 ];

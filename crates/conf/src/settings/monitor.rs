@@ -41,7 +41,7 @@ pub(crate) const MONITOR_ROWS: &[Row] = &[
         Kind::Integer { min: 256, max: 1 << 20 },
         "256",
         "bytes",
-        "taken and not needed: files that begin alike are told apart by what follows",
+        "taken and not needed: files that begin alike are distinguished by what follows",
     ),
     row(
         "time_before_close",
@@ -146,12 +146,12 @@ impl MonitorSettings {
     fn read(path: &str, is_batch: bool, values: &Values) -> Result<MonitorSettings, Fault> {
         if !path.starts_with('/') {
             return Err(Fault::invalid(format!(
-                "{path} is no absolute path, so that it is left out; write three slashes"
+                "{path} is not an absolute path, so it is skipped; write three slashes"
             )));
         }
         let age = values.text("ignoreOlderThan");
         let age = if age.is_empty() { Some(0) } else { parse_age(age) };
-        let no_age = "ignoreOlderThan is a number with s, m, h or d behind it, as in 7d; the stanza is left out";
+        let no_age = "ignoreOlderThan must be a number followed by s, m, h or d, as in 7d; the stanza is skipped";
         let age = age.ok_or_else(|| Fault::invalid(no_age))?;
         Ok(MonitorSettings {
             path: path.to_owned(),

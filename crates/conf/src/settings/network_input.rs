@@ -43,7 +43,7 @@ const RAW_ROWS: &[Row] = &[
     row("no_priority_stripping", Kind::Bool, "false", "", "whether <N> in front of datagrams stays"),
     row("no_appending_timestamp", Kind::Bool, "false", "", "whether time and host are not put in front of datagrams"),
     row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
-    row("_rcvbuf", COUNT, "16777216", "bytes", "receive buffer that the system is asked for"),
+    row("_rcvbuf", COUNT, "16777216", "bytes", "receive buffer requested from the system"),
 ];
 
 const FORWARDER_ROWS: &[Row] = &[

@@ -369,7 +369,7 @@ fn name_fault(name: &str) -> Option<String> {
     }
     if scheme == "fschange" {
         return (!rest.starts_with('/'))
-            .then(|| "write an absolute path behind the colon, as in [fschange:/etc]".to_owned());
+            .then(|| "write an absolute path after the colon, as in [fschange:/etc]".to_owned());
     }
     let own = own?;
     match rest.strip_prefix("//") {

@@ -62,10 +62,10 @@ pub(crate) const ROWS: &[Row] = &[
     row("INGEST_EVAL", Kind::Text, "", "", "index time: assignments `name = expression` or `name := expression`"),
     row("KEEP_EMPTY_VALS", Kind::Bool, "false", "", "whether an empty value makes a field"),
     row("LOOKAHEAD", COUNT, "4096", "bytes", "index time: how much of SOURCE_KEY is matched"),
-    row("MV_ADD", Kind::Bool, "false", "", "whether a field that is there takes further values"),
+    row("MV_ADD", Kind::Bool, "false", "", "whether an existing field gets further values"),
     // // Not checked here: a rule that cannot be compiled must not be treated as missing.
     row("REGEX", Kind::Text, "", "", "pattern of a rule"),
-    row("REPEAT_MATCH", Kind::Bool, "false", "", "index time: whether REGEX is matched again behind each match"),
+    row("REPEAT_MATCH", Kind::Bool, "false", "", "index time: whether REGEX is matched again after each match"),
     row("SOURCE_KEY", Kind::Text, "_raw", "", "field or key that is read"),
     row(
         "STOP_PROCESSING_IF",

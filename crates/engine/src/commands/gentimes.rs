@@ -30,7 +30,7 @@ impl Execute for GenTimesCommand {
 fn gen_times(command: &GenTimesCommand, context: &CommandContext) -> Result<RecordBatch, EngineError> {
     let instant = |time: &GenTime| {
         instant_of(time, context).ok_or_else(|| {
-            EngineError::invalid("gentimes: start= or end= is no date, or lies outside of the years 1678 to 2261")
+            EngineError::invalid("gentimes: start= or end= is not a date, or is outside the years 1678 to 2261")
         })
     };
     let (mut start, end) = (instant(&command.start)?, instant(command.end.as_ref().unwrap_or(&GenTime::Days(0)))?);

@@ -147,7 +147,7 @@ impl Dialogue {
         })?;
         let metadata: Value = match answer.metadata.trim() {
             "" => Value::Null,
-            text => serde_json::from_str(text).map_err(|error| failed(&format!("its answer is no JSON: {error}")))?,
+            text => serde_json::from_str(text).map_err(|error| failed(&format!("its answer is not JSON: {error}")))?,
         };
         self.told_now = false;
         for message in metadata["inspector"]["messages"].as_array().into_iter().flatten() {

@@ -69,7 +69,7 @@ pub(crate) fn write_body<W: Write>(
 /// Parses the rows of a body; an empty cell means no value.
 pub(crate) fn rows_of(body: &[u8]) -> Result<RecordBatch, Fault> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(body);
-    let wrong = |error: csv::Error| Fault::unavailable(format!("its answer is no CSV: {error}"));
+    let wrong = |error: csv::Error| Fault::unavailable(format!("its answer is not CSV: {error}"));
     let header = reader.headers().map_err(wrong)?.clone();
     let plain: Vec<usize> = (0..header.len()).filter(|at| !header[*at].starts_with(MULTI)).collect();
     let list_of = |at: &usize| header.iter().position(|name| name.strip_prefix(MULTI) == Some(&header[*at]));

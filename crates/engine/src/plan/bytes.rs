@@ -28,7 +28,7 @@ impl Plan {
 
     /// Deserializes a plan; an error if the bytes are damaged or of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Plan, EngineError> {
-        let refused = |why: String| EngineError::invalid(format!("these bytes are no plan: {why}"));
+        let refused = |why: String| EngineError::invalid(format!("these bytes are not a plan: {why}"));
         if bytes.len() > BYTES_MAX {
             return Err(refused(format!("they are more than {BYTES_MAX}")));
         }

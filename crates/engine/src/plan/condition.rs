@@ -47,7 +47,7 @@ impl Planner<'_> {
         let Some(filter) = terms_of(filter) else {
             let user = &self.runner.context.permissions.user;
             return Err(Fault::denied(format!(
-                "the search filter of the roles of user {user} is no list of terms: srchFilter must be mended first"
+                "the search filter of the roles of user {user} is not a list of terms: correct srchFilter first"
             ))
             .into());
         };

@@ -23,7 +23,7 @@ impl Named {
     }
 
     pub(super) fn guess(&self) -> Guess {
-        Guess::new(self.sourcetype, "the file's name tells it")
+        Guess::new(self.sourcetype, "determined by the file name")
     }
 }
 

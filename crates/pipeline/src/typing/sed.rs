@@ -227,9 +227,7 @@ fn parts(text: &str, groups: usize) -> Result<Vec<ReplacementPart>, Fault> {
             Some(digit @ '0'..='9') => {
                 let number = digit as usize - '0' as usize;
                 if number >= groups {
-                    return Err(Fault::invalid(format!(
-                        "\\{number} stands for a group that the pattern does not have"
-                    )));
+                    return Err(Fault::invalid(format!("\\{number} refers to a group that the pattern does not have")));
                 }
                 parts.push(ReplacementPart::Text(std::mem::take(&mut plain)));
                 parts.push(ReplacementPart::Group(number));

@@ -140,7 +140,7 @@ impl<'a> PageReader<'a> {
         match &mut self.shaped {
             Some(page) => Ok(page.as_mut()),
             None => Err(EngineError::invalid(format!(
-                "bucket {} tells the columns of its texts, but page {} has none; restore or rebuild the bucket",
+                "bucket {} has columns for its texts, but page {} has none; restore or rebuild the bucket",
                 self.page.segment.bucket(),
                 self.page.page
             ))),

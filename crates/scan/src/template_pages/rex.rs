@@ -862,5 +862,5 @@ impl Work<'_> {
 }
 
 pub(super) fn no_text(_: Utf8Error) -> EngineError {
-    EngineError::invalid("a text of a bucket is no UTF-8; rebuild the bucket")
+    EngineError::invalid("a text of a bucket is not UTF-8; rebuild the bucket")
 }

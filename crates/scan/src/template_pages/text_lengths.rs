@@ -145,7 +145,7 @@ fn add_column(
         }
         (ColumnValues::Numbers(_), _) => {
             return Err(EngineError::invalid(
-                "a column of a bucket holds numbers where texts are told; rebuild the bucket",
+                "a column of a bucket holds numbers where texts are declared; rebuild the bucket",
             ));
         }
     }

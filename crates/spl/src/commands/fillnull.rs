@@ -25,7 +25,7 @@ impl Syntax for FillNullCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["fillnull"],
         syntax: "fillnull [value=TEXT] [FIELD...]",
-        summary: "Writes a value where none is",
+        summary: "Fills missing values",
         group: Group::Fields,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

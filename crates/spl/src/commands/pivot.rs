@@ -200,9 +200,9 @@ impl Parser<'_> {
                     }
                 };
             } else if self.eat_keyword("TRUELABEL") {
-                split.truth.0 = Some(self.expect_field("what stands for true")?.text);
+                split.truth.0 = Some(self.expect_field("a name for true")?.text);
             } else if self.eat_keyword("FALSELABEL") {
-                split.truth.1 = Some(self.expect_field("what stands for false")?.text);
+                split.truth.1 = Some(self.expect_field("a name for false")?.text);
             } else if self.eat_keyword("RANGE") {
                 while self.peek_option().is_some() {
                     let option = self.read_option()?;

@@ -69,7 +69,7 @@ impl Parser<'_> {
             let remark = Diagnostic::error(message, self.here());
             return Err(match self.peek() {
                 Some('/' | '*' | '+' | '-') => remark
-                    .with_hint(format!("name the aggregate and compute behind it: {command} ... as x | eval x=x/1024")),
+                    .with_hint(format!("name the aggregate and compute after it: {command} ... as x | eval x=x/1024")),
                 _ => remark,
             });
         }
@@ -214,7 +214,7 @@ impl Parser<'_> {
         }
         if matches!(name, "perc" | "p" | "exactperc" | "upperperc") {
             let fault = Diagnostic::error(format!("{command}: `{name}` lacks its percentage"), span);
-            return Err(fault.with_hint(format!("write it behind the name, as in {name}95(field)")));
+            return Err(fault.with_hint(format!("write it after the name, as in {name}95(field)")));
         }
         let remark = Diagnostic::error(format!("{command}: unknown aggregate `{name}`"), span);
         if let Some(hint) = crate::other_languages::aggregate(name) {

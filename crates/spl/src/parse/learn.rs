@@ -17,7 +17,7 @@ impl Parser<'_> {
         };
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         if text.is_empty() || text.len() > MODEL_NAME_MAX || !text.chars().all(is_of_name) {
-            let message = format!("{command}: `{}` is no name of a model", word.text);
+            let message = format!("{command}: `{}` is not a model name", word.text);
             let remark = Diagnostic::error(message, word.span);
             return Err(
                 remark.with_hint("write letters, digits, `_` and `-`, with `app:` in front for one that is shared")
@@ -76,8 +76,8 @@ mod tests {
             ("* | fit LinearRegression y z from x", "wants one field"),
             ("* | fit KMeans", "has no fields"),
             ("* | fit KMeans x by y", "KMeans has no `by`"),
-            ("* | fit KMeans x into ../m", "is no name of a model"),
-            ("* | fit KMeans x into other:m", "is no name of a model"),
+            ("* | fit KMeans x into ../m", "is not a model name"),
+            ("* | fit KMeans x into other:m", "is not a model name"),
             ("* | fit KMeans x epsilon=2", "unknown option `epsilon`"),
             ("* | fit DensityFunction x by a b c d e f", "the limit is 5"),
             ("* | apply m x", "unexpected `x`"),

@@ -120,7 +120,7 @@ impl Parser<'_> {
         let remark = Diagnostic::error(format!("expected a search term, found {}", self.found()), self.here());
         let before = self.text[..self.pos].trim_end();
         match ["AND", "OR", "NOT"].into_iter().find(|operator| before.ends_with(operator)) {
-            Some(operator) => remark.with_hint(format!("write a condition behind `{operator}`, or remove it")),
+            Some(operator) => remark.with_hint(format!("write a condition after `{operator}`, or remove it")),
             None => remark,
         }
     }

@@ -139,7 +139,7 @@ fn faults_are_found_with_place_and_hint() {
         (
             "a | stats perc(x)",
             "stats: `perc` lacks its percentage",
-            Some("write it behind the name, as in perc95(field)"),
+            Some("write it after the name, as in perc95(field)"),
         ),
         ("a | timechart spam=1h count", "timechart: unknown option `spam`", Some("did you mean `span`?")),
         (
