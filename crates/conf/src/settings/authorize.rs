@@ -49,15 +49,21 @@ pub static AUTHORIZE: ConfTable = ConfTable {
 };
 
 const ROLE_ROWS: &[Row] = &[
-    row("importRoles", Kind::Text, "", "", "roles whose capabilities, indexes and limits it has, too; parted by `;`"),
+    row(
+        "importRoles",
+        Kind::Text,
+        "",
+        "",
+        "roles whose capabilities, indexes and limits are inherited, separated by `;`",
+    ),
     row("srchIndexesAllowed", Kind::Text, "", "", "patterns of indexes that may be searched"),
-    row("srchIndexesDefault", Kind::Text, "", "", "indexes searched where a search names none"),
+    row("srchIndexesDefault", Kind::Text, "", "", "indexes searched when a search names none"),
     row(
         "srchIndexesDisallowed",
         Kind::Text,
         "",
         "",
-        "patterns of indexes that may not be searched, whatever else is said",
+        "patterns of indexes that may not be searched; overrides all others",
     ),
     row("deleteIndexesAllowed", Kind::Text, "", "", "patterns of indexes from which events may be deleted"),
     row("srchFilter", Kind::Text, "", "", "terms that all events of its users' searches must match"),
@@ -66,9 +72,15 @@ const ROLE_ROWS: &[Row] = &[
         Kind::Bool,
         "true",
         "",
-        "whether filters of several roles are joined by OR, else by AND",
+        "whether filters of several roles are combined by OR rather than AND",
     ),
-    row("grantableRoles", Kind::Text, "", "", "roles that its users may give to others, where some are named"),
+    row(
+        "grantableRoles",
+        Kind::Text,
+        "",
+        "",
+        "roles that its users may grant to others; empty: not restricted by this setting",
+    ),
     row("srchDiskQuota", COUNT, DISK_QUOTA, "MB", "that jobs of a user keep on disk; 0: any number"),
     row("srchMaxTime", Kind::Text, MAX_TIME, "", "after which a search ends with what it has; 0: never"),
     row("srchJobsQuota", COUNT, JOBS_QUOTA, "searches", "of a user that run at once; 0: any number"),
@@ -84,13 +96,7 @@ const ROLE_ROWS: &[Row] = &[
 
 const TOKEN_ROWS: &[Row] = &[
     row("disabled", Kind::Bool, "false", "", "whether authentication tokens are refused"),
-    row(
-        "expiration",
-        Kind::Text,
-        "+30d",
-        "",
-        "when a token ends that is made without an end: a relative time, or never",
-    ),
+    row("expiration", Kind::Text, "+30d", "", "default lifetime of a token: a relative time, or never"),
 ];
 
 /// A role.

@@ -41,20 +41,20 @@ pub static DATAMODELS: ConfTable = ConfTable {
 };
 
 const ROWS: &[Row] = &[
-    row("acceleration", Kind::Bool, "false", "", "whether summaries of the model are made and read"),
+    row("acceleration", Kind::Bool, "false", "", "whether summaries of the model are built and read"),
     row(
         "acceleration.earliest_time",
         Kind::Text,
         "",
         "",
-        "from when on events are summarised, as in -1mon; empty: all",
+        "start of the summarised time range, as in -1mon; empty: all",
     ),
     row(
         "acceleration.backfill_time",
         Kind::Text,
         "",
         "",
-        "from when on missing summaries are made, where that is later; summaries that are there stay",
+        "start of the time range for which missing summaries are built, if later; existing summaries stay",
     ),
     row("acceleration.max_time", at_least(0), "3600", "seconds", "longest work on a model in one round; 0: no limit"),
 ];

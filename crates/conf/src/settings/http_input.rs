@@ -69,26 +69,20 @@ pub static INPUTS: ConfTable = ConfTable {
 const GLOBAL_ROWS: &[Row] = &[
     row("disabled", Kind::Bool, "false", "", "whether every request is refused"),
     row("port", Kind::Integer { min: 0, max: 65_535 }, "8088", "", "port the collector listens on"),
-    row("enableSSL", Kind::Bool, "false", "", "whether senders speak TLS"),
-    row("serverCert", Kind::Text, "", "", "PEM file with the certificate and its key; without it that of [SSL]"),
-    row("ackIdleCleanup", Kind::Bool, "true", "", "whether channels that nobody asks about are forgotten"),
-    row("maxIdleTime", COUNT, "600", "seconds", "idle time after which a channel is forgotten"),
-    row("index", Kind::Text, "", "", "index of events of tokens that name none"),
-    row("host", Kind::Text, "", "", "host of events of tokens that name none"),
-    row("source", Kind::Text, "", "", "source of events of tokens that name none"),
-    row("sourcetype", Kind::Text, "", "", "sourcetype of events of tokens that name none"),
-    row("connection_host", CONNECTION_HOST, "", "", "where host comes from when nothing names it"),
-    row(
-        "allowQueryStringAuth",
-        Kind::Bool,
-        "false",
-        "",
-        "whether tokens without a word of their own may stand in the URL",
-    ),
+    row("enableSSL", Kind::Bool, "false", "", "whether the port uses TLS"),
+    row("serverCert", Kind::Text, "", "", "PEM file with the certificate and its key; default: that of [SSL]"),
+    row("ackIdleCleanup", Kind::Bool, "true", "", "whether idle channels are removed"),
+    row("maxIdleTime", COUNT, "600", "seconds", "idle time after which a channel is removed"),
+    row("index", Kind::Text, "", "", "default index of tokens' events"),
+    row("host", Kind::Text, "", "", "default host of tokens' events"),
+    row("source", Kind::Text, "", "", "default source of tokens' events"),
+    row("sourcetype", Kind::Text, "", "", "default sourcetype of tokens' events"),
+    row("connection_host", CONNECTION_HOST, "", "", "source of host if nothing sets it"),
+    row("allowQueryStringAuth", Kind::Bool, "false", "", "whether tokens may be passed in the URL by default"),
 ];
 
 const CALLS_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "true", "", "whether nothing listens for OTLP over gRPC"),
+    row("disabled", Kind::Bool, "true", "", "whether the port for OTLP over gRPC is disabled"),
     row(
         "port",
         Kind::Integer { min: 0, max: 65_535 },
@@ -99,13 +93,13 @@ const CALLS_ROWS: &[Row] = &[
 ];
 
 const TOKEN_ROWS: &[Row] = &[
-    row("token", Kind::Text, "", "", "what senders show"),
+    row("token", Kind::Text, "", "", "secret that senders present"),
     row("disabled", Kind::Bool, "false", "", "whether the token is refused"),
-    row("index", Kind::Text, "", "", "index of events that name none"),
-    row("indexes", Kind::Text, "", "", "indexes that events may name, with commas; empty: any"),
-    row("host", Kind::Text, "", "", "host of events that name none"),
-    row("source", Kind::Text, "", "", "source of events that name none"),
-    row("sourcetype", Kind::Text, "", "", "sourcetype of events that name none"),
+    row("index", Kind::Text, "", "", "default index of events"),
+    row("indexes", Kind::Text, "", "", "indexes that events may name, separated by commas; empty: any"),
+    row("host", Kind::Text, "", "", "default host of events"),
+    row("source", Kind::Text, "", "", "default source of events"),
+    row("sourcetype", Kind::Text, "", "", "default sourcetype of events"),
     row(
         "useACK",
         Kind::Bool,
@@ -113,8 +107,8 @@ const TOKEN_ROWS: &[Row] = &[
         "",
         "whether answers contain an id for asking later whether the events are stored",
     ),
-    row("allowQueryStringAuth", Kind::Bool, "", "", "whether the token may stand in the URL"),
-    row("connection_host", CONNECTION_HOST, "", "", "where host comes from when nothing names it"),
+    row("allowQueryStringAuth", Kind::Bool, "", "", "whether the token may be passed in the URL"),
+    row("connection_host", CONNECTION_HOST, "", "", "source of host if nothing sets it"),
 ];
 
 const CONNECTION_HOST: Kind = Kind::Choice(&["ip", "dns", "proxied_ip", "none"]);

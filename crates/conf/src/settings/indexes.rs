@@ -71,7 +71,7 @@ pub static INDEXES: ConfTable = ConfTable {
 };
 
 const ROWS: &[Row] = &[
-    row("bucketMerging", Kind::Bool, "true", "", "whether a server merges sealed buckets in the background"),
+    row("bucketMerging", Kind::Bool, "true", "", "whether the server merges sealed buckets in the background"),
     row(MIN_SIZE, COUNT, "0", "MB of text", "what the background merges has at least"),
     row(MAX_SIZE, at_least(1), "2048", "MB of text", "a merged bucket has at most"),
     row("bucketMerge.maxMergeTimeSpanSecs", COUNT, "7776000", "seconds", "between its first and last event at most"),
@@ -82,18 +82,18 @@ const ROWS: &[Row] = &[
         Kind::Text,
         "",
         "",
-        "where a bucket is copied to before it is removed; wins over the program",
+        "folder to which a bucket is copied before it is removed; takes precedence over coldToFrozenScript",
     ),
     row(
         "coldToFrozenScript",
         Kind::Text,
         "",
         "",
-        "what is given a bucket's path, and ends with 0 when it may be removed",
+        "program that is run with a bucket's path; exit status 0 allows its removal",
     ),
-    row("datatype", Kind::Choice(&["event", "metric"]), "event", "", "what it is meant for; every index takes both"),
-    row("disabled", Kind::Bool, "false", "", "whether the index takes no events and cannot be searched"),
-    row("lastChanceIndex", Kind::Text, "", "", "where events go that a rule sends to an index that takes none"),
+    row("datatype", Kind::Choice(&["event", "metric"]), "event", "", "intended kind of data; every index accepts both"),
+    row("disabled", Kind::Bool, "false", "", "whether the index accepts no events and cannot be searched"),
+    row("lastChanceIndex", Kind::Text, "", "", "index for events that a rule sends to a missing or disabled index"),
     row("frozenTimePeriodInSecs", COUNT, "188697600", "seconds", "buckets whose newest event is older are removed"),
     row(MAX_TOTAL, COUNT, "500000", "MB of objects", "above which the oldest buckets are removed; 0 for no limit"),
     row(
@@ -101,7 +101,7 @@ const ROWS: &[Row] = &[
         Kind::Text,
         "",
         "",
-        "volume:NAME/PATH that buckets are uploaded to; $_index_name in it is the index",
+        "volume:NAME/PATH to which buckets are uploaded; $_index_name stands for the index",
     ),
 ];
 

@@ -30,53 +30,71 @@ pub(crate) const UDP: Section = Section { stanza: StanzaName::Prefix("udp://"), 
 pub(crate) const SSL_GLOBAL: Section = Section { stanza: StanzaName::Named(SSL), rows: SSL_ROWS };
 
 const RAW_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether nothing listens"),
+    row("disabled", Kind::Bool, "false", "", "whether the port is disabled"),
     row("index", Kind::Text, "main", "", "index of the events"),
     row("host", Kind::Text, "", "", "host of the events"),
-    row("source", Kind::Text, "", "", "source of the events; without it tcp:PORT or udp:PORT"),
-    row("sourcetype", Kind::Text, "", "", "sourcetype of the events; without it tcp-raw or udp:PORT"),
-    row("connection_host", HOST_FROM, "", "", "where host comes from: the sender's address, its name, or host"),
-    row("acceptFrom", Kind::Text, "", "", "addresses and networks that may send, with commas; ! refuses"),
-    row("bindAddress", Kind::Text, "0.0.0.0", "", "address of this machine that is listened on"),
-    row("queueSize", Kind::Text, "500KB", "", "bytes that are read of one sender before another's turn"),
-    row("rawTcpDoneTimeout", COUNT, "10", "seconds", "silence after which the last event of a connection is complete"),
-    row("no_priority_stripping", Kind::Bool, "false", "", "whether <N> in front of datagrams stays"),
-    row("no_appending_timestamp", Kind::Bool, "false", "", "whether time and host are not put in front of datagrams"),
+    row("source", Kind::Text, "", "", "source of the events; default: tcp:PORT or udp:PORT"),
+    row("sourcetype", Kind::Text, "", "", "sourcetype of the events; default: tcp-raw or udp:PORT"),
+    row("connection_host", HOST_FROM, "", "", "source of host: the sender's address, its name, or the setting host"),
+    row("acceptFrom", Kind::Text, "", "", "addresses and networks that may send, separated by commas; ! excludes one"),
+    row("bindAddress", Kind::Text, "0.0.0.0", "", "address to listen on"),
+    row("queueSize", Kind::Text, "500KB", "", "bytes read from one sender before the next sender's turn"),
+    row(
+        "rawTcpDoneTimeout",
+        COUNT,
+        "10",
+        "seconds",
+        "idle time after which the last event of a connection is complete",
+    ),
+    row("no_priority_stripping", Kind::Bool, "false", "", "whether <N> at the start of datagrams is kept"),
+    row(
+        "no_appending_timestamp",
+        Kind::Bool,
+        "false",
+        "",
+        "whether datagrams are kept as they are, without prepending time and host",
+    ),
     row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
     row("_rcvbuf", COUNT, "16777216", "bytes", "receive buffer requested from the system"),
 ];
 
 const FORWARDER_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether nothing listens"),
-    row("index", Kind::Text, "main", "", "index of events that name none"),
-    row("host", Kind::Text, "", "", "host of events that name none"),
-    row("source", Kind::Text, "", "", "source of events that name none"),
-    row("sourcetype", Kind::Text, "", "", "sourcetype of events that name none"),
-    row("connection_host", HOST_FROM, "", "", "where the host of events comes from that name none"),
-    row("acceptFrom", Kind::Text, "", "", "addresses and networks that may send, with commas; ! refuses"),
-    row("bindAddress", Kind::Text, "0.0.0.0", "", "address of this machine that is listened on"),
-    row("enableS2SHeartbeat", Kind::Bool, "true", "", "whether silent forwarders are given up"),
-    row("s2sHeartbeatTimeout", COUNT, "600", "seconds", "silence after which a forwarder is given up"),
+    row("disabled", Kind::Bool, "false", "", "whether the port is disabled"),
+    row("index", Kind::Text, "main", "", "default index of events"),
+    row("host", Kind::Text, "", "", "default host of events"),
+    row("source", Kind::Text, "", "", "default source of events"),
+    row("sourcetype", Kind::Text, "", "", "default sourcetype of events"),
+    row("connection_host", HOST_FROM, "", "", "source of host for events that name none"),
+    row("acceptFrom", Kind::Text, "", "", "addresses and networks that may send, separated by commas; ! excludes one"),
+    row("bindAddress", Kind::Text, "0.0.0.0", "", "address to listen on"),
+    row("enableS2SHeartbeat", Kind::Bool, "true", "", "whether connections of silent forwarders are closed"),
+    row("s2sHeartbeatTimeout", COUNT, "600", "seconds", "idle time after which a forwarder's connection is closed"),
     row("_TCP_ROUTING", Kind::Text, "", "", "groups of outputs.conf that a forwarder sends the events to, with commas"),
     row(
         "acceptInternalIndexes",
         Kind::Bool,
         "false",
         "",
-        "whether forwarders may write into indexes that begin with _",
+        "whether forwarders may write to internal indexes, whose names begin with _",
     ),
-    row("negotiateProtocolLevel", COUNT, "", "", "highest protocol level that is offered; below 1: no v4 packets"),
+    row("negotiateProtocolLevel", COUNT, "", "", "highest protocol level offered; below 1: no v4 packets"),
 ];
 
 const TOKEN_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether the token counts for nothing"),
-    row("token", Kind::Text, "", "", "what forwarders must show; with one such stanza none is let in without"),
+    row("disabled", Kind::Bool, "false", "", "whether the token is disabled"),
+    row(
+        "token",
+        Kind::Text,
+        "",
+        "",
+        "token that forwarders must present; if any such stanza exists, a token is required",
+    ),
 ];
 
 const SSL_ROWS: &[Row] = &[
-    row("serverCert", Kind::Text, "", "", "PEM file with the certificate, those that signed it, and its key"),
-    row("requireClientCert", Kind::Bool, "false", "", "whether senders must show a certificate"),
-    row("sslRootCAPath", Kind::Text, "", "", "PEM file of those whose certificates senders may show"),
+    row("serverCert", Kind::Text, "", "", "PEM file with the certificate, its CA certificates, and its key"),
+    row("requireClientCert", Kind::Bool, "false", "", "whether senders must present a certificate"),
+    row("sslRootCAPath", Kind::Text, "", "", "PEM file with the CA certificates for senders"),
 ];
 
 const HOST_FROM: Kind = Kind::Choice(&["ip", "dns", "none"]);

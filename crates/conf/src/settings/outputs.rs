@@ -68,14 +68,20 @@ pub static OUTPUTS: ConfTable = ConfTable {
 };
 
 const GLOBAL_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether nothing is sent"),
-    row("defaultGroup", Kind::Text, "", "", "groups that events go to which name none, with commas"),
-    row("indexAndForward", Kind::Bool, "false", "", "whether events are kept here as well: a forwarder keeps none"),
-    row("maxQueueSize", Kind::Text, "auto", "", "bytes of the queue on disk, as in 500MB; auto: 1GB"),
-    row("persistentQueueSize", Kind::Text, "", "", "bytes of the queue on disk, if maxQueueSize shall not say it"),
-    row("forwardedindex.filter.disable", Kind::Bool, "false", "", "whether the patterns of indexes are left out"),
-    row(INDEX_FILTER, Kind::Text, "", "", "N.whitelist, N.blacklist: indexes that are sent; the last that fits counts"),
-    row("server", Kind::Text, "", "", "servers, of groups that name none"),
+    row("disabled", Kind::Bool, "false", "", "whether forwarding is disabled"),
+    row("defaultGroup", Kind::Text, "", "", "groups for events that name none, separated by commas"),
+    row("indexAndForward", Kind::Bool, "false", "", "whether events are also stored here: a forwarder stores none"),
+    row("maxQueueSize", Kind::Text, "auto", "", "maximum bytes of the queue on disk, as in 500MB; auto: 1GB"),
+    row("persistentQueueSize", Kind::Text, "", "", "maximum bytes of the queue on disk, unless maxQueueSize sets it"),
+    row("forwardedindex.filter.disable", Kind::Bool, "false", "", "whether the index filters are ignored"),
+    row(
+        INDEX_FILTER,
+        Kind::Text,
+        "",
+        "",
+        "N.whitelist, N.blacklist: patterns of indexes to forward; the last that matches applies",
+    ),
+    row("server", Kind::Text, "", "", "servers of groups that name none"),
     USE_ACK,
     SEND_COOKED,
     AUTO_LB_FREQUENCY,
@@ -95,8 +101,8 @@ const GLOBAL_ROWS: &[Row] = &[
 ];
 
 const GROUP_ROWS: &[Row] = &[
-    row("disabled", Kind::Bool, "false", "", "whether nothing is sent to the group"),
-    row("server", Kind::Text, "", "", "host:port of the group's servers, with commas"),
+    row("disabled", Kind::Bool, "false", "", "whether the group is disabled"),
+    row("server", Kind::Text, "", "", "host:port of the group's servers, separated by commas"),
     USE_ACK,
     SEND_COOKED,
     AUTO_LB_FREQUENCY,
@@ -115,41 +121,50 @@ const GROUP_ROWS: &[Row] = &[
     TOKEN,
 ];
 
-const TOKEN: Row =
-    row("token", Kind::Text, "", "", "what the servers ask for, as in [splunktcptoken://NAME] of theirs");
+const TOKEN: Row = row("token", Kind::Text, "", "", "token for the servers, as in their [splunktcptoken://NAME]");
 const USE_ACK: Row =
-    row("useACK", Kind::Bool, "false", "", "whether servers are to acknowledge events; ours always do");
-const SEND_COOKED: Row =
-    row("sendCookedData", Kind::Bool, "true", "", "whether the protocol is spoken; else bare lines");
+    row("useACK", Kind::Bool, "false", "", "whether servers are asked to acknowledge events; Quarry servers always do");
+const SEND_COOKED: Row = row(
+    "sendCookedData",
+    Kind::Bool,
+    "true",
+    "",
+    "whether the Splunk-to-Splunk protocol is used rather than plain lines",
+);
 const AUTO_LB_FREQUENCY: Row =
-    row("autoLBFrequency", at_least(1), "30", "seconds", "time after which the next server of the group is taken");
+    row("autoLBFrequency", at_least(1), "30", "seconds", "time after which the next server of the group is used");
 const AUTO_LB_VOLUME: Row =
-    row("autoLBVolume", COUNT, "0", "bytes", "bytes after which the next server is taken; 0 for no matter how many");
+    row("autoLBVolume", COUNT, "0", "bytes", "bytes after which the next server is used; 0: unlimited");
 const DROP_ON_FULL: Row = row(
     "dropEventsOnQueueFull",
     Kind::Integer { min: -1, max: 1 << 31 },
     "-1",
     "seconds",
-    "wait for room in the queue after which new events are thrown away; below 1 they wait for ever",
+    "wait for room in the queue after which new events are dropped; below 1: unlimited",
 );
 const BLOCK_ON_CLONING: Row = row(
     "blockOnCloning",
     Kind::Bool,
     "true",
     "",
-    "whether all groups wait for one that takes nothing; else it loses what finds no room",
+    "whether all groups wait for a blocked one; otherwise it loses the events that do not fit",
 );
-const CONNECTION_TIMEOUT: Row = row("connectionTimeout", at_least(1), "20", "seconds", "longest wait for a connection");
-const READ_TIMEOUT: Row = row("readTimeout", at_least(1), "300", "seconds", "longest wait for an answer");
-const WRITE_TIMEOUT: Row = row("writeTimeout", at_least(1), "300", "seconds", "longest wait for a server to read on");
+const CONNECTION_TIMEOUT: Row = row("connectionTimeout", at_least(1), "20", "seconds", "connection timeout");
+const READ_TIMEOUT: Row = row("readTimeout", at_least(1), "300", "seconds", "timeout for a response");
+const WRITE_TIMEOUT: Row = row("writeTimeout", at_least(1), "300", "seconds", "timeout for writing");
 const USE_SSL: Row =
-    row("useSSL", Kind::Text, "legacy", "", "true, false, or legacy: TLS where certificates are named");
-const ROOTS: Row = row("sslRootCAPath", Kind::Text, "", "", "PEM file of those who may sign servers' certificates");
+    row("useSSL", Kind::Text, "legacy", "", "true, false, or legacy: TLS if certificates are configured");
+const ROOTS: Row = row("sslRootCAPath", Kind::Text, "", "", "PEM file with the CA certificates for servers");
 const CERTIFICATE: Row = row("clientCert", Kind::Text, "", "", "PEM file with this machine's certificate and key");
 const OLD_CERTIFICATE: Row = row("sslCertPath", Kind::Text, "", "", "older name of clientCert");
 const VERIFY: Row = row("sslVerifyServerCert", Kind::Bool, "false", "", "whether servers' certificates are checked");
-const NAME_TO_CHECK: Row =
-    row("sslCommonNameToCheck", Kind::Text, "", "", "name that a server's certificate must be for, if not its own");
+const NAME_TO_CHECK: Row = row(
+    "sslCommonNameToCheck",
+    Kind::Text,
+    "",
+    "",
+    "name that a server's certificate must be issued for, if not the server's own",
+);
 
 /// TLS towards a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -35,8 +35,8 @@ pub static SERVER: ConfTable = ConfTable {
 };
 
 const ROWS: &[Row] = &[
-    row("serverName", Kind::Text, "", "", "name in splunk_server; empty: the machine's"),
-    row(PIPELINES, Kind::Integer { min: 1, max: PIPELINES_MAX }, "1", "", "pipeline sets that take files side by side"),
+    row("serverName", Kind::Text, "", "", "name in splunk_server; empty: the machine's name"),
+    row(PIPELINES, Kind::Integer { min: 1, max: PIPELINES_MAX }, "1", "", "pipeline sets that read files in parallel"),
 ];
 
 const DISK_ROWS: &[Row] = &[row(
@@ -53,17 +53,17 @@ const SSL_ROWS: &[Row] = &[
         Kind::Bool,
         "true",
         "",
-        "whether the management port speaks TLS; it must with other machines",
+        "whether the management port uses TLS; required for other machines",
     ),
     row(
         "serverCert",
         Kind::Text,
         "",
         "",
-        "PEM file with the certificate, those that signed it, and its key; empty: its own",
+        "PEM file with the certificate, its CA certificates, and its key; empty: self-signed",
     ),
-    row("requireClientCert", Kind::Bool, "false", "", "whether clients that speak TLS must show a certificate"),
-    row("sslRootCAPath", Kind::Text, "", "", "PEM file of those whose certificates clients may show"),
+    row("requireClientCert", Kind::Bool, "false", "", "whether TLS clients must present a certificate"),
+    row("sslRootCAPath", Kind::Text, "", "", "PEM file with the CA certificates for clients"),
 ];
 
 /// Name of the setting for the number of pipeline sets.
