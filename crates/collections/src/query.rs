@@ -77,7 +77,7 @@ impl Query {
         if text.trim().is_empty() {
             return Ok(Query::default());
         }
-        let value: Value = serde_json::from_str(text).map_err(|error| wrong(format!("is no JSON: {error}")))?;
+        let value: Value = serde_json::from_str(text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
         Query::of_json(&value)
     }
 

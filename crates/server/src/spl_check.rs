@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
 
 /// The search in a line.
 fn search_of(line: &str, field: &str) -> Result<String, Fault> {
-    let record: Value = serde_json::from_str(line).map_err(|error| Fault::invalid(format!("is no JSON: {error}")))?;
+    let record: Value = serde_json::from_str(line).map_err(|error| Fault::invalid(format!("is not JSON: {error}")))?;
     let search = record[field].as_str().map(str::to_owned);
     search.ok_or_else(|| Fault::invalid(format!("has no text field {field}: name one with --field")))
 }

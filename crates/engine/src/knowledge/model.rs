@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn faults_say_what_is_wrong() {
-        assert!(DataModel::of_json("X", "{").unwrap_err().to_string().starts_with("data model X is no JSON"));
+        assert!(DataModel::of_json("X", "{").unwrap_err().to_string().starts_with("data model X is not JSON"));
         let circle = r#"{"objects": [{"objectName": "A", "parentName": "B"}, {"objectName": "B", "parentName": "A"}]}"#;
         let model = DataModel::of_json("X", circle).unwrap();
         assert!(model.chain("A").unwrap_err().to_string().contains("ancestors"));

@@ -211,9 +211,9 @@ fn what_is_no_time_is_refused_with_a_reason() {
         ("rtnow", "real-time window"),
         ("-5x", "\"x\" in \"-5x\"is not a time unit"),
         ("-5M", "\"M\" in \"-5M\"is not a time unit"),
-        ("@", "is no time unit"),
+        ("@", "is not a time unit"),
         ("@w8", "\"w8\" in \"@w8\"is not a time unit"),
-        ("@w10", "is no time unit"),
+        ("@w10", "is not a time unit"),
         ("-", "cannot read"),
         ("-1d+", "cannot read"),
         ("yesterday", "cannot read"),
@@ -225,7 +225,7 @@ fn what_is_no_time_is_refused_with_a_reason() {
         ("-99999999999999999999d", "outside the years"),
         ("+400y", "outside the years"),
         ("99999999999", "outside the years"),
-        ("-1d@d\u{e9}", "no time unit"),
+        ("-1d@d\u{e9}", "not a time unit"),
     ] {
         let error = parse_time(text, 0, &TimeZone::UTC).unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");
