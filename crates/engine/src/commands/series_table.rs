@@ -220,8 +220,7 @@ impl SeriesTable<'_> {
     }
 }
 
-/// What a series is ranked by: the function of its cells, or their sum where the function asks for an order of them, or has
-/// texts.
+/// The rank of a series: the function of its cells, or their sum if the function depends on order or returns texts.
 fn score(function: &StatsFunction, cells: &[f64]) -> Option<f64> {
     let ranks = function.depends_on() == DependsOn::Nothing && function.result() != ResultType::Text;
     let body = Body::of(if ranks { function } else { &StatsFunction::Sum });

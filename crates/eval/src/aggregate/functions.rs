@@ -1,9 +1,8 @@
-//! What each stats function is made of: the form of its state, and its value of a state in which all rows are. A row each.
+//! Implementation table of the stats functions, a row each: the kind of state, and the function that finishes it.
 //!
-//! `stats` and its kin keep states as columns ([`StateColumn`]) and make a column of values of them ([`super::finish`]);
-//! commands that want a value after each row keep one state at a time ([`super::running`]). Both follow the rows here, so
-//! that a function has one meaning. Its names and what the planner may know of it are a row of
-//! `quarry_spl::functions`.
+//! `stats` and similar commands keep states as columns ([`StateColumn`]) and finish them into a column of values
+//! ([`super::finish`]); commands that need a value after each row keep one state at a time ([`super::running`]). Both use
+//! this table, so that a function has one meaning. Names and planner properties are in `quarry_spl::functions`.
 
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
@@ -15,53 +14,53 @@ use super::moments::Moments;
 use super::sparkline::{PointValue, value_of_point};
 use super::state_column::{LineReads, PickKey, StateColumn};
 
-/// The form of a function's state, with what makes its value of it.
+/// The kind of a function's state, and how its value is computed from the state.
 #[derive(Clone, Copy, Debug)]
 pub enum Body {
-    /// How many values there are.
+    /// Number of values.
     Count,
-    /// The same number whatever the values are.
+    /// A constant, regardless of the values.
     Constant(i64),
-    /// Of the sum of the numbers, or of their squares, and how many they are; of no number there is no value.
+    /// Computed from the sum of the numbers, or of their squares, and their count; null without numbers.
     Sum {
-        /// Whether squares are added up.
+        /// Whether squares are summed.
         squares: bool,
         /// The value.
         value: fn(Number, i64) -> Option<Number>,
     },
-    /// Of the count, mean and spread of the numbers.
+    /// Computed from count, mean and spread of the numbers.
     Moments(fn(&Moments) -> Option<f64>),
     /// The smallest or the largest value; numbers come before texts.
     Extreme {
-        /// Which.
+        /// Whether it is the largest.
         largest: bool,
     },
-    /// Of the smallest and the largest number.
+    /// Computed from the smallest and the largest number.
     Bounds(fn(Number, Number) -> Number),
-    /// Of the distribution of the numbers.
+    /// A percentile of the numbers.
     Percentile(Percentile),
-    /// Of the distinct values.
+    /// Computed from the distinct values.
     Distinct(OfDistinct),
     /// The most frequent value.
     Mode,
     /// The first values in order.
     List,
-    /// Of one row.
+    /// A value of one row.
     Pick {
         /// Which row.
         key: PickKey,
-        /// What of it.
+        /// Which value of it.
         shown: OfRow,
     },
-    /// Of the earliest and the latest row.
+    /// Computed from the earliest and the latest row.
     Change(fn(Reading, Reading) -> Option<Number>),
     /// Numbers per span of time.
     Sparkline {
-        /// Seconds of a span, where it is given.
+        /// Seconds of a span, if given.
         width: Option<i64>,
-        /// What of the values.
+        /// What is read of the values.
         reads: LineReads,
-        /// The number of a span; `None` for a function that has none.
+        /// Computes the number of a span; `None` for unsupported functions.
         point: Option<PointValue>,
     },
 }
@@ -77,16 +76,16 @@ pub struct Percentile {
     method: PercentileMethod,
 }
 
-/// What a function shows of distinct values.
+/// What a function returns about distinct values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfDistinct {
-    /// How many they are.
+    /// Their number.
     Count,
-    /// Them, in order.
+    /// The values, in order.
     Values,
 }
 
-/// What a function shows of a row.
+/// What a function returns about a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfRow {
     /// The values of the field.
@@ -96,7 +95,7 @@ pub enum OfRow {
 }
 
 impl Body {
-    /// What `function` is made of.
+    /// The implementation of `function`.
     pub fn of(function: &StatsFunction) -> Body {
         let pick = |key, shown| Body::Pick { key, shown };
         match function {

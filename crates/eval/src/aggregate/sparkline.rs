@@ -62,10 +62,10 @@ impl Point {
     }
 }
 
-/// What a function makes of the numbers of a span.
+/// Computes the value of a span from its numbers.
 pub(crate) type PointValue = fn(&Point) -> f64;
 
-/// What `inner` makes of the numbers of a span, where sparklines take it.
+/// The span function for `inner`; `None` if sparklines do not support it.
 pub(crate) fn value_of_point(inner: &StatsFunction) -> Option<PointValue> {
     Some(match inner {
         StatsFunction::Count => |point| point.count,

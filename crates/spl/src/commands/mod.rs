@@ -237,7 +237,7 @@ pub(crate) trait Semantics {
         false
     }
 
-    /// What the rows are that it begins a search with.
+    /// The kind of rows with which it begins a search.
     fn begins_with(&self) -> Beginning<'_> {
         Beginning::Rows
     }
@@ -281,22 +281,22 @@ pub(crate) trait Semantics {
     fn find_lints(&self, _place: &StageContext<'_>, _found: &mut Vec<Diagnostic>) {}
 }
 
-/// What the rows are that a command begins a search with.
+/// The kind of rows with which a command begins a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Beginning<'a> {
     /// Events that it selects.
     Events,
-    /// Events that it makes of others.
+    /// Events combined from others.
     Transactions,
     /// Rows of a lookup table.
     LookupTable,
-    /// What an object of a data model holds.
+    /// Rows of a data model object.
     DataModel(&'a DataModelName),
-    /// What the saved search of this name gives.
+    /// Results of the saved search of this name.
     SavedSearch(&'a str),
-    /// What the searches in it give.
+    /// Results of its subsearches.
     Subsearches,
-    /// Rows that are no events; none, where it takes the rows of other commands.
+    /// Rows that are not events; none if it takes the rows of other commands.
     Rows,
 }
 
@@ -422,7 +422,7 @@ impl Command {
         self.node().subsearches()
     }
 
-    /// What the rows are that it begins a search with.
+    /// The kind of rows with which it begins a search.
     pub fn begins_with(&self) -> Beginning<'_> {
         self.node().begins_with()
     }

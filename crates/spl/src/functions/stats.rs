@@ -121,7 +121,7 @@ pub enum DependsOn {
 }
 
 impl StatsFunction {
-    /// What the result depends on besides the values, and what it is.
+    /// What the result depends on besides the values, and its type.
     fn traits(&self) -> (DependsOn, ResultType) {
         match self {
             Count | Dc | EstDc | EstDcError | Sum | SumSq | Avg | Range => (DependsOn::Nothing, ResultType::Number),
@@ -136,12 +136,12 @@ impl StatsFunction {
         }
     }
 
-    /// What the result depends on besides the values, which decides how rows may be folded.
+    /// What the result depends on besides the values; determines how rows may be folded.
     pub fn depends_on(&self) -> DependsOn {
         self.traits().0
     }
 
-    /// What the result is where it is not null.
+    /// Type of its non-null results.
     pub fn result(&self) -> ResultType {
         self.traits().1
     }
