@@ -164,8 +164,7 @@ mod tests {
         names.iter().for_each(|name| volume.put(name, b"").unwrap());
         let mut found = Vec::new();
         for_each(&volume, &mut |bucket| found.push(bucket)).unwrap();
-        let whole: Vec<(bool, Option<(u64, i64)>, usize)> =
-            found.iter().map(|it| (it.is_whole(), it.number_and_time(), it.objects.len())).collect();
+        let whole: Vec<_> = found.iter().map(|it| (it.is_whole(), it.number_and_time(), it.objects.len())).collect();
         assert_eq!(whole, [(true, Some((1, 1_000_000)), 4), (false, Some((12_345_678_901, -1)), 1)]);
         assert_eq!(found[0].receipt().map(|(deleted, _)| deleted), Some(12));
         let mut stores = Vec::new();
