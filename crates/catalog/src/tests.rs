@@ -383,7 +383,7 @@ fn flipped_bytes_are_an_error_or_change_nothing() {
         catalog.save_checkpoints(&[logged(&[number as u8; 9], 0, number * 10, number)], number).unwrap();
         catalog.note_log_segments(&[LogSegmentRow { first_lsn: number * 9, last_lsn: None }]).unwrap();
         let part = UnansweredPart { run: 1, number, key: u128::MAX / u128::from(number), time: 5 };
-        catalog.note_unanswered(&[part]).unwrap();
+        catalog.change_unanswered(&[], &[part]).unwrap();
     }
     catalog.begin_seal(&compacted(41, "main", BucketState::Sealing)).unwrap();
     let deletions: Vec<DeletionRow> =

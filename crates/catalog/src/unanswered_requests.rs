@@ -37,25 +37,13 @@ impl Catalog {
         })
     }
 
-    /// Records parts whose log records may be deleted.
-    pub fn note_unanswered(&self, parts: &[UnansweredPart]) -> Result<(), CatalogError> {
-        self.act(|act| parts.iter().try_for_each(|part| write(act, part)))
-    }
-
-    /// Drops parts that were answered.
-    pub fn forget_unanswered(&self, parts: &[UnansweredPart]) -> Result<(), CatalogError> {
+    /// Removes parts and adds others, atomically.
+    pub fn change_unanswered(&self, dropped: &[UnansweredPart], added: &[UnansweredPart]) -> Result<(), CatalogError> {
         let delete = "DELETE FROM unanswered WHERE run = ?1 AND number = ?2 RETURNING checksum";
         self.act(|act| {
             let key = |part: &UnansweredPart| [part.run.cast_signed(), part.number.cast_signed()];
-            parts.iter().try_for_each(|part| delete_rows(act, Table::Unanswered, delete, key(part)))
-        })
-    }
-
-    /// Replaces the list.
-    pub fn set_unanswered(&self, parts: &[UnansweredPart]) -> Result<(), CatalogError> {
-        self.act(|act| {
-            delete_rows(act, Table::Unanswered, "DELETE FROM unanswered RETURNING checksum", [])?;
-            parts.iter().try_for_each(|part| write(act, part))
+            dropped.iter().try_for_each(|part| delete_rows(act, Table::Unanswered, delete, key(part)))?;
+            added.iter().try_for_each(|part| write(act, part))
         })
     }
 }

@@ -93,16 +93,16 @@ impl EventStore for Ingest {
         appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
     }
 
-    fn answered(&self, request: &SentRequest) {
-        if let Err(error) = self.store.answered(request) {
+    fn answered(&self, requests: &[SentRequest]) -> Result<(), SinkError> {
+        Ok(self.store.answered(requests)?)
+    }
+
+    fn gave_up(&self, request: &SentRequest) {
+        if let Err(error) = self.store.gave_up(request) {
             self.tell_once(&format!(
                 "a request that is sent again after a crash may be taken for a repetition: {error}"
             ));
         }
-    }
-
-    fn gave_up(&self, request: &SentRequest) {
-        self.store.gave_up(request);
     }
 
     fn known_offset(&self, scope: &str, name: &[u8]) -> Result<u64, SinkError> {

@@ -106,8 +106,11 @@ pub trait EventStore: Send + Sync {
     fn append_sent(&self, batch: EventBatch, _request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
         self.append(batch)
     }
-    /// The sender is about to be answered: the same content is a new request from now on.
-    fn answered(&self, _request: &SentRequest) {}
+    /// The senders are about to be answered: the same content is a new request from now on. After an error they must not
+    /// be answered.
+    fn answered(&self, _requests: &[SentRequest]) -> Result<(), SinkError> {
+        Ok(())
+    }
     /// The sender is about to be told to retry.
     fn gave_up(&self, _request: &SentRequest) {}
     /// The last stored offset of a sender, with nothing in progress; 0 if none.

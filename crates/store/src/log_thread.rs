@@ -93,6 +93,7 @@ impl LogThread {
     fn note_durable(&mut self, last_lsn: u64) {
         if let Err(error) = self.mark.set(last_lsn) {
             self.shared.tell(format!("the mark of the log cannot be written: {error}"));
+            return;
         }
         let newest = self.writer.current_path().and_then(|path| first_lsn_of(path));
         if newest.is_some() && newest != self.noted {
@@ -240,7 +241,9 @@ impl LogThread {
                 None => self.shared.state().note_record(checkpoint, lsn),
             }
             if let Some((request, part)) = append.sent {
-                self.shared.sent.stored(request, part);
+                if let Err(error) = self.shared.sent.stored(request, part) {
+                    self.shared.tell(format!("a request may be taken for one that is sent again: {error}"));
+                }
             }
             append.promise.keep(Ok(()));
         }

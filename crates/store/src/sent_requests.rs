@@ -2,9 +2,9 @@
 //!
 //! If the server dies before it answers, a sender cannot know whether its events are stored and sends the same body
 //! again. To store it once, the record of each part of a request names the request, in the log together with the
-//! events. A file beside the log has a slot per part that records the answer, written just before the answer is sent.
-//! Parts of the last run that are in the log but not in that file are *candidates*: the first identical part that
-//! arrives is not stored again, and only once.
+//! events. A file beside the log has a slot per part that records the answer, written directly before the answer is
+//! sent. Parts of the last run that are in the log but not in that file are *candidates*: the first identical part that
+//! arrives is not stored again, and only once. It then gets a slot of the new run.
 //!
 //! It errs in one direction only: a body sent twice on purpose must never be taken for a repetition. Therefore a
 //! request counts as answered a moment before the answer leaves; nothing is a candidate after a failure of the machine
@@ -13,6 +13,7 @@
 //!
 //! Not here: what makes two requests equal; the caller provides a key.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::io;
@@ -41,12 +42,17 @@ const HEADER_BYTES: usize = 64;
 const SLOT_BYTES: usize = 16;
 const MAGIC: &[u8; 8] = b"QRYANSW\n";
 
+/// Parts of requests by run and number.
+type Parts = BTreeMap<(u64, u64), UnansweredPart>;
+
 /// Requests of this run, and candidates of earlier ones.
 #[derive(Debug)]
 pub(crate) struct SentRequests {
     run: u64,
     /// `None` in a read-only store.
     answers: Option<Arc<dyn DiskFile>>,
+    /// What the catalog lists. The holder may change the catalog; `inner` is locked after it, and only briefly.
+    in_catalog: Mutex<Parts>,
     inner: Mutex<Inner>,
 }
 
@@ -61,8 +67,12 @@ struct Inner {
     /// Their number.
     open_parts: usize,
     candidates: BTreeMap<u128, VecDeque<UnansweredPart>>,
-    /// Monotonic time at which candidates expire.
+    /// Number of candidates.
+    candidate_parts: usize,
+    /// Elapsed time at which these stop to be some.
     candidates_until: i64,
+    /// Why an answer could not be recorded.
+    fault: Option<StoreError>,
 }
 
 /// Monotonic time at which a candidate found now expires.
@@ -71,14 +81,18 @@ fn until(now_ns: i64) -> i64 {
 }
 
 impl Inner {
-    fn open(&mut self, request: u64, part: UnansweredPart) {
+    /// Returns the oldest parts if there are too many. They are forgotten and must count as answered.
+    fn open(&mut self, request: u64, part: UnansweredPart) -> Vec<UnansweredPart> {
         self.open.entry(request).or_default().push(part);
         self.open_parts += 1;
+        let mut forgotten = Vec::new();
         while self.open_parts > UNANSWERED_PARTS_MAX
             && let Some((_, parts)) = self.open.pop_first()
         {
             self.open_parts -= parts.len();
+            forgotten.extend(parts);
         }
+        forgotten
     }
 
     fn close(&mut self, request: u64) -> Vec<UnansweredPart> {
@@ -86,20 +100,49 @@ impl Inner {
         self.open_parts -= parts.len();
         parts
     }
+
+    /// Returns whether there was room for it.
+    fn add_candidate(&mut self, part: UnansweredPart) -> bool {
+        let has_room = self.candidate_parts < UNANSWERED_PARTS_MAX;
+        if has_room {
+            self.candidates.entry(part.key).or_default().push_back(part);
+            self.candidate_parts += 1;
+        }
+        has_room
+    }
+
+    fn take_candidate(&mut self, key: u128, now_ns: i64) -> Option<UnansweredPart> {
+        if now_ns >= self.candidates_until {
+            self.candidates.clear();
+            self.candidate_parts = 0;
+        }
+        let alike = self.candidates.get_mut(&key)?;
+        let part = alike.pop_front();
+        if alike.is_empty() {
+            self.candidates.remove(&key);
+        }
+        self.candidate_parts -= usize::from(part.is_some());
+        part
+    }
+
+    fn next_part(&mut self, run: u64, key: u128, time: i64) -> UnansweredPart {
+        self.numbered += 1;
+        UnansweredPart { run, number: self.numbered, key, time }
+    }
 }
 
 /// The state of a new part.
 pub(crate) enum PartState {
     /// To be stored.
     New(UnansweredPart),
-    /// Stored before the last crash.
+    /// Stored before.
     Stored,
 }
 
 impl SentRequests {
     /// For a read-only store.
     pub(crate) fn none() -> SentRequests {
-        SentRequests { run: 0, answers: None, inner: Mutex::default() }
+        SentRequests { run: 0, answers: None, in_catalog: Mutex::default(), inner: Mutex::default() }
     }
 
     /// Begins the run whose first record is `run`. Unanswered parts in `logged` (from the log) and in the catalog
@@ -113,23 +156,25 @@ impl SentRequests {
         now_ns: i64,
     ) -> Result<(SentRequests, Option<String>), StoreError> {
         let known = catalog.unanswered()?;
-        let answered = Answered::read(folder, disk.boot());
-        let candidates = candidates_of(&answered, known.clone(), logged);
-        let saved = if candidates == known { Ok(()) } else { catalog.set_unanswered(&candidates) };
+        let candidates = candidates_of(&Answered::read(folder, disk.boot()), known.clone(), logged);
+        let mut in_catalog = by_number(known);
+        let saved = change(catalog, &mut in_catalog, by_number(candidates.iter().copied()));
         let path = answers_path(folder);
         let begin = || -> io::Result<Arc<dyn DiskFile>> {
             let file = disk.create(&path)?;
             file.write_all_at(&header(run, disk.boot()), 0)?;
             Ok(file)
         };
-        let answers = begin().map_err(|error| StoreError::from_io("write", &path, &error));
-        let note = saved.map_err(StoreError::from).err().or_else(|| answers.as_ref().err().cloned());
-        let note = note.map(|error| format!("requests that are sent again after a crash may be stored twice: {error}"));
+        // If the catalog could not be changed, the answers of the last run are still needed.
+        let answers = saved.and_then(|()| begin().map_err(|error| StoreError::from_io("write", &path, &error)));
+        let note = answers.as_ref().err();
+        let note = note.map(stored_twice);
         let mut inner = Inner { candidates_until: until(now_ns), ..Inner::default() };
         for part in candidates {
-            inner.candidates.entry(part.key).or_default().push_back(part);
+            inner.add_candidate(part);
         }
-        Ok((SentRequests { run, answers: answers.ok(), inner: Mutex::new(inner) }, note))
+        let (in_catalog, inner) = (Mutex::new(in_catalog), Mutex::new(inner));
+        Ok((SentRequests { run, answers: answers.ok(), in_catalog, inner }, note))
     }
 
     /// Begins a request with this key.
@@ -139,58 +184,143 @@ impl SentRequests {
         SentRequest { key, id: inner.begun }
     }
 
-    /// Classifies a part of a request.
-    pub(crate) fn part(&self, request: &SentRequest, batch: &EventBatch, now_ns: i64) -> PartState {
+    /// Classifies a part of a request. Fails if the catalog cannot record that an earlier part was repeated.
+    pub(crate) fn part(
+        &self,
+        request: &SentRequest,
+        batch: &EventBatch,
+        catalog: &Catalog,
+        now_ns: i64,
+    ) -> Result<PartState, StoreError> {
         let key = part_key(request.key, batch);
-        let mut inner = lock(&self.inner);
-        if now_ns >= inner.candidates_until {
-            inner.candidates.clear();
+        let found = {
+            let mut inner = lock(&self.inner);
+            match inner.take_candidate(key, now_ns) {
+                Some(earlier) => earlier,
+                None => return Ok(PartState::New(inner.next_part(self.run, key, batch.index_time))),
+            }
+        };
+        let forgotten = match found.run == self.run {
+            true => lock(&self.inner).open(request.id, found),
+            false => self.renumber(request, found, catalog)?,
+        };
+        self.write_answers(&forgotten)?;
+        Ok(PartState::Stored)
+    }
+
+    /// Opens a part of an earlier run under a number of this run, and so with a slot. The catalog is changed now, which is
+    /// slow, so that the answer only needs the slot.
+    fn renumber(
+        &self,
+        request: &SentRequest,
+        earlier: UnansweredPart,
+        catalog: &Catalog,
+    ) -> Result<Vec<UnansweredPart>, StoreError> {
+        let mut in_catalog = lock(&self.in_catalog);
+        let again = lock(&self.inner).next_part(self.run, earlier.key, earlier.time);
+        if let Err(error) = catalog.change_unanswered(&[earlier], &[again]) {
+            lock(&self.inner).add_candidate(earlier);
+            return Err(error.into());
         }
-        if let Some(earlier) = inner.candidates.get_mut(&key).and_then(VecDeque::pop_front) {
-            inner.open(request.id, earlier);
-            return PartState::Stored;
-        }
-        inner.numbered += 1;
-        PartState::New(UnansweredPart { run: self.run, number: inner.numbered, key, time: batch.index_time })
+        in_catalog.remove(&(earlier.run, earlier.number));
+        in_catalog.insert((again.run, again.number), again);
+        Ok(lock(&self.inner).open(request.id, again))
     }
 
     /// Records that a part is in the log. Only then, because the catalog must list stored parts only.
-    pub(crate) fn stored(&self, request: u64, part: UnansweredPart) {
-        lock(&self.inner).open(request, part);
+    pub(crate) fn stored(&self, request: u64, part: UnansweredPart) -> Result<(), StoreError> {
+        let forgotten = lock(&self.inner).open(request, part);
+        self.write_answers(&forgotten)
     }
 
     /// The sender is told to retry: stored parts are not stored again.
-    pub(crate) fn gave_up(&self, request: &SentRequest, now_ns: i64) {
-        let mut inner = lock(&self.inner);
-        for part in inner.close(request.id) {
-            inner.candidates.entry(part.key).or_default().push_back(part);
-        }
-        inner.candidates_until = until(now_ns);
+    pub(crate) fn gave_up(&self, request: &SentRequest, now_ns: i64) -> Result<(), StoreError> {
+        let forgotten: Vec<_> = {
+            let mut inner = lock(&self.inner);
+            inner.candidates_until = until(now_ns);
+            let parts = inner.close(request.id);
+            parts.into_iter().filter(|part| !inner.add_candidate(*part)).collect()
+        };
+        self.write_answers(&forgotten)
     }
 
-    /// The sender is about to be answered: what it sends from now on is new.
-    pub(crate) fn answered(&self, request: &SentRequest, catalog: &Catalog) -> Result<(), StoreError> {
-        let parts = {
+    /// The senders are about to be answered: what they send from now on is new. After an error they must not be answered.
+    pub(crate) fn answered(&self, requests: &[SentRequest]) -> Result<(), StoreError> {
+        let closed: Vec<(u64, Vec<UnansweredPart>)> = {
             let mut inner = lock(&self.inner);
-            inner.close(request.id)
+            requests.iter().map(|request| (request.id, inner.close(request.id))).collect()
         };
-        let (own, earlier): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| part.run == self.run);
-        if !earlier.is_empty() {
-            catalog.forget_unanswered(&earlier)?;
-        }
+        let parts: Vec<_> = closed.iter().flat_map(|(_, parts)| parts).copied().collect();
+        self.write_answers(&parts).inspect_err(|_| {
+            let mut inner = lock(&self.inner);
+            for (request, parts) in closed {
+                // Parts that others pushed out in the meantime could not be written either.
+                parts.into_iter().for_each(|part| drop(inner.open(request, part)));
+            }
+        })
+    }
+
+    /// Records parts of this run as answered. If that fails, the file is voided so that nothing of this run becomes a
+    /// candidate; fails if that fails too.
+    fn write_answers(&self, parts: &[UnansweredPart]) -> Result<(), StoreError> {
         let Some(answers) = &self.answers else { return Ok(()) };
-        let written = own.iter().try_for_each(|part| {
-            let at = HEADER_BYTES as u64 + part.number % SLOTS * SLOT_BYTES as u64;
-            answers.write_all_at(&slot(self.run, part.number), at)
-        });
-        written.map_err(|error| StoreError::from_io("write", Path::new("answers of the log"), &error))
+        let failed = |error: io::Error| StoreError::from_io("write", Path::new("answers of the log"), &error);
+        if let Err(error) = self.write_slots(&**answers, parts) {
+            answers.write_all_at(&[0; HEADER_BYTES], 0).map_err(failed)?;
+            lock(&self.inner).fault = Some(failed(error));
+        }
+        Ok(())
+    }
+
+    /// Why the file was voided; reported once.
+    pub(crate) fn take_fault(&self) -> Option<StoreError> {
+        lock(&self.inner).fault.take()
+    }
+
+    /// Writes adjacent slots at once: fewer writes shorten the time in which a crash finds an answer recorded but not
+    /// sent.
+    fn write_slots(&self, answers: &dyn DiskFile, parts: &[UnansweredPart]) -> io::Result<()> {
+        let mut places: Vec<(u64, u64)> = parts.iter().map(|part| (part.number % SLOTS, part.number)).collect();
+        places.sort_unstable();
+        places.chunk_by(|(place, _), (next, _)| place + 1 == *next).try_for_each(|adjacent| {
+            let first = adjacent.first().map_or(0, |(place, _)| *place);
+            let slots: Vec<u8> = adjacent.iter().flat_map(|(_, number)| slot(self.run, *number)).collect();
+            answers.write_all_at(&slots, HEADER_BYTES as u64 + first * SLOT_BYTES as u64)
+        })
     }
 
     /// Saves unanswered parts to the catalog before their records are deleted from the log.
     pub(crate) fn save(&self, catalog: &Catalog) -> Result<(), StoreError> {
-        let open: Vec<UnansweredPart> = lock(&self.inner).open.values().flatten().copied().collect();
-        if open.is_empty() { Ok(()) } else { Ok(catalog.note_unanswered(&open)?) }
+        let mut in_catalog = lock(&self.in_catalog);
+        let unanswered = {
+            let inner = lock(&self.inner);
+            let (open, candidates) = (inner.open.values().flatten(), inner.candidates.values().flatten());
+            by_number(open.chain(candidates).copied())
+        };
+        change(catalog, &mut in_catalog, unanswered)
     }
+}
+
+/// Message for the operator if nothing will be a candidate.
+pub(crate) fn stored_twice(error: &StoreError) -> String {
+    format!("requests that are sent again after a crash may be stored twice: {error}")
+}
+
+fn by_number(parts: impl IntoIterator<Item = UnansweredPart>) -> Parts {
+    parts.into_iter().map(|part| ((part.run, part.number), part)).collect()
+}
+
+/// Changes the catalog's list to `wanted`.
+fn change(catalog: &Catalog, in_catalog: &mut Parts, wanted: Parts) -> Result<(), StoreError> {
+    let without = |some: &Parts, others: &Parts| -> Vec<UnansweredPart> {
+        some.iter().filter(|(place, part)| others.get(place) != Some(part)).map(|(_, part)| *part).collect()
+    };
+    let (dropped, added) = (without(in_catalog, &wanted), without(&wanted, in_catalog));
+    if !(dropped.is_empty() && added.is_empty()) {
+        catalog.change_unanswered(&dropped, &added)?;
+        *in_catalog = wanted;
+    }
+    Ok(())
 }
 
 /// Hash of a request and the events of one part. Times are excluded, because times the body does not give differ.
@@ -214,8 +344,13 @@ fn candidates_of(answered: &Answered, known: Vec<UnansweredPart>, logged: Vec<Un
     for (part, is_logged) in known.into_iter().map(|part| (part, false)).chain(logged.into_iter().map(|it| (it, true)))
     {
         newest = newest.max(part.time);
-        // Parts saved by an earlier start were unanswered then, and would have been removed if answered since.
-        let counts = if part.run == answered.run { answered.is_open(part.number) } else { !is_logged };
+        let counts = match part.run.cmp(&answered.run) {
+            Ordering::Equal => answered.is_open(part.number),
+            // Parts saved by an earlier start were unanswered then, and have a number of the last run if repeated since.
+            Ordering::Less => !is_logged,
+            // The answers of this run were not written, or cannot be read.
+            Ordering::Greater => false,
+        };
         if counts && seen.insert((part.run, part.number)) {
             candidates.push(part);
         }
@@ -251,7 +386,7 @@ fn slot(run: u64, number: u64) -> [u8; SLOT_BYTES] {
 
 /// The recorded answers of the last run.
 struct Answered {
-    /// 0 if unknown.
+    /// 0, before the first run, if unknown.
     run: u64,
     slots: Vec<u8>,
 }
@@ -303,12 +438,81 @@ mod tests {
         let answered = Answered { run: 9, slots };
         let logged =
             vec![part(8, 0, 0), part(9, 0, 0), part(9, 1, 0), part(9, 2, 0), part(9, 3 + SLOTS, 0), part(9, 8, 0)];
-        let known = vec![part(5, 3, 0), part(9, 1, 0), part(9, 0, 0)];
+        // Of a run whose answers were not written nothing is known.
+        let known = vec![part(5, 3, 0), part(9, 1, 0), part(9, 0, 0), part(10, 6, 0)];
+        let logged = [logged, vec![part(10, 7, 0)]].concat();
         let found = candidates_of(&answered, known.clone(), logged.clone());
         assert_eq!(found, [part(5, 3, 0), part(9, 0, 0), part(9, 8, 0), part(9, 3 + SLOTS, 0)]);
         let late = (UNANSWERED_SECS + 1) * NS_PER_SEC;
         let found = candidates_of(&answered, known, [logged, vec![part(9, 9, late)]].concat());
         assert_eq!(found, [part(9, 9, late)]);
+    }
+
+    /// A file of which writes at some places fail.
+    #[derive(Debug)]
+    struct Failing {
+        file: Arc<dyn DiskFile>,
+        fails: fn(u64) -> bool,
+    }
+
+    impl DiskFile for Failing {
+        fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+            if (self.fails)(offset) { Err(io::Error::other("broken")) } else { self.file.write_all_at(bytes, offset) }
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            self.file.sync()
+        }
+
+        fn truncate(&self, len: u64) -> io::Result<()> {
+            self.file.truncate(len)
+        }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_noted_leaves_no_candidates_or_is_refused() {
+        for (fails, is_refused) in [((|offset| offset > 0) as fn(u64) -> bool, false), (|_| true, true)] {
+            let folder = tempfile::tempdir().unwrap();
+            let catalog = Catalog::open_in_memory().unwrap();
+            let (mut sent, _) = SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, Vec::new(), 0).unwrap();
+            let sound = sent.answers.take().unwrap();
+            let file = Arc::clone(&sound);
+            sent.answers = Some(Arc::new(Failing { file, fails }));
+            let request = sent.request(1);
+            sent.stored(request.id, part(4, 1, 0)).unwrap();
+            assert_eq!(sent.answered(&[request]).is_err(), is_refused);
+            assert_eq!(sent.take_fault().is_some(), !is_refused);
+            let found = Answered::read(folder.path(), LocalDisk.boot());
+            let candidates = candidates_of(&found, vec![part(3, 7, 0)], vec![part(4, 1, 0)]);
+            if !is_refused {
+                assert_eq!(candidates, []);
+                continue;
+            }
+            // It is not answered, and can be later.
+            assert_eq!(candidates, [part(3, 7, 0), part(4, 1, 0)]);
+            sent.answers = Some(sound);
+            sent.answered(&[request]).unwrap();
+            let found = Answered::read(folder.path(), LocalDisk.boot());
+            assert_eq!(candidates_of(&found, Vec::new(), vec![part(4, 1, 0)]), []);
+        }
+    }
+
+    #[test]
+    fn slots_that_lie_side_by_side_are_all_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let catalog = Catalog::open_in_memory().unwrap();
+        let (sent, _) = SentRequests::begin(&LocalDisk, folder.path(), &catalog, 4, Vec::new(), 0).unwrap();
+        let numbers = [SLOTS - 1, SLOTS, SLOTS + 1, 7, 8, 9, 11, SLOTS + 9];
+        let requests = numbers.map(|number| {
+            let request = sent.request(number.into());
+            sent.stored(request.id, part(4, number, 0)).unwrap();
+            request
+        });
+        sent.answered(&requests).unwrap();
+        let found = Answered::read(folder.path(), LocalDisk.boot());
+        assert_eq!([6, 10, 12, 2 * SLOTS].map(|number| found.is_open(number)), [true; 4]);
+        assert_eq!(numbers.map(|number| found.is_open(number)), [false; 8]);
+        assert!(found.is_open(2 * SLOTS + 9), "an older one had the slot");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::recover::{clean_up, recover, remove_empty};
 use crate::remote::copies::Remotes;
 use crate::report::Message;
 use crate::sealed::Readers;
-use crate::sent_requests::{PartState, SentRequests};
+use crate::sent_requests::{PartState, SentRequests, stored_twice};
 use crate::state::{ClosedSlab, Progress, RecoveredStore, Shared};
 use crate::sync::{lock, wait};
 use crate::ticket::{Ticket, promise};
@@ -246,7 +246,8 @@ impl Store {
         for batch in parts {
             let begun = self.shared.gaps.begin();
             let set = set % self.shared.options.pipeline_sets.max(1);
-            if let PartState::New(part) = self.shared.sent.part(request, &batch, self.shared.clock.elapsed_ns()) {
+            let now = self.shared.clock.elapsed_ns();
+            if let PartState::New(part) = self.shared.sent.part(request, &batch, &self.shared.catalog, now)? {
                 let append = AppendRequest { batch, checkpoint: None };
                 before.push(self.queue(set, append, None, begun, Some((request.id, part)))?);
             }
@@ -254,14 +255,19 @@ impl Store {
         Ok(Ticket::done(Ok(())).after(before))
     }
 
-    /// The sender is about to be answered: the same content is a new request from now on.
-    pub fn answered(&self, request: &SentRequest) -> Result<(), StoreError> {
-        self.shared.sent.answered(request, &self.shared.catalog)
+    /// The senders are about to be answered: the same content is a new request from now on. After an error they must not
+    /// be answered.
+    pub fn answered(&self, requests: &[SentRequest]) -> Result<(), StoreError> {
+        let noted = self.shared.sent.answered(requests);
+        if let Some(error) = self.shared.sent.take_fault() {
+            self.shared.tell(stored_twice(&error));
+        }
+        noted
     }
 
     /// The sender is told to retry; stored parts will not be stored twice.
-    pub fn gave_up(&self, request: &SentRequest) {
-        self.shared.sent.gave_up(request, self.shared.clock.elapsed_ns());
+    pub fn gave_up(&self, request: &SentRequest) -> Result<(), StoreError> {
+        self.shared.sent.gave_up(request, self.shared.clock.elapsed_ns())
     }
 
     /// Why an index accepts no events, if so: a new one may exceed the limit.

@@ -107,6 +107,19 @@ impl Channels {
         told
     }
 
+    /// Puts back requests whose report was never sent, so that the sender may ask again. A forgotten channel is left alone.
+    pub(crate) fn put_back(&self, token: &str, name: &str, stored: &[(u64, SentRequest)]) {
+        let Inner { channels, pending } = &mut *self.lock();
+        let Some(channel) = channels.get_mut(&(token.to_owned(), name.to_owned())) else { return };
+        for (number, sent) in stored {
+            // A channel that was forgotten and used again counts from 0.
+            if *number < channel.next && !channel.pending.contains_key(number) {
+                channel.pending.insert(*number, Waiting { receipts: Vec::new(), sent: *sent });
+                *pending += 1;
+            }
+        }
+    }
+
     /// Drops channels idle for this long.
     pub(crate) fn forget_idle(&self, idle_seconds: u64, now_ns: i64) {
         let idle_ns = i64::try_from(idle_seconds.saturating_mul(NANOS)).unwrap_or(i64::MAX);

@@ -8,6 +8,7 @@
 //! TLS, persistence of tokens, forwarders that speak S2S over HTTP.
 
 mod answer;
+mod answer_note;
 mod body;
 mod channels;
 mod desk;
@@ -36,7 +37,8 @@ use quarry_pipeline::EventTyping;
 use quarry_stdx::SharedClock;
 use serde_json::{Map, Value, json};
 
-use crate::EventStore;
+use crate::{EventStore, SinkError};
+pub use answer_note::AnswerNote;
 pub(crate) use envelope::seconds;
 
 use answer::{Answer, Code, Told};
@@ -44,7 +46,7 @@ use body::{BodyError, Budget, Kept, Share};
 use channels::{Channels, Receipts};
 use desk::Desk;
 use receive::{Destination, Receiver, Stated, answer_of};
-use retries::{Begun, Retries};
+use retries::{Attempt, Begun, Retries};
 
 /// Maximum size of an acknowledgment query: as many ids as a channel may have, at about forty bytes each.
 const ACKS_BYTES_MAX: usize = 4 << 20;
@@ -231,11 +233,32 @@ fn sender(request: &Request, token: &HttpToken) -> String {
 }
 
 async fn events(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    answered(collect(collector, request, |receiver, body| receiver.events(body)).await)
+    told(collect(collector, request, |receiver, body| receiver.events(body)).await)
 }
 
 async fn raw(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    answered(collect(collector, request, |receiver, body| receiver.raw(body)).await)
+    told(collect(collector, request, |receiver, body| receiver.raw(body)).await)
+}
+
+/// The answer to a request, and the note to run when it is sent.
+struct Collected {
+    outcome: Result<Answer, BodyError>,
+    note: Option<AnswerNote>,
+}
+
+fn told(collected: Result<Collected, BodyError>) -> Response {
+    match collected {
+        Ok(Collected { outcome, note }) => noted(answered(outcome), note),
+        Err(error) => answered(Err(error)),
+    }
+}
+
+/// Attaches a note to a response.
+fn noted(mut response: Response, note: Option<AnswerNote>) -> Response {
+    if let Some(note) = note {
+        response.extensions_mut().insert(note);
+    }
+    response
 }
 
 fn answered(outcome: Result<Answer, BodyError>) -> Response {
@@ -272,7 +295,7 @@ async fn collect(
     collector: Arc<Collector>,
     request: Request,
     take: fn(&mut Receiver<'_>, &str) -> Result<(), Answer>,
-) -> Result<Answer, BodyError> {
+) -> Result<Collected, BodyError> {
     let query = Query::of(request.uri());
     let token = collector.authorise(request.headers(), &query)?;
     let channel = channel_of(request.headers(), &query)?;
@@ -327,16 +350,25 @@ async fn collect(
         stored
     };
     // Dropped here if the sender closes its connection; the work continues.
-    let answer = desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()));
+    let outcome = desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()));
     // A request answered with an id counts as answered when its sender has asked for that id.
-    let has_number = matches!(&answer, Ok(Answer { ack: Some(_), .. }));
-    if let (false, false, Some(sent)) = (has_number, comes_again(&answer), &sent) {
-        destination.answered(sent);
-    }
-    if let Some(attempt) = attempt {
-        attempt.answered();
-    }
-    answer
+    let has_number = matches!(&outcome, Ok(Answer { ack: Some(_), .. }));
+    let sent = sent.filter(|_| !has_number && !comes_again(&outcome));
+    let note = note_of(destination, sent, attempt);
+    Ok(Collected { outcome, note })
+}
+
+/// The note of an answer; `None` if nothing remembers its request.
+fn note_of(store: Arc<dyn EventStore>, sent: Option<SentRequest>, attempt: Option<Attempt>) -> Option<AnswerNote> {
+    (sent.is_some() || attempt.is_some()).then(|| {
+        // If it never runs, the sender is gone and the attempt counts as unanswered.
+        let mut attempt = attempt;
+        AnswerNote::new(move || {
+            sent.map_or(Ok(()), |sent| store.answered(&[sent]))?;
+            attempt.iter_mut().for_each(Attempt::answered);
+            Ok(())
+        })
+    })
 }
 
 /// Whether a sender is told to retry.
@@ -375,13 +407,13 @@ fn store(
 
 async fn acks(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     match asked(&collector, request).await {
-        Ok(body) => answer::json(StatusCode::OK, &body),
+        Ok((body, note)) => noted(answer::json(StatusCode::OK, &body), note),
         Err(error) => answered(Err(error)),
     }
 }
 
-/// Which requests of a channel are stored.
-async fn asked(collector: &Arc<Collector>, request: Request) -> Result<Value, BodyError> {
+/// Which requests of a channel are stored, and the note to run when the sender is told.
+async fn asked(collector: &Arc<Collector>, request: Request) -> Result<(Value, Option<AnswerNote>), BodyError> {
     let query = Query::of(request.uri());
     let token = collector.authorise(request.headers(), &query)?;
     if !token.use_ack {
@@ -400,10 +432,40 @@ async fn asked(collector: &Arc<Collector>, request: Request) -> Result<Value, Bo
     let Some(body) = weight::read_json(&kept.bytes, &mut share) else { return Err(share.refusal()) };
     let numbers = numbers_of(&body)?;
     let told = collector.channels.ask(&token.name, &channel, &numbers, collector.clock.elapsed_ns());
-    told.iter().filter_map(|(_, stored)| *stored).for_each(|sent| collector.destination.store.answered(&sent));
+    let of_stored = |(number, stored): &(u64, Option<SentRequest>)| stored.map(|sent| (*number, sent));
+    let stored: Vec<(u64, SentRequest)> = told.iter().filter_map(of_stored).collect();
     let is_stored = |(number, stored): (u64, Option<SentRequest>)| (number.to_string(), stored.is_some().into());
     let told: Map<String, Value> = told.into_iter().map(is_stored).collect();
-    Ok(json!({ "acks": told }))
+    let note = (!stored.is_empty()).then(|| {
+        let mut told = ToldAcks { collector: Arc::clone(collector), token, channel, stored };
+        AnswerNote::new(move || told.leave())
+    });
+    Ok((json!({ "acks": told }), note))
+}
+
+/// Requests reported as stored. If the report is never sent, the sender may ask again.
+struct ToldAcks {
+    collector: Arc<Collector>,
+    token: Arc<HttpToken>,
+    channel: String,
+    stored: Vec<(u64, SentRequest)>,
+}
+
+impl ToldAcks {
+    fn leave(&mut self) -> Result<(), SinkError> {
+        let sent: Vec<SentRequest> = self.stored.iter().map(|(_, sent)| *sent).collect();
+        self.collector.destination.store.answered(&sent)?;
+        self.stored.clear();
+        Ok(())
+    }
+}
+
+impl Drop for ToldAcks {
+    fn drop(&mut self) {
+        if !self.stored.is_empty() {
+            self.collector.channels.put_back(&self.token.name, &self.channel, &self.stored);
+        }
+    }
 }
 
 /// The ids in a query.

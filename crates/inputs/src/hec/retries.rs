@@ -71,6 +71,7 @@ pub(crate) struct Attempt {
     retries: Arc<Retries>,
     key: ChannelKey,
     pending: Arc<Pending>,
+    is_answered: bool,
 }
 
 /// Records the outcome of an attempt, even if nobody waits.
@@ -125,7 +126,7 @@ impl Retries {
             requests.pop_front();
         }
         requests.push_back(Arc::clone(&pending));
-        Begun::New(Attempt { retries: Arc::clone(self), key, pending })
+        Begun::New(Attempt { retries: Arc::clone(self), key, pending, is_answered: false })
     }
 
     /// Forgets requests older than this.
@@ -152,7 +153,17 @@ impl Attempt {
     }
 
     /// The answer is sent.
-    pub(crate) fn answered(self) {
+    pub(crate) fn answered(&mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.pending.lock().is_abandoned = true;
+            return;
+        }
         let mut channels = self.retries.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(requests) = channels.get_mut(&self.key) {
             requests.retain(|pending| !Arc::ptr_eq(pending, &self.pending));
@@ -160,13 +171,6 @@ impl Attempt {
                 channels.remove(&self.key);
             }
         }
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        // An answered request is no longer listed, so this has no effect on it.
-        self.pending.lock().is_abandoned = true;
     }
 }
 
@@ -214,22 +218,26 @@ mod tests {
         }
     }
 
+    fn answer(mut attempt: Attempt) {
+        attempt.answered();
+    }
+
     #[test]
     fn only_what_was_not_answered_is_a_retry_and_only_once() {
         let retries = Arc::new(Retries::default());
-        let answered = new(begin(&retries, "a", "x"));
-        answered.outcome().set(Some(Code::Success.into()));
-        answered.answered();
+        let first = new(begin(&retries, "a", "x"));
+        first.outcome().set(Some(Code::Success.into()));
+        answer(first);
         let first = new(begin(&retries, "a", "x"));
         let beside = new(begin(&retries, "a", "x"));
         first.outcome().set(Some(Answer { ack: Some(7), ..Code::Success.into() }));
         drop(first);
-        new(begin(&retries, "b", "x")).answered();
-        new(begin(&retries, "a", "y")).answered();
+        answer(new(begin(&retries, "b", "x")));
+        answer(new(begin(&retries, "a", "y")));
         let Begun::Again(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
         assert_eq!(earlier.wait().and_then(|answer| answer.ack), Some(7));
-        beside.answered();
-        new(begin(&retries, "a", "x")).answered();
+        answer(beside);
+        answer(new(begin(&retries, "a", "x")));
         assert!(retries.channels.lock().unwrap().is_empty());
     }
 

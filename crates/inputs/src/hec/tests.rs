@@ -1,5 +1,6 @@
 //! Senders that leave before they are answered, and that ask for too much.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
@@ -11,7 +12,7 @@ use quarry_event::EventBatch;
 use quarry_stdx::SystemClock;
 
 use super::channels::PENDING_MAX;
-use super::{Answer, BodyError, Code, Collector, collect, numbers_of};
+use super::{Answer, AnswerNote, BodyError, Code, Collected, Collector, asked, collect, numbers_of};
 use crate::{AppendError, EventStore, Receipt};
 
 const TOKENS: &str = "[http://plain]\ntoken = 1\n[http://acked]\ntoken = 2\nuseACK = 1\n";
@@ -22,17 +23,21 @@ struct Slow {
     came: Mutex<Sender<usize>>,
     let_in: Mutex<Receiver<()>>,
     stored: Arc<Mutex<Receiver<Result<(), AppendError>>>>,
+    is_stored: Arc<AtomicBool>,
 }
 
-struct Waiting(Arc<Mutex<Receiver<Result<(), AppendError>>>>);
+struct Waiting {
+    stored: Arc<Mutex<Receiver<Result<(), AppendError>>>>,
+    is_stored: Arc<AtomicBool>,
+}
 
 impl Receipt for Waiting {
     fn is_done(&self) -> bool {
-        false
+        self.is_stored.load(Ordering::SeqCst)
     }
 
     fn wait(self: Box<Self>) -> Result<(), AppendError> {
-        self.0.lock().unwrap().recv().unwrap()
+        self.stored.lock().unwrap().recv().unwrap()
     }
 }
 
@@ -40,7 +45,7 @@ impl EventStore for Slow {
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
         self.came.lock().unwrap().send(batch.len()).unwrap();
         self.let_in.lock().unwrap().recv().unwrap();
-        Ok(Box::new(Waiting(Arc::clone(&self.stored))))
+        Ok(Box::new(Waiting { stored: Arc::clone(&self.stored), is_stored: Arc::clone(&self.is_stored) }))
     }
 
     fn check_index(&self, _: &str) -> Result<(), quarry_stdx::Fault> {
@@ -53,6 +58,8 @@ struct Hands {
     comes: Receiver<usize>,
     lets_in: Sender<()>,
     stores: Sender<Result<(), AppendError>>,
+    /// Whether receipts say that what comes next of `stores` is there.
+    is_stored: Arc<AtomicBool>,
 }
 
 /// A collector and the controls of its store.
@@ -62,10 +69,12 @@ fn collector() -> (Arc<Collector>, Hands) {
     let layers = Layers::new([source]);
     let ((came, comes), (lets_in, let_in), (stores, stored)) = (channel(), channel(), channel());
     let stored = Arc::new(Mutex::new(stored));
-    let store = Arc::new(Slow { came: Mutex::new(came), let_in: Mutex::new(let_in), stored });
+    let is_stored = Arc::new(AtomicBool::new(false));
+    let (came, let_in) = (Mutex::new(came), Mutex::new(let_in));
+    let store = Arc::new(Slow { came, let_in, stored, is_stored: Arc::clone(&is_stored) });
     let (settings, props) = (HttpInputSettings::new(&layers), Arc::new(PropsResolver::new(&layers)));
     let collector = Collector::new(settings, 1_000, store, props, SystemClock::shared());
-    (Arc::new(collector), Hands { comes, lets_in, stores })
+    (Arc::new(collector), Hands { comes, lets_in, stores, is_stored })
 }
 
 fn request(token: &str, body: &str) -> Request {
@@ -89,11 +98,27 @@ fn send_and_go(collector: &Arc<Collector>, hands: &Hands, token: &str) {
     hands.lets_in.send(()).unwrap();
 }
 
-async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
-    match collect(Arc::clone(collector), request(token, body), |receiver, body| receiver.events(body)).await {
-        Ok(answer) | Err(BodyError::Told(answer)) => answer,
+async fn send_until_told(collector: &Arc<Collector>, token: &str, body: &str) -> (Answer, Option<AnswerNote>) {
+    let taken = collect(Arc::clone(collector), request(token, body), |receiver, body| receiver.events(body)).await;
+    let Ok(Collected { outcome, note }) = taken else { panic!("it begins") };
+    match outcome {
+        Ok(answer) | Err(BodyError::Told(answer)) => (answer, note),
         Err(BodyError::TooLarge(_) | BodyError::Swells(_) | BodyError::TooSlow) => panic!("it is small"),
     }
+}
+
+async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
+    let (answer, note) = send_until_told(collector, token, body).await;
+    note.map_or(Ok(()), |note| note.leaves()).unwrap();
+    answer
+}
+
+/// Which of these the sender is told are stored, and what is noted when it is.
+async fn ask(collector: &Arc<Collector>, numbers: &[u64]) -> (Vec<bool>, Option<AnswerNote>) {
+    let mut question = request("2", &serde_json::json!({ "acks": numbers }).to_string());
+    *question.uri_mut() = "/services/collector/ack".parse().unwrap();
+    let Ok((told, note)) = asked(collector, question).await else { panic!("it is a question") };
+    (numbers.iter().map(|number| told["acks"][number.to_string()] == true).collect(), note)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,6 +132,43 @@ async fn what_was_not_answered_is_stored_once_when_it_is_sent_again() {
     hands.stores.send(Ok(())).unwrap();
     assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
     assert_eq!(hands.comes.try_recv(), Ok(2), "an answered request is not repeated but made again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_never_left_the_port_is_none() {
+    let (collector, hands) = collector();
+    for _ in 0..2 {
+        hands.lets_in.send(()).unwrap();
+        hands.stores.send(Ok(())).unwrap();
+    }
+    let (answer, note) = send_until_told(&collector, "1", BODY).await;
+    assert_eq!((answer.code, hands.comes.try_recv()), (Code::Success, Ok(2)));
+    drop(note);
+    assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
+    assert!(hands.comes.try_recv().is_err(), "stored once");
+    assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
+    assert_eq!(hands.comes.try_recv(), Ok(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_never_heard_that_requests_are_stored_may_ask_again() {
+    let (collector, hands) = collector();
+    for number in 0..3 {
+        hands.lets_in.send(()).unwrap();
+        assert_eq!(send(&collector, "2", &format!(r#"{{"event":{number}}}"#)).await.ack, Some(number));
+    }
+    hands.is_stored.store(true, Ordering::SeqCst);
+    for _ in 0..3 {
+        hands.stores.send(Ok(())).unwrap();
+    }
+    let (told, note) = ask(&collector, &[0, 1]).await;
+    assert_eq!(told, [true, true]);
+    assert_eq!(ask(&collector, &[0]).await.0, [false], "another is told at that moment");
+    drop(note);
+    let (told, note) = ask(&collector, &[0, 1, 2, 3]).await;
+    assert_eq!(told, [true, true, true, false]);
+    note.unwrap().leaves().unwrap();
+    assert_eq!(ask(&collector, &[0, 1, 2]).await.0, [false; 3], "it is told once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,6 +8,7 @@
 //!
 //! Not here: the meaning of requests, the maximum size of bodies.
 
+mod answer_notes;
 mod idle_connections;
 mod left_over;
 mod limits;
@@ -35,6 +36,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use quarry_auth::Origin;
+use quarry_inputs::hec::AnswerNote;
 use quarry_stdx::log;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -43,6 +45,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
+use answer_notes::{AnswerNotes, Noting};
 use idle_connections::{AnswerBody, AtWork};
 pub(crate) use idle_connections::{Waiter, Waiting};
 use left_over::LeftOver;
@@ -286,7 +289,7 @@ impl Shared {
     async fn connection(self: Arc<Self>, presence: Presence, waiter: Waiter, stream: TcpStream, peer: SocketAddr) {
         let mut stopping = presence.stopping.clone();
         let acceptor = match &self.security {
-            Security::Clear => return self.speak(presence, waiter, stream, peer).await,
+            Security::Clear => return self.speak_in_clear(presence, waiter, stream, peer).await,
             Security::Tls(acceptor) => acceptor.clone(),
             Security::TlsBeyond(acceptor) => {
                 let begun = tokio::select! {
@@ -300,7 +303,7 @@ impl Shared {
                         if stream.local_addr().is_ok_and(|here| is_within_machine(here.ip(), peer.ip())) =>
                     {
                         drop(waiter);
-                        return self.speak(presence, Waiter::new(&self.waiting), stream, peer).await;
+                        return self.speak_in_clear(presence, Waiter::new(&self.waiting), stream, peer).await;
                     }
                     Ok(Ok(Beginning::Clear)) => return tell_of_tls(stream).await,
                     // It sent nothing, or is gone.
@@ -308,6 +311,8 @@ impl Shared {
                 }
             }
         };
+        let stream = Noting::new(stream);
+        let notes = stream.notes();
         let shaken = tokio::select! {
             shaken = tokio::time::timeout(self.bounds.handshake_wait, acceptor.accept(stream)) => shaken,
             () = waiter.told_to_close() => return,
@@ -319,11 +324,17 @@ impl Shared {
         };
         drop(waiter);
         let waiter = Waiter::new(&self.waiting);
-        self.speak(presence, waiter, stream, peer).await;
+        self.speak(presence, waiter, stream, notes, peer).await;
+    }
+
+    async fn speak_in_clear(&self, presence: Presence, waiter: Waiter, stream: TcpStream, peer: SocketAddr) {
+        let stream = Noting::new(stream);
+        let notes = stream.notes();
+        self.speak(presence, waiter, stream, notes, peer).await;
     }
 
     /// Answers the requests of a connection.
-    async fn speak<Io>(&self, presence: Presence, waiter: Waiter, io: Io, peer: SocketAddr)
+    async fn speak<Io>(&self, presence: Presence, waiter: Waiter, io: Io, notes: AnswerNotes, peer: SocketAddr)
     where
         Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -339,12 +350,16 @@ impl Shared {
             let is_first_version = request.version() <= Version::HTTP_11;
             let left = is_first_version.then(|| LeftOver::new(unread.clone(), request.headers(), left_wait));
             let answered = router.clone().call(request.map(|body| Body::new(RequestBody::new(body, unread, pace))));
+            let notes = notes.clone();
             async move {
                 let answer = answered.await?;
-                let answer = match left {
+                let mut answer = match left {
                     Some(left) => left.settle(answer).await,
                     None => answer,
                 };
+                if let Some(note) = answer.extensions_mut().remove::<AnswerNote>() {
+                    notes.add(note);
+                }
                 Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, _at_work: at_work }))
             }
         });

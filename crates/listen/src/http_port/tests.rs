@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use quarry_conf::SslSettings;
 use rustls::pki_types::pem::PemObject;
@@ -24,6 +25,8 @@ struct Tested {
     address: SocketAddr,
     /// Signals that `/wait` is running, and lets it end.
     go_on: Arc<[Notify; 2]>,
+    /// How many notes of `/noted` ran.
+    noted: Arc<AtomicU64>,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
 }
@@ -31,6 +34,15 @@ struct Tested {
 async fn later() -> &'static str {
     tokio::task::yield_now().await;
     "later"
+}
+
+/// An answer whose note counts.
+fn noted(count: Arc<AtomicU64>) -> axum::response::Response {
+    let note = AnswerNote::new(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    });
+    (axum::Extension(note), "noted").into_response()
 }
 
 async fn port(bounds: Bounds, acceptor: Option<TlsAcceptor>) -> Tested {
@@ -42,6 +54,8 @@ async fn secured_port(bounds: Bounds, security: Security) -> Tested {
     let address = listener.local_addr().unwrap();
     let go_on: Arc<[Notify; 2]> = Arc::default();
     let (waits, ends) = (Arc::clone(&go_on), Arc::clone(&go_on));
+    let counted: Arc<AtomicU64> = Arc::default();
+    let count = Arc::clone(&counted);
     let wait = move || async move {
         waits[0].notify_one();
         waits[1].notified().await;
@@ -51,13 +65,14 @@ async fn secured_port(bounds: Bounds, security: Security) -> Tested {
         .route("/", get(|| async { "served" }))
         .route("/wait", get(wait))
         .route("/later", get(later))
+        .route("/noted", get(move || async move { noted(count) }))
         .route("/endless", get(move || async move { endless(ends) }))
         .route("/take", post(|body: axum::body::Bytes| async move { format!("took {}", body.len()) }))
         .route("/refuse", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "too much") }));
     let (stop, stopped) = oneshot::channel::<()>();
     let port = HttpPort { name: "port".to_owned(), listener, security, router, bounds };
     let served = tokio::spawn(port.serve(async { drop(stopped.await) }));
-    Tested { address, go_on, stop, served }
+    Tested { address, go_on, noted: counted, stop, served }
 }
 
 /// An endless body; signals when it is dropped.
@@ -411,4 +426,38 @@ async fn who_must_speak_tls_is_told_so() {
     let (head, body) = told.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 400 ") && head.contains(&format!("Content-Length: {}", body.len())), "{told}");
     assert!(body.contains("https://"), "{told}");
+}
+
+/// A request of `/noted`.
+fn ask_noted(headers: &str) -> String {
+    format!("GET /noted HTTP/1.1\r\nHost: h\r\n{headers}\r\n")
+}
+
+#[tokio::test]
+async fn answers_are_noted_in_every_version_with_and_without_tls() {
+    let (acceptor, connector) = tls(&[b"h2", b"http/1.1"]);
+    let (clear, shaken) = (port(Bounds::for_test(9), None).await, port(Bounds::for_test(9), Some(acceptor)).await);
+    let noted = |tested: &Tested| tested.noted.load(Ordering::SeqCst);
+    // Three at once, of which the last ends the connection.
+    let three = ask_noted("") + &ask_noted("") + &ask_noted("Connection: close\r\n");
+    assert_eq!(ask(clear.address, &three).await.matches("noted").count(), 3);
+    assert_eq!(noted(&clear), 3);
+    let mut stream = connect(shaken.address, &connector).await;
+    stream.write_all(three.as_bytes()).await.unwrap();
+    assert_eq!(all_of(stream).await.matches("noted").count(), 3);
+    assert_eq!(noted(&shaken), 3);
+    for tested in [&clear, &shaken] {
+        let io: Box<dyn crate::stream::Connection> = match tested.address == clear.address {
+            true => Box::new(TcpStream::connect(tested.address).await.unwrap()),
+            false => Box::new(connect(tested.address, &connector).await),
+        };
+        let (mut sender, connection) = h2::client::handshake(io).await.unwrap();
+        tokio::spawn(connection);
+        let request = || axum::http::Request::get("http://h/noted").body(()).unwrap();
+        let answers: Vec<_> = (0..20).map(|_| sender.send_request(request(), true).unwrap().0).collect();
+        for (at, answer) in answers.into_iter().enumerate() {
+            assert_eq!(answer.await.unwrap().status(), 200);
+            assert!(noted(tested) > 3 + at as u64, "an answer that is here was noted");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use tempfile::tempdir;
 
 use super::sample::batch;
 use super::{all, open, small, texts};
-use crate::{Store, StoreOptions};
+use crate::{Store, StoreOptions, UNANSWERED_PARTS_MAX};
 
 fn send(store: &Store, key: u128, number: u64) -> SentRequest {
     let request = store.sent_request(key);
@@ -18,7 +18,7 @@ fn send(store: &Store, key: u128, number: u64) -> SentRequest {
 
 fn answer(store: &Store, key: u128, number: u64) {
     let request = send(store, key, number);
-    store.answered(&request).unwrap();
+    store.answered(&[request]).unwrap();
 }
 
 fn stored(store: &Store) -> usize {
@@ -71,6 +71,56 @@ fn a_request_without_an_answer_is_stored_once_and_one_with_an_answer_each_time()
     }
 }
 
+/// Opens a store that was killed, counts, and lets it be killed again.
+fn next_run(options: &StoreOptions, act: impl Fn(&Store)) -> usize {
+    let store = open(options);
+    act(&store);
+    stored(&store)
+}
+
+#[test]
+fn what_comes_again_and_is_not_answered_again_waits_for_its_answer() {
+    let dir = tempdir().unwrap();
+    let options = options(dir.path());
+    let again = |store: &Store| drop(send(store, 1, 0));
+    assert_eq!(next_run(&options, again), 1);
+    for _ in 0..3 {
+        assert_eq!(next_run(&options, again), 1);
+    }
+    assert_eq!(next_run(&options, |store| answer(store, 1, 0)), 1);
+    // It was answered, however soon after it the store died.
+    assert_eq!(next_run(&options, again), 2);
+    assert_eq!(next_run(&options, again), 2);
+}
+
+#[test]
+fn of_more_requests_than_are_kept_in_mind_none_that_is_answered_counts_as_unanswered() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let store = open(&options);
+    let requests: Vec<_> = (0..UNANSWERED_PARTS_MAX as u64 + 9)
+        .map(|key| {
+            let request = store.sent_request(u128::from(key));
+            (request, store.append_sent(0, batch("main", key, 1), &request).unwrap())
+        })
+        .collect();
+    let requests: Vec<_> = requests
+        .into_iter()
+        .map(|(request, ticket)| {
+            ticket.wait().unwrap();
+            request
+        })
+        .collect();
+    store.answered(&requests[..10]).unwrap();
+    let before = stored(&store);
+    drop(store);
+    let store = open(&options);
+    (0..10).for_each(|key| answer(&store, key.into(), key));
+    assert_eq!(stored(&store), before + 10);
+    answer(&store, 10, 10);
+    assert_eq!(stored(&store), before + 10);
+}
+
 #[test]
 fn only_the_parts_that_are_stored_are_left_out() {
     let dir = tempdir().unwrap();
@@ -92,7 +142,7 @@ fn what_a_sender_is_told_to_send_again_is_stored_once_without_a_crash() {
     let dir = tempdir().unwrap();
     let store = open(&options(dir.path()));
     let request = send(&store, 7, 0);
-    store.gave_up(&request);
+    store.gave_up(&request).unwrap();
     answer(&store, 7, 0);
     assert_eq!(stored(&store), 1);
     answer(&store, 7, 0);
@@ -111,14 +161,24 @@ fn nothing_is_taken_for_a_repetition_where_answers_may_be_missing() {
             fs::write(path, bytes).unwrap();
         },
     ] {
-        let dir = tempdir().unwrap();
-        let options = options(dir.path());
-        let store = open(&options);
-        send(&store, 1, 0);
-        drop(store);
-        lose(&dir.path().join("wal/answers"));
-        let store = open(&options);
-        answer(&store, 1, 0);
-        assert_eq!(stored(&store), 2);
+        for sealed in [false, true] {
+            let dir = tempdir().unwrap();
+            let options = options(dir.path());
+            let store = open(&options);
+            let request = send(&store, 1, 0);
+            if sealed {
+                // The catalog has it then, and not that it is answered.
+                store.seal_all().unwrap();
+                (30..60).for_each(|number| answer(&store, 9, number));
+                store.seal_all().unwrap();
+                store.answered(&[request]).unwrap();
+            }
+            let before = stored(&store);
+            drop(store);
+            lose(&dir.path().join("wal/answers"));
+            let store = open(&options);
+            answer(&store, 1, 0);
+            assert_eq!(stored(&store), before + 1, "sealed: {sealed}");
+        }
     }
 }

@@ -1,0 +1,220 @@
+//! A socket that runs the notes of answers directly before it sends them.
+//!
+//! It wraps the socket itself, below TLS, so that nothing happens between a note and the system call that sends the
+//! answer. A note is added before hyper gets the answer, so the first write afterwards is never later than the answer.
+//! That write may carry something else (an earlier answer, a frame of another HTTP/2 stream); the note is then early,
+//! which is the safe side. A full socket runs no notes. A connection that ends drops the notes it has not run.
+//! See docs/decisions/0030.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use quarry_inputs::hec::AnswerNote;
+use quarry_stdx::log;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// Notes of answers that are not sent yet, at most one per active request of the connection.
+#[derive(Clone, Default)]
+pub(super) struct AnswerNotes(Arc<Mutex<Vec<AnswerNote>>>);
+
+impl AnswerNotes {
+    /// Adds the note of an answer that hyper is about to get.
+    pub(super) fn add(&self, note: AnswerNote) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+
+    fn take(&self) -> Vec<AnswerNote> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+}
+
+/// A socket and the notes of its answers.
+pub(super) struct Noting {
+    socket: TcpStream,
+    notes: AnswerNotes,
+    /// A note failed: nothing more is sent, because it may contain the answer.
+    is_broken: bool,
+}
+
+impl Noting {
+    /// A socket without notes.
+    pub(super) fn new(socket: TcpStream) -> Noting {
+        Noting { socket, notes: AnswerNotes::default(), is_broken: false }
+    }
+
+    /// The list of its notes.
+    pub(super) fn notes(&self) -> AnswerNotes {
+        self.notes.clone()
+    }
+
+    /// Runs all notes; the caller drops them after its write. After an error nothing may be sent.
+    fn poll_note(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<AnswerNote>>> {
+        if self.is_broken {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        if self.notes.is_empty() {
+            return Poll::Ready(Ok(Vec::new()));
+        }
+        ready!(self.socket.poll_write_ready(context))?;
+        let notes = self.notes.take();
+        let noted = notes.iter().try_for_each(AnswerNote::leaves);
+        Poll::Ready(noted.map(|()| notes).map_err(|error| {
+            self.is_broken = true;
+            log::warning(format!("a connection is closed: its answer cannot be noted before it leaves: {error}"));
+            io::Error::other(error)
+        }))
+    }
+}
+
+impl AsyncRead for Noting {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Noting {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let _noted = ready!(self.poll_note(context))?;
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let _noted = ready!(self.poll_note(context))?;
+        Pin::new(&mut self.socket).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::net::TcpStream as Peer;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Waker;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A socket and its other end, which never waits.
+    async fn pair() -> (Noting, Peer) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peer = Peer::connect(listener.local_addr().unwrap()).unwrap();
+        peer.set_nonblocking(true).unwrap();
+        (Noting::new(listener.accept().await.unwrap().0), peer)
+    }
+
+    async fn write(socket: &mut Noting, bytes: &[u8]) -> io::Result<usize> {
+        poll_fn(|context| Pin::new(&mut *socket).poll_write(context, bytes)).await
+    }
+
+    /// A note that counts its runs.
+    fn note(
+        noted: &Arc<AtomicUsize>,
+        act: impl Fn() -> Result<(), quarry_inputs::SinkError> + Send + 'static,
+    ) -> AnswerNote {
+        let noted = Arc::clone(noted);
+        AnswerNote::new(move || {
+            noted.fetch_add(1, Ordering::SeqCst);
+            act()
+        })
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_noted_once_and_before_a_byte_of_it_is_out() {
+        let (mut socket, peer) = pair().await;
+        let noted = Arc::default();
+        let other_end = peer.try_clone().unwrap();
+        for _ in 0..2 {
+            let other_end = other_end.try_clone().unwrap();
+            socket.notes().add(note(&noted, move || {
+                assert!(other_end.peek(&mut [0]).is_err(), "nothing is out yet");
+                Ok(())
+            }));
+        }
+        assert_eq!(noted.load(Ordering::SeqCst), 0);
+        assert_eq!(write(&mut socket, b"two answers").await.unwrap(), 11);
+        assert_eq!(noted.load(Ordering::SeqCst), 2);
+        write(&mut socket, b"more").await.unwrap();
+        assert_eq!(noted.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn where_the_socket_has_no_room_nothing_is_noted() {
+        let (mut socket, mut peer) = pair().await;
+        let mut context = Context::from_waker(Waker::noop());
+        let mut in_socket = 0;
+        while let Poll::Ready(written) = Pin::new(&mut socket).poll_write(&mut context, &[7; 1 << 16]) {
+            in_socket += written.unwrap();
+        }
+        let noted = Arc::default();
+        socket.notes().add(note(&noted, || Ok(())));
+        for _ in 0..3 {
+            assert!(Pin::new(&mut socket).poll_write_vectored(&mut context, &[io::IoSlice::new(b"x")]).is_pending());
+        }
+        assert_eq!(noted.load(Ordering::SeqCst), 0);
+        let mut read = 0;
+        while read < in_socket {
+            match io::Read::read(&mut peer, &mut [0; 1 << 16]) {
+                Ok(bytes) => read += bytes,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+        write(&mut socket, b"x").await.unwrap();
+        assert_eq!(noted.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn the_notes_of_a_connection_that_ends_are_dropped() {
+        let (socket, _peer) = pair().await;
+        let (noted, alive) = (Arc::default(), Arc::new(()));
+        let held = Arc::clone(&alive);
+        socket.notes().add(note(&noted, move || {
+            assert_eq!(Arc::strong_count(&held), 0, "it is not called");
+            Ok(())
+        }));
+        drop(socket);
+        assert_eq!((noted.load(Ordering::SeqCst), Arc::strong_count(&alive)), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_noted_never_leaves() {
+        let (mut socket, mut peer) = pair().await;
+        let noted = Arc::default();
+        socket.notes().add(note(&noted, || Err("the disk is broken".into())));
+        socket.notes().add(note(&noted, || Ok(())));
+        assert!(write(&mut socket, b"an answer").await.unwrap_err().to_string().contains("broken"));
+        // What lies above may try again, or take its leave with what it has left.
+        assert!(write(&mut socket, b"an answer").await.is_err());
+        assert_eq!(noted.load(Ordering::SeqCst), 1);
+        drop(socket);
+        peer.set_nonblocking(false).unwrap();
+        assert_eq!(io::Read::read(&mut peer, &mut [0; 9]).unwrap(), 0);
+    }
+}
