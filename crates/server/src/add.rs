@@ -87,7 +87,7 @@ fn add_locally(
         again: arguments.again,
         scope: None,
         rotation: Rotation::None,
-        ended: Arc::default(),
+        ended: interrupt.flag(),
         zone,
         now: settings.clock.now_ns(),
     };

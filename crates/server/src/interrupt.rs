@@ -31,6 +31,11 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// Is set when Ctrl-C is pressed.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
     /// Whether Ctrl-C was pressed.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)

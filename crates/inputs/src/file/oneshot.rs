@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 use std::path::{Component, Path};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
 use jiff::tz::TimeZone;
@@ -58,7 +58,7 @@ pub struct OneshotOptions {
     pub scope: Option<String>,
     /// Whether files in this place are rotated.
     pub rotation: Rotation,
-    /// Set when nobody waits any more, because a pipe may stay silent for ever.
+    /// Set when nobody waits any more: a pipe may stay silent for ever, and a device may produce an endless line.
     pub ended: Arc<AtomicBool>,
 }
 
@@ -111,7 +111,7 @@ pub fn add_file(
         let pipeline = Pipeline::new(info_of(&absolute, options), props, context);
         let pipeline = pipeline.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })?;
         let opened = Opened { file, pipeline, before: Vec::new(), prefix: None };
-        return add_opened(opened, path, 0, None, sink, progress);
+        return add_opened(opened, path, 0, None, &options.ended, sink, progress);
     };
     let scope = options.scope.as_ref().unwrap_or(&options.index);
     let start = Start::find(&handle, path, &absolute, scope, (options.again, options.rotation), sink)?;
@@ -144,7 +144,7 @@ pub fn add_file(
         }
     }
     let opened = open_at(&handle, path, offset, &keeper.path, options, props)?;
-    add_opened(opened, path, offset, Some(&keeper), sink, progress)
+    add_opened(opened, path, offset, Some(&keeper), &options.ended, sink, progress)
 }
 
 /// Adds the rest of an open file.
@@ -153,6 +153,7 @@ fn add_opened(
     path: &Path,
     offset: u64,
     keeper: Option<&Keeper>,
+    ended: &AtomicBool,
     sink: &mut dyn Sink,
     progress: &mut dyn Progress,
 ) -> Result<FileReport, InputError> {
@@ -181,6 +182,7 @@ fn add_opened(
     }
     let mut report = report_of(state, offset);
     match fault {
+        Some(_) if ended.load(Ordering::Relaxed) => report.interrupted = true,
         Some(fault) => return Err(InputError::Partly { fault: Box::new(fault), report: Box::new(report) }),
         None if offset + report.bytes < expected => {
             report.shrunk = Some(Shrunk { expected, found: offset + report.bytes });
@@ -301,7 +303,8 @@ fn open_at(
     props: &PropsResolver,
 ) -> Result<Opened, InputError> {
     let wrong = |error: std::io::Error| InputError::read(path, &error);
-    let (mut file, reached) = handle.reader_at(offset.saturating_sub(TAIL_BYTES as u64)).map_err(wrong)?;
+    let (file, reached) = handle.reader_at(offset.saturating_sub(TAIL_BYTES as u64)).map_err(wrong)?;
+    let mut file = file.until(&options.ended);
     let (info, context) = (info_of(absolute, options), context_of(options, file.modified_ns));
     let mut prefix = (file.packing != Packing::None).then(Xxh3::new);
     let faulty = |source| InputError::Pipeline { path: path.to_path_buf(), source };

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::gzip::rejoin;
 use super::packing::{Packing, START_BYTES};
-use super::stream::Stream;
+use super::stream::{NOBODY_WAITS, Stream};
 use super::zip::unzip;
 use crate::InputError;
 
@@ -46,6 +46,8 @@ pub struct OpenFile {
     pub modified_ns: Option<i64>,
     /// Whether it can be read only once: standard input, a pipe, a device.
     pub is_stream: bool,
+    /// Set when nobody needs the content any more; reading then fails.
+    ended: Arc<AtomicBool>,
 }
 
 /// An open regular file.
@@ -233,18 +235,23 @@ impl OpenFile {
         OpenFile::open_until(path, &Arc::default())
     }
 
-    /// The same; reading a pipe or device ends when `ended` is set.
+    /// Like [`OpenFile::open`]; reading ends when `ended` is set.
     pub(crate) fn open_until(path: &Path, ended: &Arc<AtomicBool>) -> Result<OpenFile, InputError> {
         let open = || -> io::Result<OpenFile> {
             if path.as_os_str() == STDIN {
-                return OpenFile::of_stream(io::stdin());
+                return OpenFile::of_stream(Stream::of_stdin(ended)?);
             }
             match Handle::open(path)? {
                 Some(handle) => handle.reader(),
                 None => OpenFile::of_stream(Stream::open(path, ended)?),
             }
         };
-        open().map_err(|error| InputError::read(path, &error))
+        open().map(|file| file.until(ended)).map_err(|error| InputError::read(path, &error))
+    }
+
+    /// Ends reading when `ended` is set. A pipe checks it while it waits: see [`Stream`].
+    pub(crate) fn until(self, ended: &Arc<AtomicBool>) -> OpenFile {
+        OpenFile { ended: Arc::clone(ended), ..self }
     }
 
     fn over(
@@ -255,8 +262,8 @@ impl OpenFile {
     ) -> OpenFile {
         let reader = BufReader::with_capacity(READ_CHUNK_BYTES, reader);
         let (stored_bytes, modified_ns, is_stream) = (0, None, true);
-        let (fault, is_at_hole) = (None, false);
-        OpenFile { reader, taken, has_garbage, fault, is_at_hole, packing, stored_bytes, modified_ns, is_stream }
+        let (fault, is_at_hole, ended) = (None, false, Arc::default());
+        OpenFile { reader, taken, has_garbage, fault, is_at_hole, packing, stored_bytes, modified_ns, is_stream, ended }
     }
 
     /// A source that can be read only once.
@@ -280,6 +287,10 @@ impl OpenFile {
         self.pass_hole();
         let mut filled = 0;
         while filled < buffer.len() && self.fault.is_none() {
+            if self.ended.load(Ordering::Relaxed) {
+                self.fault = Some((io::ErrorKind::Other, NOBODY_WAITS.to_owned()));
+                break;
+            }
             match self.reader.read(&mut buffer[filled..]) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
@@ -297,6 +308,9 @@ impl OpenFile {
     fn pass_hole(&mut self) {
         let mut is_hole = false;
         while std::mem::replace(&mut self.is_at_hole, false) && self.fault.is_none() {
+            if self.ended.load(Ordering::Relaxed) {
+                return;
+            }
             match self.reader.fill_buf() {
                 Ok(ahead) => {
                     let zeros = ahead.iter().position(|byte| *byte != 0).unwrap_or(ahead.len());

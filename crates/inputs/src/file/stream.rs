@@ -5,6 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
+/// Why reading ended.
+pub(super) const NOBODY_WAITS: &str = "nobody waits for what it may give";
 /// Interval of checks whether anybody waits.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -29,13 +32,18 @@ impl Stream {
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
         Ok(Stream { file, ended: Arc::clone(ended) })
     }
+
+    pub(super) fn of_stdin(ended: &Arc<AtomicBool>) -> io::Result<Stream> {
+        let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        Ok(Stream { file, ended: Arc::clone(ended) })
+    }
 }
 
 impl Read for Stream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             if self.ended.load(Ordering::Relaxed) {
-                return Err(io::Error::other("nobody waits for what it may give"));
+                return Err(io::Error::other(NOBODY_WAITS));
             }
             // A pipe has no end before its first writer has come.
             let mut polled = [PollFd::new(&self.file, PollFlags::IN)];

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use quarry_conf::{Layers, PropsResolver};
 use quarry_event::EventBatch;
@@ -235,6 +236,33 @@ fn archives_that_are_not_read_say_what_to_do() {
         let error = add_with(&file(&folder, "archive", bytes), &options(), &mut sink).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");
         assert!(sink.events.is_empty() && sink.positions.is_empty());
+    }
+}
+
+#[test]
+fn what_has_no_end_ends_when_nobody_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let options = options();
+    let (opened, ended) = (pipe.clone(), Arc::clone(&options.ended));
+    let writer = std::thread::spawn(move || {
+        let mut pipe = std::fs::OpenOptions::new().write(true).open(opened).unwrap();
+        // More than a pipe holds, so that it was read; and no line has ended.
+        pipe.write_all(&vec![b'x'; 4 << 20]).unwrap();
+        ended.store(true, Ordering::Relaxed);
+        pipe
+    });
+    let mut sink = MemorySink::default();
+    let report = add_with(&pipe, &options, &mut sink).unwrap();
+    assert!(report.interrupted && sink.events.len() == 1, "{report:?}");
+    drop(writer.join().unwrap());
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    packer.write_all(&vec![b'x'; 64 << 20]).unwrap();
+    for bytes in [vec![b'x'; 4 << 20], packer.finish().unwrap()] {
+        let report = add_with(&file(&folder, "line", bytes), &options, &mut sink).unwrap();
+        assert!(report.interrupted && report.bytes == 0 && sink.events.len() == 1, "{report:?}");
+        assert_eq!(sink.positions, []);
     }
 }
 
