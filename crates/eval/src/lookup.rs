@@ -183,8 +183,17 @@ const MATCHES_MAX: usize = 1_000;
 /// Error text for a table that does not exist.
 pub fn no_table(name: &str, source: &dyn LookupSource) -> String {
     let names = source.names();
-    let known = if names.is_empty() { "there are none".to_owned() } else { format!("there are {}", names.join(", ")) };
-    let searched = source.searched().map(|places| format!(" (looked for in {places})")).unwrap_or_default();
+    let searched = source.searched();
+    let near = quarry_spl::nearest(name, names.iter().map(String::as_str));
+    let known = match near {
+        Some(near) if names.len() > 1 => format!("there are {}: did you mean {near}?", names.join(", ")),
+        _ if !names.is_empty() => format!("there are {}", names.join(", ")),
+        _ if searched.is_some() => {
+            "there are none: CSV files go to etc/apps/search/lookups of the data folder".to_owned()
+        }
+        _ => "there are none".to_owned(),
+    };
+    let searched = searched.map(|places| format!(" (looked for in {places})")).unwrap_or_default();
     format!("there is no lookup table {name}{searched}; {known}")
 }
 

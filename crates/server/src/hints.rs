@@ -9,7 +9,7 @@ mod span_edges;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quarry_spl::analyse::{FieldOrigin, ReadField, asked_values, asks_for, named_fields};
+use quarry_spl::analyse::{EqualsWhat, FieldOrigin, ReadField, asked_values, asks_for, named_fields, where_equals};
 use quarry_spl::ast::{Command, SearchPattern, Span, Stage, TimeText};
 use quarry_spl::{Diagnostic, nearest};
 
@@ -19,6 +19,8 @@ const EVENTS_PER_SOURCETYPE: usize = 200;
 const SOURCETYPES_MAX: usize = 8;
 /// Maximum names in a hint.
 const NAMES_MAX: usize = 12;
+/// Comparisons of `where` of which it is looked whether other case is there.
+const COMPARISONS_MAX: usize = 3;
 /// A time after every event.
 const LATEST_ALL: u32 = u32::MAX;
 /// Format of times in hints.
@@ -118,7 +120,52 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
     if let Some(outside) = outside_of_range(found, commands, &scope, ask) {
         return vec![outside];
     }
-    wrong_fields(found, commands, &wanted, (&scope, &sourcetypes), ask)
+    if !found.is_whole() {
+        for (field, kind) in [("host", "hosts"), ("source", "sources")] {
+            let wrong = wrong_values(field, kind, commands, &scope, ask);
+            if !wrong.is_empty() {
+                return wrong;
+            }
+        }
+    }
+    let wrong = wrong_fields(found, commands, &wanted, (&scope, &sourcetypes), ask);
+    if !wrong.is_empty() || found.rows > 0 {
+        return wrong;
+    }
+    other_case(found, commands, ask)
+}
+
+/// Notes on hosts or sources that no event has.
+fn wrong_values(field: &str, kind: &str, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
+    let asked = asked_values(commands, field);
+    if asked.is_empty() {
+        return Vec::new();
+    }
+    let indexes = scope.trim_matches(['(', ')']).replace(" OR ", " ");
+    let Some(counts) = events_by(ask, &format!("| metadata type={kind} {indexes}"), field, "totalCount") else {
+        return Vec::new();
+    };
+    let known: Vec<&str> = counts.keys().map(String::as_str).collect();
+    if known.is_empty() { Vec::new() } else { not_there(field, &asked, &known) }
+}
+
+/// A note on a `where` that keeps nothing because the values that are there are written in other case.
+fn other_case(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
+    for equals in where_equals(commands).into_iter().take(COMPARISONS_MAX) {
+        let EqualsWhat::Text(text) = equals.other else { continue };
+        let before = found.text.get(..equals.stage_start).unwrap_or_default().trim_end();
+        let before = before.strip_suffix('|').unwrap_or(before);
+        let (field, quoted) = (equals.field, text.to_lowercase().replace('\\', "\\\\").replace('"', "\\\""));
+        let probe = format!("{before} | where lower('{field}')=\"{quoted}\" | head 1 | table {field}");
+        let rows = ask(&probe).unwrap_or_default();
+        if let Some(value) = rows.first().and_then(|row| row.get(field)).filter(|value| *value != text) {
+            let remark = Diagnostic::warning(format!("no value of `{field}` is written `{text}`"), equals.span);
+            return vec![remark.with_hint(format!(
+                "`where` compares case-sensitively: write {field}=\"{value}\", or `| search {field}=\"{text}\"`"
+            ))];
+        }
+    }
+    Vec::new()
 }
 
 impl SearchOutcome<'_> {
@@ -266,6 +313,14 @@ fn wrong_fields(
         return Vec::new();
     }
     let own = fields_in(own_text);
+    // What stands at the right of a comparison is often meant as a text.
+    let texts: BTreeSet<&str> = where_equals(commands)
+        .into_iter()
+        .filter_map(|equals| match equals.other {
+            EqualsWhat::Field(name) => Some(name),
+            EqualsWhat::Text(_) => None,
+        })
+        .collect();
     let is_default =
         |name: &str| DEFAULT_FIELDS.contains(&name) || DEFAULT_BEGINS.iter().any(|begin| name.starts_with(begin));
     let is_missing = |name: &String| !own.contains(name) && (!own.is_empty() || !seen.contains(name));
@@ -283,6 +338,9 @@ fn wrong_fields(
                 remark.with_hint(format!("names of fields are case-sensitive: did you mean `{near}`?"))
             }
             Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
+            None if texts.contains(&name.as_str()) => {
+                remark.with_hint(format!("a name without quotes is a field here: write \"{name}\" for the text"))
+            }
             None => {
                 let shown: Vec<&str> = seen.iter().map(String::as_str).filter(|name| !is_default(name)).collect();
                 match shown.as_slice() {
@@ -339,8 +397,14 @@ mod tests {
         let mut ask = |search: &str| {
             let rows = if search.starts_with("| eventcount") {
                 vec![row(&[("index", "main"), ("count", "5")]), row(&[("index", "web"), ("count", "9")])]
+            } else if search.starts_with("| metadata type=hosts") {
+                vec![row(&[("host", "web-1"), ("totalCount", "9")])]
             } else if search.starts_with("| metadata") {
                 vec![row(&[("sourcetype", "access"), ("totalCount", "9")])]
+            } else if search.contains("lower('user')=\"eva\"") {
+                vec![row(&[("user", "EVA")])]
+            } else if search.contains("lower(") {
+                Vec::new()
             } else {
                 ["status", "user", "host", "sourcetype", "date_hour"]
                     .iter()
@@ -366,6 +430,26 @@ mod tests {
         .iter()
         .map(|remark| remark.told(text))
         .collect()
+    }
+
+    #[test]
+    fn values_that_no_event_has_are_explained() {
+        for (text, says) in [
+            ("host=wbe-1 error", "no event has the host `wbe-1` at character 6 (did you mean `web-1`?)"),
+            (
+                "error | where user=\"Eva\"",
+                "no value of `user` is written `Eva` at character 20: `\"Eva\"` (`where` compares case-sensitively: write user=\"EVA\", \
+                 or `| search user=\"Eva\"`)",
+            ),
+            (
+                "error | where user=anna",
+                "no event that was looked at has a field `anna` at character 20 (a name without quotes is a field here: \
+                 write \"anna\" for the text)",
+            ),
+        ] {
+            assert_eq!(said(text, 0, &[]), [says], "{text}");
+        }
+        assert_eq!(said("host=web-1 error | where user=\"tom\"", 0, &[]), Vec::<String>::new());
     }
 
     #[test]

@@ -14,7 +14,9 @@ use crate::ast::{Pipeline, SearchExpr, Stage};
 use crate::commands::Beginning;
 pub use field_needs::FieldNeeds;
 pub(crate) use named_values::always_compared;
-pub use named_values::{FieldOrigin, ReadField, asked_values, asks_for, named_fields};
+pub use named_values::{
+    EqualsWhat, FieldOrigin, ReadField, WhereEquals, asked_values, asks_for, named_fields, where_equals,
+};
 pub(crate) use read_fields::{RAW, TIME, lacking_fields};
 pub use read_fields::{expr_fields, search_fields};
 pub use repeatability::{is_constant, is_settled};

@@ -79,9 +79,19 @@ pub(crate) fn find_in_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) 
             let remark = Diagnostic::warning("`&&` is searched for as a word", word.span);
             found.push(remark.with_hint("write AND, or leave it out: words side by side must all be there"));
         }
+        SearchExpr::Keyword(word) if !word.quoted && is_in_single_quotes(&word.text) => {
+            let inner = word.text.trim_matches('\'');
+            let remark = Diagnostic::warning("single quotes are a part of the word that is searched for", word.span);
+            found.push(remark.with_hint(format!("write \"{inner}\" for a text, or the words alone")));
+        }
         SearchExpr::Compare { field, op, value, .. } if !value.quoted => look_at_value(field, *op, value, found),
         _ => {}
     }
+}
+
+/// Whether a word looks like a quoted text, or like the begin of one.
+fn is_in_single_quotes(word: &str) -> bool {
+    word.len() > 1 && word.starts_with('\'') && !word[1..].trim_end_matches('\'').contains('\'')
 }
 
 /// Checks the literal of a comparison.
@@ -163,7 +173,17 @@ fn foreign_search(name: &str, rest: &str, begins: bool) -> Option<&'static str> 
             Some("this is SQL; in SPL: index=main status=500 | stats count by host | sort -count | head 10")
         }
         "grep" | "egrep" if begins => Some("the words alone select events: error \"connection refused\""),
-        "limit" if lower[name.len()..].trim().parse::<u64>().is_ok() => Some("write `| head 10`"),
+        "limit" if lower[name.len()..].trim().parse::<u64>().is_ok() => {
+            Some("write `| head 10`, with the number of rows")
+        }
+        "like" if !begins && lower[name.len()..].trim_start().starts_with(['"', '\'']) => {
+            Some("write `| where FIELD like \"5%\"`, or FIELD=5* as a condition of the search")
+        }
+        "is" if !begins
+            && ["null", "not null"].iter().any(|word| lower[name.len()..].trim_start().starts_with(word)) =>
+        {
+            Some("write NOT FIELD=* for events without the field, FIELD=* for those that have it")
+        }
         "group" | "order" if !begins && lower[name.len()..].trim_start().starts_with("by ") => {
             Some("write `| stats count by FIELD` to group, `| sort FIELD` to order")
         }

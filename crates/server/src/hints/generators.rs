@@ -3,14 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use quarry_spl::analyse::{ReadField, named_fields, search_fields};
+use quarry_spl::analyse::{ReadField, asked_values, named_fields, search_fields};
 use quarry_spl::ast::{
     AggregateArg, Command, DataModelName, MeasurementsCommand, SearchExpr, Span, Stage, TstatsCommand, TstatsSource,
 };
 use quarry_spl::commands::Beginning;
 use quarry_spl::{Diagnostic, nearest};
 
-use super::{Ask, EVENTS_PER_SOURCETYPE, HintRow, SearchOutcome, list, place_of};
+use super::{
+    Ask, EVENTS_PER_SOURCETYPE, HintRow, SearchOutcome, alternatives, list, not_there, place_of, wrong_values,
+};
 
 /// Fields stored with every event.
 const INDEXED: [&str; 6] = ["host", "source", "sourcetype", "index", "splunk_server", "linecount"];
@@ -28,7 +30,10 @@ pub(super) fn hints(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>)
         _ if is_of_metrics(commands) => metrics(found.text, &names_of_catalog(commands), ask),
         Some((Command::Tstats(tstats), stage)) => match &tstats.source {
             TstatsSource::Metrics => metrics(found.text, &names_of_metrics(tstats), ask),
-            TstatsSource::Indexes => index_time_fields(found, tstats, stage, ask),
+            TstatsSource::Indexes => {
+                let wrong = wrong_places(found, commands, ask);
+                if wrong.is_empty() { index_time_fields(found, tstats, stage, ask) } else { wrong }
+            }
             // The engine reports unknown fields of data models itself.
             TstatsSource::DataModel(name) => empty_model(found, name, ask),
             _ => Vec::new(),
@@ -112,6 +117,25 @@ fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: S
         });
     }
     notes
+}
+
+/// Notes on indexes, sourcetypes, hosts and sources of a `tstats` that there are none of.
+fn wrong_places(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
+    if found.is_whole() {
+        return Vec::new();
+    }
+    let indexes = asked_values(commands, "index");
+    if !indexes.is_empty() {
+        let known = names(ask("| eventcount summarize=false index=* index=_*"), "index");
+        let wrong = not_there("index", &indexes, &known.iter().map(String::as_str).collect::<Vec<_>>());
+        if !wrong.is_empty() && !known.is_empty() {
+            return wrong;
+        }
+    }
+    let scope = if indexes.is_empty() { "index=main".to_owned() } else { alternatives("index", &indexes) };
+    let of = [("sourcetype", "sourcetypes"), ("host", "hosts"), ("source", "sources")];
+    let each = of.into_iter().map(|(field, kind)| wrong_values(field, kind, commands, &scope, ask));
+    each.into_iter().find(|wrong| !wrong.is_empty()).unwrap_or_default()
 }
 
 /// A `tstats` rewritten as a search that extracts fields.

@@ -3,13 +3,17 @@
 use std::collections::BTreeSet;
 
 use super::{FieldNeeds, has_subsearch, search_fields};
-use crate::ast::{Command, CompareOp, SearchExpr, SearchPattern, Span, Stage};
+use crate::ast::{BinaryOp, Command, CompareOp, Expr, ExprKind, SearchExpr, SearchPattern, Span, Stage};
 use crate::commands::Beginning;
 
-/// The literal values (without `*`) that the leading search requires of a field at its top level.
+/// The literal values (without `*`) that the leading search, or `tstats`, requires of a field at its top level.
 pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPattern> {
-    let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
-    let parts = match &search.expr {
+    let expr = match commands.first().map(|stage| &stage.command) {
+        Some(Command::Search(search)) => &search.expr,
+        Some(Command::Tstats(tstats)) => &tstats.filter,
+        _ => return Vec::new(),
+    };
+    let parts = match expr {
         SearchExpr::And(parts) => parts.as_slice(),
         one => std::slice::from_ref(one),
     };
@@ -36,6 +40,58 @@ fn values_of<'s>(expr: &'s SearchExpr, wanted: &str, found: &mut Vec<&'s SearchP
 pub fn asks_for(commands: &[Stage], field: &str) -> bool {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return false };
     search_fields(&search.expr).iter().any(|name| name == field) || has_subsearch(&search.expr)
+}
+
+/// A comparison of a field in a `where` that all its rows must meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WhereEquals<'s> {
+    /// The field.
+    pub field: &'s str,
+    /// What it must equal.
+    pub other: EqualsWhat<'s>,
+    /// Where that stands.
+    pub span: Span,
+    /// Where the command begins.
+    pub stage_start: usize,
+}
+
+/// What a field is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EqualsWhat<'s> {
+    /// A text.
+    Text(&'s str),
+    /// Another field.
+    Field(&'s str),
+}
+
+/// The comparisons `FIELD=...` of the `where` commands of a search, those that every row must meet.
+pub fn where_equals(commands: &[Stage]) -> Vec<WhereEquals<'_>> {
+    let mut found = Vec::new();
+    for stage in commands {
+        if let Command::Where(command) = &stage.command {
+            equals_of(&command.condition, stage.span.start, &mut found);
+        }
+    }
+    found
+}
+
+fn equals_of<'s>(expr: &'s Expr, stage_start: usize, found: &mut Vec<WhereEquals<'s>>) {
+    match &expr.kind {
+        ExprKind::Binary(BinaryOp::And, left, right) => {
+            equals_of(left, stage_start, found);
+            equals_of(right, stage_start, found);
+        }
+        ExprKind::Binary(BinaryOp::Compare(CompareOp::Eq), left, right) => {
+            let ExprKind::Field(field) = &left.kind else { return };
+            let other = match &right.kind {
+                ExprKind::Text(text) => EqualsWhat::Text(text),
+                ExprKind::Field(name) => EqualsWhat::Field(name),
+                _ => return,
+            };
+            found.push(WhereEquals { field, other, span: right.span, stage_start });
+        }
+        _ => {}
+    }
 }
 
 /// A field that a command reads by name.

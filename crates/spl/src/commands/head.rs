@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::ast::{Expr, ExprKind};
-use crate::diagnostic::Diagnostic;
+use crate::ast::{BinaryOp, CompareOp, Expr, ExprKind};
+use crate::diagnostic::{Diagnostic, nearest};
 use crate::parse::{Parser, Read};
 
 /// Default number of rows, if there is no condition either.
@@ -81,6 +81,13 @@ impl Semantics for HeadCommand {
         if let Some(Expr { kind: ExprKind::Field(name), span }) = &self.condition {
             let remark = Diagnostic::warning(format!("`{name}` is read as a condition that rows must meet"), *span);
             found.push(remark.with_hint("write a number of rows, such as `head 10`"));
+        }
+        if let Some(Expr { kind: ExprKind::Binary(BinaryOp::Compare(CompareOp::Eq), left, _), .. }) = &self.condition
+            && let ExprKind::Field(name) = &left.kind
+            && let Some(near) = nearest(name, OPTION_NAMES.iter().copied())
+        {
+            let remark = format!("`{name}` is read as a field of a condition that rows must meet");
+            found.push(Diagnostic::warning(remark, left.span).with_hint(format!("did you mean the option `{near}=`?")));
         }
     }
 }

@@ -276,6 +276,9 @@ impl Parser<'_> {
             let remark = Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span);
             if reason.is_empty() { remark } else { remark.with_hint(reason) }
         } else if let Some(hint) = crate::other_languages::command(name) {
+            let count =
+                self.rest().split_whitespace().next().filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+            let hint = count.map_or_else(|| hint.to_owned(), |count| hint.replace("head 10", &format!("head {count}")));
             Diagnostic::error(format!("{UNKNOWN_COMMAND} `{name}`"), span).with_hint(hint)
         } else if stats_function(name).is_some() {
             let remark = Diagnostic::error(format!("{UNKNOWN_COMMAND} `{name}`: it is an aggregate"), span);
@@ -294,6 +297,10 @@ impl Parser<'_> {
                         "brackets begin with a command: write `search {name}` in them for the word, \"...\" around a text with brackets"
                     ))
                 }
+                // Over REST a search begins with a command, and so does one behind a `|` that nothing stands before.
+                None if before == "|" => remark.with_hint(format!(
+                    "write `search {name}` for events with this word: what a search begins with is a command here, and none is called so"
+                )),
                 // // Not a typing error, but a command that some app would provide.
                 None => remark.with_hint(
                     "no app declares a command of this name in commands.conf; `quarry help` lists the built-in ones",

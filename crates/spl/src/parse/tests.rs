@@ -184,6 +184,33 @@ fn lints_that_still_run_are_warnings() {
 }
 
 #[test]
+fn words_of_other_languages_and_slips_are_explained() {
+    let hint = |text: &str| {
+        let parsed = crate::parse(text);
+        let first = parsed.diagnostics.first().unwrap_or_else(|| panic!("{text}: nothing is said"));
+        first.hint.clone().unwrap_or_default()
+    };
+    for (text, says) in [
+        ("'error' | stats count", "\"error\""),
+        ("'connection refused'", "\"connection\""),
+        ("* | head limt=3", "`limit=`"),
+        ("* | stats count | limit 5", "`head 5`"),
+        ("* | take 20", "`head 20`"),
+        ("* | limit", "`head 10`"),
+        ("* | stats count bye host", "`by`"),
+        ("status like \"5%\"", "| where FIELD like"),
+        ("status is not null", "FIELD=*"),
+        ("| error | stats count", "`search error`"),
+        ("|error | stats count", "`search error`"),
+    ] {
+        assert!(hint(text).contains(says), "{text}: {}", hint(text));
+    }
+    for text in ["don't panic", "* | head limit=3", "* | head (status=500)", "things like this", "user is root"] {
+        assert_eq!(crate::parse(text).diagnostics, Vec::new(), "{text}");
+    }
+}
+
+#[test]
 fn conditions_and_expressions_stand_alone() {
     assert_eq!(parse_condition("a OR b c").map(|expr| show(&expr)), Ok("(and (or a b) c)".to_owned()));
     for text in ["a | b", "a ]", "(a", "a \"b"] {
