@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
+use quarry_conf::Layers;
 use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
 use quarry_stdx::log;
 
 use crate::cli::BtoolArgs;
 use crate::data_folder::Settings;
 use crate::failure::{self, Failure};
-use crate::output::line_folding::told;
+use crate::output::pager::Pager;
 
 /// Word in place of a conf that runs the check.
 const CHECK: &str = "check";
@@ -22,11 +23,24 @@ fn nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
     let read: BTreeSet<&str> = read.collect();
     if !read.contains(conf) {
         let known: Vec<&str> = read.into_iter().collect();
-        return Err(Failure::Usage(format!("nothing reads a {conf}.conf; there are: {}", known.join(", "))));
+        let near = quarry_spl::nearest(conf, known.iter().copied());
+        let meant = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+        return Err(Failure::Usage(format!("nothing reads a {conf}.conf{meant}; there are: {}", known.join(", "))));
     }
     let place = data_dir.join("etc/system/local").join(format!("{conf}.conf"));
-    log::info(told(&format!("nothing is set: there is no {conf}.conf; yours goes to {}", place.display())));
+    log::info(format!("nothing is set: there is no {conf}.conf; yours goes to {}", place.display()));
     Ok(0)
+}
+
+/// What to say of a stanza that is nowhere.
+fn no_stanza(layers: &Layers, conf: &str, asked: &str) -> Failure {
+    let rows = layers.btool(conf, None);
+    let known: BTreeSet<&str> = rows.iter().map(|row| row.stanza).collect();
+    let hint = match quarry_spl::nearest(asked, known.iter().copied()) {
+        Some(near) => format!("did you mean [{near}]?"),
+        None => format!("`quarry btool {conf} list` shows those that are there"),
+    };
+    Failure::Usage(format!("there is no stanza [{asked}] in {conf}.conf: {hint}"))
 }
 
 /// Prints every error of the configuration; fails if there is one.
@@ -60,7 +74,10 @@ pub(crate) fn run(data_dir: &Path, arguments: &BtoolArgs) -> Result<u8, Failure>
     let rows = layers.btool(conf, arguments.stanza.as_deref());
     let place = |file: &str, line: u32| if line > 0 { format!("{file}:{line}") } else { file.to_owned() };
     let width = rows.iter().map(|row| place(row.file, row.line).chars().count()).max().unwrap_or(0);
-    let mut out = std::io::stdout().lock();
+    if let Some(asked) = arguments.stanza.as_deref().filter(|_| rows.is_empty()) {
+        return Err(no_stanza(&layers, conf, asked));
+    }
+    let mut out = Pager::open(true);
     let mut stanza = None;
     for row in &rows {
         if stanza != Some(row.stanza) {
@@ -74,5 +91,6 @@ pub(crate) fn run(data_dir: &Path, arguments: &BtoolArgs) -> Result<u8, Failure>
             writeln!(out, "{} = {}", row.key, row.value)?;
         }
     }
+    out.close()?;
     Ok(0)
 }

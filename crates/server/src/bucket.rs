@@ -17,6 +17,7 @@ use crate::cli::{ListForm, ThawArgs};
 use crate::data_folder::{Settings, open_existing, open_read_only};
 use crate::failure::{self, Failure};
 use crate::output::grid::{Grid, Heading};
+use crate::output::pager::Pager;
 use crate::server_client::Remote;
 use crate::{terminal, zone};
 
@@ -218,7 +219,7 @@ fn stats_of(buckets: &Value) -> Value {
 
 /// Prints rows in the requested format.
 pub(crate) fn print(rows: &Value, columns: &[&str], form: ListForm) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = Pager::open(form == ListForm::Table);
     let list = rows.as_array().map(Vec::as_slice).unwrap_or_default();
     match form {
         ListForm::Json => {
@@ -257,6 +258,7 @@ pub(crate) fn print(rows: &Value, columns: &[&str], form: ListForm) -> Result<()
             }
         }
     }
+    out.close()?;
     Ok(())
 }
 

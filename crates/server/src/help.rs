@@ -54,10 +54,10 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
 }
 
 /// A page as plain text: literal blocks are indented and labelled, tables aligned, links reduced to their text. On a
-/// terminal, prose and tables are folded to `columns`.
+/// terminal, prose, syntax and tables are folded to `columns`.
 fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
-    let mut in_block = false;
+    let (mut in_block, mut in_syntax) = (false, false);
     let mut table: Vec<Vec<String>> = Vec::new();
     let mut paragraph = String::new();
     for line in page.lines() {
@@ -78,6 +78,7 @@ fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
         }
         if let Some(kind) = line.strip_prefix("```") {
             in_block = !in_block;
+            in_syntax = in_block && kind == "text";
             match kind.split_whitespace().next() {
                 Some("events") => writeln!(out, "events:")?,
                 Some("result") => writeln!(out, "gives:")?,
@@ -85,6 +86,9 @@ fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
                 Some("csv") => writeln!(out, "table:")?,
                 _ => {}
             }
+        } else if in_block && in_syntax {
+            let line = format!("{INDENT}{line}");
+            writeln!(out, "{}", columns.map_or_else(|| line.clone(), |columns| folded(&line, columns)))?;
         } else if in_block {
             writeln!(out, "{INDENT}{line}")?;
         } else {
@@ -190,6 +194,13 @@ mod tests {
         let of = |columns| String::from_utf8(shown(page, columns).unwrap()).unwrap();
         assert_eq!(of(Some(16)), "t\n\nOne two three\nfour `five`.\n- six seven\n\n    a  b\n    c\n");
         assert_eq!(of(None), "t\n\nOne two\nthree four\n`five`.\n- six\n  seven\n\n    a  b\n    c\n");
+    }
+
+    #[test]
+    fn a_line_of_syntax_is_folded_and_an_example_is_not() {
+        let page = "```text\nt ONE TWO [THREE]\n```\n\n```spl\n* | t one two three\n```\n";
+        let text = String::from_utf8(shown(page, Some(16)).unwrap()).unwrap();
+        assert_eq!(text, "    t ONE TWO\n    [THREE]\n\n    * | t one two three\n");
     }
 
     #[test]

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use crate::cli::{PreviewArgs, PreviewForm};
 use crate::data_folder::{self, Settings};
 use crate::failure::Failure;
+use crate::output::line_folding::folded;
+use crate::output::pager::Pager;
 use crate::output::text_width::{cut, visible};
 use crate::{terminal, zone};
 
@@ -63,12 +65,13 @@ pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failur
     let sourcetype = arguments.sourcetype.clone();
     let asked = Asked { path: &arguments.file, sourcetype, zone, events: arguments.events };
     let made = of_file(&asked, &settings)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = Pager::open(arguments.output == PreviewForm::Text);
     match arguments.output {
         PreviewForm::Json => writeln!(out, "{}", to_json(&asked, &made))?,
         PreviewForm::Conf => write!(out, "{}", made.preview.props_conf())?,
-        PreviewForm::Text => write_text(&asked, &made, &mut out)?,
+        PreviewForm::Text => write_text(&asked, &made, terminal::width().map(usize::from), &mut out)?,
     }
+    out.close()?;
     Ok(0)
 }
 
@@ -171,12 +174,20 @@ fn sourcetype_reason<'a>(asked: &Asked<'_>, preview: &'a Preview) -> &'a str {
     }
 }
 
-fn write_text(asked: &Asked<'_>, made: &Previewed, out: &mut dyn Write) -> std::io::Result<()> {
+/// The preview for people, on a terminal of so many columns.
+fn write_text(
+    asked: &Asked<'_>,
+    made: &Previewed,
+    terminal: Option<usize>,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let told = |line: String| terminal.map_or_else(|| line.clone(), |columns| folded(&line, columns));
     let (preview, bytes, shown) = (&made.preview, made.bytes, asked.shown_zone());
     let path = asked.path.display();
-    writeln!(out, "{path}: sourcetype {} ({})", preview.sourcetype, sourcetype_reason(asked, preview))?;
+    let reason_of_type = sourcetype_reason(asked, preview);
+    writeln!(out, "{}", told(format!("{path}: sourcetype {} ({reason_of_type})", preview.sourcetype)))?;
     if let Some(problem) = &preview.problem {
-        writeln!(out, "read as plain lines: {problem}")?;
+        writeln!(out, "{}", told(format!("read as plain lines: {problem}")))?;
     }
     let own = match preview.bad_timestamps {
         0 => "each with a time of its own".to_owned(),
@@ -184,11 +195,12 @@ fn write_text(asked: &Asked<'_>, made: &Previewed, out: &mut dyn Write) -> std::
     };
     let count = preview.events_seen;
     writeln!(out, "{bytes} bytes: {count} event{}, {own}", if count == 1 { "" } else { "s" })?;
-    writeln!(out, "zone of times that name none: {} ({})\n", made.zone, made.zone_reason)?;
-    let columns = terminal::width().map_or(SHOWN_COLUMNS, |width| usize::from(width).saturating_sub(TEXT_INDENT));
+    writeln!(out, "{}\n", told(format!("zone of times that name none: {} ({})", made.zone, made.zone_reason)))?;
+    let columns = terminal.map_or(SHOWN_COLUMNS, |columns| columns.saturating_sub(TEXT_INDENT));
     for (at, event) in preview.events.iter().enumerate() {
         let lines = if event.lines == 1 { String::new() } else { format!(", {} lines", event.lines) };
-        writeln!(out, "{:>4}  {}  {}{lines}", at + 1, iso_time(event.time, &shown), reason(event))?;
+        let head = format!("{:>4}  {}  {}{lines}", at + 1, iso_time(event.time, &shown), reason(event));
+        writeln!(out, "{}", told(head))?;
         let text = String::from_utf8_lossy(&event.raw);
         for line in text.lines().take(SHOWN_LINES) {
             writeln!(out, "{:TEXT_INDENT$}{}", "", cut(&visible(line), columns))?;

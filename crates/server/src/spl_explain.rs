@@ -18,8 +18,10 @@ use serde_json::{Value, json};
 use crate::cli::{Cli, ExplainForm, SplExplainArgs};
 use crate::data_folder::{Settings, open_read_only};
 use crate::failure::Failure;
+use crate::output::line_folding::folded;
+use crate::output::pager::Pager;
 use crate::server_client::Remote;
-use crate::{search, zone};
+use crate::{search, terminal, zone};
 
 /// Format of an instant.
 const TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S.%3N%:z";
@@ -40,8 +42,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
         ];
         let mut form = vec![("search", arguments.text.as_str())];
         form.extend(told.into_iter().filter_map(|(name, value)| Some((name, value?))));
-        write!(std::io::stdout().lock(), "{}", remote.explain(&form)?)?;
-        return Ok(0);
+        return write_shown(&remote.explain(&form)?, arguments.output);
     }
     let settings = Settings::of_search(&cli.data_dir, namespace)?;
     let mut messages = Vec::new();
@@ -71,7 +72,15 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
     let mut explanation = explained.map_err(|error| Failure::of_search(&arguments.text, error))?;
     explanation.messages.extend(messages);
     let is_json = arguments.output == ExplainForm::Json;
-    write!(std::io::stdout().lock(), "{}", shown(&arguments.text, &explanation, &zone, is_json)?)?;
+    write_shown(&shown(&arguments.text, &explanation, &zone, is_json)?, arguments.output)
+}
+
+/// Writes an explanation, folded and paged on a terminal.
+fn write_shown(text: &str, form: ExplainForm) -> Result<u8, Failure> {
+    let columns = terminal::width().filter(|_| form == ExplainForm::Text).map(usize::from);
+    let mut out = Pager::open(form == ExplainForm::Text);
+    out.write_all(columns.map_or_else(|| text.to_owned(), |columns| folded(text, columns)).as_bytes())?;
+    out.close()?;
     Ok(0)
 }
 

@@ -48,9 +48,10 @@ pub(crate) fn pager_command() -> Option<String> {
     Some(command).filter(|command| !matches!(command.trim(), "" | "cat"))
 }
 
-/// Whether the user has set options of `less`.
-pub(crate) fn has_less_options() -> bool {
-    std::env::var_os("LESS").is_some()
+/// Options of `less` that the user has set.
+#[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
+pub(crate) fn less_options() -> Option<String> {
+    std::env::var("LESS").ok()
 }
 
 /// Whether messages on standard error may be coloured.

@@ -5,28 +5,40 @@
 
 use std::fmt::Display;
 use std::io::Write;
+use std::sync::OnceLock;
+
+/// How a message is laid out.
+static LAYOUT: OnceLock<fn(&str) -> String> = OnceLock::new();
+
+/// Says, once in the life of the process, how messages are laid out: a program folds them where a terminal shows them.
+pub fn set_layout(layout: fn(&str) -> String) {
+    // A second one is not taken: lines of one process look alike.
+    let _is_first = LAYOUT.set(layout).is_ok();
+}
 
 /// Logs a permanent failure.
 pub fn error(text: impl Display) {
-    write(format!("error: {text}\n"));
+    write(&format!("error: {text}"));
 }
 
 /// Logs a condition that needs attention; work continues.
 pub fn warning(text: impl Display) {
-    write(format!("warning: {text}\n"));
+    write(&format!("warning: {text}"));
 }
 
 /// Logs something that may surprise but needs no action.
 pub fn note(text: impl Display) {
-    write(format!("note: {text}\n"));
+    write(&format!("note: {text}"));
 }
 
 /// Logs normal operation, without a level prefix.
 pub fn info(text: impl Display) {
-    write(format!("{text}\n"));
+    write(&text.to_string());
 }
 
-fn write(line: String) {
+fn write(text: &str) {
+    let mut line = LAYOUT.get().map_or_else(|| text.to_owned(), |layout| layout(text));
+    line.push('\n');
     // If standard error is closed, there is no one left to tell.
     let _closed = std::io::stderr().lock().write_all(line.as_bytes());
 }

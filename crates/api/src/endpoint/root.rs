@@ -36,18 +36,18 @@ fn example(host: &str) -> String {
     // Remote clients must use TLS, and the generated certificate is signed by no known authority.
     let begin = if is_here { "http://" } else { "-k https://" };
     format!(
-        "curl -u admin {begin}{host}/services/search/jobs/export \\\n    --data-urlencode search='search index=* | stats count \
-         by index, sourcetype' -d output_mode=csv"
+        "curl -u admin {begin}{host}/services/search/jobs/export -d output_mode=csv \\\n    --data-urlencode \
+         search='search index=* | stats count by index'"
     )
 }
 
 fn text(host: &str) -> String {
     let (version, example) = (env!("CARGO_PKG_VERSION"), example(host));
     format!(
-        "Quarry {version}: the management port of a node. It speaks Splunk's REST interface; there is no web page yet.\n\n\
-         Search with curl (it asks for the password):\n\n  {example}\n\nor with the command line on this machine:\n\n  \
-         quarry search 'index=* | stats count by index, sourcetype'\n\nDocumentation: docs/ of the source code; \
-         `quarry help` lists the search commands, `quarry help stats` shows one.\n"
+        "Quarry {version}: the management port of a node. It speaks Splunk's REST\n\
+         interface; there is no web page yet.\n\nSearch with curl (it asks for the password):\n\n  {example}\n\nor with the command line on this \
+         machine:\n\n  quarry search 'index=* | stats count by index, sourcetype'\n\nDocumentation: docs/ of the source code; \
+         `quarry help` lists the search\ncommands, `quarry help stats` shows one.\n"
     )
 }
 
@@ -68,7 +68,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_a_line_to_copy() {
+    fn the_page_has_a_line_to_copy_and_fits_a_terminal() {
+        let page = text("127.0.0.1:8089");
+        assert!(page.lines().all(|line| line.len() <= 80), "{page}");
         assert!(text("127.0.0.1:8089").contains("curl -u admin http://127.0.0.1:8089/services/search/jobs/export"));
         assert!(html("h:1").contains("<pre>curl -u admin -k https://h:1/"));
     }

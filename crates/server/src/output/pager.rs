@@ -88,10 +88,25 @@ fn start() -> Option<Child> {
     } else {
         Command::new(&command)
     };
-    if !terminal::has_less_options() {
-        pager.env("LESS", LESS);
-    }
+    pager.env("LESS", less_options(terminal::less_options().as_deref()));
     pager.stdin(Stdio::piped()).spawn().ok()
+}
+
+/// The user's options of `less`, or ours; colours pass with either.
+fn less_options(of_user: Option<&str>) -> String {
+    match of_user.map(str::trim).filter(|options| !options.is_empty()) {
+        None => LESS.to_owned(),
+        // A letter may belong to a long option or to an argument, so it is only looked for in words of short ones.
+        Some(options) if options.split_whitespace().any(passes_colours) => options.to_owned(),
+        Some(options) if options.starts_with('-') => format!("{options} -R"),
+        Some(options) => format!("-{options} -R"),
+    }
+}
+
+/// Whether a word of options makes `less` pass colours.
+fn passes_colours(word: &str) -> bool {
+    let is_long = word.starts_with("--");
+    if is_long { word.eq_ignore_ascii_case("--raw-control-chars") } else { word.contains(['R', 'r']) }
 }
 
 /// Number of screen lines of a text; colours take no room.
