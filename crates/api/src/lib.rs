@@ -11,6 +11,7 @@ mod bulletins;
 mod caller;
 mod collector_tokens;
 mod endpoint;
+mod in_process;
 mod message;
 mod node;
 mod outlet;
@@ -22,6 +23,7 @@ mod wire;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
+pub use axum::http::Method;
 use axum::http::Uri;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
@@ -29,6 +31,7 @@ use axum::response::Response;
 pub use collector_tokens::CollectorTokens;
 pub use endpoint::row::{Access, EndpointRow, RequestBody};
 pub use endpoint::table::ENDPOINTS;
+pub use in_process::{InProcessAnswer, answer_in_process};
 pub use node::{
     AddFile, CollectorToken, Node, NodeCondition, PreviewFile, ReceivedText, Space, TokenChange, TokenError,
 };

@@ -1,12 +1,18 @@
 //! The command line: what can be typed, with its help. Running it is the other modules' work.
 
+pub(crate) mod object_kinds;
+pub(crate) mod objects;
+
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use quarry_conf::Namespace;
 
 use crate::failure::{Failure, exit_codes};
 use crate::s3_bench::S3BenchArgs;
+
+pub(crate) use objects::{AddVerb, EditVerb, ListVerb, RemoveVerb, ShowVerb};
 
 /// Machine data search: raw logs in, SPL answers out.
 #[derive(Debug, Parser)]
@@ -42,11 +48,25 @@ pub(crate) enum ColorChoice {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Add data to an index.
+    /// Add files to an index once, or create an input, index, user or other object.
     #[command(subcommand)]
     Add(AddVerb),
+    /// Change an input, index, user or other object.
+    #[command(subcommand)]
+    Edit(EditVerb),
+    /// Remove an input, index, user, job or other object.
+    #[command(subcommand)]
+    Remove(RemoveVerb),
+    /// List inputs, indexes, users, jobs and other objects.
+    #[command(subcommand)]
+    List(ListVerb),
+    /// Show all settings of an object.
+    #[command(subcommand)]
+    Show(ShowVerb),
     /// Run a search over the data directory, or over files without indexing them.
     Search(SearchArgs),
+    /// Run a search as a job on the server and print its results.
+    Dispatch(SearchArgs),
     /// List, verify, merge and thaw the buckets on disk.
     #[command(subcommand)]
     Bucket(BucketVerb),
@@ -80,6 +100,12 @@ pub(crate) enum Verb {
         /// bash, zsh, fish, elvish or powershell.
         shell: clap_complete::Shell,
     },
+    /// Print the manual page (`quarry man > quarry.1`), or write the pages of all verbs to a folder.
+    Man {
+        /// Folder for the pages of all verbs.
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+    },
     /// Show help for a search command, or list them all.
     Help {
         /// SPL command, e.g. stats.
@@ -87,12 +113,7 @@ pub(crate) enum Verb {
     },
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum AddVerb {
-    /// Index files once: names, globs or directories; .gz and .zst are decompressed; `-` is standard input.
-    Oneshot(OneshotArgs),
-}
-
+/// Index files once: names, globs or directories; .gz and .zst are decompressed; `-` is standard input.
 #[derive(Args, Debug)]
 pub(crate) struct OneshotArgs {
     /// Files, globs, directories, or `-`.
@@ -119,7 +140,7 @@ pub(crate) struct OneshotArgs {
     pub(crate) zone: Option<String>,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct SearchArgs {
     /// The search, e.g. 'error | stats count by host'.
     #[arg(value_name = "SPL")]
@@ -128,14 +149,21 @@ pub(crate) struct SearchArgs {
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<String>,
     /// Start of the time range, inclusive: -24h@h, 2026-11-20T00:00:00Z, epoch seconds.
-    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    #[arg(long, alias = "earliest_time", allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) earliest: Option<String>,
     /// End of the time range, exclusive.
-    #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
+    #[arg(long, alias = "latest_time", allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) latest: Option<String>,
     /// Output format.
     #[arg(short, long, default_value = "table", value_name = "FORM")]
     pub(crate) output: OutputForm,
+    /// Maximum number of rows; 0 means all.
+    #[arg(long, alias = "max_count", default_value_t = 0, value_name = "N")]
+    pub(crate) maxout: usize,
+    /// Whether tables and CSV start with a header line.
+    #[arg(long, action = ArgAction::Set, default_value = "true", value_name = "BOOL",
+          value_parser = BoolishValueParser::new())]
+    pub(crate) header: bool,
     /// With -o csv: prefix cells that a spreadsheet would read as formulas with an apostrophe.
     #[arg(long)]
     pub(crate) csv_safe: bool,
@@ -156,17 +184,76 @@ pub(crate) struct SearchArgs {
     #[arg(long)]
     pub(crate) sourcetype: Option<String>,
     #[command(flatten)]
+    pub(crate) job: JobArgs,
+    #[command(flatten)]
+    pub(crate) ignored: IgnoredArgs,
+    #[command(flatten)]
     pub(crate) place: NamespaceArgs,
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
 }
 
-/// Namespace of a search.
-#[derive(Args, Debug)]
+/// Options of a search that runs as a job on a server.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct JobArgs {
+    /// Start a job on the server, print its ID and exit. `quarry show jobs ID` shows its state, `| loadjob ID` its results.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
+          value_name = "BOOL", value_parser = BoolishValueParser::new())]
+    pub(crate) detach: bool,
+    /// ID of the job; chosen by the server if absent.
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// Seconds that the server keeps the job after its last access.
+    #[arg(long, alias = "ttl", value_name = "SECONDS")]
+    pub(crate) timeout: Option<u64>,
+    /// Seconds after which the job is finalized with the results so far.
+    #[arg(long, alias = "max_time", value_name = "SECONDS")]
+    pub(crate) max_time: Option<u64>,
+}
+
+/// Splunk options without effect here, accepted because scripts pass them.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct IgnoredArgs {
+    /// Only final rows are printed.
+    #[arg(long, hide = true, value_name = "BOOL", value_parser = BoolishValueParser::new())]
+    pub(crate) preview: Option<bool>,
+    /// Lines are folded only on a terminal.
+    #[arg(long, hide = true, value_name = "BOOL", value_parser = BoolishValueParser::new())]
+    pub(crate) wrap: Option<bool>,
+    /// Rows are printed as they become final.
+    #[arg(long, hide = true, value_name = "BOOL", value_parser = BoolishValueParser::new())]
+    pub(crate) batch: Option<bool>,
+}
+
+/// The node to ask, and the credentials.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Another node")]
+pub(crate) struct NodeArgs {
+    /// Management port of another node, used instead of the data folder: https://HOST:8089.
+    #[arg(long, value_name = "URI")]
+    pub(crate) uri: Option<String>,
+    /// User to log in as. Without a password, it is taken from QUARRY_PASSWORD, prompted for, or read from standard input.
+    #[arg(long, value_name = "USER[:PASSWORD]")]
+    pub(crate) auth: Option<String>,
+    /// Authentication token instead of user and password.
+    #[arg(long, value_name = "TOKEN", conflicts_with = "auth")]
+    pub(crate) token: Option<String>,
+    /// PEM file with the node's certificate or its CA; the system's CAs if absent.
+    #[arg(long, value_name = "FILE", requires = "uri")]
+    pub(crate) ca_cert: Option<PathBuf>,
+    /// Do not verify the node's certificate.
+    #[arg(long, requires = "uri", conflicts_with = "ca_cert")]
+    pub(crate) insecure: bool,
+}
+
+/// Where a search or an object belongs.
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct NamespaceArgs {
     /// App of the search: it sees the app's knowledge and what other apps share with it; everything by default.
     #[arg(long, value_name = "APP")]
     pub(crate) app: Option<String>,
     /// User whose private knowledge in the app is visible, too.
-    #[arg(long, value_name = "USER", requires = "app")]
+    #[arg(long, alias = "owner", value_name = "USER", requires = "app")]
     pub(crate) user: Option<String>,
 }
 
@@ -178,6 +265,20 @@ impl SearchArgs {
             OutputForm::Csv if self.csv_safe => OutputForm::SafeCsv,
             output => output,
         }
+    }
+}
+
+impl JobArgs {
+    /// Whether any of these options is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.id.is_some() || self.timeout.is_some() || self.max_time.is_some()
+    }
+}
+
+impl NodeArgs {
+    /// Whether a node or credentials are given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.uri.is_some() || self.auth.is_some() || self.token.is_some()
     }
 }
 
@@ -194,6 +295,7 @@ impl NamespaceArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputForm {
     /// Aligned columns; events show time and text.
+    #[value(alias = "auto")]
     Table,
     /// Header line, RFC 4180; multivalue fields joined by line breaks.
     Csv,
@@ -205,6 +307,7 @@ pub(crate) enum OutputForm {
     /// One JSON object per line.
     Ndjson,
     /// The unchanged text of each event.
+    #[value(alias = "rawdata")]
     Raw,
     /// A record per row, a line per field.
     Vertical,

@@ -97,6 +97,7 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
         let elapsed_ms = (settings.clock.elapsed_ns() - started) as f64 / (NS_PER_SEC / 1_000) as f64;
         let style = OutputStyle {
             form: OutputForm::Table,
+            has_head: true,
             events: outcome.events,
             color: terminal::colors(crate::cli::ColorChoice::Auto),
             width: terminal::width(),

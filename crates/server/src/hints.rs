@@ -313,14 +313,7 @@ fn wrong_fields(
         return Vec::new();
     }
     let own = fields_in(own_text);
-    // What stands at the right of a comparison is often meant as a text.
-    let texts: BTreeSet<&str> = where_equals(commands)
-        .into_iter()
-        .filter_map(|equals| match equals.other {
-            EqualsWhat::Field(name) => Some(name),
-            EqualsWhat::Text(_) => None,
-        })
-        .collect();
+    let texts = names_compared_with(commands);
     let is_default =
         |name: &str| DEFAULT_FIELDS.contains(&name) || DEFAULT_BEGINS.iter().any(|begin| name.starts_with(begin));
     let is_missing = |name: &String| !own.contains(name) && (!own.is_empty() || !seen.contains(name));
@@ -353,6 +346,17 @@ fn wrong_fields(
         }
     };
     missing.map(note).collect()
+}
+
+/// Names on the right of a comparison in `where`, which are often meant as texts.
+fn names_compared_with(commands: &[Stage]) -> BTreeSet<&str> {
+    let mut names = BTreeSet::new();
+    for equals in where_equals(commands) {
+        if let EqualsWhat::Field(name) = equals.other {
+            names.insert(name);
+        }
+    }
+    names
 }
 
 /// A condition that matches any of some values of a field.

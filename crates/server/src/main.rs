@@ -13,13 +13,19 @@ mod completions;
 mod data_folder;
 mod datamodel;
 mod demo;
+mod dispatch;
 mod failure;
 mod forward;
 mod help;
 mod hints;
 mod interrupt;
+mod manual;
 mod node;
+mod node_client;
+mod node_objects;
+mod open_node;
 mod output;
+mod password_input;
 mod preview;
 mod remarks;
 mod s3_bench;
@@ -30,6 +36,7 @@ mod spl_check;
 mod spl_execute;
 mod spl_explain;
 mod spl_tokens;
+mod splunk_options;
 mod splunk_verbs;
 mod terminal;
 mod user_verbs;
@@ -42,12 +49,16 @@ use std::process::ExitCode;
 use clap::Parser;
 use quarry_stdx::{log, private_folder};
 
-use cli::{AddVerb, BenchVerb, BucketVerb, Cli, ColorChoice, DataModelVerb, IndexVerb, SplVerb, Verb};
+use cli::{
+    AddVerb, BenchVerb, BucketVerb, Cli, ColorChoice, DataModelVerb, EditVerb, IndexVerb, ListVerb, RemoveVerb,
+    ShowVerb, SplVerb, Verb,
+};
 use failure::Failure;
 
 fn main() -> ExitCode {
     private_folder::close_new_files();
-    let cli = match Cli::try_parse() {
+    log::set_layout(output::line_folding::told);
+    let cli = match Cli::try_parse_from(splunk_options::with_two_dashes(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { failure::USAGE } else { 0 };
@@ -56,7 +67,7 @@ fn main() -> ExitCode {
             if error.use_stderr()
                 && let Some(instead) = splunk_verbs::instead_of(&words())
             {
-                log::info(output::line_folding::told(&format!("\nhere: {instead}")));
+                log::info(format!("\nhere: {instead}"));
             }
             return ExitCode::from(code);
         }
@@ -72,10 +83,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints usage errors and help, folded on a terminal.
+/// Prints usage errors and help, folded on a terminal. Help longer than the screen is paged.
 fn show_usage(error: &clap::Error) -> std::io::Result<()> {
-    let (mut err, mut out) = (std::io::stderr().lock(), std::io::stdout().lock());
-    let is_err = error.use_stderr();
+    let is_short = error.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    let is_err = error.use_stderr() && (is_short || !terminal::is_interactive());
     let columns = if is_err { output::line_folding::width_of_stderr() } else { terminal::width() };
     let Some(columns) = columns else { return error.print() };
     let color = ColorChoice::Auto;
@@ -83,9 +94,12 @@ fn show_usage(error: &clap::Error) -> std::io::Result<()> {
     let text = error.render();
     let text = if has_color { text.ansi().to_string() } else { text.to_string() };
     let text = output::line_folding::folded(&text, usize::from(columns));
-    let out: &mut dyn Write = if is_err { &mut err } else { &mut out };
+    if is_err {
+        return std::io::stderr().lock().write_all(text.as_bytes());
+    }
+    let mut out = output::pager::Pager::open(true);
     out.write_all(text.as_bytes())?;
-    out.flush()
+    out.close()
 }
 
 /// The arguments without the global options.
@@ -105,7 +119,13 @@ fn words() -> Vec<String> {
 fn run(cli: &Cli) -> Result<u8, Failure> {
     match &cli.verb {
         Verb::Add(AddVerb::Oneshot(arguments)) => add::run(&cli.data_dir, arguments),
+        Verb::Add(AddVerb::Object(request)) => node_objects::run(&cli.data_dir, request),
+        Verb::Edit(EditVerb(request))
+        | Verb::Remove(RemoveVerb(request))
+        | Verb::List(ListVerb(request))
+        | Verb::Show(ShowVerb(request)) => node_objects::run(&cli.data_dir, request),
         Verb::Search(arguments) => search::run(cli, arguments),
+        Verb::Dispatch(arguments) => dispatch::run(cli, arguments),
         Verb::Bucket(BucketVerb::List(arguments)) => bucket::list(&cli.data_dir, arguments.output),
         Verb::Bucket(BucketVerb::Stats(arguments)) => bucket::stats(&cli.data_dir, arguments.output),
         Verb::Bucket(BucketVerb::Verify(arguments)) => bucket::verify(&cli.data_dir, arguments.output),
@@ -128,6 +148,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
             completions::write(*shell, &mut std::io::stdout().lock())?;
             Ok(0)
         }
+        Verb::Man { to } => manual::write(to.as_deref(), &mut std::io::stdout().lock()),
         Verb::Help { command } => {
             let mut out = output::pager::Pager::open(true);
             let code = help::run(command.as_deref(), terminal::width().map(usize::from), &mut out)?;

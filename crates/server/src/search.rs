@@ -22,6 +22,7 @@ use quarry_store::MemoryStore;
 
 use crate::cli::{Cli, EventOrder, OutputForm, SearchArgs};
 use crate::data_folder::{self, MemorySink, Settings, open_read_only};
+use crate::dispatch;
 use crate::failure::{self, Failure};
 use crate::hints::{HintRow, SearchOutcome, hints};
 use crate::interrupt::Interrupt;
@@ -37,13 +38,33 @@ const HINT_ROWS_MAX: usize = 2_000;
 
 /// Runs a search and prints its result; returns the exit code.
 pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
+    if arguments.job.detach {
+        return dispatch::run(cli, arguments);
+    }
+    if arguments.job.is_given() {
+        return Err(Failure::Usage(
+            "--id, --timeout and --max-time are of jobs: add --detach, or write `quarry dispatch` in place of `quarry search`"
+                .into(),
+        ));
+    }
+    show(cli, arguments)
+}
+
+/// Runs a search and shows its rows.
+pub(crate) fn show(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let namespace = arguments.place.namespace()?;
+    if !arguments.files.is_empty() && arguments.node.is_given() {
+        return Err(Failure::Usage("--uri, --auth and --token: files are searched here; leave them out".into()));
+    }
     if !arguments.files.is_empty() && arguments.place.app.is_some() {
         return Err(Failure::Usage("--app: files are searched without the apps of a data folder; leave it out".into()));
     }
     check_words(arguments)?;
-    check(&arguments.text, &cli.data_dir, namespace.clone())?;
+    // Another node has apps, and so commands, of its own.
+    if arguments.node.uri.is_none() {
+        check(&arguments.text, &cli.data_dir, namespace.clone())?;
+    }
     check_times(arguments, &zone)?;
     let clock = SystemClock::shared();
     let started_ns = clock.elapsed_ns();
@@ -151,8 +172,15 @@ impl Searcher {
             let all_read = read_files(&settings, &store, arguments, zone, stop)?;
             return Ok(Searcher::Here { service: settings.searching(None).service(store)?, all_read });
         }
-        if let Some(remote) = Remote::find(&cli.data_dir) {
+        if let Some(remote) = Remote::of(&arguments.node, &cli.data_dir)? {
             return Ok(Searcher::Server(remote.in_namespace(namespace.as_ref())));
+        }
+        if arguments.node.is_given() {
+            let folder = cli.data_dir.display();
+            return Err(Failure::Usage(format!(
+                "--auth and --token: no server has {folder} open, and who may read its files searches all of them: leave \
+                 them out, or name another node with --uri"
+            )));
         }
         let settings = Settings::of_search(&cli.data_dir, namespace)?;
         let service = match open_read_only(&cli.data_dir, &settings) {
@@ -281,7 +309,7 @@ fn summary(answer: &Answer, elapsed_ns: i64) -> String {
 
 fn style(cli: &Cli, arguments: &SearchArgs, events: bool) -> OutputStyle {
     let (color, width) = (terminal::colors(cli.color), terminal::width());
-    OutputStyle { form: arguments.form(), events, color, width }
+    OutputStyle { form: arguments.form(), has_head: arguments.header, events, color, width }
 }
 
 /// Whether no event is read.
@@ -344,16 +372,22 @@ impl Progress for UntilInterrupt<'_> {
     }
 }
 
-/// The search with events in the requested order.
+/// The search with events in the requested order, and with the requested number of rows at most.
 fn ordered_text(arguments: &SearchArgs) -> String {
     let text = &arguments.text;
     let parsed = quarry_spl::parse(text);
-    match parsed.pipeline.commands.first() {
+    let ordered = match parsed.pipeline.commands.first() {
         Some(first) if arguments.order == EventOrder::Oldest && matches!(first.command, Command::Search(_)) => {
             let (selects, rest) = text.split_at(first.span.end);
             format!("{selects} | reverse{rest}")
         }
         _ => text.clone(),
+    };
+    match arguments.maxout {
+        0 => ordered,
+        // What fails is told of the search as it was written.
+        most if parsed.is_ok() => format!("{ordered} | head {most}"),
+        _ => ordered,
     }
 }
 
@@ -417,7 +451,7 @@ fn stream(
 }
 
 /// Refuses a search that the shell has split into words, and a file in place of the search.
-fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
+pub(crate) fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
     let text = &arguments.text;
     let is_file = |word: &str| Path::new(word).is_file();
     if arguments.files.is_empty() && text.contains('/') && is_file(text) {
@@ -485,7 +519,7 @@ pub(crate) fn check(text: &str, data_dir: &Path, namespace: Option<Namespace>) -
 }
 
 /// Refuses an invalid time.
-fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(), Failure> {
+pub(crate) fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(), Failure> {
     let now = SystemClock::shared().now_ns();
     let time = |name: &str, text: &Option<String>| {
         let text = text.as_deref().filter(|text| !text.is_empty());

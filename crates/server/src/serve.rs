@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_api::ApiState;
-use quarry_apps::objects::Objects;
 use quarry_apps::run_file::RUN_FILE;
-use quarry_auth::{Auth, AuthError, FIRST_USER, TokensFile, UsersFile};
-use quarry_conf::{LimitSettings, Reader, Roles, ServerSettings, SslSettings};
+use quarry_auth::{Auth, FIRST_USER};
+use quarry_conf::{ServerSettings, SslSettings};
 use quarry_ingest::{
     Ingest, Sinks, archive, index_settings, retention, watch_files, write_audit_events, write_audit_round,
     write_figures, write_messages,
@@ -21,8 +20,8 @@ use quarry_inputs::EventStore;
 use quarry_listen::{Bounds, HttpPort, Listeners, Security, listen_for_events, listen_on, raise_open_files};
 use quarry_programs::start_inputs;
 use quarry_search::jobs::Jobs;
-use quarry_search::{Namespaces, SearchSettings, Sight, summaries};
-use quarry_stdx::{Fault, descriptors, log, private_file, random};
+use quarry_search::summaries;
+use quarry_stdx::{descriptors, log, private_file};
 use quarry_store::{ExpiredBucket, Removed, Store, Thawed};
 use serde_json::json;
 
@@ -30,6 +29,7 @@ use crate::cli::ServeArgs;
 use crate::data_folder::{self, Settings};
 use crate::failure::Failure;
 use crate::node::LocalNode;
+use crate::open_node::{OpenNode, THREAD_STACK_BYTES};
 use crate::server_client::Remote;
 
 /// Interval of maintenance.
@@ -38,8 +38,6 @@ const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 const JOBS_EVERY: Duration = Duration::from_secs(2);
 /// How long shutdown waits for running requests.
 const STOP_WAIT: Duration = Duration::from_secs(10);
-/// A search may run on the thread that answers its request, which needs the stack for it.
-const THREAD_STACK_BYTES: usize = quarry_engine::STACK_BYTES + (1 << 20);
 /// Blocking threads besides those of searches: logins, inputs that wait for the disk, long answers, searches that are
 /// paused or wait for others.
 const OTHER_THREADS_MAX: usize = 640;
@@ -69,28 +67,16 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     })?;
     // The folder is locked, so an existing run file was left by a dead server.
     drop(RunFile(data_dir.join(RUN_FILE)));
-    let auth = Arc::new(doors(data_dir, &settings)?);
-    settings.kept_jobs(data_dir).expire();
-    let searching = settings.searching(Some(data_dir));
-    let of_namespace = data_dir.to_owned();
-    let read = move |sight: &Sight, reader: &Reader| -> Result<SearchSettings, Fault> {
-        Ok(Settings::of_sight(&of_namespace, sight, reader)?.searching(Some(&of_namespace)))
-    };
-    let namespaces = Namespaces::new(&searching, store.clone(), Box::new(read))?;
-    let (search, jobs) = (namespaces.of_node(), Arc::clone(&namespaces.lasting));
-    let settings = Arc::new(settings);
-    let ingest = Arc::new(Ingest::new(store, settings.inputs()));
-    let node = Arc::new(LocalNode::new(data_dir, ingest, settings, namespaces));
-    let objects = Objects::new(data_dir);
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let searches_max = LimitSettings::new(&node.settings().layers).searches_at_once(cpus);
-    let state = ApiState::new(auth, Arc::clone(&jobs), node.clone(), objects, searches_max);
+    let open = OpenNode::new(data_dir, settings, store)?;
+    tell_first_password(&open.state.auth);
+    let OpenNode { state, node, searching, search } = open;
+    let jobs = Arc::clone(&state.jobs);
     let summaries = searching.summaries(data_dir);
     let building = summaries::start(&search, summaries, &node.settings().clock);
     let building = building.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES);
-    let runtime = runtime.max_blocking_threads(searches_max + OTHER_THREADS_MAX).build();
+    let runtime = runtime.max_blocking_threads(state.searches_max() + OTHER_THREADS_MAX).build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // Dropping the engine joins its threads, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
@@ -103,15 +89,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     served.map(|()| 0)
 }
 
-/// Opens users and tokens. The initial password is reported at each start until it is changed.
-fn doors(data_dir: &Path, settings: &Settings) -> Result<Auth, Failure> {
-    let file = UsersFile::of(data_dir);
-    let roles = Roles::new(&settings.layers);
-    let users = file.read_or_begin(&roles)?;
-    let cannot = |error: AuthError| Failure::Storage(error.to_string());
-    let clock = settings.clock.clone();
-    let auth = Auth::new(users, Box::new(file), clock, Box::new(random::fill), Arc::new(roles)).map_err(cannot)?;
-    let auth = auth.with_tokens(TokensFile::of(data_dir).read_or_begin(&random::fill)?);
+/// Reports the initial password at each start until it is changed.
+fn tell_first_password(auth: &Auth) {
     let (name, password) = FIRST_USER;
     match auth.has_first_password() {
         Ok(false) => {}
@@ -122,7 +101,6 @@ fn doors(data_dir: &Path, settings: &Settings) -> Result<Auth, Failure> {
         // Other users can log in.
         Err(error) => log::warning(error),
     }
-    Ok(auth)
 }
 
 pub(crate) fn address_of(option: &str, text: &str) -> Result<SocketAddr, Failure> {

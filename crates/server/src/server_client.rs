@@ -1,32 +1,35 @@
-//! The command line as a client of the server that has the data folder open.
+//! The command line as a client of a server: of the one that has the data folder open, or of the one that `--uri` names.
 //!
-//! `D/run/server.json` (mode 0600) has the server's address and a token for anyone who can read the file.
+//! `D/run/server.json` (mode 0600) has the local server's address and a token for anyone who can read the file. Other nodes
+//! get a user's password or token, and their certificate is verified ([`address`]).
 
+mod address;
 mod answer;
 
 use std::path::Path;
 use std::time::Duration;
 
 use quarry_apps::run_file::RUN_FILE;
-use quarry_auth::UserChange;
 use quarry_conf::Namespace;
 use serde_json::Value;
 
+use crate::cli::NodeArgs;
 use crate::failure::Failure;
 
+pub(crate) use address::authorization as credentials;
 pub(crate) use answer::{AnswerRow, RemoteAnswer};
 
 /// Root of paths.
 const SERVICES: &str = "/services";
-/// Path of users.
-const USERS: &str = "/services/authentication/users";
 /// Connection timeout.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
 /// A running server.
 pub(crate) struct Remote {
-    address: String,
-    token: String,
+    /// Scheme, host and port.
+    base: String,
+    /// What it is shown.
+    authorization: String,
     agent: ureq::Agent,
     /// Root of search paths.
     root: String,
@@ -39,19 +42,37 @@ impl Remote {
         let value: Value = serde_json::from_str(&text).ok()?;
         let text_of = |key: &str| value[key].as_str().map(str::to_owned);
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
+        let address = text_of("mgmt")?;
         let remote = Remote {
-            address: text_of("mgmt")?,
-            token: text_of("token")?,
+            base: format!("http://{address}"),
+            authorization: format!("Splunk {}", text_of("token")?),
             agent: config.into(),
             root: SERVICES.to_owned(),
         };
-        let address = remote.address.parse().ok()?;
+        let address = address.parse().ok()?;
         std::net::TcpStream::connect_timeout(&address, CONNECT_WAIT).ok().map(|_| remote)
+    }
+
+    /// The server that is to be asked, if any: the one that the command line names, else that of the data folder.
+    pub(crate) fn of(node: &NodeArgs, data_dir: &Path) -> Result<Option<Remote>, Failure> {
+        let shown = address::authorization(node)?;
+        let Some(uri) = &node.uri else {
+            let found = Remote::find(data_dir);
+            return Ok(found
+                .map(|found| Remote { authorization: shown.unwrap_or_else(|| found.authorization.clone()), ..found }));
+        };
+        let base = address::base_of(uri)?;
+        let authorization = shown.ok_or_else(|| {
+            Failure::Usage(format!(
+                "{base} has to know who asks: give --auth USER (its password is asked for) or --token"
+            ))
+        })?;
+        Ok(Some(Remote { base, authorization, agent: address::agent(node)?, root: SERVICES.to_owned() }))
     }
 
     /// Its address.
     pub(crate) fn address(&self) -> &str {
-        &self.address
+        self.base.split_once("://").map_or(self.base.as_str(), |(_, address)| address)
     }
 
     /// The same server for searches of a namespace.
@@ -68,9 +89,7 @@ impl Remote {
 
     /// The server's buckets.
     pub(crate) fn buckets(&self) -> Result<Value, Failure> {
-        let url = format!("http://{}/services/quarry/buckets", self.address);
-        let answer = self.agent.get(&url).header("Authorization", &self.authorization()).call();
-        read_json(&self.read(answer)?)
+        read_json(&self.read(self.get("/services/quarry/buckets"))?)
     }
 
     /// Verifies every bucket on the server.
@@ -93,43 +112,6 @@ impl Remote {
         read_json(&self.post("/services/quarry/buckets/migrate", &[("index", index), ("to", to)])?)
     }
 
-    /// The users, as listed over REST.
-    pub(crate) fn users(&self) -> Result<Value, Failure> {
-        let url = format!("http://{}{USERS}?output_mode=json&count=0", self.address);
-        read_json(&self.read_of_users(self.agent.get(&url).header("Authorization", &self.authorization()).call())?)
-    }
-
-    /// Changes users on the server.
-    pub(crate) fn change_users(&self, change: &UserChange) -> Result<(), Failure> {
-        let path = format!("{USERS}/{}", encoded(change.name()));
-        let changed = match change {
-            UserChange::Add { name, password, roles } => {
-                let mut form = vec![("name", name.as_str()), ("password", password.as_str())];
-                form.extend(roles.iter().map(|role| ("roles", role.as_str())));
-                self.send(USERS, &form)
-            }
-            UserChange::Edit { password, roles, .. } => {
-                let mut form: Vec<(&str, &str)> =
-                    password.iter().map(|password| ("password", password.as_str())).collect();
-                form.extend(roles.iter().flatten().map(|role| ("roles", role.as_str())));
-                self.send(&path, &form)
-            }
-            UserChange::Remove { .. } => {
-                let url = format!("http://{}{path}", self.address);
-                self.agent.delete(&url).header("Authorization", &self.authorization()).call()
-            }
-        };
-        self.read_of_users(changed).map(drop)
-    }
-
-    /// As [`Remote::read`]; a refusal means that the command line was wrong.
-    fn read_of_users(&self, answer: Result<Response, ureq::Error>) -> Result<String, Failure> {
-        self.read(answer).map_err(|failure| match failure {
-            Failure::Search(text) => Failure::Usage(text),
-            other => other,
-        })
-    }
-
     /// Explains a search, as printable text.
     pub(crate) fn explain(&self, form: &[(&str, &str)]) -> Result<String, Failure> {
         self.post(&format!("{}/quarry/explain", self.root), &typed(form))
@@ -147,14 +129,36 @@ impl Remote {
         Ok(RemoteAnswer { partial, events, body: Box::new(body) })
     }
 
-    fn authorization(&self) -> String {
-        format!("Splunk {}", self.token)
+    /// Begins a job, or waits for its end where the form says so; gives its id.
+    pub(crate) fn begin_job(&self, form: &[(&str, &str)]) -> Result<String, Failure> {
+        let form = [typed(form), vec![("output_mode", "json")]].concat();
+        let answer = read_json(&self.post(&format!("{}/search/jobs", self.root), &form)?)?;
+        let no_id = || Failure::Storage(format!("server {}: its answer names no job", self.address()));
+        answer["sid"].as_str().map(str::to_owned).ok_or_else(no_id)
+    }
+
+    fn get(&self, path: &str) -> Result<Response, ureq::Error> {
+        self.agent.get(format!("{}{path}", self.base)).header("Authorization", &self.authorization).call()
+    }
+
+    fn delete(&self, path: &str) -> Result<Response, ureq::Error> {
+        self.agent.delete(format!("{}{path}", self.base)).header("Authorization", &self.authorization).call()
     }
 
     fn send(&self, path: &str, form: &[(&str, &str)]) -> Result<Response, ureq::Error> {
-        let url = format!("http://{}{path}", self.address);
-        let request = self.agent.post(&url).header("Authorization", &self.authorization());
+        let request = self.agent.post(format!("{}{path}", self.base)).header("Authorization", &self.authorization);
         request.send_form(form.iter().copied())
+    }
+
+    /// Sends a request; gives status and text of its answer. A form goes with `POST` alone.
+    pub(crate) fn request(&self, method: &str, path: &str, form: &[(&str, &str)]) -> Result<(u16, String), Failure> {
+        let answer = match method {
+            "POST" => self.send(path, form),
+            "DELETE" => self.delete(path),
+            _ => self.get(path),
+        };
+        let mut answer = self.answer(answer)?;
+        Ok((answer.status().as_u16(), self.body(&mut answer)?))
     }
 
     fn post(&self, path: &str, form: &[(&str, &str)]) -> Result<String, Failure> {
@@ -162,7 +166,7 @@ impl Remote {
     }
 
     fn answer(&self, answer: Result<Response, ureq::Error>) -> Result<Response, Failure> {
-        answer.map_err(|error| Failure::Storage(format!("server {}: {error}", self.address)))
+        answer.map_err(|error| self.failure_of(&error))
     }
 
     /// The body of a successful answer; otherwise the server's error.
@@ -175,8 +179,13 @@ impl Remote {
     }
 
     fn body(&self, answer: &mut Response) -> Result<String, Failure> {
-        let failed = |error: ureq::Error| Failure::Storage(format!("server {}: {error}", self.address));
-        answer.body_mut().with_config().limit(u64::MAX).read_to_string().map_err(failed)
+        let body = answer.body_mut().with_config().limit(u64::MAX).read_to_string();
+        body.map_err(|error| self.failure_of(&error))
+    }
+
+    fn failure_of(&self, error: &ureq::Error) -> Failure {
+        let hint = if address::is_about_certificates(error) { address::CERTIFICATE_HINT } else { "" };
+        Failure::Storage(format!("server {}: {error}{hint}", self.address()))
     }
 
     /// The server's error as a failure.
@@ -201,19 +210,19 @@ fn typed<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
 }
 
 /// A name encoded as a path segment.
-fn encoded(name: &str) -> String {
+pub(crate) fn encoded(name: &str) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
     name.bytes()
         .map(|byte| if is_plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
         .collect()
 }
 
-fn read_json(body: &str) -> Result<Value, Failure> {
+pub(crate) fn read_json(body: &str) -> Result<Value, Failure> {
     serde_json::from_str(body).map_err(|error| Failure::Storage(format!("the server's answeris not JSON: {error}")))
 }
 
 /// The text in Splunk's error form.
-fn message_of(body: &str) -> Option<String> {
+pub(crate) fn message_of(body: &str) -> Option<String> {
     let value: Value = serde_json::from_str(body).ok()?;
     Some(value["messages"][0]["text"].as_str()?.to_owned())
 }

@@ -4,27 +4,11 @@
 
 /// Words of a command line, and the equivalent. The first row whose words begin the arguments applies.
 const VERBS: &[(&[&str], &str)] = &[
-    (
-        &["add", "monitor"],
-        "files are watched by `[monitor:///PATH]` in DATA/etc/system/local/inputs.conf while the server runs; `quarry add oneshot FILE` adds one once",
-    ),
-    (&["add", "tail"], "files are watched by `[monitor:///PATH]` in DATA/etc/system/local/inputs.conf"),
-    (&["add", "tcp"], "name the port in DATA/etc/system/local/inputs.conf: `[tcp://514]` with `sourcetype = syslog`"),
-    (&["add", "udp"], "name the port in DATA/etc/system/local/inputs.conf: `[udp://514]` with `sourcetype = syslog`"),
-    (
-        &["add", "index"],
-        "an index begins with the first event that is added to it: `quarry add oneshot FILE --index NAME`; its retention goes into DATA/etc/system/local/indexes.conf",
-    ),
-    (
-        &["add", "forward-server"],
-        "name it in DATA/etc/system/local/outputs.conf (`[tcpout:NAME]` with `server = HOST:9997`) and run `quarry forward`",
-    ),
-    (&["add", "saved-search"], "saved searches stand in savedsearches.conf of an app"),
-    (&["add"], "`quarry add oneshot FILE...` adds files once; inputs.conf names what is watched"),
-    (&["list", "monitor"], "`quarry btool inputs list` shows what inputs.conf watches and listens on"),
-    (&["list", "index"], "`quarry bucket stats` shows the indexes with their sizes"),
-    (&["list"], "`quarry btool CONF list` shows configuration, `quarry bucket stats` the indexes"),
-    (&["show"], "`quarry btool CONF list` shows configuration, `quarry bucket stats` the indexes"),
+    (&["add"], "`quarry add oneshot FILE...` adds files once; `quarry add monitor PATH` has the server watch them"),
+    (&["list"], "`quarry btool CONF list` shows configuration, `quarry bucket stats` the indexes with their sizes"),
+    (&["show", "config"], "`quarry btool CONF list` shows configuration"),
+    (&["show"], "`quarry btool CONF list` shows configuration, `quarry bucket stats` the indexes with their sizes"),
+    (&["display"], "`quarry list` lists objects of the node, `quarry btool CONF list` shows configuration"),
     (&["start"], "`quarry serve` runs the server in the foreground; docs/running/operations.md has a unit for systemd"),
     (&["stop"], "end the server with Ctrl-C, SIGTERM or `systemctl stop quarry`"),
     (
@@ -37,22 +21,25 @@ const VERBS: &[(&[&str], &str)] = &[
     ),
     (&["version"], "`quarry --version`"),
     (&["enable", "boot-start"], "docs/running/operations.md has a unit for systemd"),
-    (&["enable"], "set `disabled = 0` in the stanza of its conf file, and start the server again"),
-    (&["disable"], "set `disabled = 1` in the stanza of its conf file, and start the server again"),
-    (&["edit"], "edit the conf files in DATA/etc/system/local; `quarry btool CONF list --debug` shows what holds"),
+    (&["enable", "listen"], "`quarry add splunktcp 9997`, and start the server again"),
+    (&["enable"], "`quarry edit KIND NAME --disabled 0`, and start the server again"),
+    (&["disable"], "`quarry edit KIND NAME --disabled 1`, and start the server again"),
+    (
+        &["edit"],
+        "other settings stand in the conf files of DATA/etc; `quarry btool CONF list --debug` shows what holds",
+    ),
     (&["reload"], "conf files are read when the server starts"),
     (
         &["clean"],
         "events leave an index by its retention (indexes.conf); to begin anew, stop the server and remove the data folder",
     ),
-    (&["remove"], "remove the stanza from its conf file; events leave an index by its retention"),
+    (&["remove"], "other stanzas are removed from their conf file; events leave an index by its retention"),
     (&["install"], "unpack the app below DATA/etc/apps and start the server again"),
     (&["cmd", "btool"], "`quarry btool CONF list [STANZA] [--debug]`"),
     (&["cmd"], "there is no wrapper: scripts of apps run by themselves; `quarry btool` shows configuration"),
-    (&["login"], "no login is needed: the command line reads the data folder or the token of its server"),
-    (&["logout"], "no login is needed: the command line reads the data folder or the token of its server"),
+    (&["login"], "no login is needed on this machine; other nodes are asked with --uri and --auth or --token"),
+    (&["logout"], "no login is needed on this machine; other nodes are asked with --uri and --auth or --token"),
     (&["rtsearch"], "searches look back; run one again, or with --earliest -1m"),
-    (&["dispatch"], "`quarry search 'SPL'`"),
     (&["export"], "`quarry search 'index=NAME' -o raw`"),
     (&["import"], "`quarry add oneshot FILE...`"),
     (&["spool"], "`quarry add oneshot FILE...`"),
@@ -66,28 +53,18 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["tail"], "`quarry search '*' FILE --order oldest` shows a file; what is watched stands in inputs.conf"),
 ];
 
-/// Options of `splunk search`, and the equivalent.
+/// Options of `splunk search` that are not supported, and the equivalent.
 const SEARCH_OPTIONS: &[(&str, &str)] = &[
-    ("-maxout", "write `| head N` at the end of the search, or nothing: all rows are shown"),
-    ("-max_count", "write `| head N` at the end of the search"),
-    ("-app", "write --app APP"),
-    ("-earliest_time", "write --earliest TIME, or earliest=TIME in the search"),
-    ("-latest_time", "write --latest TIME, or latest=TIME in the search"),
-    ("-output", "write -o table, csv, json, ndjson, raw or vertical"),
-    ("-preview", "leave it out: the answer is shown when it is whole"),
-    ("-header", "leave it out; `-o csv` has a header line, `-o raw` has none"),
-    ("-timeout", "leave it out: a search runs until it is done, or until Ctrl-C"),
-    ("-wrap", "leave it out; `-o raw` shows lines as they are"),
-    ("-detach", "searches run in the foreground; over REST, POST to /services/search/jobs"),
-    ("-batch", "leave it out"),
-    ("-auth", "leave it out: the command line reads the data folder or the token of its server"),
-    ("-uri", "name the data folder with --data-dir; other nodes are asked over REST"),
+    ("-index_earliest", "write _index_earliest=TIME in the search"),
+    ("-index_latest", "write _index_latest=TIME in the search"),
+    ("-rt_maxtime", "searches look back; run one again, or with --earliest -1m"),
+    ("-realtime", "searches look back; run one again, or with --earliest -1m"),
 ];
 
 /// The equivalent of these arguments, if they are Splunk's.
 pub(crate) fn instead_of(arguments: &[String]) -> Option<String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    if words.first() == Some(&"search") {
+    if matches!(words.first(), Some(&"search" | &"dispatch")) {
         let said: Vec<String> = SEARCH_OPTIONS
             .iter()
             .filter(|(option, _)| words.iter().any(|word| word == option))

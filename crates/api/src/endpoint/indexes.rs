@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use quarry_apps::objects::{NOBODY, ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
 use quarry_conf::permissions::INDEXES_EDIT;
@@ -111,6 +111,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, one.as_str(), own, "Shows an index that the user may search.", get(show)),
         Endpoint::new(Method::POST, one.as_str(), edit_indexes, "Changes the settings of an index.", post(edit))
             .takes(FIELDS.optional),
+        Endpoint::new(
+            Method::DELETE,
+            one.as_str(),
+            edit_indexes,
+            "Removes an index that holds no events.",
+            delete(remove),
+        ),
         Endpoint::new(Method::POST, below("enable"), edit_indexes, "Enables an index.", post(enable)),
         Endpoint::new(Method::POST, below("disable"), edit_indexes, "Disables an index.", post(disable)),
     ]
@@ -244,6 +251,31 @@ async fn write(
     let (scope, name) = (scope_of(parts, caller)?, name.to_owned());
     let put = move |objects: &Objects, viewer: &Permissions| objects.put(CONF, &name, &settings, &scope, viewer);
     change(state, caller, CONF, put).await
+}
+
+/// Removes the stanza of an index. Events are never removed with it: their time does so.
+async fn remove(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let (name, scope) = (name_of(&parts), scope_of(&parts, &caller)?);
+    let found = known(&state, &caller).await?.into_iter().find(|entry| entry.name == name);
+    let entry = found.ok_or_else(|| ObjectError::Unknown(name.clone()))?;
+    let counted = entry
+        .content
+        .get("totalEventCount")
+        .map(|count| count.as_str().map_or_else(|| count.to_string(), str::to_owned));
+    if let Some(events) = counted.filter(|count| count != "0") {
+        return Err(ApiError::bad_request(format!(
+            "index {name} holds {events} events, which are not removed with it: disable it, or let frozenTimePeriodInSecs \
+             remove them first"
+        )));
+    }
+    let gone = move |objects: &Objects, viewer: &Permissions| objects.remove(CONF, &name, &scope, viewer);
+    change(&state, &caller, CONF, gone).await?;
+    page(TITLE, format!("/services/{COLLECTION}"), known(&state, &caller).await?, &parameters.only("output_mode"))
 }
 
 async fn enable(

@@ -23,6 +23,7 @@ pub(crate) mod lookup_table_files;
 pub(crate) mod node_entries;
 mod object_request;
 pub(crate) mod oneshot;
+pub(crate) mod outputs;
 pub(crate) mod passwords;
 pub(crate) mod preview;
 pub(crate) mod receivers;

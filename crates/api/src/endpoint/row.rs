@@ -23,6 +23,8 @@ pub(super) const EDIT_SPLUNKTCP: &str = "edit_splunktcp";
 pub(super) const EDIT_UDP: &str = "edit_udp";
 /// Changing inputs that run programs.
 pub(super) const EDIT_SCRIPTED: &str = "edit_scripted";
+/// Reading and changing the indexers of a forwarder.
+pub(super) const EDIT_FORWARDERS: &str = "edit_forwarders";
 /// Reading and changing tokens of the HTTP Event Collector.
 pub(super) const EDIT_TOKENS: &str = "edit_token_http";
 /// Reading how the node stores its events.

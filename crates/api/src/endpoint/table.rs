@@ -33,6 +33,7 @@ fn all() -> Vec<Endpoint> {
         super::documents::endpoints(),
         super::lookup_table_files::endpoints(),
         super::inputs::endpoints(),
+        super::outputs::endpoints(),
         super::passwords::endpoints(),
         super::apps::endpoints(),
         super::indexes::endpoints(),

@@ -29,6 +29,8 @@ use table::TableParts;
 pub(crate) struct OutputStyle {
     /// The format.
     pub(crate) form: OutputForm,
+    /// Whether tables and CSV have a line of headings.
+    pub(crate) has_head: bool,
     /// Whether the rows are events rather than results of a reporting command.
     pub(crate) events: bool,
     /// Whether colours may be used.
@@ -191,6 +193,7 @@ impl<'a> OutputWriter<'a> {
     /// Writes what precedes the first row; `fields` are the columns of all rows.
     pub(crate) fn begin(&mut self, fields: &[String]) -> io::Result<()> {
         match self.style.form {
+            _ if !self.style.has_head => Ok(()),
             OutputForm::Csv => csv::write_head(fields, CsvCells::Exact, self.out),
             OutputForm::SafeCsv => csv::write_head(fields, CsvCells::Safe, self.out),
             _ => Ok(()),
@@ -269,7 +272,8 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    const TERMINAL: OutputStyle = OutputStyle { form: OutputForm::Table, events: false, color: false, width: Some(36) };
+    const TERMINAL: OutputStyle =
+        OutputStyle { form: OutputForm::Table, has_head: true, events: false, color: false, width: Some(36) };
     const WIDE: &[(&str, &str)] =
         &[("a", "1"), ("message", "some longer text here"), ("b", "2345"), ("c", "xyzxyzxyz")];
 
@@ -283,6 +287,13 @@ mod tests {
         let pipe = shown(WIDE, 1, OutputStyle { width: None, ..TERMINAL });
         assert_eq!(pipe.lines().count(), 2, "{pipe}");
         assert!(pipe.lines().all(|line| line.contains('c') || line.contains("xyz")), "{pipe}");
+    }
+
+    #[test]
+    fn a_line_of_headings_can_be_left_out() {
+        let bare = OutputStyle { has_head: false, ..TERMINAL };
+        assert_eq!(shown(&[("n", "12345"), ("x", "y")], 1, bare), "12345  y\n");
+        assert_eq!(shown(&[("n", "12345")], 2, OutputStyle { form: OutputForm::Csv, ..bare }), "12345\n12345\n");
     }
 
     #[test]
@@ -300,7 +311,7 @@ mod tests {
             let names = ["n".to_owned(), "text".to_owned()];
             ResultTable::of_texts(&names, 1, TimeZone::UTC, |_, name| &values[usize::from(name != "n")][..]).unwrap()
         };
-        let style = OutputStyle { form: OutputForm::Json, events: false, color: false, width: None };
+        let style = OutputStyle { form: OutputForm::Json, width: None, ..TERMINAL };
         let mut out = Vec::new();
         let mut writer = OutputWriter::new(style, Marks::default(), &mut out);
         let mut held_max = 0;

@@ -67,7 +67,9 @@ impl TableParts {
                     return vertical::write(result, 0, style, marks, out);
                 }
                 self.left_out = left_out.into_iter().map(str::to_owned).collect();
-                grid.write_head(&fit, style.color, out)?;
+                if style.has_head {
+                    grid.write_head(&fit, style.color, out)?;
+                }
             }
             let raw = shown.iter().position(|&at| result.fields()[at] == "_raw");
             let dress = |at: usize, line: &str| if Some(at) == raw { marks.dressed(line) } else { line.to_owned() };

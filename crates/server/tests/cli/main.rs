@@ -26,6 +26,7 @@ mod models;
 mod monitor;
 mod namespaces;
 mod network;
+mod node_objects;
 mod objects;
 mod older_commands;
 mod permissions;

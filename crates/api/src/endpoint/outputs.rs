@@ -1,0 +1,391 @@
+//! `data/outputs/tcp`: the indexers a forwarder sends to, as servers of groups in `outputs.conf`.
+//!
+//! `server` lists the servers of all groups by address. A new server joins a group, a removed one leaves all groups; its own
+//! settings are in `[tcpout-server://ADDRESS]`. `group` has the stanzas of groups. `quarry forward` reads them when it starts. Not
+//! here: whether a server is reachable, which the forwarder reports.
+
+use std::sync::{Arc, LazyLock};
+
+use axum::extract::State;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use quarry_apps::objects::{ConfObject, NOBODY, ObjectError, Objects, Scope};
+use quarry_conf::Permissions;
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
+
+use super::entities::{Kind, change, kind, rows, scope_of, with_objects};
+use super::listing::{LISTED, page};
+use super::row::{Access, EDIT_FORWARDERS, Endpoint};
+use super::search_jobs::PathParts;
+use crate::ApiState;
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::{Parameters, Settings};
+
+/// Collection of servers below a root.
+const SERVERS: &str = "data/outputs/tcp/server";
+/// Its title in Atom.
+const TITLE: &str = "tcpout-server";
+/// Conf of servers and groups.
+const CONF: &str = "outputs";
+/// Stanza with the settings of all groups.
+const TCPOUT: &str = "tcpout";
+/// Prefix of group stanzas.
+const GROUP: &str = "tcpout:";
+/// Prefix of server stanzas.
+const SERVER: &str = "tcpout-server://";
+/// Splunk's name of the default group.
+const GROUP_DEFAULT: &str = "default-autolb-group";
+/// Message after a change.
+const FROM_START: &str = "The change is saved and takes effect at the next start of `quarry forward`.";
+/// Settings of one server.
+const OF_SERVER: &[&str] = &[
+    "clientCert",
+    "connectionTimeout",
+    "disabled",
+    "group",
+    "method",
+    "readTimeout",
+    "sslCertPath",
+    "sslCommonNameToCheck",
+    "sslRootCAPath",
+    "sslVerifyServerCert",
+    "token",
+    "useSSL",
+    "writeTimeout",
+];
+/// Settings of a group.
+const OF_GROUP: &[&str] = &[
+    "autoLBFrequency",
+    "autoLBVolume",
+    "blockOnCloning",
+    "clientCert",
+    "connectionTimeout",
+    "disabled",
+    "dropEventsOnQueueFull",
+    "readTimeout",
+    "sendCookedData",
+    "server",
+    "sslCertPath",
+    "sslCommonNameToCheck",
+    "sslRootCAPath",
+    "sslVerifyServerCert",
+    "token",
+    "useACK",
+    "useSSL",
+    "writeTimeout",
+];
+
+/// Serializes changes of server lists, which are read, modified and written.
+static CHANGING: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
+
+/// The collection of groups.
+static GROUPS: LazyLock<Kind> = LazyLock::new(|| {
+    let fields = Fields { required: &[], optional: OF_GROUP, wildcard: &[] };
+    let holds = |object: &ConfObject| object.name.starts_with(GROUP);
+    Kind {
+        prefix: GROUP,
+        told: Some(FROM_START),
+        holds,
+        ..kind("data/outputs/tcp/group", "tcpout-group", CONF, fields)
+    }
+});
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    // Reading needs the same capability as changing: the conf may hold passwords.
+    let access = Access::Capability(EDIT_FORWARDERS);
+    let one = format!("{SERVERS}/{{name}}");
+    let mut endpoints = rows(&GROUPS.path, [access; 2], GROUPS.fields, Arc::new(|_: &PathParts| Ok(GROUPS.clone())));
+    endpoints.extend([
+        Endpoint::new(Method::GET, SERVERS, access, "Lists the servers of all groups.", get(list)).takes(LISTED),
+        Endpoint::new(Method::POST, SERVERS, access, "Adds a server to a group.", post(create))
+            .needs(&["name"])
+            .takes(OF_SERVER),
+        Endpoint::new(Method::GET, one.as_str(), access, "Shows a server.", get(show)),
+        Endpoint::new(Method::POST, one.as_str(), access, "Changes settings of a server.", post(edit)).takes(OF_SERVER),
+        Endpoint::new(Method::DELETE, one, access, "Removes a server from all groups.", delete(remove)),
+    ]);
+    endpoints
+}
+
+/// Addresses in a server list.
+fn addresses(list: &str) -> Vec<String> {
+    list.split(',').map(|server| server.trim().to_owned()).filter(|server| !server.is_empty()).collect()
+}
+
+/// The effective stanzas of outputs.conf.
+fn stanzas(objects: &Objects, scope: &Scope) -> Result<Vec<ConfObject>, ObjectError> {
+    objects.list(CONF, scope, &Permissions::owner())
+}
+
+/// A server and its groups.
+struct Server {
+    address: String,
+    groups: Vec<String>,
+    settings: Map<String, Value>,
+}
+
+fn servers_of(stanzas: &[ConfObject]) -> Vec<Server> {
+    let mut found: Vec<Server> = Vec::new();
+    let lists = stanzas.iter().filter_map(|stanza| {
+        let group = if stanza.name == TCPOUT { Some("") } else { stanza.name.strip_prefix(GROUP) };
+        Some((group?, stanza.get("server")?))
+    });
+    for (group, list) in lists {
+        for address in addresses(list) {
+            match found.iter_mut().find(|server| server.address == address) {
+                Some(server) => server.groups.push(group.to_owned()),
+                None => found.push(Server { address, groups: vec![group.to_owned()], settings: Map::new() }),
+            }
+        }
+    }
+    for server in &mut found {
+        let own = stanzas.iter().find(|stanza| stanza.name.strip_prefix(SERVER) == Some(&server.address));
+        let settings = own.into_iter().flat_map(|own| &own.settings);
+        server.settings = settings.map(|(key, value)| (key.clone(), value.as_str().into())).collect();
+    }
+    found.sort_by(|one, other| one.address.cmp(&other.address));
+    found
+}
+
+fn entry(server: Server) -> Entry {
+    let path = format!("/services/{SERVERS}/{}", escaped(&server.address));
+    let links = ["list", "edit", "remove"].map(|name| (name, path.clone())).to_vec();
+    let mut content = server.settings;
+    let groups: Vec<&str> = server.groups.iter().map(String::as_str).filter(|group| !group.is_empty()).collect();
+    content.insert("group".to_owned(), groups.join(", ").into());
+    let is_disabled = content.get("disabled").and_then(Value::as_str).and_then(crate::parameter_types::parse_flag);
+    content.insert("disabled".to_owned(), is_disabled.unwrap_or(false).into());
+    let acl = Acl { can_write: true, can_remove: true, ..Acl::of_node() };
+    let fields = Some(Fields { required: &[], optional: OF_SERVER, wildcard: &[] });
+    let (author, app) = (NOBODY.to_owned(), super::jobs::APP.to_owned());
+    Entry { name: server.address, path, author, app, acl, fields, updated: 0, links, content }
+}
+
+async fn known(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<Vec<Entry>, ApiError> {
+    let scope = scope_of(parts, caller)?;
+    let found = with_objects(state, caller, move |objects, _| Ok(servers_of(&stanzas(objects, &scope)?))).await?;
+    Ok(found.into_iter().map(entry).collect())
+}
+
+async fn list(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    page(TITLE, format!("/services/{SERVERS}"), known(&state, &caller, &parts).await?, &parameters)
+}
+
+async fn answer(
+    state: &ApiState,
+    caller: &Caller,
+    parts: &PathParts,
+    (name, told): (&str, Option<&'static str>),
+    parameters: &Parameters,
+) -> Result<Response, ApiError> {
+    let found = known(state, caller, parts).await?.into_iter().find(|entry| entry.name == name);
+    let entry = found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))?;
+    let feed = Feed::of(TITLE, format!("/services/{SERVERS}"), vec![entry]);
+    Ok(Feed { told, ..feed }.answer(Form::of(parameters.get("output_mode"))))
+}
+
+fn name_of(parts: &PathParts) -> String {
+    parts.get("name").cloned().unwrap_or_default()
+}
+
+async fn show(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    answer(&state, &caller, &parts, (&name_of(&parts), None), &parameters).await
+}
+
+/// Requested group and settings of a server.
+struct Asked {
+    group: Option<String>,
+    settings: Vec<(String, String)>,
+}
+
+fn asked_of(form: &Parameters) -> Result<Asked, ApiError> {
+    let mut asked = Asked { group: form.text("group"), settings: Vec::new() };
+    let given = form.clone().all().into_iter();
+    for (key, value) in given.filter(|(key, _)| !matches!(key.as_str(), "output_mode" | "name" | "group")) {
+        if !OF_SERVER.contains(&key.as_str()) {
+            return Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler.")));
+        }
+        match (key.as_str(), value.as_str()) {
+            // The servers of a group are load-balanced; cloning is done with several groups.
+            ("method", "autobalance") => {}
+            ("method", _) => {
+                return Err(ApiError::bad_request(format!(
+                    "method={value}: the servers of a group are load-balanced; to clone, add them to different groups with group=NAME and \
+                     list these in defaultGroup of [tcpout]"
+                )));
+            }
+            _ => asked.settings.push((key, value)),
+        }
+    }
+    Ok(asked)
+}
+
+/// Refuses an invalid server address.
+fn check_address(name: &str) -> Result<(), ApiError> {
+    let parts = name.rsplit_once(':');
+    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_host = |host: &str| {
+        !host.is_empty()
+            && !host.chars().any(|letter| letter.is_whitespace() || letter.is_control() || "[],/".contains(letter))
+    };
+    let bare = |host: &str| {
+        host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).map_or(host.to_owned(), str::to_owned)
+    };
+    match parts {
+        Some((host, port)) if is_port(port) && is_host(&bare(host)) => Ok(()),
+        _ => {
+            let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
+            Err(ApiError::bad_request(format!("name={shown}: give HOST:PORT, as in 10.0.0.5:9997")))
+        }
+    }
+}
+
+/// Writes settings to the stanza where it is, or creates it in the place of the scope.
+fn write(
+    objects: &Objects,
+    viewer: &Permissions,
+    scope: &Scope,
+    name: &str,
+    settings: &[(String, String)],
+) -> Result<(), ObjectError> {
+    match objects.edit(CONF, name, settings, scope, viewer) {
+        Err(ObjectError::Unknown(_)) => objects.put(CONF, name, settings, scope, viewer),
+        changed => changed.map(drop),
+    }
+}
+
+fn pair(key: &str, value: impl Into<String>) -> (String, String) {
+    (key.to_owned(), value.into())
+}
+
+async fn create(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    Settings(form): Settings,
+) -> Result<Response, ApiError> {
+    let name = form.required("name")?.to_owned();
+    check_address(&name)?;
+    let (asked, scope) = (asked_of(&form)?, scope_of(&parts, &caller)?);
+    let alone = CHANGING.lock().await;
+    if known(&state, &caller, &parts).await?.iter().any(|entry| entry.name == name) {
+        return Err(ObjectError::Exists(name).into());
+    }
+    let address = name.clone();
+    let join = move |objects: &Objects, viewer: &Permissions| {
+        let stanzas = stanzas(objects, &scope)?;
+        let of_all = stanzas.iter().find(|stanza| stanza.name == TCPOUT);
+        let default = of_all.and_then(|stanza| stanza.get("defaultGroup")).map(addresses).unwrap_or_default();
+        let group =
+            asked.group.clone().or_else(|| default.first().cloned()).unwrap_or_else(|| GROUP_DEFAULT.to_owned());
+        let stanza = format!("{GROUP}{group}");
+        let there = stanzas.iter().find(|known| known.name == stanza).and_then(|known| known.get("server"));
+        let mut servers = there.map(addresses).unwrap_or_default();
+        servers.push(address.clone());
+        write(objects, viewer, &scope, &stanza, &[pair("server", servers.join(", "))])?;
+        if !asked.settings.is_empty() {
+            write(objects, viewer, &scope, &format!("{SERVER}{address}"), &asked.settings)?;
+        }
+        // Without a default group, nothing would be sent.
+        if default.is_empty() {
+            write(objects, viewer, &scope, TCPOUT, &[pair("defaultGroup", group)])?;
+        }
+        Ok(())
+    };
+    change(&state, &caller, CONF, join).await?;
+    drop(alone);
+    Ok((StatusCode::CREATED, answer(&state, &caller, &parts, (&name, Some(FROM_START)), &form).await?).into_response())
+}
+
+async fn edit(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    Settings(form): Settings,
+) -> Result<Response, ApiError> {
+    let (name, asked, scope) = (name_of(&parts), asked_of(&form)?, scope_of(&parts, &caller)?);
+    if asked.group.is_some() {
+        return Err(ApiError::bad_request("group: remove the server and add it to the other group instead"));
+    }
+    answer(&state, &caller, &parts, (&name, None), &form).await?;
+    let stanza = format!("{SERVER}{name}");
+    let set = move |objects: &Objects, viewer: &Permissions| write(objects, viewer, &scope, &stanza, &asked.settings);
+    change(&state, &caller, CONF, set).await?;
+    answer(&state, &caller, &parts, (&name, Some(FROM_START)), &form).await
+}
+
+async fn remove(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let (name, scope) = (name_of(&parts), scope_of(&parts, &caller)?);
+    let alone = CHANGING.lock().await;
+    answer(&state, &caller, &parts, (&name, None), &parameters).await?;
+    let leave = move |objects: &Objects, viewer: &Permissions| {
+        let mut emptied = Vec::new();
+        let stanzas = stanzas(objects, &scope)?;
+        for stanza in stanzas.iter().filter(|stanza| stanza.name == TCPOUT || stanza.name.starts_with(GROUP)) {
+            let servers = stanza.get("server").map(addresses).unwrap_or_default();
+            if !servers.contains(&name) {
+                continue;
+            }
+            let left: Vec<&str> = servers.iter().map(String::as_str).filter(|server| *server != name).collect();
+            match stanza.name.strip_prefix(GROUP) {
+                Some(group) if left.is_empty() && stanza.is_local => {
+                    objects.remove(CONF, &stanza.name, &scope, viewer)?;
+                    emptied.push(group.to_owned());
+                }
+                _ => write(objects, viewer, &scope, &stanza.name, &[pair("server", left.join(", "))])?,
+            }
+        }
+        let own = format!("{SERVER}{name}");
+        if stanzas.iter().any(|stanza| stanza.name == own && stanza.is_local) {
+            objects.remove(CONF, &own, &scope, viewer)?;
+        }
+        // Removed groups must not stay in the default groups.
+        let of_all = stanzas.iter().find(|stanza| stanza.name == TCPOUT);
+        let default = of_all.and_then(|stanza| stanza.get("defaultGroup")).map(addresses).unwrap_or_default();
+        let left: Vec<&str> =
+            default.iter().map(String::as_str).filter(|group| !emptied.iter().any(|gone| gone == group)).collect();
+        if left.len() < default.len() {
+            write(objects, viewer, &scope, TCPOUT, &[pair("defaultGroup", left.join(", "))])?;
+        }
+        Ok(())
+    };
+    change(&state, &caller, CONF, leave).await?;
+    drop(alone);
+    let entries = known(&state, &caller, &parts).await?;
+    let feed = Feed::of(TITLE, format!("/services/{SERVERS}"), entries);
+    Ok(Feed { told: Some(FROM_START), ..feed }.answer(Form::of(parameters.get("output_mode"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_a_host_and_a_port() {
+        for name in ["10.0.0.5:9997", "indexer.example:1", "[2001:db8::1]:9997"] {
+            assert!(check_address(name).is_ok(), "{name}");
+        }
+        for name in ["10.0.0.5", "h:0", "h:70000", ":9997", "a b:1", "a,b:1", "", "h]:1"] {
+            assert!(check_address(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Requests from the process that has the node open, answered by the same endpoints without a port.
+//!
+//! The command line uses it to change a data folder that no server has open, so that each change is implemented once. Not
+//! here: streamed answers and searches with many rows.
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderValue, Method, Request, header};
+use quarry_auth::Origin;
+use quarry_stdx::Fault;
+use tower_service::Service;
+
+use crate::ApiState;
+
+/// Maximum bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// An answer as an HTTP client would get it.
+#[derive(Clone, Debug)]
+pub struct InProcessAnswer {
+    /// HTTP status.
+    pub status: u16,
+    /// Body.
+    pub body: String,
+}
+
+/// Answers a request for a path with its query. `shown` is the `Authorization` header; without it, the owner of the data
+/// folder asks. The form is sent with `POST`.
+pub async fn answer_in_process(
+    state: &ApiState,
+    method: Method,
+    path: &str,
+    shown: Option<&str>,
+    form: &[(&str, &str)],
+) -> Result<InProcessAnswer, Fault> {
+    let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"))
+        .header(
+            header::AUTHORIZATION,
+            shown.map_or_else(|| format!("Splunk {}", state.auth.local_token()), str::to_owned),
+        )
+        .body(Body::from(body))
+        .map_err(|error| Fault::invalid(format!("{path} is no path of a request: {error}")))?;
+    request.extensions_mut().insert(Origin::LOCAL);
+    // A router is always ready and infallible.
+    let Ok(answer) = crate::router(state.clone()).call(request).await;
+    let status = answer.status().as_u16();
+    let bytes = to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await;
+    let bytes = bytes.map_err(|error| Fault::invalid(format!("the answer to {path} cannot be read: {error}")))?;
+    Ok(InProcessAnswer { status, body: String::from_utf8_lossy(&bytes).into_owned() })
+}

@@ -1,0 +1,61 @@
+//! `quarry dispatch` and `quarry search --detach`: a search as a job on the server.
+//!
+//! Without `--detach`, the command waits for the job and prints its results with `loadjob`. Jobs need a running server.
+
+use std::io::Write;
+
+use quarry_stdx::log;
+
+use crate::cli::{Cli, SearchArgs};
+use crate::failure::Failure;
+use crate::server_client::Remote;
+use crate::{search, terminal, zone};
+
+/// Starts the job; returns the exit code.
+pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
+    search::check_words(arguments)?;
+    if let Some(file) = arguments.files.first() {
+        return Err(Failure::Usage(format!("{file}: a job searches the data of its server, not files")));
+    }
+    let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
+    search::check_times(arguments, &zone)?;
+    let namespace = arguments.place.namespace()?;
+    let Some(remote) = Remote::of(&arguments.node, &cli.data_dir)? else {
+        let folder = cli.data_dir.display();
+        return Err(Failure::Usage(format!(
+            "jobs need a server, and none has {folder} open: start `quarry --data-dir {folder} serve`, name another node with \
+             --uri, or use `quarry search` without --detach"
+        )));
+    };
+    let zone_name = zone::name(&zone);
+    let [timeout, max_time] =
+        [arguments.job.timeout, arguments.job.max_time].map(|number| number.map(|n| n.to_string()));
+    let given = [
+        ("earliest_time", arguments.earliest.as_deref()),
+        ("latest_time", arguments.latest.as_deref()),
+        ("zone", zone_name.as_deref()),
+        ("id", arguments.job.id.as_deref()),
+        ("timeout", timeout.as_deref()),
+        ("max_time", max_time.as_deref()),
+    ];
+    let mode = if arguments.job.detach { "normal" } else { "blocking" };
+    let mut form = vec![("search", arguments.text.as_str()), ("exec_mode", mode)];
+    form.extend(given.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    let sid = remote.in_namespace(namespace.as_ref()).begin_job(&form)?;
+    if arguments.job.detach {
+        writeln!(std::io::stdout().lock(), "{sid}")?;
+        if terminal::is_interactive() {
+            log::info(format!(
+                "`quarry show jobs {sid}` shows its state, `quarry search '| loadjob {sid}'` its results"
+            ));
+        }
+        return Ok(0);
+    }
+    let mut rows = SearchArgs { text: format!("| loadjob {sid}"), earliest: None, latest: None, ..arguments.clone() };
+    rows.job.detach = false;
+    let code = search::show(cli, &rows)?;
+    if terminal::is_interactive() {
+        log::info(format!("job {sid}"));
+    }
+    Ok(code)
+}

@@ -1,0 +1,169 @@
+//! `quarry add|edit|remove|list|show KIND`: inputs, indexes, users, saved searches and jobs of a node, in Splunk's habits.
+//!
+//! Each verb is one REST request ([`crate::node_client`]). Each kind is a table row ([`crate::cli::objects`]), from which command line, help,
+//! completions and manual pages are generated. Not here: adding files once ([`crate::add`]).
+
+use std::path::Path;
+
+use quarry_inputs::file::absolute_text;
+use quarry_stdx::log;
+use serde_json::{Map, Value, json};
+
+use crate::bucket::print;
+use crate::cli::ListForm;
+use crate::cli::objects::{ObjectKind, ObjectRequest, ObjectVerb};
+use crate::failure::Failure;
+use crate::node_client::NodeClient;
+use crate::password_input::new_password;
+use crate::server_client::encoded;
+
+/// App of new objects unless another is named.
+const APP_DEFAULT: &str = "search";
+/// In place of a job ID: all jobs.
+const ALL: &str = "all";
+
+/// Runs a verb and prints its result; returns the exit code.
+pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failure> {
+    let ObjectRequest { verb, kind, name, .. } = request;
+    if *verb == ObjectVerb::Edit && request.settings.is_empty() {
+        let (word, shown) = (kind.word, name.as_deref().unwrap_or_default());
+        return Err(Failure::Usage(format!(
+            "nothing to change: `quarry edit {word} --help` lists the settings of {word} {shown}"
+        )));
+    }
+    let mut settings = request.settings.clone();
+    if *verb == ObjectVerb::Add && kind.word == "user" && !settings.iter().any(|(key, _)| key == "password") {
+        settings.push(("password".to_owned(), new_password(name.as_deref().unwrap_or_default())?));
+    }
+    let client = NodeClient::of(&request.node, data_dir, *verb == ObjectVerb::Add)?;
+    let name = name.as_deref().map(|name| full_name(kind, name, &request.node.uri));
+    let root = root(request)?;
+    let form: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let answer = match (verb, name.as_deref()) {
+        (ObjectVerb::Add, Some(name)) => client.post(&root, &[&[("name", name)], form.as_slice()].concat())?,
+        (ObjectVerb::Edit, Some(name)) => client.post(&one(&root, name), &form)?,
+        (ObjectVerb::Remove, Some(name)) => return remove(&client, kind, &root, name),
+        (ObjectVerb::List | ObjectVerb::Show, Some(name)) => {
+            return show(&client.get(&one(&root, name))?, request.output);
+        }
+        (_, None) => return list(kind, &client.get(&format!("{root}?count=0"))?, request.output),
+    };
+    let done = if *verb == ObjectVerb::Add { "added" } else { "changed" };
+    log::info(format!("{} {} {done}", kind.word, name.as_deref().unwrap_or_default()));
+    tell_messages(&answer);
+    if kind.word == "monitor" && request.node.uri.is_none() {
+        name.iter().filter(|name| is_not_there(name)).for_each(|name| {
+            log::note(format!("{name} does not exist yet; it is watched once it does"));
+        });
+    }
+    Ok(0)
+}
+
+/// Whether a path without wildcards does not exist on this machine.
+fn is_not_there(name: &str) -> bool {
+    !name.contains(['*', '?', '[']) && !name.contains("...") && !Path::new(name).exists()
+}
+
+/// The name as sent to REST; paths on this machine are made absolute.
+fn full_name(kind: &ObjectKind, name: &str, uri: &Option<String>) -> String {
+    match kind.word {
+        "monitor" if uri.is_none() => absolute_text(Path::new(name)),
+        _ => name.to_owned(),
+    }
+}
+
+/// Path of the collection in the requested namespace.
+fn root(request: &ObjectRequest) -> Result<String, Failure> {
+    let ObjectRequest { verb, kind, place, node, .. } = request;
+    // Objects created by the owner of the folder belong to the app; those of a logged-in user may be private.
+    let is_owners = node.auth.is_none() && node.token.is_none() && *verb == ObjectVerb::Add && kind.is_in_app;
+    Ok(match place.namespace()? {
+        Some(namespace) => {
+            let (user, app) = (encoded(namespace.user().unwrap_or("nobody")), encoded(namespace.app()));
+            format!("/servicesNS/{user}/{app}/{}", kind.path)
+        }
+        None if is_owners => format!("/servicesNS/nobody/{APP_DEFAULT}/{}", kind.path),
+        None => format!("/services/{}", kind.path),
+    })
+}
+
+fn one(root: &str, name: &str) -> String {
+    format!("{root}/{}", encoded(name))
+}
+
+fn remove(client: &NodeClient, kind: &ObjectKind, root: &str, name: &str) -> Result<u8, Failure> {
+    let names = match (kind.word, name) {
+        ("jobs", ALL) => entries(&client.get(&format!("{root}?count=0"))?).iter().map(name_of).collect(),
+        _ => vec![name.to_owned()],
+    };
+    for name in &names {
+        let answer = client.delete(&one(root, name))?;
+        log::info(format!("{} {name} removed", kind.word));
+        tell_messages(&answer);
+    }
+    if names.is_empty() {
+        log::info(format!("there are no {}", kind.word));
+    }
+    Ok(0)
+}
+
+/// Entities of an answer: content plus name.
+fn entries(feed: &Value) -> Vec<Map<String, Value>> {
+    let of = |entry: &Value| {
+        let mut row = Map::new();
+        row.insert("name".to_owned(), entry["name"].clone());
+        row.extend(entry["content"].as_object().cloned().unwrap_or_default());
+        row
+    };
+    feed["entry"].as_array().into_iter().flatten().map(of).collect()
+}
+
+/// The ID by which an entity is requested; the name of a job is its search.
+fn name_of(row: &Map<String, Value>) -> String {
+    let id = row.get("sid").or(row.get("name"));
+    id.and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn list(kind: &ObjectKind, feed: &Value, form: ListForm) -> Result<u8, Failure> {
+    let rows = entries(feed);
+    if rows.is_empty() && form == ListForm::Table {
+        log::info(format!("there are no {}: {}", kind.word, kind.about.to_lowercase()));
+        return Ok(0);
+    }
+    print(&rows.into_iter().map(flat).collect(), kind.columns, form)?;
+    Ok(0)
+}
+
+/// Prints one entity with all its settings.
+fn show(feed: &Value, form: ListForm) -> Result<u8, Failure> {
+    let Some(entry) = entries(feed).into_iter().next() else {
+        return Err(Failure::Storage("the server's answer shows nothing".to_owned()));
+    };
+    if form == ListForm::Json {
+        print(&Value::Array(vec![Value::Object(entry)]), &[], form)?;
+        return Ok(0);
+    }
+    let is_set = |value: &Value| !(value.is_null() || *value == "" || *value == json!([]) || *value == json!({}));
+    let Value::Object(members) = flat(entry) else { return Ok(0) };
+    let rows = members.into_iter().filter(|(key, value)| is_set(value) && !key.starts_with("eai:"));
+    let rows: Value = rows.map(|(setting, value)| json!({ "setting": setting, "value": value })).collect();
+    print(&rows, &["setting", "value"], form)?;
+    Ok(0)
+}
+
+/// A row with lists joined to text.
+fn flat(row: Map<String, Value>) -> Value {
+    let text = |value: Value| match value {
+        Value::Array(values) => {
+            let texts = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            Value::String(texts.collect::<Vec<_>>().join(", "))
+        }
+        other => other,
+    };
+    row.into_iter().map(|(key, value)| (key, text(value))).collect::<Map<_, _>>().into()
+}
+
+fn tell_messages(answer: &Value) {
+    let messages = answer["messages"].as_array().into_iter().flatten();
+    messages.filter_map(|message| message["text"].as_str()).for_each(log::note);
+}

@@ -1,0 +1,68 @@
+//! A data folder opened as a node: store, users, search services and the state of the REST interface.
+//!
+//! `serve` listens on a port with it. Verbs on objects use it in their own process when no server has the folder open
+//! ([`crate::node_client`]). Not here: ports, inputs and maintenance ([`crate::serve`]).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use quarry_api::ApiState;
+use quarry_apps::objects::Objects;
+use quarry_auth::{Auth, AuthError, TokensFile, UsersFile};
+use quarry_conf::{LimitSettings, Reader, Roles};
+use quarry_ingest::Ingest;
+use quarry_search::{Namespaces, SearchService, SearchSettings, Sight};
+use quarry_stdx::{Fault, random};
+use quarry_store::Store;
+
+use crate::data_folder::Settings;
+use crate::failure::Failure;
+use crate::node::LocalNode;
+
+/// A search may run on the thread that answers its request, which needs the stack for it.
+pub(crate) const THREAD_STACK_BYTES: usize = quarry_engine::STACK_BYTES + (1 << 20);
+
+/// An open node without ports.
+pub(crate) struct OpenNode {
+    /// State of the REST interface.
+    pub(crate) state: ApiState,
+    /// The node itself.
+    pub(crate) node: Arc<LocalNode>,
+    /// Settings of searches.
+    pub(crate) searching: SearchSettings,
+    /// The search service without a namespace.
+    pub(crate) search: Arc<SearchService>,
+}
+
+impl OpenNode {
+    /// Opens the node over a store that is open for writing.
+    pub(crate) fn new(data_dir: &Path, settings: Settings, store: Arc<Store>) -> Result<OpenNode, Failure> {
+        let auth = Arc::new(doors(data_dir, &settings)?);
+        settings.kept_jobs(data_dir).expire();
+        let searching = settings.searching(Some(data_dir));
+        let of_namespace = data_dir.to_owned();
+        let read = move |sight: &Sight, reader: &Reader| -> Result<SearchSettings, Fault> {
+            Ok(Settings::of_sight(&of_namespace, sight, reader)?.searching(Some(&of_namespace)))
+        };
+        let namespaces = Namespaces::new(&searching, store.clone(), Box::new(read))?;
+        let (search, jobs) = (namespaces.of_node(), Arc::clone(&namespaces.lasting));
+        let settings = Arc::new(settings);
+        let ingest = Arc::new(Ingest::new(store, settings.inputs()));
+        let node = Arc::new(LocalNode::new(data_dir, ingest, settings, namespaces));
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let searches_max = LimitSettings::new(&node.settings().layers).searches_at_once(cpus);
+        let state = ApiState::new(auth, jobs, node.clone(), Objects::new(data_dir), searches_max);
+        Ok(OpenNode { state, node, searching, search })
+    }
+}
+
+/// Opens users and tokens.
+fn doors(data_dir: &Path, settings: &Settings) -> Result<Auth, Failure> {
+    let file = UsersFile::of(data_dir);
+    let roles = Roles::new(&settings.layers);
+    let users = file.read_or_begin(&roles)?;
+    let cannot = |error: AuthError| Failure::Storage(error.to_string());
+    let clock = settings.clock.clone();
+    let auth = Auth::new(users, Box::new(file), clock, Box::new(random::fill), Arc::new(roles)).map_err(cannot)?;
+    Ok(auth.with_tokens(TokensFile::of(data_dir).read_or_begin(&random::fill)?))
+}

@@ -1,0 +1,46 @@
+//! Reading passwords: typed on a terminal without echo, or one line of standard input.
+
+use std::io::{BufRead, IsTerminal, Read};
+
+use quarry_auth::{PASSWORD_BYTES_MAX, check_new_password};
+use quarry_stdx::log;
+
+use crate::failure::Failure;
+
+/// Attempts to type the same password twice.
+const TRIES_MAX: usize = 3;
+
+/// A new password, typed or read.
+pub(crate) fn new_password(name: &str) -> Result<String, Failure> {
+    let password = if std::io::stdin().is_terminal() { typed_password(name)? } else { read_password()? };
+    check_new_password(&password).map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(password)
+}
+
+fn typed_password(name: &str) -> Result<String, Failure> {
+    for _ in 0..TRIES_MAX {
+        let password = typed(&format!("new password of {name}: "))?;
+        if typed("the same once more: ")? == password {
+            return Ok(password);
+        }
+        log::info("they differ; try again");
+    }
+    Err(Failure::Usage("the passwords differ".to_owned()))
+}
+
+/// A line typed without showing it.
+pub(crate) fn typed(what: &str) -> Result<String, Failure> {
+    let terminal = console::Term::stderr();
+    terminal.write_str(what)?;
+    Ok(terminal.read_secure_line()?)
+}
+
+/// A line of standard input.
+pub(crate) fn read_password() -> Result<String, Failure> {
+    let mut line = String::new();
+    // Room for a line break and one extra byte, which reveals that it is too long.
+    let most = PASSWORD_BYTES_MAX as u64 + 3;
+    let read = std::io::stdin().lock().take(most).read_line(&mut line);
+    read.map_err(|error| Failure::Usage(format!("standard input has no password: {error}")))?;
+    Ok(line.trim_end_matches(['\n', '\r']).to_owned())
+}

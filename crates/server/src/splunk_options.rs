@@ -1,0 +1,126 @@
+//! Splunk's option syntax: a long name after a single dash, with its value in the next word.
+//!
+//! `-maxout 5` becomes `--maxout=5` if the verb has that option. Everything else is left as typed.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::{Arg, Command, CommandFactory};
+
+use crate::cli::Cli;
+
+/// The arguments with two dashes before each long option.
+pub(crate) fn with_two_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut program = Cli::command();
+    program.build();
+    let (mut command, mut arguments) = (&program, arguments.peekable());
+    let mut read: Vec<OsString> = arguments.next().into_iter().collect();
+    while let Some(argument) = arguments.next() {
+        let Some(text) = argument.to_str() else {
+            read.push(argument);
+            continue;
+        };
+        if text == "--" {
+            read.push(argument);
+            read.extend(arguments);
+            break;
+        }
+        if let Some(named) = Named::of(command, text) {
+            let takes_next = named.option.get_action().takes_values() && !text.contains('=');
+            let next = arguments.next_if(|_| takes_next && !named.waits_for_equals());
+            match (named.is_splunks, next.or_else(|| arguments.next_if(|next| named.is_splunks && is_bool(next)))) {
+                (true, Some(value)) => {
+                    let mut joined = OsString::from(format!("-{text}="));
+                    joined.push(value);
+                    read.push(joined);
+                }
+                (true, None) => read.push(format!("-{text}").into()),
+                (false, value) => {
+                    read.push(argument);
+                    read.extend(value);
+                }
+            }
+            continue;
+        }
+        if let Some(inner) = command.find_subcommand(text) {
+            command = inner;
+        }
+        read.push(argument);
+    }
+    read
+}
+
+/// An option as typed.
+struct Named<'c> {
+    option: &'c Arg,
+    /// Whether its long name has a single dash.
+    is_splunks: bool,
+}
+
+impl Named<'_> {
+    fn of<'c>(command: &'c Command, text: &str) -> Option<Named<'c>> {
+        let word = text.split('=').next().unwrap_or_default();
+        let long = |name: &str| {
+            command.get_arguments().find(|option| {
+                let mut aliases = option.get_all_aliases().into_iter().flatten();
+                option.get_long() == Some(name) || aliases.any(|alias| alias == name)
+            })
+        };
+        if let Some(name) = word.strip_prefix("--") {
+            return Some(Named { option: long(name)?, is_splunks: false });
+        }
+        let name = word.strip_prefix('-')?;
+        let mut letters = name.chars();
+        match (letters.next(), letters.next()) {
+            (Some(letter), None) => {
+                let option = command.get_arguments().find(|option| option.get_short() == Some(letter))?;
+                Some(Named { option, is_splunks: false })
+            }
+            _ => Some(Named { option: long(name)?, is_splunks: true }),
+        }
+    }
+
+    /// Whether its value must follow an equals sign.
+    fn waits_for_equals(&self) -> bool {
+        self.option.is_require_equals_set()
+    }
+}
+
+/// Whether a word is a Boolean, which Splunk's switches take.
+fn is_bool(word: &OsStr) -> bool {
+    ["true", "false", "t", "f", "1", "0"].iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> String {
+        let words = line.split_whitespace().map(OsString::from);
+        let read = with_two_dashes(std::iter::once("quarry".into()).chain(words));
+        read.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn one_dash_before_a_long_name_is_two() {
+        for (typed, meant) in [
+            ("search error -maxout 5 -output rawdata", "search error --maxout=5 --output=rawdata"),
+            ("search -earliest_time -24h error", "search --earliest_time=-24h error"),
+            ("search error -detach true", "search error --detach=true"),
+            ("search error --detach true", "search error --detach true"),
+            ("search error -detach", "search error --detach"),
+            ("search error -preview=0", "search error --preview=0"),
+            ("--data-dir D add monitor /x -index web", "--data-dir D add monitor /x --index=web"),
+            ("-data-dir D search x", "--data-dir=D search x"),
+            (
+                "add saved-search -name a -search b -start_time -1d",
+                "add saved-search --name=a --search=b --start_time=-1d",
+            ),
+            ("search error -o csv --earliest -maxout", "search error -o csv --earliest -maxout"),
+            ("search -error -ojson", "search -error -ojson"),
+            ("search -- -maxout 5", "search -- -maxout 5"),
+            ("add oneshot x -sourcetype", "add oneshot x --sourcetype"),
+        ] {
+            assert_eq!(read(typed), meant, "{typed}");
+        }
+    }
+}

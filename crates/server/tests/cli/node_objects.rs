@@ -1,0 +1,277 @@
+//! Objects of a node on the command line: the same with a server, without one, and of another node; and the habits of
+//! Splunk's command line.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::permissions::with_users;
+use crate::server::Server;
+use crate::support::{Place, Ran, lines, wait_until};
+
+/// A kind, a name, a setting of a new one with its parameter and value, one that is changed, and the conf with the stanza.
+type Row = (&'static str, &'static str, [&'static str; 3], [&'static str; 3], &'static str, &'static str);
+
+const OBJECTS: &[Row] = &[
+    (
+        "monitor",
+        "/nothing/here.log",
+        ["-sourcetype", "sourcetype", "app"],
+        ["-hostregex", "host_regex", "^/(\\w+)"],
+        "inputs",
+        "monitor:///nothing/here.log",
+    ),
+    (
+        "tcp",
+        "15514",
+        ["-sourcetype", "sourcetype", "syslog"],
+        ["--connection_host", "connection_host", "dns"],
+        "inputs",
+        "tcp://15514",
+    ),
+    ("udp", "15515", ["-index", "index", "net"], ["-sourcetype", "sourcetype", "syslog"], "inputs", "udp://15515"),
+    (
+        "splunktcp",
+        "15997",
+        ["--acceptFrom", "acceptFrom", "10.0.0.0/8"],
+        ["--disabled", "disabled", "1"],
+        "inputs",
+        "splunktcp://15997",
+    ),
+    (
+        "script",
+        "/bin/date",
+        ["--interval", "interval", "60"],
+        ["-index", "index", "net"],
+        "inputs",
+        "script:///bin/date",
+    ),
+    (
+        "index",
+        "web",
+        ["-frozenTimePeriodInSecs", "frozenTimePeriodInSecs", "86400"],
+        ["-maxTotalDataSizeMB", "maxTotalDataSizeMB", "1000"],
+        "indexes",
+        "web",
+    ),
+    (
+        "forward-server",
+        "10.0.0.5:9997",
+        ["--useSSL", "useSSL", "true"],
+        ["--readTimeout", "readTimeout", "60"],
+        "outputs",
+        "tcpout:default-autolb-group",
+    ),
+    (
+        "saved-search",
+        "All errors",
+        ["-search", "search", "error | stats count"],
+        ["-start_time", "dispatch.earliest_time", "-24h"],
+        "savedsearches",
+        "All errors",
+    ),
+];
+
+/// The only object that `show -o json` gives.
+fn shown(ran: Ran) -> Value {
+    serde_json::from_str::<Value>(&ran.good()).unwrap()[0].take()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[test]
+fn objects_are_added_changed_listed_and_removed_with_a_server_and_without() {
+    for has_server in [false, true] {
+        let place = Place::new();
+        let server = has_server.then(|| Server::start(&place));
+        for (kind, name, [option, parameter, value], [other_option, other, other_value], conf, stanza) in OBJECTS {
+            let about = format!("{kind} with a server: {has_server}");
+            let added = place.run(&["add", kind, name, option, value]);
+            assert_eq!((added.code, added.err.contains("added")), (0, true), "{about}: {added:?}");
+            let is_input = *conf == "inputs" || *conf == "outputs";
+            assert_eq!(added.err.contains("next start"), is_input, "{about}: {}", added.err);
+            let file =
+                std::fs::read_to_string(place.data().join(format!("etc/apps/search/local/{conf}.conf"))).unwrap();
+            assert!(file.contains(&format!("[{stanza}]")), "{about}: {file}");
+            let again = place.run(&["add", kind, name, option, value]);
+            assert_eq!((again.code, again.out.as_str()), (2, ""), "{about}: {again:?}");
+            assert!(again.err.contains(name) || again.err.contains("already"), "{about}: {}", again.err);
+            let object = shown(place.run(&["show", kind, name, "-o", "json"]));
+            assert_eq!(text(&object[*parameter]), *value, "{about}: {object}");
+            assert_eq!(place.run(&["edit", kind, name, other_option, other_value]).code, 0, "{about}");
+            let object = shown(place.run(&["list", kind, name, "-o", "json"]));
+            assert!(["true", *other_value].contains(&text(&object[*other]).as_str()), "{about}: {object}");
+            assert_eq!(text(&object[*parameter]), *value, "{about}: what is not changed stays: {object}");
+            let listed = place.run(&["list", kind, "-o", "csv"]).good();
+            assert!(listed.lines().any(|line| line.starts_with(name)), "{about}: {listed}");
+            assert_eq!(place.run(&["edit", kind, name]).code, 2, "{about}");
+            assert_eq!(place.run(&["edit", kind, "18999", other_option, other_value]).code, 2, "{about}");
+            let wrong = place.run(&["edit", kind, name, "--set", "colour=red"]);
+            assert_eq!((wrong.code, wrong.err.contains("colour")), (2, true), "{about}: {wrong:?}");
+            let removed = place.run(&["remove", kind, name]);
+            assert_eq!((removed.code, removed.err.contains("removed")), (0, true), "{about}: {removed:?}");
+            assert_eq!(place.run(&["show", kind, name]).code, 2, "{about}");
+            assert_eq!(place.run(&["remove", kind, name]).code, 2, "{about}");
+        }
+        assert_eq!(place.run(&["add", "monitor", "x", "--colour", "red"]).code, 2);
+        // Who changed what is on record either way.
+        let found = "index=_audit action=edit_object operation=remove | stats count";
+        let mut last = String::new();
+        let is_found = wait_until(|| {
+            last = place.run(&["search", found, "-o", "csv"]).good();
+            last == format!("count\n{}\n", OBJECTS.len())
+        });
+        assert!(is_found, "{last}");
+        drop(server);
+    }
+}
+
+#[test]
+fn paths_are_absolute_and_one_that_is_not_there_is_told() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..3));
+    let added = place.run(&["add", "monitor", "a.log"]);
+    assert_eq!((added.code, added.err.contains("does not exist yet")), (0, false), "{added:?}");
+    assert!(place.run(&["add", "monitor", "b.log"]).err.contains("does not exist yet"));
+    let listed = place.run(&["list", "monitor", "-o", "csv"]).good();
+    assert!(listed.contains(&log), "{listed}");
+    let server = Server::start(&place);
+    assert!(wait_until(|| place.run(&["search", "* | stats count", "-o", "csv"]).good() == "count\n3\n"));
+    drop(server);
+}
+
+#[test]
+fn a_user_is_added_by_either_verb_and_a_data_folder_that_is_not_there_is_told() {
+    let place = Place::new();
+    let missing = place.run(&["list", "user"]);
+    assert_eq!((missing.code, missing.err.contains("no data folder")), (4, true), "{missing:?}");
+    assert!(!place.data().exists());
+    for (has_server, name) in [(false, "eva"), (true, "tom")] {
+        let server = has_server.then(|| Server::start(&place));
+        place.run(&["add", "user", name, "-password", "a long secret", "-role", "power", "-full-name", "E. N."]).good();
+        let user = shown(place.run(&["show", "user", name, "-o", "json"]));
+        assert_eq!((&user["realname"], &user["roles"][0]), (&"E. N.".into(), &"power".into()), "{user}");
+        assert!(place.run(&["user", "list", "-o", "csv"]).good().contains(&format!("{name},power")));
+        place.run(&["edit", "user", name, "-role", "user"]).good();
+        assert!(place.run(&["list", "user", "-o", "csv"]).good().contains(&format!("{name},user")));
+        assert_eq!(place.run(&["add", "user", "ann", "-password", "x", "-role", "nothing"]).code, 2);
+        place.run(&["remove", "user", name]).good();
+        assert!(!place.run(&["user", "list", "-o", "csv"]).good().contains(name));
+        drop(server);
+    }
+}
+
+#[test]
+fn an_index_with_events_is_not_removed() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..3));
+    place.run(&["add", "index", "web"]).good();
+    place.run(&["add", "oneshot", &log, "-index", "web"]).good();
+    let refused = place.run(&["remove", "index", "web"]);
+    assert_eq!((refused.code, refused.err.contains("holds 3 events")), (2, true), "{refused:?}");
+    assert_eq!(place.run(&["search", "index=web | stats count", "-o", "csv"]).good(), "count\n3\n");
+}
+
+#[test]
+fn a_job_is_dispatched_shown_and_removed() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..10));
+    place.run(&["add", "oneshot", &log]).good();
+    for arguments in [&["dispatch", "*"][..], &["search", "*", "--detach"]] {
+        let ran = place.run(arguments);
+        assert_eq!((ran.code, ran.err.contains("quarry --data-dir")), (2, true), "{ran:?}");
+    }
+    let server = Server::start(&place);
+    let counted = place.run(&["dispatch", "* | stats count", "-o", "csv"]);
+    assert_eq!(counted.good(), "count\n10\n");
+    let sid = place.run(&["search", "* | head 2", "-detach", "true", "-id", "mine", "-timeout", "600"]).good();
+    assert_eq!(sid, "mine\n");
+    let is_done = || shown(place.run(&["show", "jobs", "mine", "-o", "json"]))["dispatchState"] == "DONE";
+    assert!(wait_until(is_done));
+    assert_eq!(place.run(&["search", "| loadjob mine | stats count", "-o", "csv"]).good(), "count\n2\n");
+    let listed = place.run(&["list", "jobs", "-o", "csv"]).good();
+    assert!(listed.starts_with("sid,") && listed.contains("\nmine,DONE,"), "{listed}");
+    place.run(&["remove", "jobs", "mine"]).good();
+    assert_eq!(place.run(&["show", "jobs", "mine"]).code, 2);
+    place.run(&["remove", "jobs", "all"]).good();
+    assert_eq!(place.run(&["list", "jobs", "-o", "json"]).good(), "[]\n");
+    assert_eq!(place.run(&["dispatch", "* | stast count"]).code, 3);
+    assert_eq!(place.run(&["search", "*", "--id", "x"]).code, 2);
+    drop(server);
+}
+
+#[test]
+fn a_search_takes_the_options_of_splunks() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..10));
+    let newest: String = lines(8..10).lines().rev().map(|line| format!("{line}\n")).collect();
+    place.run(&["add", "oneshot", &log]).good();
+    let options = ["-maxout", "2", "-output", "rawdata", "-preview", "0", "-wrap", "0", "-app", "search"];
+    for server in [false, true] {
+        let server = server.then(|| Server::start(&place));
+        assert_eq!(place.run(&[&["search", "*"][..], &options].concat()).good(), newest);
+        let bare = ["search", "* | stats count by host", "-output", "csv", "-header", "false", "-maxout", "1"];
+        assert_eq!(place.run(&bare).good(), "web0,4\n");
+        let times = ["-earliest_time", "2026-11-20T00:00:08Z", "-latest_time", "2026-11-20T00:00:09Z"];
+        let counted = place.run(&[&["search", "* | stats count", "-o", "csv"][..], &times].concat()).good();
+        assert_eq!(counted, "count\n1\n");
+        assert_eq!(place.run(&["search", "*", "--maxout", "1", "--order", "oldest", "-o", "raw"]).good(), lines(0..1));
+        drop(server);
+    }
+}
+
+#[test]
+fn another_node_is_asked_over_tls_by_who_may() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"]), ("tom", &["user"])]);
+    let log = place.write("a.log", lines(0..10));
+    place.run(&["add", "oneshot", &log]).good();
+    let server = Server::start(&place);
+    let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
+    let run: Value = serde_json::from_str(&run_file).unwrap();
+    let address = run["mgmt"].as_str().unwrap();
+    let uri = format!("https://{address}");
+    let certificate = place.data().join("etc/auth/server.pem").display().to_string();
+    // Another data folder: nothing of the node's own is read.
+    let far = Place::new();
+    let count = ["search", "* | stats count", "-o", "csv", "-uri", &uri];
+    let ask = |base: &[&str], more: &[&str]| far.run(&[base, more].concat());
+    assert_eq!(ask(&count, &["-auth", "admin:secret", "--ca-cert", &certificate]).good(), "count\n10\n");
+    assert_eq!(ask(&count, &["-auth", "tom:secret", "--insecure"]).good(), "count\n10\n");
+    let unknown = ask(&count, &["-auth", "admin:secret"]);
+    assert_eq!((unknown.code, unknown.err.contains("--ca-cert")), (4, true), "{unknown:?}");
+    let nobody = ask(&count, &["--insecure"]);
+    assert_eq!((nobody.code, nobody.err.contains("--auth")), (2, true), "{nobody:?}");
+    let wrong = ask(&count, &["-auth", "admin:wrong", "--insecure"]);
+    assert_ne!(wrong.code, 0, "{wrong:?}");
+    assert!(wrong.err.contains("login failed"), "{wrong:?}");
+    let add = ["add", "tcp", "15516", "-uri", &uri, "--insecure"];
+    let refused = ask(&add, &["-auth", "tom:secret"]);
+    assert_eq!((refused.code, refused.err.contains("edit_tcp")), (2, true), "{refused:?}");
+    ask(&add, &["-auth", "admin:secret"]).good();
+    assert!(place.run(&["list", "tcp"]).good().contains("15516"));
+    let sid = ask(&["dispatch", "*", "--detach", "-uri", &uri, "--insecure"], &["-auth", "tom:secret"]).good();
+    assert!(
+        ask(&["show", "jobs", sid.trim(), "-uri", &uri, "--insecure"], &["-auth", "tom:secret"]).good().contains("sid")
+    );
+    // A password may come from a variable or a line of input, where nobody else of the machine sees it.
+    let mut from_variable = far.command(&[&count[..], &["-auth", "admin", "--insecure"]].concat());
+    assert_eq!(Ran::of(from_variable.env("QUARRY_PASSWORD", "secret").output().unwrap()).good(), "count\n10\n");
+    let mut from_input = far.command(&[&count[..], &["-auth", "admin", "--insecure"]].concat());
+    let mut child = from_input.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"secret\n").unwrap();
+    assert_eq!(Ran::of(child.wait_with_output().unwrap()).good(), "count\n10\n");
+    // In clear it goes to this machine alone.
+    let clear = far.run(&["search", "*", "-uri", "http://192.0.2.1:8089", "-auth", "admin:secret"]);
+    assert_eq!((clear.code, clear.err.contains("https")), (2, true), "{clear:?}");
+    assert!(!far.data().exists());
+    // Who shows a password to the node of a folder is that user, also where no server has it open.
+    drop(server);
+    let listed = place.run(&["list", "tcp", "-auth", "tom:secret"]);
+    assert_eq!((listed.code, listed.err.contains("edit_tcp")), (2, true), "{listed:?}");
+    assert_eq!(place.run(&["list", "tcp", "-auth", "admin:wrong"]).code, 2);
+    assert!(place.run(&["list", "tcp", "-auth", "admin:secret"]).good().contains("15516"));
+    assert_eq!(place.run(&["search", "*", "-auth", "admin:secret"]).code, 2);
+}
