@@ -4,7 +4,8 @@
 
 `{"load": FOLDER, "columns": [[NAME, TYPE], ...]}` makes Parquet of what the generator wrote (DuckDB only) and opens it:
 the table `parsed`, and `lines` with the same texts and nothing parsed. `{"sql": ...}` runs a statement and answers with
-its wall and CPU seconds, which end when the result is there as Arrow, and with its rows. `{"zstd": FILES, "level": N}` tells how small zstd makes files. `{"cpu_of": PID}` tells the CPU
+its wall and CPU seconds, which end when the result is there as Arrow, and with its rows. `{"zstd": FILES, "level": N}` tells how small zstd makes files. `{"clients": N, "seconds": S,
+"statements": [...]}` tells how many statements a second N threads are answered (DuckDB only). `{"cpu_of": PID}` tells the CPU
 time of another process to the nanosecond, which /proc gives in hundredths of a second only.
 """
 
@@ -72,6 +73,28 @@ class DuckDb:
         return lambda: table
 
 
+    def clients(self, statements, clients, seconds):
+        """Statements that so many threads are answered, each beginning at another one."""
+        import threading
+
+        end, answered = time.perf_counter() + seconds, [0] * clients
+
+        def ask(number):
+            cursor, at = self.base.cursor(), number * len(statements) // clients
+            while time.perf_counter() < end:
+                cursor.sql(statements[at % len(statements)]).to_arrow_table()
+                answered[number] += 1
+                at += 1
+
+        start = time.perf_counter()
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return {"per_second": sum(answered) / (time.perf_counter() - start)}
+
+
 class ChDb:
     def __init__(self, threads):
         from chdb import session
@@ -129,6 +152,8 @@ def answer(database, request):
 
         codec = pyarrow.Codec("zstd", compression_level=request["level"])
         return {"bytes": sum(len(codec.compress(open(file, "rb").read())) for file in request["zstd"])}
+    if "clients" in request:
+        return database.clients(request["statements"], request["clients"], request["seconds"])
     if "cpu_of" in request:
         # The number of the CPU clock of a process, as clock_getcpuclockid makes it.
         return {"cpu": time.clock_gettime(~request["cpu_of"] << 3 | 2)}

@@ -1,6 +1,6 @@
 //! `cargo xtask soak-searches [--seeds N] [--from SEED]`: generated searches, run whole and in slices, over events
-//! stored in every way (crates/engine/tests/plans). A failing seed is reported with its search and fails again when it
-//! is replayed.
+//! stored in every way, and as many over each shape that the bench draws (crates/engine/tests/plans). A failing seed is
+//! reported with its search and fails again when it is replayed.
 
 use crate::root;
 

@@ -57,6 +57,17 @@ pub(super) fn add(input: &Path, sourcetype: Option<&str>, data: &Path) -> Result
     Ok(Added { wall_s, cpu_s: cpu_seconds_of_children() - before, peak_bytes })
 }
 
+/// Adds a file by the server that runs on a data dir, whatever was added before.
+pub(super) fn add_by_server(input: &Path, sourcetype: &str, index: &str, data: &Path) -> Result<(), String> {
+    let mut add = quarry(data);
+    add.args(["add", "oneshot", "--again", "--zone", "UTC", "--sourcetype", sourcetype, "--index", index]).arg(input);
+    let added = add.output().map_err(|error| format!("cannot run quarry: {error}"))?;
+    if !added.status.success() {
+        return Err(format!("add oneshot {}: {}", input.display(), String::from_utf8_lossy(&added.stderr)));
+    }
+    Ok(())
+}
+
 /// Compacts a data directory and returns the CPU seconds used.
 pub(super) fn compact(data: &Path) -> Result<f64, String> {
     let before = cpu_seconds_of_children();

@@ -1,7 +1,7 @@
 //! Randomised log formats: the same questions for Quarry, DuckDB and ClickHouse (chdb), one engine after the other.
 //!
 //! ```text
-//! cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--quick] [--no-chdb] [--folder DIR] [--keep]
+//! cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--load | --ingest] [--quick] [--no-chdb] [--folder DIR] [--keep]
 //! ```
 //!
 //! Each run uses a new seed unless one is given, so that no engine can be tuned to the data. Per shape, the generator
@@ -18,6 +18,7 @@
 //! Not here: the shapes and their questions (`dev/eventgen/src/shapes`).
 
 mod answers;
+mod load;
 mod peer;
 mod report;
 
@@ -29,6 +30,7 @@ use quarry_eventgen::shapes::{self, Query, Shape, Written};
 use serde_json::{Value, json};
 
 use self::answers::{Answer, differs, from_csv};
+use self::load::Load;
 use self::peer::Peer;
 use self::report::{Asked, Cost, Engine, Report};
 use super::ingest;
@@ -36,8 +38,10 @@ use super::keep_partial_states;
 use super::server::{Connection, Server};
 use crate::python::target_folder;
 
-const USAGE: &str = "usage: cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--quick] [--no-chdb] [--folder DIR] [--keep]";
+const USAGE: &str = "usage: cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--load | --ingest] [--quick] [--no-chdb] [--folder DIR] [--keep]";
 const DAY_S: u64 = 86_400;
+/// What the second draw of a shape differs in from the first.
+const MORE_SALT: u64 = 0x4C0A_D5ED;
 /// Default megabytes of text per shape: more than a slab holds, so that there is something to compact.
 const MEGABYTES: u64 = 100;
 
@@ -52,6 +56,10 @@ struct Options {
     /// Leave out zstd -19, which takes most of the time.
     is_quick: bool,
     has_chdb: bool,
+    /// Searches beside ingest and many clients, in place of single questions.
+    is_load: bool,
+    /// Nothing is asked.
+    is_ingest: bool,
     folder: PathBuf,
     keep: bool,
 }
@@ -69,6 +77,8 @@ impl Options {
             is_sealed: false,
             is_quick: false,
             has_chdb: true,
+            is_load: false,
+            is_ingest: false,
             folder: target_folder().join("bench/shapes"),
             keep: false,
         };
@@ -83,6 +93,8 @@ impl Options {
                 "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
                 "--folder" => options.folder = PathBuf::from(value()?),
                 "--sealed" => options.is_sealed = true,
+                "--load" => options.is_load = true,
+                "--ingest" => options.is_ingest = true,
                 "--no-chdb" => options.has_chdb = false,
                 "--quick" => options.is_quick = true,
                 "--keep" => options.keep = true,
@@ -100,7 +112,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     println!("seed {seed}: again with --seed {seed} --start {start_s} --mb {}", options.megabytes);
     std::fs::create_dir_all(&options.folder).map_err(|error| format!("{}: {error}", options.folder.display()))?;
     let mut duckdb = Peer::start(Engine::DUCKDB, &options.folder)?;
-    let started = match options.has_chdb {
+    let started = match options.has_chdb && !options.is_load && !options.is_ingest {
         true => Peer::start(Engine::CHDB, &options.folder),
         false => Err("the command line says so".to_owned()),
     };
@@ -143,7 +155,29 @@ fn measure(
     let figures = index(shape, &written, &data, options, duckdb)?;
     report.ingested(shape.name(), written.bytes, written.events, &figures, &loaded);
     keep_partial_states(&data, false)?;
-    let server = Server::start(&data)?;
+    if options.is_ingest {
+        // The figures of indexing are told.
+    } else if options.is_load {
+        measure_load(shape, &written, options, &data, duckdb, report)?;
+    } else {
+        measure_questions(shape, &written, &data, duckdb, chdb, report)?;
+    }
+    if !options.keep {
+        std::fs::remove_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+    }
+    Ok(())
+}
+
+/// Asks every question alone.
+fn measure_questions(
+    shape: &dyn Shape,
+    written: &Written,
+    data: &Path,
+    duckdb: &mut Peer,
+    mut chdb: Option<&mut Peer>,
+    report: &mut Report,
+) -> Result<(), String> {
+    let server = Server::start(data)?;
     let mut connection = server.connect()?;
     // Opens the buckets and the Parquet files, so that no question includes that cost.
     connection.search("index=main | head 1 | fields _time")?;
@@ -153,12 +187,27 @@ fn measure(
         let asked = ask(shape.name(), &query, &server, &mut connection, duckdb, chdb.as_deref_mut())?;
         report.asked(asked)?;
     }
-    drop(connection);
-    drop(server);
-    if !options.keep {
-        std::fs::remove_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
-    }
     report.shape_ended(shape.name());
+    Ok(())
+}
+
+/// Asks the questions beside ingest, and by many clients.
+fn measure_load(
+    shape: &mut dyn Shape,
+    written: &Written,
+    options: &Options,
+    data: &Path,
+    duckdb: &mut Peer,
+    report: &mut Report,
+) -> Result<(), String> {
+    let queries = shape.queries(&written.samples);
+    let more = data.with_file_name("more");
+    let (seed, bytes) = (options.seed ^ MORE_SALT, options.megabytes * 1_000_000);
+    let second = shapes::write(shape, seed, bytes, (options.start_s + DAY_S) as i64, &more)
+        .map_err(|error| format!("{}: {error}", more.display()))?;
+    drop(std::fs::remove_file(more.join("parsed.ndjson")));
+    let load = Load { data, more: &more, more_bytes: second.bytes, shape, queries: &queries };
+    report.loaded(shape.name(), &load.measure(duckdb)?);
     Ok(())
 }
 
@@ -203,12 +252,14 @@ fn index(
 /// Writes the configuration of a shape. Mixed shapes have several texts for a file.
 fn configure(shape: &dyn Shape, data: &Path) -> Result<(), String> {
     let folder = data.join("etc/system/local");
-    let mut outcome = std::fs::create_dir_all(&folder);
-    for (name, text) in shape.conf() {
-        let open = || std::fs::OpenOptions::new().create(true).append(true).open(folder.join(name));
-        outcome = outcome.and_then(|()| open()?.write_all(text.as_bytes()));
-    }
-    outcome.map_err(|error| format!("{}: {error}", folder.display()))
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    shape.conf().iter().try_for_each(|(name, text)| append_to(&folder.join(name), text))
+}
+
+fn append_to(file: &Path, text: &str) -> Result<(), String> {
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    let outcome = opened.and_then(|mut opened| opened.write_all(text.as_bytes()));
+    outcome.map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// Asks one question of all engines, one after the other.

@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 const WORST: usize = 5;
 /// No question may take more than this many times the CPU time of DuckDB over the parsed table.
 const RATIO_MAX: f64 = 6.0;
+/// Longest that a search for one value may take, in milliseconds of wall time.
+const NEEDLE_MS_MAX: f64 = 3.0;
 /// Lower bound of a time, limited by the clock resolution.
 const SHORTEST_S: f64 = 1e-5;
 
@@ -129,6 +131,16 @@ impl Report {
         self.line(&line);
     }
 
+    /// Notes what a shape's server did under load.
+    pub(super) fn loaded(&mut self, shape: &str, figures: &[(&str, f64)]) {
+        let mut line = json!({"seed": self.seed, "shape": shape, "load": true});
+        for (name, figure) in figures {
+            println!("  {name:<28} {figure:>9.2}");
+            line[*name] = json!(figure);
+        }
+        self.line(&line);
+    }
+
     /// Records a question.
     pub(super) fn asked(&mut self, asked: Asked) -> Result<(), String> {
         let line = asked.json(self.seed);
@@ -163,6 +175,7 @@ impl Report {
     pub(super) fn finish(mut self) -> Result<(), String> {
         println!("\nall shapes, seed {}", self.seed);
         print_means(&self.asked.iter().collect::<Vec<_>>());
+        self.print_missed();
         for asked in self.asked.iter().filter(|asked| asked.differences.is_empty()) {
             for remark in &asked.remarks {
                 println!("remark on {}, {}: {remark}", asked.shape, asked.query.name);
@@ -182,6 +195,32 @@ impl Report {
             return Ok(());
         }
         Err(ended)
+    }
+
+    /// Prints every question that misses a goal, those that miss it by most first.
+    fn print_missed(&self) {
+        let beyond = |engine, limit: f64| {
+            let ratio = move |asked: &Asked| asked.ratio(engine, false).filter(|ratio| *ratio > limit);
+            (format!("above {limit}x of {}", engine.name()), Box::new(ratio) as Box<dyn Fn(&Asked) -> Option<f64>>)
+        };
+        let is_needle = |asked: &Asked| asked.query.name.starts_with("needle");
+        let needle_ms =
+            move |asked: &Asked| Some(asked.cost(Engine::Quarry)?.wall_s * 1e3).filter(|_| is_needle(asked));
+        let slow = move |asked: &Asked| needle_ms(asked).filter(|wall_ms| *wall_ms > NEEDLE_MS_MAX);
+        let goals = [
+            beyond(Engine::DuckDbParsed, RATIO_MAX),
+            beyond(Engine::DuckDbRaw, 1.0),
+            beyond(Engine::ChDbRaw, 1.0),
+            (format!("needles that take more than {NEEDLE_MS_MAX} ms"), Box::new(slow) as _),
+        ];
+        for (name, miss) in goals {
+            let mut missed: Vec<_> = self.asked.iter().filter_map(|asked| Some((miss(asked)?, asked))).collect();
+            missed.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+            println!("{} {name}", missed.len());
+            for (figure, Asked { shape, query, .. }) in missed {
+                println!("    {figure:>6.1}  {shape}, {}: {}", query.name, query.spl);
+            }
+        }
     }
 
     fn line(&mut self, line: &Value) {

@@ -1,0 +1,164 @@
+//! Load on a server: searches beside ingest, and many clients at once.
+//!
+//! `--load` measures this in place of single questions. A shape's events are indexed and compacted as ever. Then
+//!
+//! - one client asks the shape's questions over and over while the same server adds a second draw of the shape to the same
+//!   index, and once more when all is sealed, so that both times are of as many events as there are in the end; the added
+//!   draw is also added alone, to an index of its own, before anybody searches;
+//! - [`CLIENTS`] clients ask all questions, each from another one on, of Quarry and then of as many threads of DuckDB over
+//!   the parsed table.
+//!
+//! Only wall times are compared; answers are those of the single questions.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use quarry_eventgen::shapes::{Query, Shape};
+use serde_json::{Value, json};
+
+use super::super::ingest;
+use super::super::server::Server;
+use super::append_to;
+use super::peer::Peer;
+
+/// Clients that ask at once, as the goal has it.
+const CLIENTS: usize = 16;
+/// How long clients ask.
+const MEASURED: Duration = Duration::from_secs(10);
+/// Rounds over all questions when nothing is added.
+const ROUNDS_ALONE: usize = 2;
+/// Index that the events are added to when nobody searches them.
+const OTHER_INDEX: &str = "load_alone";
+
+/// What a server does with events that are added while it is searched.
+pub(super) struct Load<'a> {
+    /// The data folder with the first draw in it.
+    pub(super) data: &'a Path,
+    /// Folder with the files of the second draw.
+    pub(super) more: &'a Path,
+    /// Bytes of them.
+    pub(super) more_bytes: u64,
+    pub(super) shape: &'a dyn Shape,
+    pub(super) queries: &'a [Query],
+}
+
+impl Load<'_> {
+    /// Measures everything; gives the figures by name.
+    pub(super) fn measure(&self, duckdb: &mut Peer) -> Result<Vec<(&'static str, f64)>, String> {
+        append_to(&self.data.join("etc/system/local/indexes.conf"), &format!("[{OTHER_INDEX}]\n"))?;
+        let server = Server::start(self.data)?;
+        let mut figures = self.clients(&server, duckdb)?;
+        let megabytes = self.more_bytes as f64 / 1e6;
+        let before = latencies(&server, self.queries, ROUNDS_ALONE)?;
+        let alone_s = self.add(OTHER_INDEX)?;
+        let is_done = AtomicBool::new(false);
+        let (beside, added) = std::thread::scope(|scope| {
+            let searches = scope.spawn(|| latencies_until(&server, self.queries, &is_done));
+            let added = self.add("main");
+            is_done.store(true, Ordering::Relaxed);
+            let beside = searches.join().map_err(|_| "the searching client panicked".to_owned());
+            (beside.and_then(|outcome| outcome), added)
+        });
+        let (beside, beside_s) = (beside?, added?);
+        drop(server);
+        // The searches beside are compared with those of all events, none of which waits for its seal.
+        ingest::compact(self.data)?;
+        let server = Server::start(self.data)?;
+        let after = latencies(&server, self.queries, ROUNDS_ALONE)?;
+        let both = [("before", &before), ("beside", &beside), ("after", &after)];
+        for (name, times) in both {
+            println!(
+                "  searches {name:<7} p50 {:>8.1} ms  p95 {:>8.1} ms",
+                quantile(times, 0.5),
+                quantile(times, 0.95)
+            );
+        }
+        figures.extend([
+            ("ingest alone MB/s", megabytes / alone_s),
+            ("ingest beside searches MB/s", megabytes / beside_s),
+            ("ingest beside / alone", alone_s / beside_s),
+            ("search p95 beside ms", quantile(&beside, 0.95)),
+            ("search p95 after ms", quantile(&after, 0.95)),
+            ("search p95 beside / after", quantile(&beside, 0.95) / quantile(&after, 0.95)),
+            ("search p50 beside / after", quantile(&beside, 0.5) / quantile(&after, 0.5)),
+        ]);
+        Ok(figures)
+    }
+
+    /// Adds the second draw by the running server; gives the seconds it took.
+    fn add(&self, index: &str) -> Result<f64, String> {
+        let start = Instant::now();
+        for file in self.shape.files() {
+            ingest::add_by_server(&self.more.join(file.name), file.sourcetype, index, self.data)?;
+        }
+        Ok(start.elapsed().as_secs_f64())
+    }
+
+    /// Questions a second that many clients are answered.
+    fn clients(&self, server: &Server, duckdb: &mut Peer) -> Result<Vec<(&'static str, f64)>, String> {
+        let start = Instant::now();
+        let client = |number: usize| -> Result<usize, String> {
+            let mut connection = server.connect()?;
+            let mut answered = 0;
+            let first = number * self.queries.len() / CLIENTS;
+            for query in self.queries.iter().cycle().skip(first) {
+                if start.elapsed() > MEASURED {
+                    break;
+                }
+                connection.search(&query.spl)?;
+                answered += 1;
+            }
+            Ok(answered)
+        };
+        let answered = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..CLIENTS).map(|number| scope.spawn(move || client(number))).collect();
+            let joined = threads.into_iter().map(|thread| thread.join().map_err(|_| "a client panicked".to_owned())?);
+            joined.sum::<Result<usize, String>>()
+        })?;
+        let quarry = answered as f64 / start.elapsed().as_secs_f64();
+        let statements: Vec<&String> = self.queries.iter().map(|query| &query.parsed).collect();
+        let told = duckdb.ask(&json!({"clients": CLIENTS, "seconds": MEASURED.as_secs(), "statements": statements}))?;
+        let rate = |told: &Value| told["per_second"].as_f64().unwrap_or(f64::NAN);
+        Ok(vec![
+            ("questions/s, 16 clients", quarry),
+            ("DuckDB's", rate(&told)),
+            ("Quarry's / DuckDB's", quarry / rate(&told)),
+        ])
+    }
+}
+
+/// Milliseconds of all questions, asked so many times.
+fn latencies(server: &Server, queries: &[Query], rounds: usize) -> Result<Vec<f64>, String> {
+    let mut connection = server.connect()?;
+    let mut times = Vec::new();
+    for query in std::iter::repeat_n(queries, rounds).flatten() {
+        let asked = Instant::now();
+        connection.search(&query.spl)?;
+        times.push(asked.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(times)
+}
+
+/// Milliseconds of all questions, asked one after the other until `is_done`, and no less than once around.
+fn latencies_until(server: &Server, queries: &[Query], is_done: &AtomicBool) -> Result<Vec<f64>, String> {
+    let mut connection = server.connect()?;
+    let mut times = Vec::new();
+    for query in queries.iter().cycle() {
+        if is_done.load(Ordering::Relaxed) {
+            break;
+        }
+        let asked = Instant::now();
+        connection.search(&query.spl)?;
+        times.push(asked.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(times)
+}
+
+/// The value that `share` of the times do not exceed; not a number of none.
+fn quantile(times: &[f64], share: f64) -> f64 {
+    let mut times = times.to_vec();
+    times.sort_by(f64::total_cmp);
+    let at = (times.len() as f64 * share) as usize;
+    times.get(at.min(times.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+}
