@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod drawn;
 mod generator;
 mod members;
 mod shapes;
+mod text_searches;
 mod world;
 
 use quarry_engine::{Engine, Slicing};

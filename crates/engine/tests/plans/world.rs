@@ -8,7 +8,7 @@ use arrow::array::Array as _;
 use arrow::datatypes::DataType;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{
-    Engine, EngineOptions, LookupSource, LookupTable, ResultKind, SearchRequest, Slicing, SnapshotSource,
+    Engine, EngineOptions, Job, LookupSource, LookupTable, ResultKind, SearchRequest, Slicing, SnapshotSource,
 };
 use quarry_event::{EventBatch, IndexedField, Metadata, Page, PageColumns, TimeRange};
 use quarry_stdx::ManualClock;
@@ -165,7 +165,8 @@ impl Segment for Texts {
     }
 }
 
-fn open(dir: &Path, slab_events: usize) -> Arc<Store> {
+/// An empty store whose slabs hold so many events.
+pub(crate) fn store_of(dir: &Path, slab_events: usize) -> Arc<Store> {
     let options = StoreOptions { slab_events, ..StoreOptions::at(dir) };
     Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap()
 }
@@ -176,32 +177,33 @@ pub(crate) struct Place {
     pub(crate) kept: Arc<Kept>,
 }
 
+/// What a store holds, as it is or as texts only.
+pub(crate) fn place(name: &'static str, store: &Arc<Store>, texts_only: bool) -> Place {
+    Place { name, kept: Arc::new(Kept { store: Arc::clone(store), texts_only }) }
+}
+
 /// The same `events` events in every way, below `folder`.
 pub(crate) fn places(folder: &Path, events: u64) -> Vec<Place> {
-    let place = |name, store: &Arc<Store>, texts_only| Place {
-        name,
-        kept: Arc::new(Kept { store: Arc::clone(store), texts_only }),
-    };
-    let hot = open(&folder.join("hot"), 1 << 18);
+    let hot = store_of(&folder.join("hot"), 1 << 18);
     append(&hot, 0, events);
     let slabs = (events / 6) as usize;
-    let sealed = open(&folder.join("sealed"), slabs);
+    let sealed = store_of(&folder.join("sealed"), slabs);
     append(&sealed, 0, events);
     sealed.seal_all().unwrap();
-    let mixed = open(&folder.join("mixed"), slabs);
+    let mixed = store_of(&folder.join("mixed"), slabs);
     append(&mixed, 0, events / 2);
     mixed.seal_all().unwrap();
     append(&mixed, events / 2, events);
-    let compacted = open(&folder.join("compacted"), slabs);
+    let compacted = store_of(&folder.join("compacted"), slabs);
     append(&compacted, 0, events);
     compacted.seal_all().unwrap();
     compacted.compact_all().unwrap();
     // Half of the slabs, and one of a large slab's pages, lose events.
-    let lossy = open(&folder.join("lossy"), slabs);
+    let lossy = store_of(&folder.join("lossy"), slabs);
     append_among(&lossy, 0..events, events / 2);
     lossy.seal_all().unwrap();
     delete_doomed(&lossy);
-    let late = open(&folder.join("late"), slabs);
+    let late = store_of(&folder.join("late"), slabs);
     append_among(&late, 0..events, events / 2);
     late.seal_all().unwrap();
     late.compact_all().unwrap();
@@ -220,7 +222,7 @@ pub(crate) fn places(folder: &Path, events: u64) -> Vec<Place> {
 /// Texts of one JSON source in the ways in which they are sealed, below `folder`.
 pub(crate) fn places_of_texts(folder: &Path, texts: &[String]) -> Vec<Place> {
     let store = |name: &str| {
-        let store = open(&folder.join(name), texts.len());
+        let store = store_of(&folder.join(name), texts.len());
         let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
         let meta = batch.intern(&Metadata {
             index: "main".into(),
@@ -237,10 +239,6 @@ pub(crate) fn places_of_texts(folder: &Path, texts: &[String]) -> Vec<Place> {
     };
     let (sealed, compacted) = (store("sealed"), store("compacted"));
     compacted.compact_all().unwrap();
-    let place = |name, store: &Arc<Store>, texts_only| Place {
-        name,
-        kept: Arc::new(Kept { store: Arc::clone(store), texts_only }),
-    };
     vec![place("texts only", &sealed, true), place("sealed", &sealed, false), place("compacted", &compacted, false)]
 }
 
@@ -253,7 +251,12 @@ pub(crate) fn has_templates(place: &Place) -> bool {
 /// An engine with so much memory, reading in such portions.
 pub(crate) fn engine(memory_bytes: usize, slicing: Slicing) -> Engine {
     let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: PROPS.into() };
-    let props = Arc::new(PropsResolver::new(&Layers::new([source])));
+    engine_of(vec![source], memory_bytes, slicing)
+}
+
+/// The same with this configuration.
+pub(crate) fn engine_of(conf: Vec<ConfSource>, memory_bytes: usize, slicing: Slicing) -> Engine {
+    let props = Arc::new(PropsResolver::new(&Layers::new(conf)));
     let options = EngineOptions { memory_bytes, slicing, partial_state_bytes: 0, ..EngineOptions::default() };
     Engine::new(&options, props, Arc::new(Tables)).unwrap()
 }
@@ -266,12 +269,36 @@ pub(crate) fn tiny() -> Slicing {
 /// What a search gave: columns of a report, rows, messages; or its error.
 pub(crate) type Answer = Result<Vec<String>, String>;
 
-/// Asks, with the question's faults as an error.
-pub(crate) fn ask(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Answer {
+/// Starts a search; gives its faults.
+fn start(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Result<Job, String> {
     let request = SearchRequest { now: START + 1_000_000 * SECOND, ..request(text) };
     let source: Arc<dyn SnapshotSource> = Arc::<Kept>::clone(kept);
     let faults = |faults: Vec<quarry_spl::Diagnostic>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let mut job = engine.start(request, source).map_err(|found| faults(found).join("; "))?;
+    engine.start(request, source).map_err(|found| faults(found).join("; "))
+}
+
+/// The rows of a search by column, each with the texts in it.
+pub(crate) fn values(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    let mut job = start(engine, kept, text).unwrap();
+    while let Some(batch) = job.next_batch() {
+        let batch = batch.unwrap();
+        for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+            let rows =
+                (0..batch.num_rows()).filter(|row| column.data_type() != &DataType::Null && column.is_valid(*row));
+            let texts = rows.map(|row| arrow::util::display::array_value_to_string(column, row).unwrap());
+            match found.iter_mut().find(|(name, _)| name == field.name()) {
+                Some((_, known)) => known.extend(texts),
+                None => found.push((field.name().clone(), texts.collect())),
+            }
+        }
+    }
+    found
+}
+
+/// Asks, with the question's faults as an error.
+pub(crate) fn ask(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Answer {
+    let mut job = start(engine, kept, text)?;
     let mut lines = Vec::new();
     let mut columns: Vec<String> = Vec::new();
     while let Some(batch) = job.next_batch() {

@@ -180,6 +180,8 @@ pub struct Samples {
     events: Vec<Event>,
 }
 
+/// What the events of a seed are drawn by, and not the details of their shape.
+const EVENTS_SALT: u64 = 0x5DEE_CE66;
 /// Sample size for the parameters of queries.
 const SAMPLES: usize = 256;
 
@@ -228,6 +230,13 @@ fn shown(value: &Value) -> Option<String> {
     }
 }
 
+/// The first `count` events of a shape's data set, with their times in milliseconds since the epoch: one every second.
+pub fn events(shape: &mut dyn Shape, seed: u64, count: u32, start_s: i64) -> Vec<(i64, Event)> {
+    let mut chance = Chance::new(seed ^ EVENTS_SALT);
+    let times = (0..i64::from(count)).map(|at| (start_s + at) * 1_000);
+    times.map(|millis| (millis, shape.event(millis, &mut chance))).collect()
+}
+
 /// What was written.
 #[derive(Clone, Debug)]
 pub struct Written {
@@ -244,7 +253,7 @@ pub struct Written {
 /// # Errors
 /// When a file cannot be written.
 pub fn write(shape: &mut dyn Shape, seed: u64, bytes: u64, start_s: i64, folder: &Path) -> io::Result<Written> {
-    let mut chance = Chance::new(seed ^ 0x5DEE_CE66);
+    let mut chance = Chance::new(seed ^ EVENTS_SALT);
     // The number of hours does not depend on the size: rates differ, spans of charts do not.
     let hours = 6 + chance.below(12);
     let mut files = truth::Files::create(shape, folder)?;
