@@ -3,7 +3,7 @@
 //! Numbers are computed as written ([`quarry_event::value::decimal`]): integers and decimals exactly as long as they
 //! fit, times to the nanosecond. A value that is not a number yields null, as does division by zero.
 
-use arrow::array::{ArrayRef, Datum, Int64Array, Scalar};
+use arrow::array::{Array, ArrayRef, Datum, Int64Array, Scalar};
 use arrow::compute::kernels::numeric;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
@@ -66,6 +66,18 @@ impl Operand {
         match self {
             Operand::Column(reader) => reader.decimal(row),
             Operand::Constant(value) => Decimal::of(value.exact_number()?),
+        }
+    }
+
+    /// The double of a row that alone decides about the result, as the other side is the same in every row.
+    #[inline]
+    fn double(&self, other: &Operand, row: usize) -> Option<f64> {
+        match (self, other) {
+            (Operand::Column(ColumnReader::Float(array)), Operand::Constant(_))
+            | (Operand::Constant(_), Operand::Column(ColumnReader::Float(array))) => {
+                array.is_valid(row).then(|| array.value(row))
+            }
+            _ => None,
         }
     }
 
@@ -151,6 +163,30 @@ fn moved_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'sta
     Some(Value::Time(moved))
 }
 
+/// Results of doubles that came lately: which decimal a double stands for takes long to find, and columns that aggregates
+/// gave rows have few of them.
+#[derive(Default)]
+struct KnownResults([Option<(u64, Option<Number>)>; KnownResults::PLACES]);
+
+impl KnownResults {
+    const PLACES: usize = 16;
+
+    fn of(&mut self, double: f64, result: impl FnOnce() -> Option<Number>) -> Option<Number> {
+        /// Spreads the bits of doubles that differ a little (Knuth's multiplicative hashing).
+        const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+        let bits = double.to_bits();
+        let place = (bits.wrapping_mul(SPREAD) >> (u64::BITS - Self::PLACES.trailing_zeros())) as usize;
+        match self.0[place] {
+            Some((known, result)) if known == bits => result,
+            _ => {
+                let result = result();
+                self.0[place] = Some((bits, result));
+                result
+            }
+        }
+    }
+}
+
 /// Computes `a op b` for `rows` rows.
 pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: usize) -> ArrayRef {
     if let Some(array) = int_column(op, a, b) {
@@ -158,10 +194,16 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
     }
     let mut builder = ColumnBuilder::new(rows);
     if a.is_numeric() && b.is_numeric() {
+        let mut known = KnownResults::default();
         for row in 0..rows {
-            let decimal = a.decimal(row).zip(b.decimal(row)).and_then(|(a, b)| decimal_of(op, a, b));
-            let number = || a.number(row).zip(b.number(row)).and_then(|(a, b)| number_of(op, a, b));
-            let result = decimal.or_else(number);
+            let result = || {
+                let decimal = a.decimal(row).zip(b.decimal(row)).and_then(|(a, b)| decimal_of(op, a, b));
+                decimal.or_else(|| a.number(row).zip(b.number(row)).and_then(|(a, b)| number_of(op, a, b)))
+            };
+            let result = match a.double(b, row) {
+                Some(double) => known.of(double, result),
+                None => result(),
+            };
             builder.push(result.map_or(Value::Null, Value::of_number));
         }
         return builder.finish();
