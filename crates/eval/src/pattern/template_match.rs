@@ -32,8 +32,8 @@ use super::{Captures, Regex};
 use attempts::Attempt;
 
 pub use decision::{Decision, ValueTest};
-pub use dependence::GroupPlaces;
-pub use memo::CombinationMemo;
+pub use dependence::{Apart, GroupPlaces};
+pub use memo::{COMBINATIONS_MAX, CombinationMemo};
 
 /// Maximum number of automaton states of an attempt at one position; with more, the template is not planned.
 const STATES_MAX: usize = 128;
@@ -166,7 +166,7 @@ fn flat_parts(template_set: &TemplateSet, template: &Template) -> Option<Vec<Fla
 }
 
 /// A position in a template: before byte `offset` of a literal, or before a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TemplatePosition {
     /// Index of the part; the number of parts means the end of the template.
     pub part: usize,
@@ -208,6 +208,8 @@ pub struct Window {
     pub groups: Option<GroupPlaces>,
     /// Decides whether there is a match, if its groups have fixed positions but not every text has a match.
     pub decision: Option<Decision>,
+    /// What decides about the match and about each wanted group, where several are wanted and values decide about them.
+    pub apart: Option<Apart>,
 }
 
 impl Window {
@@ -242,6 +244,10 @@ impl Window {
                 places: groups(&decision.places),
                 read: parts(&decision.read),
                 fillers: fillers(&decision.fillers),
+            }),
+            apart: self.apart.as_ref().map(|apart| Apart {
+                matched: parts(&apart.matched),
+                groups: apart.groups.iter().map(|group| parts(group)).collect(),
             }),
         }
     }
@@ -321,6 +327,8 @@ pub struct Planner {
     walked: usize,
     /// Cached results of dependence analysis.
     known: dependence::KnownDependence,
+    /// What walks found out about single variables.
+    outcomes: dependence::KnownOutcomes,
     /// How often the automaton's cache was cleared; state ids are only valid until then.
     emptied: usize,
 }
@@ -362,6 +370,7 @@ impl Planner {
             wanted,
             walked: 0,
             known: HashMap::default(),
+            outcomes: HashMap::default(),
             emptied: 0,
         };
         planner.every_class = planner.classes(ByteSet::from_words([u64::MAX; 4]));
@@ -472,6 +481,7 @@ impl Planner {
             certain: attempt.certain,
             groups: None,
             decision: None,
+            apart: None,
         }
     }
 

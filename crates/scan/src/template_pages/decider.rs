@@ -7,7 +7,8 @@ use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::{CombinationMemo, Decision, FlatPart, FlatTemplate, ValueTest, Window};
 use quarry_event::template::{ColumnKind, TemplateSet};
 
-use super::rex::{Work, has_few_codes, no_text};
+use super::column_codes::has_few_codes;
+use super::rex::{Work, no_text};
 use super::row_values::{RowOf, append_text};
 
 /// Decides about one window.

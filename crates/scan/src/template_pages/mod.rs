@@ -11,6 +11,7 @@
 //! Not here: reading and decoding columns (bucket); the meaning of coded columns for commands (`rows`).
 
 mod cells;
+mod column_codes;
 mod columns;
 mod computed;
 mod conditions;

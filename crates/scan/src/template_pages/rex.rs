@@ -14,7 +14,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::{
-    CombinationMemo, FlatPart, FlatTemplate, MatchPlan, Planner, TemplatePosition, Window,
+    COMBINATIONS_MAX, CombinationMemo, FlatPart, FlatTemplate, MatchPlan, Planner, TemplatePosition, Window,
 };
 use quarry_eval::pattern::{Captures, Regex};
 use quarry_eval::rows::ColumnReader;
@@ -23,9 +23,11 @@ use quarry_spl::ast::RexExtraction;
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
+use super::column_codes::{codes_of, combinations, has_few_codes};
 use super::columns::{field_column, text_array};
 use super::cursors::Cursors;
 use super::decider::Decider;
+use super::group_memos::GroupMemos;
 use super::groups::{ABSENT, Groups};
 use super::interner::Interner;
 use super::page::{PageReader, Rows};
@@ -39,8 +41,6 @@ use crate::rexes::PushedRex;
 const SLABS_KEPT: usize = 2;
 /// Maximum number of flat templates per slab; rows with further ones need their text.
 const NODES_MAX: usize = 65_536;
-/// Largest range of numbers whose texts are cached like dictionary entries.
-const NUMBERS_MAX: i64 = 65_536;
 /// Maximum number of answers per slab that are stored by position.
 const QUICK_ANSWERS_MAX: usize = 1 << 20;
 /// Maximum number of code pairs of two columns whose answers are stored by position.
@@ -142,6 +142,25 @@ struct Asked {
     found: Vec<u32>,
     /// Decides whether there is a match, where the groups follow from the fact that there is one.
     decider: Option<Decider>,
+    /// Answers group by group, in place of `memo`, where together they would be too many.
+    apart: Option<GroupMemos>,
+}
+
+impl Asked {
+    /// A window of a template that has not been asked yet, with the columns that decide and whether all have few codes.
+    fn new(
+        window: Window,
+        (columns, has_codes): (Vec<(u32, usize)>, bool),
+        decider: Option<Decider>,
+        template: &FlatTemplate,
+        template_set: &TemplateSet,
+    ) -> Asked {
+        let is_too_much = has_codes && decider.is_none() && combinations(template_set, &columns) > COMBINATIONS_MAX;
+        let apart = window.apart.as_ref().filter(|_| is_too_much);
+        let apart = apart.and_then(|apart| GroupMemos::new(apart, &columns, template));
+        let (memo, found) = (CombinationMemo::default(), Vec::new());
+        Asked { window, columns, has_codes, memo, found, decider, apart }
+    }
 }
 
 impl RexReader {
@@ -200,9 +219,11 @@ impl RexReader {
         let RexReader { extract, test, regex, captures, groups, planner, slabs, .. } = self;
         match planner {
             Some(planner) => {
-                let (text, codes, values, kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
                 let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
-                let mut work = Work { regex, skips_empty, captures, groups, planner, text, codes, values, found: kept };
+                let (text, codes, values, some) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+                let kept = Vec::new();
+                let mut work =
+                    Work { regex, skips_empty, captures, groups, planner, text, codes, values, found: kept, some };
                 slabs[at].read_rows(asked_rows, roots.codes(), test.is_some(), &mut work, page, &mut found)?;
             }
             None => found.undecided.extend(asked_rows.map(|(_, row)| row)),
@@ -468,6 +489,8 @@ pub(super) struct Work<'a> {
     values: Vec<(usize, Vec<u8>)>,
     /// Codes of the groups of rows whose answers are not cached.
     found: Vec<u32>,
+    /// Room for some of the codes.
+    some: Vec<u32>,
 }
 
 /// Answer for a row's templates and codes.
@@ -579,13 +602,7 @@ impl Tree {
     /// Allocates quick answers if one or two columns decide about one group.
     fn make_quick(&mut self, at: usize, windows: &[Asked], groups: usize, template_set: &TemplateSet) {
         let [Asked { columns, has_codes: true, decider: None, .. }] = windows else { return };
-        let codes_of = |(column, _): &(u32, usize)| match &template_set.columns[*column as usize].kind {
-            ColumnKind::Dictionary { len } => *len as usize,
-            ColumnKind::Numbers { min, max, .. } => {
-                usize::try_from(max.saturating_sub(*min)).map_or(0, |span| span.saturating_add(1))
-            }
-            _ => 0,
-        };
+        let codes_of = |(column, _): &(u32, usize)| codes_of(template_set, *column);
         let (column, len, second, most) = match columns.as_slice() {
             [only] => (only.0, codes_of(only), None, QUICK_ANSWERS_MAX),
             [first, other] => (first.0, codes_of(first), Some((other.0, codes_of(other))), QUICK_PAIRS_MAX),
@@ -619,7 +636,7 @@ impl Tree {
             _ => return Ok(Answer::Unknown),
         };
         let Leaf { template, windows, .. } = leaf.as_mut();
-        for Asked { window, columns, has_codes, memo, found, decider } in windows {
+        for Asked { window, columns, has_codes, memo, found, decider, apart } in windows {
             if let Some(decider) = decider {
                 let mut of_row = RowOf { row, cursors: &mut *cursors, page: &mut *page, segment, dictionaries };
                 match decider.has_match(window, template, &mut of_row, work)? {
@@ -631,31 +648,29 @@ impl Tree {
             if *has_codes && !work.take_codes(columns, row, cursors, page)? {
                 return Ok(Answer::Unknown);
             }
+            match apart.as_ref().and_then(|apart| apart.known(&work.codes, &mut work.some, &mut work.found)) {
+                Some(true) => return Ok(Answer::Groups(&work.found)),
+                Some(false) => continue,
+                None => {}
+            }
             let known = if *has_codes { memo.known(&work.codes) } else { None };
             let place = match known.map(|number| memo.answers()[number as usize]) {
                 Some(place) => place,
                 None => {
-                    match has_codes {
-                        true => work.take_values(columns, page.template_set(), segment, dictionaries)?,
-                        false => work.values.clear(),
-                    }
-                    let remembers = remembers && *has_codes && !memo.is_full();
+                    let remembers = remembers && *has_codes && apart.is_none() && !memo.is_full();
                     let start = u32_of(found.len());
                     if !remembers {
                         // Cached answers stay at the front.
                         work.found.clear();
                     }
-                    let to = if remembers { &mut *found } else { &mut work.found };
-                    let mut taken = std::mem::take(to);
-                    let (known, outcome) = (std::mem::take(&mut work.values), Ok(true));
-                    let mut row = RowValues { known, columns, row, cursors, page, segment, dictionaries, outcome };
-                    let value = |part: usize, text: &mut Vec<u8>| row.append(part, text);
-                    let is_match = evaluate(template, window, work, texts, &mut taken, value)?;
-                    work.values = row.known;
-                    let has_all = row.outcome?;
-                    let to = if remembers { &mut *found } else { &mut work.found };
-                    *to = taken;
-                    let Some(is_match) = is_match.filter(|_| has_all) else { return Ok(Answer::Unknown) };
+                    let mut to = std::mem::take(if remembers { &mut *found } else { &mut work.found });
+                    let of_row = RowOf { row, cursors: &mut *cursors, page: &mut *page, segment, dictionaries };
+                    let is_match = evaluate_row(template, window, (columns, *has_codes), of_row, work, texts, &mut to)?;
+                    *if remembers { &mut *found } else { &mut work.found } = to;
+                    let Some(is_match) = is_match else { return Ok(Answer::Unknown) };
+                    if let Some(apart) = apart {
+                        apart.keep(&work.codes, &mut work.some, is_match.then_some(&work.found));
+                    }
                     if !remembers && is_match {
                         return Ok(Answer::Groups(&work.found));
                     } else if !remembers {
@@ -738,8 +753,7 @@ impl Tree {
                 }
             }
             let decider = decision.map(|decision| Decider::new(decision, &window, &inside, template_set));
-            let (memo, found) = (CombinationMemo::default(), Vec::new());
-            asked.push(Asked { window, columns, has_codes, memo, found, decider });
+            asked.push(Asked::new(window, (columns, has_codes), decider, &inside, template_set));
         }
         self.make_quick(at, &asked, work.groups.len(), template_set);
         self.leaves.entry(key).or_default().push(at);
@@ -763,15 +777,6 @@ impl Tree {
     }
 }
 
-/// Whether the values of a column have codes, few enough to cache an answer for each.
-pub(super) fn has_few_codes(template_set: &TemplateSet, column: u32) -> bool {
-    match &template_set.columns[column as usize].kind {
-        ColumnKind::Dictionary { .. } => true,
-        ColumnKind::Numbers { min, max, .. } => max.saturating_sub(*min) < NUMBERS_MAX,
-        ColumnKind::Texts | ColumnKind::Templates(_) => false,
-    }
-}
-
 /// Parts of a template whose values decide the requested groups of a window.
 fn parts_read(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
     let Some(places) = &window.groups else { return window.read.clone() };
@@ -781,6 +786,30 @@ fn parts_read(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
     };
     let last = places.iter().flatten().map(|(_, end)| end.part).max().unwrap_or(0);
     (0..last).filter(lies_in).collect()
+}
+
+/// Like [`evaluate`], for the values of a row in these columns; `None` also if a value is missing.
+fn evaluate_row(
+    template: &FlatTemplate,
+    window: &Window,
+    (columns, has_codes): (&[(u32, usize)], bool),
+    of_row: RowOf<'_, '_>,
+    work: &mut Work<'_>,
+    texts: &mut [Interner],
+    codes: &mut Vec<u32>,
+) -> Result<Option<bool>, EngineError> {
+    let RowOf { row, cursors, page, segment, dictionaries } = of_row;
+    match has_codes {
+        true => work.take_values(columns, page.template_set(), segment, dictionaries)?,
+        false => work.values.clear(),
+    }
+    let (known, outcome) = (std::mem::take(&mut work.values), Ok(true));
+    let mut row = RowValues { known, columns, row, cursors, page, segment, dictionaries, outcome };
+    let is_match =
+        evaluate(template, window, work, texts, codes, |part: usize, text: &mut Vec<u8>| row.append(part, text))?;
+    work.values = row.known;
+    let has_all = row.outcome?;
+    Ok(is_match.filter(|_| has_all))
 }
 
 /// Appends the groups' codes for the values that `value` writes, and returns whether there is a match; `None` if there

@@ -38,6 +38,8 @@ const PLANNER_STEPS_MAX: usize = 4_000_000;
 const LENGTH_MAX: u32 = 256;
 /// Maximum number of cached windows.
 const KNOWN_MAX: usize = 8_192;
+/// Ways over a variable that it remembers.
+const PASSED_MAX: usize = 2_048;
 
 /// Start and end of each group in the template; `None` for a group that does not take part or is not requested.
 pub type GroupPlaces = Vec<Option<(TemplatePosition, TemplatePosition)>>;
@@ -52,24 +54,37 @@ pub(super) struct Dependence {
     /// Positions of the groups in every match, and the parts whose values decide whether there is one, if not every
     /// text matches.
     pub(super) decision: Option<(GroupPlaces, Vec<usize>)>,
+    /// What decides about the match and about each wanted group, where neither of the two above is there.
+    pub(super) apart: Option<Apart>,
+}
+
+/// Parts that decide about a match, and about each wanted group of a text that has one: two such texts with the same
+/// values in the parts of a group have the same text in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// Of the match.
+    pub matched: Vec<usize>,
+    /// Of each wanted group, in their order.
+    pub groups: Vec<Vec<usize>>,
 }
 
 /// A position in a text of the template.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Position {
     /// The same position in every text.
     Fixed(TemplatePosition),
     /// Inside the variable being passed; at its end if the value ends here.
     Here,
-    /// Inside this part.
-    Within(usize),
+    /// Inside this part. The number tells threads apart that left the part with such a position: of one value it may be
+    /// another byte for each of them.
+    Within(usize, usize),
 }
 
 /// Start of the match, then start and end of each requested group. Threads share them until one enters a group.
 type Registers = Rc<[Option<Position>]>;
 
 /// What precedes a position, as far as assertions distinguish it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Behind {
     Start,
     LineFeed,
@@ -95,6 +110,30 @@ struct Configuration {
     matched: Option<Registers>,
 }
 
+/// A configuration as a planner keeps it, from one thread to another.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct KeptConfiguration {
+    behind: Behind,
+    list: Vec<(StateID, Box<[Option<Position>]>)>,
+    matched: Option<Box<[Option<Position>]>>,
+}
+
+/// What it depends on what a configuration becomes over the values of a variable.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PassedVariable {
+    from: KeptConfiguration,
+    /// The variable, as configurations say where they are.
+    part: usize,
+    /// Whether a match of the window may start in it.
+    starts: bool,
+    bytes: [[u64; 4]; 3],
+    min_len: u32,
+    max_len: u32,
+}
+
+/// What became of configurations over variables. Windows of many templates begin with the same ones, such as those of a time.
+pub(super) type KnownOutcomes = HashMap<PassedVariable, Vec<KeptConfiguration>, foldhash::fast::FixedState>;
+
 /// One step of the walk: the successors of each configuration.
 struct Layer {
     /// The variable passed; `None` for a byte of a literal.
@@ -118,6 +157,7 @@ impl Planner {
             let window = &mut windows[at];
             window.groups = found.groups;
             (window.read, window.fillers) = read_and_filled(template, &window.variables, &found.read);
+            window.apart = found.apart;
             window.decision = found.decision.map(|(places, deciding)| {
                 let (read, fillers) = read_and_filled(template, &window.variables, &deciding);
                 Decision { places, read, fillers }
@@ -133,17 +173,28 @@ impl Planner {
     /// What a window depends on, from the cache or by a walk.
     fn dependence(&mut self, template: &FlatTemplate, window: &Window) -> Result<Dependence, Unclear> {
         let origin = window.context;
+        let is_followed = |look: Look| !matches!(look, Look::StartCRLF | Look::EndCRLF);
         let key = self.view(template, window);
         if let Some(known) = self.known.get(&key) {
             return known.as_ref().map(|known| known.with_places(|place| place.behind(origin))).ok_or(Unclear);
         }
-        let mut walk = Walk::new(self, template, window)?;
+        if self.walked > PLANNER_STEPS_MAX || !self.nfa.look_set_any().iter().all(is_followed) {
+            return Err(Unclear);
+        }
+        let known = std::mem::take(&mut self.outcomes);
+        let mut walk = Walk::new(self, template, window, known);
         let finals = walk.run();
-        let (steps, layers, reached) = (walk.steps, walk.layers, walk.reached);
+        let (steps, layers, reached, known) = (walk.steps, walk.layers, walk.reached, walk.known);
+        self.outcomes = known;
         self.walked += steps;
         let groups = self.nfa.group_info().group_len(PatternID::ZERO);
-        let found =
-            finals.map(|finals| dependence_of(&finals, deciding_variables(&layers, &finals), &self.wanted, groups));
+        let found = finals.map(|finals| {
+            let mut found = dependence_of(&finals, deciding_variables(&layers, &finals), &self.wanted, groups);
+            if found.groups.is_none() && found.decision.is_none() && self.wanted.len() > 1 {
+                found.apart = Some(apart_of(&layers, &finals, &self.wanted));
+            }
+            found
+        });
         // What the walk saw beyond the window is not part of the key.
         if reached <= window.end && self.known.len() < KNOWN_MAX {
             let kept = found.as_ref().ok().map(|found| found.with_places(|place| place.seen_from(origin)));
@@ -215,6 +266,10 @@ impl Dependence {
             groups: self.groups.as_ref().map(groups),
             read: parts(&self.read),
             decision: self.decision.as_ref().map(|(places, deciding)| (groups(places), parts(deciding))),
+            apart: self.apart.as_ref().map(|apart| Apart {
+                matched: parts(&apart.matched),
+                groups: apart.groups.iter().map(|group| parts(group)).collect(),
+            }),
         }
     }
 }
@@ -258,15 +313,13 @@ struct Walk<'a> {
     list: u32,
     /// Furthest position reached by the walk.
     reached: TemplatePosition,
+    /// What earlier walks found out about variables.
+    known: KnownOutcomes,
 }
 
 impl<'a> Walk<'a> {
-    fn new(planner: &'a Planner, template: &'a FlatTemplate, window: &'a Window) -> Result<Walk<'a>, Unclear> {
+    fn new(planner: &'a Planner, template: &'a FlatTemplate, window: &'a Window, known: KnownOutcomes) -> Walk<'a> {
         let looks = planner.nfa.look_set_any();
-        let is_followed = |look: Look| !matches!(look, Look::StartCRLF | Look::EndCRLF);
-        if planner.walked > PLANNER_STEPS_MAX || !looks.iter().all(is_followed) {
-            return Err(Unclear);
-        }
         let mut register_of = vec![None; planner.nfa.group_info().slot_len()];
         register_of[0] = Some(0);
         for (at, group) in planner.wanted.iter().enumerate() {
@@ -276,7 +329,7 @@ impl<'a> Walk<'a> {
             }
             register_of[group * 2 + 1] = Some(2 + at * 2);
         }
-        Ok(Walk {
+        Walk {
             planner,
             template,
             window,
@@ -288,7 +341,8 @@ impl<'a> Walk<'a> {
             seen: vec![0; planner.nfa.states().len()],
             list: 0,
             reached: window.start,
-        })
+            known,
+        }
     }
 
     /// The configurations at the end of the walk.
@@ -324,7 +378,10 @@ impl<'a> Walk<'a> {
                     self.reached = place;
                     for one in &all {
                         let mut outcomes = self.outcomes(one, variable, traits)?;
-                        outcomes.iter_mut().for_each(|one| one.move_here(Position::Fixed(place)));
+                        for one in &mut outcomes {
+                            one.move_here(Position::Fixed(place));
+                            one.number_within(variable);
+                        }
                         let numbers = outcomes.into_iter().map(|one| add(&mut behind, one));
                         next.push(numbers.collect::<Result<_, _>>()?);
                     }
@@ -344,7 +401,7 @@ impl<'a> Walk<'a> {
             // A match that starts after the window is not a match of this window.
             one.matched = one.matched.take().filter(|registers| match registers[0] {
                 Some(Position::Fixed(start)) => start < self.window.starts_end,
-                Some(Position::Within(part)) => TemplatePosition { part, offset: 0 } < self.window.starts_end,
+                Some(Position::Within(part, _)) => TemplatePosition { part, offset: 0 } < self.window.starts_end,
                 _ => false,
             });
         }
@@ -391,6 +448,32 @@ impl<'a> Walk<'a> {
         if traits.min_len > LENGTH_MAX {
             return Err(Unclear);
         }
+        let key = PassedVariable {
+            from: from.kept(),
+            part,
+            starts: part < self.window.starts_end.part,
+            bytes: [traits.bytes, traits.firsts, traits.lasts].map(|bytes| bytes.words()),
+            min_len: traits.min_len,
+            max_len: traits.max_len,
+        };
+        if let Some(known) = self.known.get(&key) {
+            self.steps += 1;
+            return Ok(known.iter().map(Configuration::of_kept).collect());
+        }
+        let ends = self.find_outcomes(from, part, traits)?;
+        if self.known.len() < PASSED_MAX {
+            self.known.insert(key, ends.iter().map(Configuration::kept).collect());
+        }
+        Ok(ends)
+    }
+
+    /// The same by trying all of them.
+    fn find_outcomes(
+        &mut self,
+        from: &Configuration,
+        part: usize,
+        traits: &ValueTraits,
+    ) -> Result<Vec<Configuration>, Unclear> {
         let planner = self.planner;
         let (every, lasts) = (planner.classes(traits.bytes), planner.classes(traits.lasts));
         let (firsts, only) =
@@ -410,10 +493,10 @@ impl<'a> Walk<'a> {
             length += 1;
             let before = match length {
                 1 => Position::Fixed(TemplatePosition { part, offset: 0 }),
-                _ => Position::Within(part),
+                _ => Position::Within(part, 0),
             };
             let (bytes, last_bytes) = if length == 1 { (&firsts, &only) } else { (&every, &lasts) };
-            current.iter_mut().for_each(|one| one.move_here(Position::Within(part)));
+            current.iter_mut().for_each(|one| one.move_here(Position::Within(part, 0)));
             if length >= traits.min_len {
                 for (one, byte) in pairs(&current, last_bytes) {
                     add(&mut ends, self.step(one, byte, before, Position::Here, starts)?)?;
@@ -549,9 +632,32 @@ impl<'a> Walk<'a> {
 }
 
 impl Configuration {
+    fn kept(&self) -> KeptConfiguration {
+        let list = self.list.iter().map(|(state, registers)| (*state, Box::from(&**registers)));
+        let matched = self.matched.as_ref().map(|registers| Box::from(&**registers));
+        KeptConfiguration { behind: self.behind, list: list.collect(), matched }
+    }
+
+    fn of_kept(kept: &KeptConfiguration) -> Configuration {
+        let list = kept.list.iter().map(|(state, registers)| (*state, Registers::from(&**registers)));
+        let matched = kept.matched.as_ref().map(|registers| Registers::from(&**registers));
+        Configuration { behind: kept.behind, list: list.collect(), matched }
+    }
+
     /// Replaces every [`Position::Here`] by another position.
     fn move_here(&mut self, to: Position) {
         self.rename(Position::Here, to);
+    }
+
+    /// Tells the positions within a variable that was passed apart by their threads, where several have one.
+    fn number_within(&mut self, part: usize) {
+        let here = Position::Within(part, 0);
+        let all = self.list.iter_mut().map(|(_, registers)| registers).chain(&mut self.matched);
+        let of_several = all.filter(|registers| registers.contains(&Some(here))).enumerate().skip(1);
+        of_several.for_each(|(number, registers)| {
+            let positions = Rc::make_mut(registers).iter_mut().flatten().filter(|position| **position == here);
+            positions.for_each(|position| *position = Position::Within(part, number));
+        });
     }
 
     fn rename(&mut self, from: Position, to: Position) {
@@ -604,7 +710,36 @@ fn dependence_of(finals: &[Configuration], deciding: Vec<usize>, wanted: &[usize
         matches.all(|other| other.as_ref() == Some(&first)).then_some(first)
     };
     let decision = if same.is_some() { None } else { of_matches().map(|places| (places, deciding)) };
-    Dependence { groups: same, read, decision }
+    Dependence { groups: same, read, decision, apart: None }
+}
+
+/// What decides about the match, and about each group by itself.
+fn apart_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> Apart {
+    let is_match = |one: &Configuration| Told::Answer(usize::from(one.matched.is_some()));
+    let matched = deciding_parts(layers, finals.iter().map(is_match).collect());
+    let mut groups = Vec::with_capacity(wanted.len());
+    for (at, group) in wanted.iter().enumerate() {
+        let of_match = |one: &Configuration| {
+            let registers = one.matched.as_ref()?;
+            let start = if *group == 0 { registers[0] } else { registers[1 + at * 2] };
+            Some((start, registers[2 + at * 2]))
+        };
+        let answers: Vec<_> = finals.iter().map(of_match).collect();
+        let told = answers.iter().map(|answer| match answer {
+            Some(_) => Told::Answer(answers.iter().position(|known| known == answer).unwrap_or_default()),
+            None => Told::Nothing,
+        });
+        let mut parts = deciding_parts(layers, told.collect());
+        for answer in answers.iter().flatten() {
+            if let (Some(start), Some(end)) = *answer {
+                parts.extend(part_of(start, false)..part_of(end, true));
+            }
+        }
+        parts.sort_unstable();
+        parts.dedup();
+        groups.push(parts);
+    }
+    Apart { matched, groups }
 }
 
 /// Splits a window's variables into those that are read and those with fillers.
@@ -631,8 +766,8 @@ fn part_of(position: Position, is_end: bool) -> usize {
     match position {
         Position::Fixed(place) if is_end && place.offset > 0 => place.part + 1,
         Position::Fixed(place) => place.part,
-        Position::Within(part) if is_end => part + 1,
-        Position::Within(part) => part,
+        Position::Within(part, _) if is_end => part + 1,
+        Position::Within(part, _) => part,
         Position::Here => 0,
     }
 }
@@ -650,26 +785,46 @@ fn add(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Unclea
     if all.len() > CONFIGURATIONS_MAX { Err(Unclear) } else { Ok(all.len() - 1) }
 }
 
-/// The variables at which configurations with different results diverge.
+/// The variables at which configurations with different results diverge: a match with its groups, or none.
 fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> {
-    // From end to start: the result that a configuration leads to, `None` if later values decide.
     let wanted = |one: &Configuration| one.matched.as_ref().map(|registers| registers[1..].to_vec());
     let answers: Vec<_> = finals.iter().map(wanted).collect();
-    let first_of = |answer| answers.iter().position(|known| known == answer);
-    let mut behind: Vec<Option<usize>> = answers.iter().map(first_of).collect();
+    let first_of = |answer| answers.iter().position(|known| known == answer).map_or(Told::Open, Told::Answer);
+    deciding_parts(layers, answers.iter().map(first_of).collect())
+}
+
+/// What is told by a configuration of the answer it comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// It comes to none that counts.
+    Nothing,
+    /// It is this one.
+    Answer(usize),
+    /// What follows decides.
+    Open,
+}
+
+/// The variables where configurations part that come to different answers; `behind` has those of the last layer.
+fn deciding_parts(layers: &[Layer], mut behind: Vec<Told>) -> Vec<usize> {
     let mut deciding = Vec::new();
     for Layer { variable, next } in layers.iter().rev() {
         let only = |numbers: &Vec<usize>| {
-            let first = behind.get(*numbers.first()?).copied().flatten();
-            first.filter(|_| numbers.iter().all(|number| behind.get(*number) == Some(&first)))
+            let all = numbers.iter().map(|number| behind.get(*number).copied().unwrap_or(Told::Open));
+            let told = all.reduce(|one, other| match (one, other) {
+                (Told::Nothing, told) | (told, Told::Nothing) => told,
+                (one, other) if one == other => one,
+                _ => Told::Open,
+            });
+            told.unwrap_or(Told::Open)
         };
-        let before: Vec<Option<usize>> = next.iter().map(only).collect();
-        let parts = next.iter().zip(&before).any(|(numbers, answer)| numbers.len() != 1 && answer.is_none());
+        let before: Vec<Told> = next.iter().map(only).collect();
+        let parts = next.iter().zip(&before).any(|(numbers, told)| numbers.len() != 1 && *told == Told::Open);
         if let Some(variable) = variable.filter(|_| parts) {
             deciding.push(variable);
         }
         behind = before;
     }
+    deciding.reverse();
     deciding
 }
 

@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use quarry_stdx::number::u32_of;
 
 /// Maximum number of cached combinations per template and slab; beyond that each row is evaluated separately.
-pub(crate) const COMBINATIONS_MAX: usize = 65_536;
+pub const COMBINATIONS_MAX: usize = 65_536;
 
 /// An answer for each requested combination of dictionary codes, up to [`COMBINATIONS_MAX`].
 #[derive(Clone, Debug)]

@@ -1,4 +1,5 @@
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -134,6 +135,34 @@ fn check_decisions(regex: &Regex, planner: &mut Planner, windows: &[Window], ske
     }
 }
 
+/// Texts that are alike where something decides apart are alike in that: `seen` has what the texts before said.
+fn check_apart(
+    regex: &Regex,
+    wanted: &[usize],
+    windows: &[Window],
+    sketch: &Sketch,
+    values: &[&str],
+    seen: &mut HashMap<String, String>,
+) {
+    let (mut text, mut captures) = (Vec::new(), regex.new_captures());
+    for (number, window) in windows.iter().enumerate() {
+        let Some(apart) = &window.apart else { continue };
+        let append = |part: usize, text: &mut Vec<u8>| text.extend_from_slice(values[part].as_bytes());
+        let found = window.evaluate(&sketch.template, regex, append, &mut text, &mut captures).unwrap();
+        let mut tell = |what: String, parts: &[usize], answer: String| {
+            let of_parts: Vec<&str> = parts.iter().map(|part| values[*part]).collect();
+            let key = format!("{number} {what} {of_parts:?}");
+            let known = seen.entry(key.clone()).or_insert_with(|| answer.clone());
+            assert_eq!(known, &answer, "{regex:?} over {:?}: {key} of {window:?}", sketch.template);
+        };
+        tell("match".to_owned(), &apart.matched, found.is_some().to_string());
+        let Some(found) = found else { continue };
+        for (group, parts) in wanted.iter().zip(&apart.groups) {
+            tell(format!("group {group}"), parts, format!("{:?}", captures.text(found, *group)));
+        }
+    }
+}
+
 /// Compares the plan with the expression itself on every text, up to a number of them; says whether it was known.
 fn check(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
     const TEXTS_MAX: usize = 60;
@@ -143,6 +172,7 @@ fn check(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
         MatchPlan::Windows(windows) => windows,
     };
     let wanted = planner.wanted.clone();
+    let mut seen = HashMap::new();
     let total: usize = sketch.values.iter().map(Vec::len).product();
     for number in 0..total.min(TEXTS_MAX) {
         let mut rest = number;
@@ -154,6 +184,7 @@ fn check(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
         let chosen: Vec<usize> = sketch.values.iter().map(choose).collect();
         let values: Vec<&str> = sketch.values.iter().zip(chosen).map(|(values, at)| values[at].as_str()).collect();
         check_decisions(regex, planner, &windows, sketch, &values);
+        check_apart(regex, &wanted, &windows, sketch, &values, &mut seen);
         let text = values.concat();
         let mut captures = regex.new_captures();
         let text_of = |(start, end): (usize, usize)| text[start..end].to_owned();
@@ -355,4 +386,24 @@ fn a_group_in_doubt_costs_no_other() {
     for group in 1..=6 {
         assert!(check(&regex, &mut Planner::new(&regex, [group]).unwrap(), &sketch));
     }
+}
+
+#[test]
+fn a_group_that_ends_within_a_value_depends_on_what_tells_its_threads_apart() {
+    let regex = Regex::new("(?<g>a+)(?:aab|ac)").unwrap();
+    let mut planner = Planner::new(&regex, [1]).unwrap();
+    assert!(check(&regex, &mut planner, &written("<aaaa|aaaaa><b|c>")));
+    let MatchPlan::Windows(windows) = planner.plan(&written("<aaaa|aaaaa><b|c>").template) else { panic!() };
+    assert_eq!(windows[0].read, [0, 1]);
+}
+
+#[test]
+fn groups_depend_on_values_of_their_own() {
+    let regex = Regex::new(r"^\S+\s+(?<n>\d+) (?<file>[^:\s]+):(?<line>\d+)\]").unwrap();
+    let mut planner = Planner::new(&regex, [1, 2]).unwrap();
+    let sketch = written("I  <1|22|333> <a.go:1|b_c.go:22|none|d:e:3>] <x|y z>");
+    assert!(check(&regex, &mut planner, &sketch));
+    let MatchPlan::Windows(windows) = planner.plan(&sketch.template) else { panic!() };
+    let apart = windows[0].apart.as_ref().unwrap();
+    assert_eq!((apart.matched.as_slice(), apart.groups.as_slice()), (&[3][..], &[vec![1], vec![3]][..]));
 }

@@ -1,0 +1,79 @@
+//! What a pattern found, remembered group by group.
+//!
+//! Where one window gives several groups, of which each depends on values of its own, such as a thread and a file, their
+//! answers together are as many as there are pairs. By itself each has no more than its own values. What a row says of a
+//! group holds for every row that has a match and the same values there.
+//!
+//! Not here: which values decide about a group ([`quarry_eval::pattern::template_match`]).
+
+use quarry_eval::pattern::template_match::{Apart, CombinationMemo, FlatPart, FlatTemplate};
+
+/// Answers about one window.
+pub(super) struct GroupMemos {
+    matched: Memo<bool>,
+    /// Codes of the texts of each group.
+    groups: Vec<Memo<u32>>,
+}
+
+/// Answers by some of the codes of a window.
+struct Memo<T> {
+    /// Which of the codes.
+    places: Vec<usize>,
+    answers: CombinationMemo<T>,
+}
+
+impl GroupMemos {
+    /// Nothing known yet of a window whose codes are those of these columns and parts; `None` where a part is not among them.
+    pub(super) fn new(apart: &Apart, columns: &[(u32, usize)], template: &FlatTemplate) -> Option<GroupMemos> {
+        let is_variable = |part: &&usize| matches!(template.parts().get(**part), Some(FlatPart::Variable(..)));
+        let places = |parts: &[usize]| -> Option<Vec<usize>> {
+            let variables = parts.iter().filter(is_variable);
+            variables.map(|part| columns.iter().position(|(_, known)| known == part)).collect()
+        };
+        let groups = apart.groups.iter().map(|parts| Some(Memo::new(places(parts)?)));
+        Some(GroupMemos { matched: Memo::new(places(&apart.matched)?), groups: groups.collect::<Option<_>>()? })
+    }
+
+    /// Whether a row with these codes has a match, whose groups are in `found` then; `None` where not all is known. `some`
+    /// is room for codes.
+    pub(super) fn known(&self, codes: &[u32], some: &mut Vec<u32>, found: &mut Vec<u32>) -> Option<bool> {
+        if !self.matched.known(codes, some)? {
+            return Some(false);
+        }
+        found.clear();
+        for group in &self.groups {
+            found.push(group.known(codes, some)?);
+        }
+        Some(true)
+    }
+
+    /// Remembers the groups of a row with these codes; `None` for no match.
+    pub(super) fn keep(&mut self, codes: &[u32], some: &mut Vec<u32>, found: Option<&Vec<u32>>) {
+        self.matched.keep(codes, some, found.is_some());
+        for (group, code) in self.groups.iter_mut().zip(found.into_iter().flatten()) {
+            group.keep(codes, some, *code);
+        }
+    }
+}
+
+impl<T: Copy> Memo<T> {
+    fn new(places: Vec<usize>) -> Memo<T> {
+        Memo { places, answers: CombinationMemo::default() }
+    }
+
+    fn known(&self, codes: &[u32], some: &mut Vec<u32>) -> Option<T> {
+        self.take(codes, some);
+        let number = self.answers.known(some)?;
+        self.answers.answers().get(number as usize).copied()
+    }
+
+    fn keep(&mut self, codes: &[u32], some: &mut Vec<u32>, answer: T) {
+        self.take(codes, some);
+        self.answers.number(some, || answer);
+    }
+
+    fn take(&self, codes: &[u32], some: &mut Vec<u32>) {
+        some.clear();
+        some.extend(self.places.iter().filter_map(|place| codes.get(*place)));
+    }
+}
