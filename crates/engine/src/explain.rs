@@ -364,6 +364,9 @@ fn pushed_into(scan: &Scan) -> Vec<String> {
         let order = if top.descending { "largest" } else { "smallest" };
         pushed.push(format!("the {} {order} by {}", top.count, top.key.field.text));
     }
+    if let Some(first) = &scan.first {
+        pushed.push(format!("of each page the first {} of each {}", first.count, first.fields.join(", ")));
+    }
     if scan.counts {
         pushed.push("events with the same values as one row and their count".to_owned());
     } else if scan.extremes {

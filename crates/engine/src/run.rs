@@ -23,7 +23,8 @@ use quarry_scan::{
     EventScan, OrderedRows, PageRef, PartialStates, PlanStates, Previewer, ScanEnvironment, ScanProgress, ScanRules,
     WindowCommands, fold_windows, with_renamed_sourcetypes,
 };
-use quarry_spl::ast::{Pipeline, SearchExpr, Stage};
+use quarry_spl::ast::{Command, DependsOn, Pipeline, SearchExpr, Stage, StatsFunction};
+use quarry_spl::commands::Kind;
 use quarry_store::{IndexSelector, Snapshot};
 
 use self::bounds::bounds_of_rows;
@@ -212,7 +213,12 @@ impl Runner {
         let previewer = previews.as_ref().map(|previews| -> &dyn Previewer { previews });
         let kept = (states.as_ref(), previewer);
         let folders = fold_windows(&events, &windows, &commands, reduce.as_ref(), context, kept)?;
-        apply(reduce.finish(folders, context)?, after, context)
+        let is_row = |step: &Step| matches!(step, Step::Row { ordered: false, .. });
+        let rows = match after.iter().all(is_row) && !reads_order(&plan.reduce) {
+            true => reduce.finish_unordered(folders, context)?,
+            false => reduce.finish(folders, context)?,
+        };
+        apply(rows, after, context)
     }
 
     /// The commands applied to rows of summaries before the fold.
@@ -288,4 +294,14 @@ impl Runner {
     ) -> Result<RowIter, EngineError> {
         apply(rows, self.steps(stages, context)?, context)
     }
+}
+
+/// Whether these commands may give something else where rows come in another order. Only a `stats` that comes next, whose
+/// functions look at nothing but values, is known not to.
+fn reads_order(stages: &[Stage]) -> bool {
+    let next = stages.iter().find(|stage| stage.command.kind() != Kind::Row);
+    let Some(Command::Stats(stats)) = next.map(|stage| &stage.command) else { return true };
+    let is_free = |function: &StatsFunction| function.depends_on() == DependsOn::Nothing;
+    next.is_some_and(|stage| stage.command.kind() != Kind::Fold)
+        || !stats.aggregates.iter().all(|aggregate| is_free(&aggregate.function))
 }

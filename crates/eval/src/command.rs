@@ -52,4 +52,8 @@ pub trait Reduce: Send + Sync {
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError>;
     /// The result rows from the folders of all workers.
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError>;
+    /// The same rows in any order, for one who does not look at it.
+    fn finish_unordered(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
+        self.finish(folders, context)
+    }
 }

@@ -27,6 +27,7 @@ use crate::fields::{self, FieldRules, Projection, ShownFields, text_buffer};
 use crate::filter::EventFilter;
 use crate::page::PageRef;
 use crate::partial::WindowPart;
+use crate::plan::FirstRows;
 use crate::rexes::Rexes;
 use crate::summary::SummaryRead;
 use crate::template_pages::{LaterSlab, Slabs, TemplateRows};
@@ -62,6 +63,8 @@ pub struct EventScan {
     pub(crate) slabs: Slabs,
     /// Top-k threshold of a sort that keeps few rows.
     pub(crate) top_k: Option<TopKThreshold>,
+    /// A `dedup` of which few rows of a page are wanted.
+    pub(crate) first: Option<FirstRows>,
     /// Summaries to read instead of events.
     pub summary: Option<SummaryRead>,
     /// Whether a run of identical events may be represented by its first and last event.
@@ -244,7 +247,12 @@ impl EventScan {
         coded: bool,
         context: &CommandContext,
     ) -> Result<Option<RecordBatch>, EngineError> {
-        self.noted(page, self.rows_of_page(page, coded, context), context)
+        let rows = self.rows_of_page(page, coded, context);
+        let rows = match coded {
+            true => rows,
+            false => rows.and_then(|rows| rows.map(|rows| self.wanted_rows(rows)).transpose()),
+        };
+        self.noted(page, rows, context)
     }
 
     /// The matching rows of a page that does not count as read for that.
@@ -271,6 +279,21 @@ impl EventScan {
             TemplateRows::Rows(rows) => Ok(rows),
             TemplateRows::PlainTexts => self.read_plain(page, columns, context),
         }
+    }
+
+    /// Without the rows that cannot come out of the sort or the `dedup` behind the scan; those that are left are plain.
+    fn wanted_rows(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let read = rows.num_rows();
+        let rows = match &self.top_k {
+            Some(top_k) => top_k.take(rows)?,
+            None => rows,
+        };
+        let rows = match &self.first {
+            Some(first) => first.take(rows)?,
+            None => rows,
+        };
+        self.note_left(read - rows.num_rows());
+        rows::plain(&rows)
     }
 
     /// The rows of a page to whose events rules add fields. They are extracted from text, so the storage layout does

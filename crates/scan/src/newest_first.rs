@@ -384,10 +384,6 @@ fn open_page(
 
 fn read_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Result<Option<ReadPage>, EngineError> {
     let Some(rows) = scan.read(page, context)? else { return Ok(None) };
-    let rows = match &scan.top_k {
-        Some(top_k) => top_k.take(rows)?,
-        None => rows,
-    };
     let times = rows::column_or_null(&rows, "_time");
     let Some(times) = times.as_primitive_opt::<TimestampNanosecondType>() else { return Ok(None) };
     let arrival = page.arrival();

@@ -30,6 +30,8 @@ pub struct Scan {
     pub order: Order,
     /// The top-k sort that follows, if any.
     pub top: Option<TopK>,
+    /// The `dedup` that only takes the first of each combination of values.
+    pub first: Option<FirstRows>,
     /// Whether events that differ only in `_time` may be represented by their first and last.
     pub extremes: bool,
     /// Whether events with equal values may be represented by one row with a count.
@@ -116,6 +118,15 @@ pub struct TopK {
     pub count: usize,
 }
 
+/// The first rows of each combination of values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FirstRows {
+    /// Fields of the combination.
+    pub fields: Vec<String>,
+    /// Rows wanted of each.
+    pub count: usize,
+}
+
 /// Summaries of a data model object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SummaryScan {
@@ -146,6 +157,7 @@ impl Scan {
             extractions: Vec::new(),
             order: Order::NewestFirst,
             top: None,
+            first: None,
             extremes: false,
             counts: false,
             summary: None,
@@ -182,6 +194,9 @@ impl fmt::Display for Scan {
         }
         if let Some(top) = &self.top {
             write!(f, " top={} by {}", top.count, top.key.field.text)?;
+        }
+        if let Some(first) = &self.first {
+            write!(f, " first={} of {}", first.count, first.fields.join(","))?;
         }
         for (is, what) in [(self.extremes, "extremes"), (self.counts, "counts"), (self.summary.is_some(), "summary")] {
             if is {

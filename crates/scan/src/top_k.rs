@@ -15,10 +15,10 @@ use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows::rank::{MISSING, NUMBER, rank};
-use quarry_eval::rows::{self, ColumnReader};
+use quarry_eval::rows::{self, ColumnReader, DictionaryColumn};
 use quarry_spl::ast::{SortKey, SortKind};
 
-use crate::plan::TopK;
+use crate::plan::{Extraction, TopK};
 
 /// Maximum number of requested rows; the rank of each is kept.
 pub const ROWS_MAX: usize = 100_000;
@@ -28,6 +28,8 @@ pub(crate) struct TopKThreshold {
     key: SortKey,
     descending: bool,
     count: usize,
+    /// Whether a command that the scan runs makes the field, so that its values are not those that events have.
+    is_made: bool,
     ranks: Mutex<BinaryHeap<Rank>>,
 }
 
@@ -73,15 +75,21 @@ impl PartialEq for Rank {
 impl Eq for Rank {}
 
 impl TopKThreshold {
-    /// No row seen yet.
-    pub(crate) fn new(top: &TopK) -> TopKThreshold {
+    /// No row seen yet of a scan that runs these commands.
+    pub(crate) fn new(top: &TopK, extractions: &[Extraction]) -> TopKThreshold {
         let TopK { key, descending, count } = top.clone();
-        TopKThreshold { key, descending, count, ranks: Mutex::default() }
+        let is_made = extractions.iter().any(|known| known.names().any(|name| name == key.field.text));
+        TopKThreshold { key, descending, count, is_made, ranks: Mutex::default() }
     }
 
     /// Field of the first key.
-    pub(crate) fn field(&self) -> &str {
+    fn field(&self) -> &str {
         &self.key.field.text
+    }
+
+    /// The same if its values are those that events have.
+    pub(crate) fn field_of_events(&self) -> Option<&str> {
+        Some(self.field()).filter(|_| !self.is_made)
     }
 
     /// Which of these rows may be in the result, by their values of the field; `None` if all may.
@@ -93,10 +101,38 @@ impl TopKThreshold {
             }
             ranks.peek()?.clone()
         };
+        let is_kept = |class, number, text: Option<&str>| worst.compare(class, number, text).is_ge();
+        if let Some(ColumnReader::Dictionary(coded)) = values.map(ColumnReader::new) {
+            let kept = self.keep_codes(&coded, is_kept);
+            return kept.contains(&false).then_some(kept);
+        }
         let mut kept = Vec::with_capacity(count);
         self.each_rank(values, count, |class, number, text| kept.push(worst.compare(class, number, text).is_ge()));
         assert_eq!(kept.len(), count, "each row has its rank");
         kept.contains(&false).then_some(kept)
+    }
+
+    /// Which rows of a coded column may come out: each text is ranked once.
+    fn keep_codes(
+        &self,
+        coded: &DictionaryColumn,
+        is_kept: impl Fn(i64, Option<f64>, Option<&str>) -> bool,
+    ) -> Vec<bool> {
+        let missing = is_kept(MISSING, None, None);
+        let mut known: Vec<Option<bool>> = vec![None; coded.texts.len()];
+        let rows = (0..coded.codes.len()).map(|row| {
+            let Some(code) = coded.code(row) else { return missing };
+            *known[code].get_or_insert_with(|| {
+                let (class, number, text) = rank(self.key.kind, Some(coded.texts.value(code)));
+                is_kept(self.turned(class), number, text)
+            })
+        });
+        rows.collect()
+    }
+
+    /// The class as it is sorted.
+    fn turned(&self, class: i64) -> i64 {
+        if self.descending && class != MISSING { -class } else { class }
     }
 
     /// The rows that may be in the result; they count towards the threshold from now on.
@@ -124,7 +160,7 @@ impl TopKThreshold {
 
     /// Rank of each value: class, number, text.
     fn each_rank(&self, values: Option<&ArrayRef>, count: usize, mut each: impl FnMut(i64, Option<f64>, Option<&str>)) {
-        let turned = |class: i64| if self.descending && class != MISSING { -class } else { class };
+        let turned = |class: i64| self.turned(class);
         let Some(values) = values else {
             return (0..count).for_each(|_| each(MISSING, None, None));
         };

@@ -2,6 +2,7 @@
 
 mod all_num;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{Array, UInt32Array};
@@ -14,7 +15,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter, of_batches};
-use quarry_event::value::sort_key;
+use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{Aggregate, AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, StatsCommand};
 use quarry_stdx::number::u32_of;
 
@@ -75,6 +76,15 @@ impl Reduce for Stats {
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
         sorted_values(&self.0, self.0.gather(folders, context)?, context)
     }
+
+    fn finish_unordered(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let plan = &self.0;
+        match plan.gather(folders, context)? {
+            // They come from files one by one.
+            folded @ Folded::Parts(_) => sorted_values(plan, folded, context),
+            folded => Ok(of_batches(vec![plan.values(folded, context)?])),
+        }
+    }
 }
 
 /// The groups sorted by their BY fields; spills if they do not fit into memory.
@@ -106,16 +116,20 @@ pub(crate) fn sorted_by(rows: &RecordBatch, fields: &[String]) -> Result<RecordB
     let columns: Vec<_> = fields.iter().map(|field| rows::as_text_array(&rows::column_or_null(rows, field))).collect();
     let keys: Vec<Vec<_>> =
         columns.iter().map(|column| (0..column.len()).map(|row| sort_key(column.value(row))).collect()).collect();
-    let mut places: Vec<u32> = (0..u32_of(rows.num_rows())).collect();
-    places.sort_by(|a, b| {
-        let orders = keys.iter().map(|keys| keys[*a as usize].cmp(&keys[*b as usize]));
-        let order = orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
-        order.then_with(|| {
+    let heads = keys.first().into_iter().flatten().map(SortKey::head);
+    let mut places: Vec<(u64, u32)> = heads.zip(0..).collect();
+    places.sort_by(|(one, a), (other, b)| {
+        let by_keys = || {
+            let orders = keys.iter().map(|keys| keys[*a as usize].cmp(&keys[*b as usize]));
+            orders.fold(Ordering::Equal, Ordering::then)
+        };
+        let by_texts = || {
             let orders = columns.iter().map(|column| column.value(*a as usize).cmp(column.value(*b as usize)));
-            orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
-        })
+            orders.fold(Ordering::Equal, Ordering::then)
+        };
+        one.cmp(other).then_with(by_keys).then_with(by_texts)
     });
-    rows::take(rows, &UInt32Array::from(places))
+    rows::take(rows, &UInt32Array::from_iter_values(places.into_iter().map(|(_, place)| place)))
 }
 
 /// `stats` with wildcards in its arguments; its columns are known only after all rows have arrived.

@@ -4,9 +4,8 @@
 //! Each pass preserves the result of the plan.
 
 use quarry_eval::pattern::Regex;
-use quarry_scan::TOP_ROWS_MAX;
-use quarry_scan::plan::{Extraction, ExtractionKind, Order, Scan, TopK};
-use quarry_scan::pushable;
+use quarry_scan::plan::{Extraction, ExtractionKind, FirstRows, Order, Scan, TopK};
+use quarry_scan::{FIRST_ROWS_FIELDS_MAX, TOP_ROWS_MAX, pushable};
 use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, RexCommand, SortCommand, SpathCommand, Stage};
 use quarry_spl::commands::Kind;
@@ -23,6 +22,7 @@ pub(super) fn push_down(plan: &mut Plan) {
     }
     project(plan);
     push_top(plan);
+    push_first(plan);
 }
 
 fn scan_of(plan: &mut Plan) -> Option<&mut Scan> {
@@ -139,13 +139,24 @@ fn project(plan: &mut Plan) {
 fn push_top(plan: &mut Plan) {
     let Some((top, sort)) = top_of(&plan.reduce).filter(|_| plan.fold.is_none()) else { return };
     let Some(scan) = scan_of(plan) else { return };
-    // The scan compares stored values.
-    if scan.extractions.iter().any(|known| known.names().any(|name| name == top.key.field.text)) {
-        return;
-    }
     scan.top = Some(top);
     if let Some(first) = plan.reduce.first_mut() {
         first.command = Command::Sort(sort);
+    }
+}
+
+/// A `dedup` of few fields tells the scan so; it says itself which rows come out.
+fn push_first(plan: &mut Plan) {
+    let Some(Command::Dedup(dedup)) = plan.reduce.first().map(|stage| &stage.command) else { return };
+    let is_plain = !dedup.keep_events && !dedup.consecutive && dedup.sort_by.is_empty();
+    let is_named = dedup.fields.iter().all(|field| !field.text.contains('*'));
+    if !is_plain || !is_named || !(1..=FIRST_ROWS_FIELDS_MAX).contains(&dedup.fields.len()) || plan.fold.is_some() {
+        return;
+    }
+    let first = FirstRows { fields: dedup.fields.iter().map(|field| field.text.clone()).collect(), count: dedup.count };
+    // Rows that are left out could show columns that no other row has.
+    if let Some(scan) = scan_of(plan).filter(|scan| !scan.is_open()) {
+        scan.first = Some(first);
     }
 }
 

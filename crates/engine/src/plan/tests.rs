@@ -91,7 +91,7 @@ fn commands_are_split_where_rows_are_folded() {
         ),
         // What goes by the order of events is not folded in parallel.
         ("* | stats first(a)", "scan main fields=a newest first\nreduce stats"),
-        ("* | dedup a | stats count", "scan main fields=a newest first\nreduce dedup | stats"),
+        ("* | dedup a | stats count", "scan main fields=a newest first first=1 of a\nreduce dedup | stats"),
         // Which columns a pattern means is known when all rows are there.
         ("* | stats sum(a*)", "scan main fields=a* newest first\nreduce stats"),
         ("* | foreach a b [ eval <<FIELD>>=1 ] | stats count", "scan main fields=*\nmap foreach\nfold stats"),
@@ -123,7 +123,7 @@ fn the_scan_takes_over_what_it_can() {
         ),
         (
             "* | rex \"u=(?<u>\\w+)\" | sort 5 -u | table u",
-            "scan main fields=u newest first rex=u\nreduce sort | table",
+            "scan main fields=u newest first rex=u top=5 by u\nreduce sort | table",
         ),
         ("* | rex \"u=(?<u>\\w+)\" | sort 5 -u", "scan main fields=* newest first\nreduce rex | sort"),
         // The text itself is wanted behind it.

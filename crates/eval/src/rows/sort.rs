@@ -171,8 +171,13 @@ impl Pile {
             places.extend((0..u32_of(batch.num_rows())).map(|row| (at, row)));
         }
         let mut sorted: Vec<u32> = (0..u32_of(count)).collect();
-        sorted.sort_unstable_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)).then(a.cmp(b)));
-        sorted.truncate(self.order.limit);
+        let order = |a: &u32, b: &u32| keys.row(*a as usize).cmp(&keys.row(*b as usize)).then(a.cmp(b));
+        if self.order.limit < count {
+            // The first ones are found in linear time.
+            sorted.select_nth_unstable_by(self.order.limit, order);
+            sorted.truncate(self.order.limit);
+        }
+        sorted.sort_unstable_by(order);
         drop(keys);
         let (order, held) = (Arc::clone(&self.order), self.held.take());
         Ok(Portions { order, batches, places, sorted, next: 0, ready: VecDeque::new(), _held: held })

@@ -232,3 +232,57 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn heads_of_sort_keys_never_tell_another_order() {
+    let texts = [
+        "",
+        "a",
+        "A",
+        "ab",
+        "abcdefgh",
+        "abcdefghi",
+        "abcdefgj",
+        "a\0",
+        "zo\u{eb}",
+        "zoe",
+        "\u{1F600}",
+        "7a",
+        "0",
+        "-0",
+        "0.0",
+        "00",
+        "1",
+        "-1",
+        "1.5",
+        "1.4999",
+        "-1.5",
+        "1e3",
+        "1e300",
+        "-1e300",
+        "9007199254740992",
+        "9007199254740993",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "1763700000.000000001",
+        "1763700000.7",
+        "1763700000.2",
+        "1763700000",
+        "0.000000001",
+        "10.0.0.1",
+        "10.0.0.2",
+        "9.255.0.1",
+        "255.255.255.255",
+        "256.1.1.1",
+        "12:30",
+        "~",
+    ];
+    for one in texts.map(sort_key) {
+        for other in texts.map(sort_key) {
+            match one.head().cmp(&other.head()) {
+                Ordering::Equal => {}
+                order => assert_eq!(one.cmp(&other), order, "{one:?} {other:?}"),
+            }
+        }
+    }
+}

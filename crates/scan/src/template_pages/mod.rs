@@ -25,6 +25,7 @@ mod extracts;
 mod facts;
 mod fields;
 mod flat;
+mod group_memos;
 mod groups;
 mod interner;
 mod json;
@@ -116,8 +117,8 @@ impl FieldColumns for LaterSlab<'_> {
 }
 
 impl EventScan {
-    /// The matching rows of a page of a template slab. `coded` allows dictionary-coded columns and omitting an
-    /// unrequested `_time`.
+    /// The matching rows of a page of a template slab, with dictionary-coded columns. `coded` allows omitting an unrequested
+    /// `_time`, and less than a row for each event in other ways.
     pub(super) fn read_templates(
         &self,
         page: &PageRef,
@@ -156,8 +157,7 @@ impl EventScan {
                 Rows::All(_) => rows,
                 Rows::Some(in_range) => rows.into_iter().filter(|row| in_range.binary_search(row).is_ok()).collect(),
             };
-            let rows = self.few(rows, columns, &mut reader, coded, context)?;
-            return Ok(TemplateRows::Rows(if coded { rows } else { rows.as_ref().map(rows::plain).transpose()? }));
+            return Ok(TemplateRows::Rows(self.few(rows, columns, &mut reader, coded, context)?));
         }
         if coded
             && matches!(in_range, Rows::All(_))
@@ -169,8 +169,7 @@ impl EventScan {
         if coded && self.tells_by_extremes(&outcome, &in_range, &slab) {
             return self.extremes_of(page, &slab).map(|rows| TemplateRows::Rows(Some(rows)));
         }
-        let rows = self.rows_of(outcome, in_range, &mut reader, coded, context)?;
-        Ok(TemplateRows::Rows(if coded { rows } else { rows.as_ref().map(rows::plain).transpose()? }))
+        Ok(TemplateRows::Rows(self.rows_of(outcome, in_range, &mut reader, coded, context)?))
     }
 
     /// The matching rows of a page, in order of arrival.
@@ -290,7 +289,7 @@ impl EventScan {
 
     /// Drops rows that cannot be among the first of a sort, if it sorts by a field of the slab.
     fn best_of(&self, sure: Rows, reader: &mut PageReader<'_>) -> Result<Rows, EngineError> {
-        let field = self.top_k.as_ref().and_then(|top_k| Some((top_k, reader.slab.field(top_k.field())?)));
+        let field = self.top_k.as_ref().and_then(|top_k| Some((top_k, reader.slab.field(top_k.field_of_events()?)?)));
         let Some((top_k, field)) =
             field.filter(|(_, field)| !field.by_text && field.patterned.is_empty() && !sure.is_empty())
         else {
@@ -330,7 +329,9 @@ impl EventScan {
     fn cut_names(&self) -> Vec<String> {
         let wanted = self.projection.names.iter().map(String::as_str);
         let mut names: Vec<String> = Vec::new();
-        for name in wanted.chain(self.filter.names()).chain(self.top_k.as_ref().map(TopKThreshold::field)) {
+        for name in
+            wanted.chain(self.filter.names()).chain(self.top_k.as_ref().and_then(TopKThreshold::field_of_events))
+        {
             if !is_given(name) && !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
             }

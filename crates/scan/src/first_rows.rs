@@ -1,0 +1,91 @@
+//! A `dedup` told to the scan: of the rows of a page only the first ones of each combination of values are made.
+//!
+//! A row behind as many others of its page with the same values cannot come out, whatever other pages hold: the order of
+//! all rows is that of each page, too. Which rows have the same values is told by codes alone, so that no text of a row
+//! that is left out is made. Rows that lack a field stay.
+//!
+//! Not here: which rows come out in the end, which the command says (engine).
+
+use arrow::array::{Array as _, AsArray as _};
+use arrow::datatypes::TimestampNanosecondType;
+use arrow::record_batch::RecordBatch;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::rows::{self, ColumnReader};
+
+use crate::plan::FirstRows;
+
+/// Fields whose codes make a key at most.
+pub const FIELDS_MAX: usize = 2;
+
+impl FirstRows {
+    /// The rows of a page that may come out.
+    pub(crate) fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let columns: Option<Vec<ColumnReader>> =
+            self.fields.iter().map(|field| rows::column(&rows, field).map(ColumnReader::new)).collect();
+        let times = rows::column(&rows, "_time").and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>());
+        let (Some(columns), Some(times)) = (columns, times) else { return Ok(rows) };
+        if !columns.iter().all(has_codes) {
+            return Ok(rows);
+        }
+        let count = rows.num_rows();
+        // Newest first, and of one instant what came last.
+        let mut order: Vec<usize> = (0..count).rev().collect();
+        if !times.values().is_sorted() {
+            order.sort_by_key(|row| std::cmp::Reverse(times.value(*row)));
+        }
+        let mut seen: HashMap<[u32; FIELDS_MAX], usize, FixedState> = HashMap::default();
+        let mut kept = vec![true; count];
+        for row in order {
+            let mut key = [0; FIELDS_MAX];
+            let codes = key.iter_mut().zip(&columns);
+            if codes.into_iter().any(|(place, column)| code_of(column, row).map(|code| *place = code).is_none()) {
+                continue;
+            }
+            let before = seen.entry(key).or_insert(0);
+            kept[row] = *before < self.count;
+            *before += 1;
+        }
+        if kept.contains(&false) { rows::filter(&rows, &kept.into()) } else { Ok(rows) }
+    }
+}
+
+/// Whether equal codes of a column mean equal values.
+fn has_codes(column: &ColumnReader) -> bool {
+    matches!(column, ColumnReader::Dictionary(_) | ColumnReader::Address(_))
+}
+
+fn code_of(column: &ColumnReader, row: usize) -> Option<u32> {
+    match column {
+        ColumnReader::Dictionary(coded) => coded.code(row).and_then(|code| u32::try_from(code).ok()),
+        ColumnReader::Address(addresses) => addresses.is_valid(row).then(|| addresses.value(row)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, DictionaryArray, StringViewArray, TimestampNanosecondArray, UInt32Array};
+
+    use super::*;
+
+    #[test]
+    fn the_newest_rows_of_each_combination_stay_and_those_that_lack_a_field() {
+        let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(["a", "b"]));
+        let codes = UInt32Array::from(vec![Some(0), Some(1), Some(0), None, Some(0), Some(1)]);
+        let coded: ArrayRef = Arc::new(DictionaryArray::try_new(codes, texts).unwrap());
+        let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![9, 1, 5, 5, 5, 7]));
+        let rows = rows::batch_of([("_time", times), ("f", coded)], 6).unwrap();
+        let times_of = |count: usize, field: &str| -> Vec<i64> {
+            let first = FirstRows { fields: vec![field.to_owned()], count };
+            let kept = first.take(rows.clone()).unwrap();
+            kept.column(0).as_primitive::<TimestampNanosecondType>().values().to_vec()
+        };
+        assert_eq!(times_of(1, "f"), [9, 5, 7]);
+        assert_eq!(times_of(2, "f"), [9, 1, 5, 5, 7]);
+        assert_eq!(times_of(1, "missing"), [9, 1, 5, 5, 5, 7]);
+    }
+}
