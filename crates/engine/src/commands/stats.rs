@@ -17,7 +17,6 @@ use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter, of_batches};
 use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{Aggregate, AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, StatsCommand};
-use quarry_stdx::number::u32_of;
 
 use super::empty_columns::DropEmptyColumns;
 use super::sort::{sort_by_values, sorted_kept};
