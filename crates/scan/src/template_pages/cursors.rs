@@ -126,7 +126,7 @@ impl Cursor {
         let place = self.place(row)?;
         match &self.values.values {
             ColumnValues::Codes(codes) => codes.get(place).copied(),
-            ColumnValues::Numbers(numbers) => u32::try_from(numbers.get(place)? - self.base).ok(),
+            ColumnValues::Numbers(numbers) => u32::try_from(numbers.get(place)?.checked_sub(self.base)?).ok(),
             ColumnValues::Texts { .. } => None,
         }
     }
