@@ -240,10 +240,10 @@ impl LogThread {
                 }
                 None => self.shared.state().note_record(checkpoint, lsn),
             }
-            if let Some((request, part)) = append.sent {
-                if let Err(error) = self.shared.sent.stored(request, part) {
-                    self.shared.tell(format!("a request may be taken for one that is sent again: {error}"));
-                }
+            if let Some((request, part)) = append.sent
+                && let Err(error) = self.shared.sent.stored(request, part)
+            {
+                self.shared.tell(format!("a request may be taken for one that is sent again: {error}"));
             }
             append.promise.keep(Ok(()));
         }

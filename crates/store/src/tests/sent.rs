@@ -82,7 +82,9 @@ fn next_run(options: &StoreOptions, act: impl Fn(&Store)) -> usize {
 fn what_comes_again_and_is_not_answered_again_waits_for_its_answer() {
     let dir = tempdir().unwrap();
     let options = options(dir.path());
-    let again = |store: &Store| drop(send(store, 1, 0));
+    let again = |store: &Store| {
+        send(store, 1, 0);
+    };
     assert_eq!(next_run(&options, again), 1);
     for _ in 0..3 {
         assert_eq!(next_run(&options, again), 1);
