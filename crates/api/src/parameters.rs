@@ -41,7 +41,7 @@ impl Parameters {
             return Ok(Some(0));
         }
         let wrong =
-            |_| ApiError::bad_request(fault(name, text).unwrap_or_else(|| format!("{name}={text}is not a number")));
+            |_| ApiError::bad_request(fault(name, text).unwrap_or_else(|| format!("{name}={text} is not a number")));
         text.parse().map(Some).map_err(wrong)
     }
 

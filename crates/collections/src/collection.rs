@@ -303,7 +303,7 @@ impl Collection {
         let documents = if takes_over { former_file::documents(&self.former, &self.name)? } else { Vec::new() };
         for (key, body) in &documents {
             let members: Object = serde_json::from_str(body)
-                .map_err(|error| Failure::Damage(format!("the document {key}is not JSON: {error}")))?;
+                .map_err(|error| Failure::Damage(format!("the document {key} is not JSON: {error}")))?;
             let prepared = Prepared { key: Some(key.clone()), members, body: body.clone() };
             file.put(crate::NOBODY, key, &prepared)?;
         }

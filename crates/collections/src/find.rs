@@ -60,7 +60,7 @@ impl<'r> Found<'r> {
     /// Its members, without key and user.
     pub(crate) fn own_members(&self) -> Result<Object, Failure> {
         let members = serde_json::from_str(self.body);
-        members.map_err(|error| Failure::Damage(format!("the document {}is not JSON: {error}", self.key)))
+        members.map_err(|error| Failure::Damage(format!("the document {} is not JSON: {error}", self.key)))
     }
 }
 

@@ -84,7 +84,7 @@ pub fn prepare(name: &str, args: &[Option<&Value<'static>>]) -> Result<Prepared,
         },
         "cidrmatch" => match text(0) {
             Some(network) => {
-                let wrong = || format!("cidrmatch(): '{network}'is not a network; write it like 10.0.0.0/8");
+                let wrong = || format!("cidrmatch(): '{network}' is not a network; write it like 10.0.0.0/8");
                 Prepared::Network(Network::parse(&network).ok_or_else(|| Fault::invalid(wrong()))?)
             }
             None => Prepared::Nothing,

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Deserializer, Serializer};
 
 fn parsed<E: serde::de::Error>(text: &str) -> Result<f64, E> {
-    let number: f64 = text.parse().map_err(|_| E::custom(format!("`{text}`is not a number")))?;
+    let number: f64 = text.parse().map_err(|_| E::custom(format!("`{text}` is not a number")))?;
     if number.is_finite() { Ok(number) } else { Err(E::custom("a number is not finite")) }
 }
 

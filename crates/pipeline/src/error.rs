@@ -12,7 +12,7 @@ use crate::pattern::Pattern;
 pub enum PipelineError {
     /// A pattern that neither engine can compile.
     #[error(
-        "{setting} of sourcetype \"{sourcetype}\": \"{pattern}\"is not a valid pattern ({reason}); correct it in props.conf"
+        "{setting} of sourcetype \"{sourcetype}\": \"{pattern}\" is not a valid pattern ({reason}); correct it in props.conf"
     )]
     Pattern {
         /// The setting with the pattern.

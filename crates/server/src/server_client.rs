@@ -218,7 +218,7 @@ pub(crate) fn encoded(name: &str) -> String {
 }
 
 pub(crate) fn read_json(body: &str) -> Result<Value, Failure> {
-    serde_json::from_str(body).map_err(|error| Failure::Storage(format!("the server's answeris not JSON: {error}")))
+    serde_json::from_str(body).map_err(|error| Failure::Storage(format!("the server's answer is not JSON: {error}")))
 }
 
 /// The text in Splunk's error form.

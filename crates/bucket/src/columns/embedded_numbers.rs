@@ -198,7 +198,7 @@ impl<'a> Stored<'a> {
         let (side, base) = (cursor.u8("side of the number")?, cursor.u8("base of the number")?);
         let cut = Cut { side, base, digits: cursor.u8("digits of the number")? };
         let Some(format) = cut.format() else {
-            return Err(Malformed(format!("{cut:?}is not a valid cut")));
+            return Err(Malformed(format!("{cut:?} is not a valid cut")));
         };
         let remaining = cursor.remaining();
         let numbers = cursor.run("numbers of cut texts", remaining)?;

@@ -522,6 +522,6 @@ fn read_format(cursor: &mut Cursor<'_>) -> Result<NumberFormat, Malformed> {
     };
     match format.is_valid() {
         true => Ok(format),
-        false => Err(Malformed(format!("{format:?}is not a number encoding"))),
+        false => Err(Malformed(format!("{format:?} is not a number encoding"))),
     }
 }

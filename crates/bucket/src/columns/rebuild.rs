@@ -440,7 +440,7 @@ fn fill(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(),
             }
             Ok(())
         }
-        FeedValues::Absent => Err(Malformed(format!("column {column}is not part of the rebuilt texts"))),
+        FeedValues::Absent => Err(Malformed(format!("column {column} is not part of the rebuilt texts"))),
     }
 }
 

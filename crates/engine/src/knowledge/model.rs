@@ -106,7 +106,7 @@ impl DataModel {
     /// Parses the JSON definition of the model `name`.
     pub(crate) fn of_json(name: &str, text: &str) -> Result<DataModel, Fault> {
         let json: Value = serde_json::from_str(text)
-            .map_err(|error| Fault::invalid(format!("data model {name}is not JSON: {error}")))?;
+            .map_err(|error| Fault::invalid(format!("data model {name} is not JSON: {error}")))?;
         let objects = json["objects"]
             .as_array()
             .ok_or_else(|| Fault::invalid(format!("data model {name} has no list `objects`")))?;

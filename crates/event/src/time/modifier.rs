@@ -25,7 +25,7 @@ pub enum ModifierError {
         text: String,
     },
     /// A unit nobody knows.
-    #[error("\"{unit}\" in \"{text}\"is not a time unit: use s, m, h, d, w, mon, q or y")]
+    #[error("\"{unit}\" in \"{text}\" is not a time unit: use s, m, h, d, w, mon, q or y")]
     Unit {
         /// Text in place of a unit.
         unit: String,

@@ -24,7 +24,7 @@ use super::{NS_PER_SEC, TimeNs};
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum FormatError {
     /// A directive nobody knows.
-    #[error("\"{directive}\" in the time format \"{format}\"is not a known directive")]
+    #[error("\"{directive}\" in the time format \"{format}\" is not a known directive")]
     Directive {
         /// The directive with its `%`.
         directive: String,

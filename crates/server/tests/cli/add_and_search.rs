@@ -265,7 +265,6 @@ fn a_search_that_errs_in_silence_is_told_what_to_write() {
         (&["line=7 | stats count", "--order", "oldest"], ""),
         (&["foo", "bar", &log], "put the whole search in quotes, as in quarry search 'foo bar'"),
         (&[&log], "the search is missing: quarry search '*'"),
-        (&["error", "-maxout", "10"], "-maxout: write `| head N`"),
     ];
     for (arguments, want) in table {
         let ran = place.run(&[&["search"], arguments].concat());

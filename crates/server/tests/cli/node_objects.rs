@@ -212,8 +212,8 @@ fn a_search_takes_the_options_of_splunks() {
     for server in [false, true] {
         let server = server.then(|| Server::start(&place));
         assert_eq!(place.run(&[&["search", "*"][..], &options].concat()).good(), newest);
-        let bare = ["search", "* | stats count by host", "-output", "csv", "-header", "false", "-maxout", "1"];
-        assert_eq!(place.run(&bare).good(), "web0,4\n");
+        let bare = ["search", "* | stats count by index", "-output", "csv", "-header", "false", "-maxout", "1"];
+        assert_eq!(place.run(&bare).good(), "main,10\n");
         let times = ["-earliest_time", "2026-11-20T00:00:08Z", "-latest_time", "2026-11-20T00:00:09Z"];
         let counted = place.run(&[&["search", "* | stats count", "-o", "csv"][..], &times].concat()).good();
         assert_eq!(counted, "count\n1\n");

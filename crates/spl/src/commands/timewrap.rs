@@ -68,7 +68,7 @@ impl Syntax for TimeWrapCommand {
             };
             let read = TimeSpan::parse(&text).ok().and_then(|span| unit_name(span.unit).map(|unit| (span, unit)));
             span = Some(read.ok_or_else(|| {
-                let message = format!("timewrap: `{}`is not the length of a period", word.text);
+                let message = format!("timewrap: `{}` is not the length of a period", word.text);
                 Diagnostic::error(message, word.span).with_hint("write `timewrap 1day` or `timewrap 1week`")
             })?);
         }

@@ -79,7 +79,7 @@ impl Semantics for TrendLineCommand {
 fn trend(parser: &mut Parser<'_>) -> Read<Trend> {
     let word = parser.expect_field("an average such as sma5(field)")?;
     let wrong = || {
-        let message = format!("trendline: `{}`is not an average", word.text);
+        let message = format!("trendline: `{}` is not an average", word.text);
         let periods = format!("{} to {}", PERIODS.start(), PERIODS.end());
         let hint = format!("write sma, ema or wma, a number from {periods} and a field, as in sma5(field)");
         Diagnostic::error(message, word.span).with_hint(hint)

@@ -66,7 +66,7 @@ impl Syntax for TypeAheadCommand {
         let text = if let Some((name, value)) = prefix.split_once('=') {
             let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
             if !is_name {
-                let remark = Diagnostic::error(format!("typeahead: `{name}`is not a field name"), place);
+                let remark = Diagnostic::error(format!("typeahead: `{name}` is not a field name"), place);
                 return Err(remark.with_hint("write prefix=sourcetype=acc"));
             }
             format!("| {}", values(name, value.trim_matches('"')))

@@ -159,7 +159,7 @@ impl Section {
     fn set(&mut self, section: &str, part: &str, value: &str) -> Result<(), Fault> {
         let count = || match value.trim().parse::<usize>() {
             Ok(count) if count <= LINES_MAX => Ok(count),
-            _ => Err(Fault::invalid(format!("`{value}`is not a number of lines up to {LINES_MAX}"))),
+            _ => Err(Fault::invalid(format!("`{value}` is not a number of lines up to {LINES_MAX}"))),
         };
         match part {
             "start" => self.start = Start::At(regex(value)?),
@@ -265,7 +265,7 @@ mod tests {
         for (text, expected) in [
             ("header.linecount = 1", "it says nothing of a body"),
             ("body.end = (", "body.end: "),
-            ("body.linecount = x", "body.linecount: `x`is not a number of lines"),
+            ("body.linecount = x", "body.linecount: `x` is not a number of lines"),
             ("body.linecount = 99999999", "up to 1000000"),
             ("body.color = red", "body.color: there is no such setting"),
             ("foot.end = x", "foot.end: settings begin with pre, header, body, post"),
