@@ -92,8 +92,9 @@ impl RemoteState {
 }
 
 impl Catalog {
-    /// Records where the objects of live buckets will be uploaded; skips buckets that are not live or already have a
-    /// remote copy. Returns the numbers of the others.
+    /// Records where the objects of live buckets will be uploaded; skips buckets that are not live, already have a
+    /// remote copy, or still have objects at a place they left: those may be at this very place, and are about to be
+    /// deleted. Returns the numbers of the others.
     pub fn begin_uploads(&self, numbers: &[u64], volume: &str, folder: &str) -> Result<Vec<u64>, CatalogError> {
         let (volume, folder) = (volume.to_owned(), folder.to_owned());
         let copy = RemoteCopy { volume, folder, state: RemoteState::Uploading, receipt: None };
@@ -102,6 +103,7 @@ impl Catalog {
             for number in numbers {
                 if let Some(bucket) = live_bucket(act, *number)?
                     && bucket.remote.is_none()
+                    && bucket.other.is_none()
                 {
                     write_bucket(act, &BucketRow { remote: Some(copy.clone()), ..bucket })?;
                     begun.push(*number);

@@ -4,9 +4,10 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use axum::response::Response;
 use quarry_conf::{ConfSource, HttpInputSettings, Layer, Layers, PropsResolver};
 use quarry_event::EventBatch;
-use quarry_inputs::hec::Collector;
+use quarry_inputs::hec::{AnswerNote, Collector};
 use quarry_inputs::{AppendError, EventStore, Receipt};
 use quarry_stdx::SystemClock;
 
@@ -83,6 +84,14 @@ impl Kept {
     }
 }
 
+/// Runs the note of an answer, as the port does before it writes the answer.
+async fn run_note(mut response: Response) -> Response {
+    if let Some(note) = response.extensions_mut().remove::<AnswerNote>() {
+        note.leaves().unwrap();
+    }
+    response
+}
+
 /// A collector on a free port; ends with the runtime.
 struct Served {
     address: SocketAddr,
@@ -114,7 +123,8 @@ impl Served {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let service = Arc::clone(&collector).router().into_make_service_with_connect_info::<SocketAddr>();
+        let router = Arc::clone(&collector).router().layer(axum::middleware::map_response(run_note));
+        let service = router.into_make_service_with_connect_info::<SocketAddr>();
         runtime.spawn(async move { axum::serve(listener, service).await });
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let calls = listener.local_addr().unwrap();

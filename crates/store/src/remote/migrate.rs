@@ -66,6 +66,8 @@ impl Shared {
         let to_upload: Vec<u64> = of_index.iter().filter(local).map(|bucket| bucket.row.number).collect();
         let numbers: Vec<u64> = of_index.iter().map(|bucket| bucket.row.number).collect();
         drop(of_index);
+        // Buckets that left a volume can be uploaded again once their objects there are deleted.
+        self.end_leavings()?;
         if place.is_some() {
             // Those that were never on a volume, and those being moved.
             numbers.iter().for_each(|number| self.uploads.add(*number));
@@ -107,15 +109,19 @@ impl Shared {
             // A move to another place was begun and is no longer wanted.
             self.change_copies(bucket, || self.catalog.give_up_move(number))?;
         }
+        let has_left = bucket.copies.other().is_some_and(|other| other.going);
         let Some(copy) = bucket.copies.remote() else {
+            if place.is_some() && has_left {
+                return Ok(Step::Left(old_place_is_kept()));
+            }
             let reason = "it is damaged here and was not uploaded; `quarry bucket verify` tells more";
             return Ok(if place.is_none() { Step::There } else { Step::Left(reason.to_owned()) });
         };
         if place.is_some_and(|place| (&copy.volume, &copy.folder) == (&place.volume, &place.path)) {
             return Ok(if copy.state.is_remote_whole() { Step::There } else { Step::Left(copy_is_begun()) });
         }
-        if bucket.copies.other().is_some_and(|other| other.going) {
-            return Ok(Step::Left("what it left at an earlier place is not deleted yet; migrate again".to_owned()));
+        if has_left {
+            return Ok(Step::Left(old_place_is_kept()));
         }
         if place.is_some() && !copy.state.is_remote_whole() {
             return Ok(Step::Left(copy_is_begun()));
@@ -178,9 +184,14 @@ impl Shared {
             let place = RemotePath { volume: other.volume, path: other.folder };
             self.readers.remotes().delete(&bucket.row, &place, &receipts)?;
             self.change_copies(&bucket, || self.catalog.end_leaving(bucket.row.number))?;
+            self.uploads.add(bucket.row.number);
         }
         Ok(())
     }
+}
+
+fn old_place_is_kept() -> String {
+    "its objects at an earlier place are not deleted yet; migrate again".to_owned()
 }
 
 fn copy_is_begun() -> String {

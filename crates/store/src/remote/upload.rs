@@ -136,7 +136,10 @@ impl Shared {
         let mut done = Vec::new();
         for number in numbers {
             let found = self.state().sealed.get(&number).cloned();
-            let Some(bucket) = found.filter(|bucket| needs_upload(bucket)) else {
+            // One that left a volume waits until its objects there are deleted, and is then added again: its new
+            // upload may have the same keys.
+            let has_left = |bucket: &SealedBucket| bucket.copies.remote().is_none() && bucket.copies.other().is_some();
+            let Some(bucket) = found.filter(|bucket| needs_upload(bucket) && !has_left(bucket)) else {
                 done.push(number);
                 continue;
             };
