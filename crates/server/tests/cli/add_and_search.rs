@@ -257,7 +257,7 @@ fn a_search_that_errs_in_silence_is_told_what_to_write() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..50));
     place.run(&["add", "oneshot", &log]).good();
-    let table: [(&[&str], &str); 8] = [
+    let table: [(&[&str], &str); 7] = [
         (&["* stats count by host"], "help: a `|` goes before a command: * | stats count by host"),
         (&["* | stats count by lin"], "help: did you mean `line`?"),
         (&["index=maim line=7"], "help: did you mean `main`?"),
