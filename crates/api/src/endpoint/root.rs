@@ -36,7 +36,7 @@ fn example(host: &str) -> String {
     // Remote clients must use TLS, and the generated certificate is signed by no known authority.
     let begin = if is_here { "http://" } else { "-k https://" };
     format!(
-        "curl -u admin {begin}{host}/services/search/jobs/export \\\n    -d output_mode=csv --data-urlencode \
+        "curl -u admin {begin}{host}/services/search/jobs/export \\\n    -d output_mode=csv \\\n    --data-urlencode \
          search='search index=* | stats count by index'"
     )
 }
