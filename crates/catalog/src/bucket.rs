@@ -4,15 +4,16 @@
 //! records the object names before the objects are written, and `retire` keeps them until they are deleted. A crash
 //! therefore never leaves an unknown object, and no folder needs to be listed.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::collections::BTreeMap;
 
 use crate::checkpoint::{LoggedCheckpoint, write_checkpoint};
-use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum, note_change};
+use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum};
 use crate::deletion::drop_deletion_of_forgotten;
 use crate::origin::{Origin, drop_origins_of_forgotten, read_origins, write_origins};
 use crate::position::move_position;
 use crate::remote::{OtherCopy, RemoteCopy, read_other, read_remote};
 use crate::setting::write_setting;
+use crate::transaction::{Act, Outcome, Row, Value, upsert, values};
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, \
@@ -174,22 +175,18 @@ impl Catalog {
     /// As [`Catalog::begin_seal`] for several buckets at once.
     pub fn begin_seals(&self, buckets: &[BucketRow]) -> Result<(), CatalogError> {
         debug_assert!(buckets.iter().all(|bucket| bucket.state == BucketState::Sealing));
-        self.act(|act| buckets.iter().try_for_each(|bucket| write_bucket(act, bucket)))
+        self.write(|act| buckets.iter().try_for_each(|bucket| write_bucket(act, bucket)))
     }
 
     /// A bucket whose seal began but has not ended.
     pub fn begun(&self, number: u64) -> Result<Option<BucketRow>, CatalogError> {
-        self.act(|act| {
-            let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1 AND state = 0");
-            let found = act.prepare_cached(&select)?.query_row([number.cast_signed()], read_bucket).optional()?;
-            found.map(|found| whole(act, found).map(|(bucket, _)| bucket)).transpose()
-        })
+        self.read(|act| one_bucket(act, "bucket.number = ?1 AND bucket.state = 0", values![number.cast_signed()]))
     }
 
     /// Makes sealed buckets live, advances the positions of their indexes and stores checkpoints.
     pub fn commit_seals(&self, commit: &SealCommit<'_>) -> Result<(), CatalogError> {
         debug_assert!(commit.buckets.iter().all(|sealed| sealed.bucket.state == BucketState::Live));
-        self.act(|act| {
+        self.write(|act| {
             for Sealed { bucket, sealed_through } in commit.buckets {
                 write_bucket(act, bucket)?;
                 move_position(act, &bucket.index, *sealed_through)?;
@@ -204,10 +201,9 @@ impl Catalog {
     /// longer live.
     pub fn commit_compaction(&self, commit: &CompactionCommit<'_>) -> Result<bool, CatalogError> {
         debug_assert_eq!(commit.bucket.state, BucketState::Live);
-        self.act(|act| {
-            let mut live = act.prepare_cached("SELECT count(*) FROM bucket WHERE number = ?1 AND state = 1")?;
+        self.write(|act| {
             for number in commit.inputs {
-                if live.query_row([(*number).cast_signed()], |row| row.get::<_, i64>(0))? == 0 {
+                if !is_live(act, *number)? {
                     return Ok(false);
                 }
             }
@@ -221,7 +217,7 @@ impl Catalog {
 
     /// Stores checkpoints without a seal, so that the log records they came from can be deleted.
     pub fn save_checkpoints(&self, checkpoints: &[LoggedCheckpoint], log_position: u64) -> Result<(), CatalogError> {
-        self.act(|act| write_log_position(act, checkpoints, log_position))?;
+        self.write(|act| write_log_position(act, checkpoints, log_position))?;
         self.know(checkpoints);
         Ok(())
     }
@@ -234,9 +230,9 @@ impl Catalog {
         older: &[LoggedCheckpoint],
         log_position: u64,
     ) -> Result<(), CatalogError> {
-        self.act(|act| {
+        self.write(|act| {
             let delete = "DELETE FROM checkpoint WHERE lsn >= ?1 RETURNING checksum";
-            delete_rows(act, Table::Checkpoint, delete, [from_lsn.cast_signed()])?;
+            delete_rows(act, Table::Checkpoint, delete, values![from_lsn.cast_signed()])?;
             write_log_position(act, older, log_position)
         })?;
         self.know(older);
@@ -245,7 +241,7 @@ impl Catalog {
 
     /// Removes live buckets from all later searches. Their objects can be deleted afterwards.
     pub fn retire(&self, numbers: &[u64]) -> Result<(), CatalogError> {
-        self.act(|act| retire(act, numbers))
+        self.write(|act| retire(act, numbers))
     }
 
     /// Drops a sealing or retired bucket whose objects are deleted. A retired one beyond its index's position stays
@@ -256,11 +252,11 @@ impl Catalog {
 
     /// As [`Catalog::forget`] for several buckets at once.
     pub fn forget_all(&self, numbers: &[u64]) -> Result<(), CatalogError> {
-        self.act(|act| {
+        self.write(|act| {
             let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND number <=
                 (SELECT sealed_through FROM position WHERE position.index_name = bucket.index_name)) RETURNING checksum";
             for number in numbers {
-                delete_rows(act, Table::Bucket, delete, [(*number).cast_signed()])?;
+                delete_rows(act, Table::Bucket, delete, values![(*number).cast_signed()])?;
                 drop_origins_of_forgotten(act, *number)?;
                 drop_deletion_of_forgotten(act, *number)?;
             }
@@ -270,40 +266,30 @@ impl Catalog {
 
     /// All buckets in one state, ascending by number.
     pub fn buckets(&self, state: BucketState) -> Result<Vec<BucketRow>, CatalogError> {
-        self.act(|act| {
-            let select = format!("SELECT {COLUMNS} FROM bucket WHERE state = ?1 ORDER BY number");
-            let mut statement = act.prepare_cached(&select)?;
-            let found: Vec<StoredBucket> =
-                statement.query_map([state.code()], read_bucket)?.collect::<rusqlite::Result<_>>()?;
-            found.into_iter().map(|found| whole(act, found).map(|(bucket, _)| bucket)).collect()
-        })
+        self.read(|act| buckets_where(act, "bucket.state = ?1", values![state.code()]))
     }
 
     /// The bucket of this number, whatever its state.
     pub fn bucket(&self, number: u64) -> Result<Option<BucketRow>, CatalogError> {
-        self.act(|act| bucket_of(act, number))
+        self.read(|act| bucket_of(act, number))
     }
 
     /// The bucket whose remote objects are called this, where that is not made of number and time.
     pub fn bucket_with_stem(&self, stem: &str) -> Result<Option<BucketRow>, CatalogError> {
-        self.act(|act| {
-            let select = format!("SELECT {COLUMNS} FROM bucket WHERE stem = ?1");
-            let found = act.prepare_cached(&select)?.query_row([stem], read_bucket).optional()?;
-            found.map(|found| whole(act, found).map(|(bucket, _)| bucket)).transpose()
-        })
+        self.read(|act| one_bucket(act, "bucket.stem = ?1", values![stem]))
     }
 
     /// Retired buckets whose events a bucket holds, as far as they are on record.
     pub fn merged_into(&self, number: u64) -> Result<Vec<BucketRow>, CatalogError> {
-        self.act(|act| merged_into(act, number))
+        self.read(|act| merged_into(act, number))
     }
 
     /// Largest bucket number on record; 0 if there is none.
     pub fn bucket_number_max(&self) -> Result<u64, CatalogError> {
-        self.act(|act| {
-            let select = "SELECT max(coalesce((SELECT max(number) FROM bucket), 0),
-                                    coalesce((SELECT max(sealed_through) FROM position), 0))";
-            act.prepare_cached(select)?.query_row([], |row| row.get::<_, i64>(0)).map(|number| number.cast_unsigned())
+        self.read(|act| {
+            let of_buckets = act.number("SELECT coalesce(max(number), 0) FROM bucket", &[])?;
+            let of_positions = act.number("SELECT coalesce(max(sealed_through), 0) FROM position", &[])?;
+            Ok(of_buckets.max(of_positions).map_or(0, i64::cast_unsigned))
         })
     }
 
@@ -313,7 +299,7 @@ impl Catalog {
     }
 }
 
-fn write_log_position(act: &Connection, checkpoints: &[LoggedCheckpoint], log_position: u64) -> rusqlite::Result<()> {
+fn write_log_position(act: &Act<'_>, checkpoints: &[LoggedCheckpoint], log_position: u64) -> Outcome<()> {
     for logged in checkpoints {
         write_checkpoint(act, logged)?;
     }
@@ -321,7 +307,7 @@ fn write_log_position(act: &Connection, checkpoints: &[LoggedCheckpoint], log_po
 }
 
 /// Retires a bucket that was merged into bucket `top`, which holds from now on what had been merged into that one, too.
-fn merge_into(act: &Connection, number: u64, top: u64) -> rusqlite::Result<()> {
+fn merge_into(act: &Act<'_>, number: u64, top: u64) -> Outcome<()> {
     let inner = merged_into(act, number)?;
     let input = bucket_of(act, number)?.map(|bucket| BucketRow { state: BucketState::Retired, ..bucket });
     for bucket in inner.into_iter().chain(input) {
@@ -330,15 +316,16 @@ fn merge_into(act: &Connection, number: u64, top: u64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn merged_into(act: &Connection, number: u64) -> rusqlite::Result<Vec<BucketRow>> {
-    let select = format!("SELECT {COLUMNS} FROM bucket WHERE merged_into = ?1 ORDER BY number");
-    let mut statement = act.prepare_cached(&select)?;
-    let found: Vec<StoredBucket> =
-        statement.query_map([number.cast_signed()], read_bucket)?.collect::<rusqlite::Result<_>>()?;
-    found.into_iter().map(|found| whole(act, found).map(|(bucket, _)| bucket)).collect()
+fn merged_into(act: &Act<'_>, number: u64) -> Outcome<Vec<BucketRow>> {
+    buckets_where(act, "bucket.merged_into = ?1", values![number.cast_signed()])
 }
 
-pub(crate) fn retire(act: &Connection, numbers: &[u64]) -> rusqlite::Result<()> {
+/// Whether a bucket is live.
+pub(crate) fn is_live(act: &Act<'_>, number: u64) -> Outcome<bool> {
+    act.exists("SELECT 1 FROM bucket WHERE number = ?1 AND state = 1", values![number.cast_signed()])
+}
+
+pub(crate) fn retire(act: &Act<'_>, numbers: &[u64]) -> Outcome<()> {
     for number in numbers {
         if let Some(bucket) = live_bucket(act, *number)? {
             write_bucket(act, &BucketRow { state: BucketState::Retired, ..bucket })?;
@@ -347,20 +334,15 @@ pub(crate) fn retire(act: &Connection, numbers: &[u64]) -> rusqlite::Result<()> 
     Ok(())
 }
 
-pub(crate) fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
-    let insert = format!(
-        "INSERT OR REPLACE INTO bucket ({COLUMNS})
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-                 ?24, ?25)"
-    );
+pub(crate) fn write_bucket(act: &Act<'_>, bucket: &BucketRow) -> Outcome<()> {
     let sum = bucket.sum();
-    let old = known_sum(act, "SELECT checksum FROM bucket WHERE number = ?1", [bucket.number.cast_signed()])?;
-    act.prepare_cached(&insert)?.execute(params![
+    let old = known_sum(act, "SELECT checksum FROM bucket WHERE number = ?1", values![bucket.number.cast_signed()])?;
+    let values = values![
         bucket.number.cast_signed(),
-        bucket.index,
+        &bucket.index,
         bucket.state.code(),
-        bucket.object,
-        bucket.filter,
+        &bucket.object,
+        &bucket.filter,
         bucket.slabs,
         bucket.time_min,
         bucket.time_max,
@@ -375,83 +357,93 @@ pub(crate) fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Re
         bucket.remote.as_ref().map(|remote| &*remote.folder),
         bucket.remote.as_ref().map(|remote| remote.state.code()),
         bucket.remote.as_ref().and_then(|remote| remote.receipt).map(u64::cast_signed),
-        bucket.stem,
+        bucket.stem.as_deref(),
         bucket.other.as_ref().map(|other| &*other.volume),
         bucket.other.as_ref().map(|other| &*other.folder),
         bucket.other.as_ref().map(|other| other.going),
         bucket.merged_into.map(u64::cast_signed),
         sum,
-    ])?;
+    ];
+    act.execute(&upsert("bucket", COLUMNS, "number"), values)?;
     write_origins(act, bucket.number, &bucket.origins)?;
-    note_change(act, Table::Bucket, old, sum)
+    act.note_change(Table::Bucket, old, sum);
+    Ok(())
 }
 
 /// A row without its origins, and its checksum.
 type StoredBucket = (BucketRow, Option<i64>);
 
-fn read_bucket(row: &Row<'_>) -> rusqlite::Result<StoredBucket> {
-    let unsigned = |at: usize| row.get::<_, i64>(at).map(|value| value.cast_unsigned());
+fn read_bucket(row: &mut Row) -> Outcome<StoredBucket> {
     let bucket = BucketRow {
-        number: unsigned(0)?,
-        index: row.get(1)?,
-        state: BucketState::from_code(row.get(2)?),
-        object: row.get(3)?,
-        filter: row.get(4)?,
-        slabs: row.get(5)?,
-        time_min: row.get(6)?,
-        time_max: row.get(7)?,
-        events: unsigned(8)?,
-        raw_bytes: unsigned(9)?,
-        object_bytes: unsigned(10)?,
-        filter_bytes: unsigned(11)?,
-        created: row.get(12)?,
-        level: row.get(13)?,
-        thawed: row.get(14)?,
+        number: row.unsigned(0)?,
+        index: row.take(1)?,
+        state: BucketState::from_code(row.take(2)?),
+        object: row.take(3)?,
+        filter: row.take(4)?,
+        slabs: row.take(5)?,
+        time_min: row.take(6)?,
+        time_max: row.take(7)?,
+        events: row.unsigned(8)?,
+        raw_bytes: row.unsigned(9)?,
+        object_bytes: row.unsigned(10)?,
+        filter_bytes: row.unsigned(11)?,
+        created: row.take(12)?,
+        level: row.take(13)?,
+        thawed: row.take(14)?,
         origins: Vec::new(),
         remote: read_remote(row, 15)?,
-        stem: row.get(19)?,
+        stem: row.take(19)?,
         other: read_other(row, 20)?,
-        merged_into: row.get::<_, Option<i64>>(23)?.map(i64::cast_unsigned),
+        merged_into: row.take::<Option<i64>>(23)?.map(i64::cast_unsigned),
     };
-    Ok((bucket, row.get(24)?))
+    Ok((bucket, row.take(24)?))
 }
 
 /// The bucket of this number if it is live.
-pub(crate) fn live_bucket(act: &Connection, number: u64) -> rusqlite::Result<Option<BucketRow>> {
+pub(crate) fn live_bucket(act: &Act<'_>, number: u64) -> Outcome<Option<BucketRow>> {
     Ok(bucket_of(act, number)?.filter(|bucket| bucket.state == BucketState::Live))
 }
 
 /// The bucket of this number.
-pub(crate) fn bucket_of(act: &Connection, number: u64) -> rusqlite::Result<Option<BucketRow>> {
-    let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1");
-    let found = act.prepare_cached(&select)?.query_row([number.cast_signed()], read_bucket).optional()?;
-    found.map(|found| whole(act, found).map(|(bucket, _)| bucket)).transpose()
+pub(crate) fn bucket_of(act: &Act<'_>, number: u64) -> Outcome<Option<BucketRow>> {
+    one_bucket(act, "bucket.number = ?1", values![number.cast_signed()])
 }
 
-/// The row with its origins, verified against its checksum.
-fn whole(act: &Connection, (mut bucket, found): StoredBucket) -> rusqlite::Result<(BucketRow, i64)> {
-    if bucket.level > 0 {
-        bucket.origins = read_origins(act, bucket.number)?;
-    }
-    let sum = bucket.sum();
-    check_row(Table::Bucket, &bucket.number, found, sum)?;
-    Ok((bucket, sum))
+/// The only bucket that fulfils `condition`, if there is one.
+fn one_bucket(act: &Act<'_>, condition: &str, values: &[Value<'_>]) -> Outcome<Option<BucketRow>> {
+    Ok(buckets_where(act, condition, values)?.pop())
 }
 
-fn all_buckets(act: &Connection) -> rusqlite::Result<Vec<(BucketRow, i64)>> {
-    let mut statement = act.prepare_cached(&format!("SELECT {COLUMNS} FROM bucket"))?;
-    let found: Vec<StoredBucket> = statement.query_map([], read_bucket)?.collect::<rusqlite::Result<_>>()?;
-    found.into_iter().map(|found| whole(act, found)).collect()
+/// The buckets that fulfil `condition`, ascending by number.
+fn buckets_where(act: &Act<'_>, condition: &str, values: &[Value<'_>]) -> Outcome<Vec<BucketRow>> {
+    Ok(summed_buckets_where(act, condition, values)?.into_iter().map(|(bucket, _)| bucket).collect())
 }
 
-pub(crate) fn sum_of_buckets(act: &Connection) -> rusqlite::Result<i64> {
-    Ok(all_buckets(act)?.iter().fold(0, |all, (_, sum)| all ^ sum))
+/// The same with the checksums of their rows, which are verified: with one query for all rows and one for all origins.
+fn summed_buckets_where(act: &Act<'_>, condition: &str, values: &[Value<'_>]) -> Outcome<Vec<(BucketRow, i64)>> {
+    let select = format!("SELECT {COLUMNS} FROM bucket WHERE {condition} ORDER BY number");
+    let found = act.rows(&select, values, read_bucket)?;
+    let has_origins = found.iter().any(|(bucket, _)| bucket.level > 0);
+    let mut origins = if has_origins { read_origins(act, condition, values)? } else { BTreeMap::new() };
+    let whole = |(mut bucket, found): StoredBucket| {
+        if bucket.level > 0 {
+            bucket.origins = origins.remove(&bucket.number).unwrap_or_default();
+        }
+        let sum = bucket.sum();
+        check_row(Table::Bucket, &bucket.number, found, sum)?;
+        Ok((bucket, sum))
+    };
+    found.into_iter().map(whole).collect()
+}
+
+pub(crate) fn sum_of_buckets(act: &Act<'_>) -> Outcome<i64> {
+    Ok(summed_buckets_where(act, "1 = 1", &[])?.iter().fold(0, |all, (_, sum)| all ^ sum))
 }
 
 /// Adds checksums to the rows of an older catalog.
-pub(crate) fn add_bucket_sums(act: &Connection) -> rusqlite::Result<()> {
-    all_buckets(act)?.iter().try_for_each(|(bucket, _)| {
+pub(crate) fn add_bucket_sums(act: &Act<'_>) -> Outcome<()> {
+    summed_buckets_where(act, "1 = 1", &[])?.iter().try_for_each(|(bucket, sum)| {
         let update = "UPDATE bucket SET checksum = ?2 WHERE number = ?1";
-        act.prepare_cached(update)?.execute(params![bucket.number.cast_signed(), bucket.sum()]).map(drop)
+        act.execute(update, values![bucket.number.cast_signed(), *sum]).map(drop)
     })
 }

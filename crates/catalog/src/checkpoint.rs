@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quarry_stdx::number::u32_of;
-use rusqlite::{Connection, OptionalExtension, Row, params};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use crate::checksum::{RowSum, Table, check_row, note_change};
+use crate::checksum::{RowSum, Table, check_row};
+use crate::transaction::{Act, Outcome, Row, upsert, values};
 use crate::{Catalog, CatalogError};
 
 /// Maximum bytes at the start of a file that identify it.
@@ -109,7 +109,7 @@ impl Catalog {
         if known.is_empty() {
             return Ok(Vec::new());
         }
-        self.act(|act| {
+        self.read(|act| {
             let mut found = Vec::new();
             for identity in &known {
                 read_checkpoints(act, *identity, &mut found)?;
@@ -122,7 +122,7 @@ impl Catalog {
     fn known_of(&self, head: &[u8], salt: &str) -> Result<Vec<SourceIdentity>, CatalogError> {
         let mut heads = self.heads.lock();
         if heads.is_none() || !self.heads.is_writer {
-            *heads = Some(self.act(read_heads)?);
+            *heads = Some(self.read(read_heads)?);
         }
         let Some(heads) = &*heads else { return Ok(Vec::new()) };
         let mut identities = heads.lengths.identities(head, salt);
@@ -175,18 +175,18 @@ impl KnownHeads {
     }
 }
 
-fn read_heads(act: &Connection) -> rusqlite::Result<Heads> {
-    let mut select = act.prepare_cached("SELECT DISTINCT identity, head_bytes FROM checkpoint")?;
-    let mut rows = select.query([])?;
+fn read_heads(act: &Act<'_>) -> Outcome<Heads> {
     let mut heads = Heads::default();
-    while let Some(row) = rows.next()? {
-        heads.identities.insert(SourceIdentity(row.get(0)?));
-        heads.lengths.0[row.get::<_, u16>(1)?.min(HEAD_BYTES_MAX as u16) as usize] = true;
-    }
+    act.for_each("SELECT DISTINCT identity, head_bytes FROM checkpoint", &[], &mut |mut row| {
+        heads.identities.insert(SourceIdentity(row.take(0)?));
+        heads.lengths.0[row.take::<u32>(1)?.min(HEAD_BYTES_MAX as u32) as usize] = true;
+        Ok(())
+    })?;
     Ok(heads)
 }
 
-const COLUMNS: &str = "identity, variant, head_bytes, offset, tail_hash, source, lsn, checksum, milestones";
+// PostgreSQL reserves the word offset.
+const COLUMNS: &str = "identity, variant, head_bytes, \"offset\", tail_hash, source, lsn, checksum, milestones";
 
 impl LoggedCheckpoint {
     fn sum(&self) -> i64 {
@@ -212,80 +212,74 @@ fn from_bytes(bytes: &[u8]) -> Vec<u32> {
     hashes.iter().map(|hash| u32::from_le_bytes(*hash)).collect()
 }
 
-fn read_checkpoint(row: &Row<'_>) -> rusqlite::Result<(LoggedCheckpoint, i64)> {
+fn read_checkpoint(row: &mut Row) -> Outcome<(LoggedCheckpoint, i64)> {
     let checkpoint = FileCheckpoint {
-        key: CheckpointKey { identity: SourceIdentity(row.get(0)?), variant: row.get(1)? },
-        head_bytes: row.get(2)?,
-        offset: row.get::<_, i64>(3)?.cast_unsigned(),
-        tail_hash: row.get::<_, i64>(4)?.cast_unsigned(),
-        source: row.get(5)?,
-        milestones: from_bytes(row.get_ref(8)?.as_blob()?),
+        key: CheckpointKey { identity: SourceIdentity(row.take(0)?), variant: row.take(1)? },
+        head_bytes: row.take(2)?,
+        offset: row.unsigned(3)?,
+        tail_hash: row.unsigned(4)?,
+        source: row.take(5)?,
+        milestones: from_bytes(&row.take::<Vec<u8>>(8)?),
     };
-    let logged = LoggedCheckpoint { checkpoint, lsn: row.get::<_, i64>(6)?.cast_unsigned() };
+    let logged = LoggedCheckpoint { checkpoint, lsn: row.unsigned(6)? };
     let sum = logged.sum();
-    check_row(Table::Checkpoint, &logged.checkpoint.source, row.get(7)?, sum)?;
+    check_row(Table::Checkpoint, &logged.checkpoint.source, row.take(7)?, sum)?;
     Ok((logged, sum))
 }
 
-fn read_checkpoints(
-    act: &Connection,
-    identity: SourceIdentity,
-    found: &mut Vec<LoggedCheckpoint>,
-) -> rusqlite::Result<()> {
+fn read_checkpoints(act: &Act<'_>, identity: SourceIdentity, found: &mut Vec<LoggedCheckpoint>) -> Outcome<()> {
     let select = format!("SELECT {COLUMNS} FROM checkpoint WHERE identity = ?1 ORDER BY variant");
-    let mut statement = act.prepare_cached(&select)?;
-    for row in statement.query_map([identity.0.as_slice()], read_checkpoint)? {
-        found.push(row?.0);
-    }
+    found.extend(act.rows(&select, values![&identity.0[..]], |row| read_checkpoint(row).map(|(logged, _)| logged))?);
     Ok(())
 }
 
 /// Stores a checkpoint unless a newer one exists.
-pub(crate) fn write_checkpoint(act: &Connection, logged: &LoggedCheckpoint) -> rusqlite::Result<()> {
+pub(crate) fn write_checkpoint(act: &Act<'_>, logged: &LoggedCheckpoint) -> Outcome<()> {
     let checkpoint = &logged.checkpoint;
     let (identity, variant) = (checkpoint.key.identity.0.as_slice(), checkpoint.key.variant);
     let select = format!("SELECT {COLUMNS} FROM checkpoint WHERE identity = ?1 AND variant = ?2");
-    let known = act.prepare_cached(&select)?.query_row(params![identity, variant], read_checkpoint).optional()?;
+    let known = act.row(&select, values![identity, variant], read_checkpoint)?;
     if known.as_ref().is_some_and(|(known, _)| known.lsn >= logged.lsn) {
         return Ok(());
     }
     let sum = logged.sum();
-    let insert = format!("INSERT OR REPLACE INTO checkpoint ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)");
-    act.prepare_cached(&insert)?.execute(params![
+    let milestones = to_bytes(&checkpoint.milestones);
+    let values = values![
         identity,
         variant,
         checkpoint.head_bytes,
         checkpoint.offset.cast_signed(),
         checkpoint.tail_hash.cast_signed(),
-        checkpoint.source,
+        &checkpoint.source,
         logged.lsn.cast_signed(),
         sum,
-        to_bytes(&checkpoint.milestones),
-    ])?;
-    note_change(act, Table::Checkpoint, known.map_or(0, |(_, sum)| sum), sum)
-}
-
-fn all_checkpoints(act: &Connection, each: &mut dyn FnMut(LoggedCheckpoint, i64)) -> rusqlite::Result<()> {
-    let mut statement = act.prepare_cached(&format!("SELECT {COLUMNS} FROM checkpoint"))?;
-    for row in statement.query_map([], read_checkpoint)? {
-        let (logged, sum) = row?;
-        each(logged, sum);
-    }
+        &*milestones,
+    ];
+    act.execute(&upsert("checkpoint", COLUMNS, "identity, variant"), values)?;
+    act.note_change(Table::Checkpoint, known.map_or(0, |(_, sum)| sum), sum);
     Ok(())
 }
 
-pub(crate) fn sum_of_checkpoints(act: &Connection) -> rusqlite::Result<i64> {
+fn all_checkpoints(act: &Act<'_>, each: &mut dyn FnMut(LoggedCheckpoint, i64)) -> Outcome<()> {
+    act.for_each(&format!("SELECT {COLUMNS} FROM checkpoint"), &[], &mut |mut row| {
+        let (logged, sum) = read_checkpoint(&mut row)?;
+        each(logged, sum);
+        Ok(())
+    })
+}
+
+pub(crate) fn sum_of_checkpoints(act: &Act<'_>) -> Outcome<i64> {
     let mut all = 0;
     all_checkpoints(act, &mut |_, sum| all ^= sum)?;
     Ok(all)
 }
 
 /// Adds checksums to the rows of an older catalog.
-pub(crate) fn add_checkpoint_sums(act: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn add_checkpoint_sums(act: &Act<'_>) -> Outcome<()> {
     let mut all = Vec::new();
     all_checkpoints(act, &mut |logged, sum| all.push((logged.checkpoint.key, sum)))?;
     all.iter().try_for_each(|(key, sum)| {
         let update = "UPDATE checkpoint SET checksum = ?3 WHERE identity = ?1 AND variant = ?2";
-        act.prepare_cached(update)?.execute(params![key.identity.0.as_slice(), key.variant, sum]).map(drop)
+        act.execute(update, values![&key.identity.0[..], key.variant, *sum]).map(drop)
     })
 }

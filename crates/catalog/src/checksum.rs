@@ -9,9 +9,9 @@
 
 use std::fmt;
 
-use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Params, params};
 use xxhash_rust::xxh3::Xxh3;
+
+use crate::transaction::{Act, Failure, Outcome, Value};
 
 /// A table whose rows have checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,17 @@ pub(crate) enum Table {
     Unanswered,
     Deletion,
 }
+
+/// All of them.
+pub(crate) const TABLES: [Table; 7] = [
+    Table::Bucket,
+    Table::Position,
+    Table::Checkpoint,
+    Table::Setting,
+    Table::LogSegment,
+    Table::Unanswered,
+    Table::Deletion,
+];
 
 impl Table {
     pub(crate) fn name(self) -> &'static str {
@@ -67,55 +78,24 @@ impl RowSum {
     }
 }
 
-/// A damaged row or table.
-#[derive(Debug)]
-struct Damaged(String);
-
-impl fmt::Display for Damaged {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Damaged {}
-
-/// The error of a damaged row or table.
-pub(crate) fn damaged(what: String) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(0, Type::Integer, Box::new(Damaged(what)))
-}
-
 /// Verifies a row against its checksum; `None` means that the row is from a version without checksums.
-pub(crate) fn check_row(table: Table, key: &dyn fmt::Display, found: Option<i64>, sum: i64) -> rusqlite::Result<()> {
+pub(crate) fn check_row(table: Table, key: &dyn fmt::Display, found: Option<i64>, sum: i64) -> Outcome<()> {
     match found {
         Some(found) if found != sum => {
-            Err(damaged(format!("row {key} of table {} does not fit its checksum", table.name())))
+            Err(Failure::Damaged(format!("row {key} of table {} does not fit its checksum", table.name())))
         }
         _ => Ok(()),
     }
 }
 
-/// Updates the digest for a row whose checksum changes from `old` to `new`; 0 stands for no row.
-pub(crate) fn note_change(act: &Connection, table: Table, old: i64, new: i64) -> rusqlite::Result<()> {
-    // SQLite has no XOR operator; this expression is one and cannot overflow.
-    let update = "UPDATE digest SET sum = (sum | ?2) - (sum & ?2) WHERE name = ?1";
-    match act.prepare_cached(update)?.execute(params![table.name(), old ^ new])? {
-        1 => Ok(()),
-        _ => Err(damaged(format!("table digest has no row {}", table.name()))),
-    }
-}
-
 /// Checksum of the row selected by `select`; 0 if there is none.
-pub(crate) fn known_sum(act: &Connection, select: &str, key: impl Params) -> rusqlite::Result<i64> {
-    Ok(act.prepare_cached(select)?.query_row(key, |row| row.get(0)).optional()?.unwrap_or(0))
+pub(crate) fn known_sum(act: &Act<'_>, select: &str, key: &[Value<'_>]) -> Outcome<i64> {
+    Ok(act.row(select, key, |row| row.take::<Option<i64>>(0))?.flatten().unwrap_or(0))
 }
 
 /// Runs a `DELETE … RETURNING checksum`.
-pub(crate) fn delete_rows(act: &Connection, table: Table, delete: &str, key: impl Params) -> rusqlite::Result<()> {
-    let mut statement = act.prepare_cached(delete)?;
-    let sums = statement.query_map(key, |row| row.get::<_, i64>(0))?;
-    let mut gone = 0;
-    for sum in sums {
-        gone ^= sum?;
-    }
-    note_change(act, table, gone, 0)
+pub(crate) fn delete_rows(act: &Act<'_>, table: Table, delete: &str, key: &[Value<'_>]) -> Outcome<()> {
+    let gone = act.rows(delete, key, |row| row.take::<i64>(0))?;
+    act.note_change(table, gone.iter().fold(0, |all, sum| all ^ sum), 0);
+    Ok(())
 }

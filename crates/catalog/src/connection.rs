@@ -1,41 +1,68 @@
-//! The connection of an open catalog, and its transactions.
+//! An open catalog, and the database behind it.
 
-use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-use rusqlite::Connection;
+use std::fmt;
 
 use crate::CatalogError;
 use crate::checkpoint::KnownHeads;
+use crate::transaction::{Act, Outcome, Transaction};
 
-/// Timeout of a statement when another process holds the database.
-pub(crate) const BUSY_WAIT: Duration = Duration::from_secs(10);
-
-/// An open catalog. It has one connection: transactions are short and run one after the other.
+/// An open catalog.
 #[derive(Debug)]
 pub struct Catalog {
-    pub(crate) connection: Mutex<Connection>,
-    pub(crate) path: PathBuf,
+    pub(crate) database: Box<dyn Database>,
     pub(crate) heads: KnownHeads,
-    /// Schema version of the file.
+    /// Schema version of the database.
     pub(crate) version: usize,
+}
+
+/// The steps of one transaction.
+pub(crate) type Steps<'a> = dyn FnMut(&dyn Transaction) -> Outcome<()> + 'a;
+
+/// A database that runs transactions: completely or not at all, as if one after the other.
+pub(crate) trait Database: fmt::Debug + Send + Sync {
+    /// Runs a transaction that changes rows; when this returns, its changes are durable. `steps` may be run again, so
+    /// it must not depend on an earlier run.
+    fn write(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError>;
+
+    /// Runs a transaction that only reads, with the same view of all rows from its first statement to its last.
+    fn read(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError>;
+
+    /// Where it is, for messages.
+    fn place(&self) -> &str;
+
+    /// Closes it; a database that is a file is then complete in that file.
+    fn close(self: Box<Self>) -> Result<(), CatalogError>;
+
+    /// Runs statements outside the domain, as damage or another program would.
+    #[cfg(test)]
+    fn run_script(&self, sql: &str);
 }
 
 impl Catalog {
     /// Runs one transaction, which is committed completely or not at all.
-    pub(crate) fn act<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, CatalogError> {
-        let mut connection = self.connection();
-        let run = || -> rusqlite::Result<T> {
-            let transaction = connection.transaction()?;
-            let value = act(&transaction)?;
-            transaction.commit()?;
-            Ok(value)
-        };
-        run().map_err(|error| CatalogError::at(&self.path, &error))
+    pub(crate) fn write<T>(&self, mut act: impl FnMut(&Act<'_>) -> Outcome<T>) -> Result<T, CatalogError> {
+        let mut value = None;
+        self.database.write(&mut |transaction| {
+            let running = Act::on(transaction);
+            value = Some(act(&running)?);
+            running.write_digests()
+        })?;
+        value.ok_or_else(|| self.not_run())
     }
 
-    pub(crate) fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Runs one transaction that only reads.
+    pub(crate) fn read<T>(&self, mut act: impl FnMut(&Act<'_>) -> Outcome<T>) -> Result<T, CatalogError> {
+        let mut value = None;
+        self.database.read(&mut |transaction| {
+            value = Some(act(&Act::on(transaction))?);
+            Ok(())
+        })?;
+        value.ok_or_else(|| self.not_run())
+    }
+
+    /// The error of a bug: a database reports success only after it has run the steps.
+    fn not_run(&self) -> CatalogError {
+        let reason = "a transaction ended without having run; this is a bug".to_owned();
+        CatalogError::Failed { place: self.database.place().to_owned(), reason }
     }
 }

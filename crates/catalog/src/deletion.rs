@@ -2,11 +2,12 @@
 //!
 //! All deletions of one search are one transaction, including the retirement of buckets with no events left.
 
-use rusqlite::{Connection, Row, params};
-
-use crate::bucket::retire;
-use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum, note_change};
+use crate::bucket::{is_live, retire};
+use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum};
+use crate::transaction::{Act, Outcome, Row, upsert, values};
 use crate::{Catalog, CatalogError};
+
+const COLUMNS: &str = "bucket, rows, checksum";
 
 /// The deleted events of one bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +36,10 @@ pub struct DeletionCommit<'a> {
 impl Catalog {
     /// Records deleted events. Returns `false`, without changes, if one of the buckets is no longer live.
     pub fn commit_deletion(&self, commit: &DeletionCommit<'_>) -> Result<bool, CatalogError> {
-        self.act(|act| {
-            let mut live = act.prepare_cached("SELECT count(*) FROM bucket WHERE number = ?1 AND state = 1")?;
+        self.write(|act| {
             let buckets = commit.deletions.iter().map(|deletion| deletion.bucket);
             for number in buckets.chain(commit.emptied.iter().copied()) {
-                if live.query_row([number.cast_signed()], |row| row.get::<_, i64>(0))? == 0 {
+                if !is_live(act, number)? {
                     return Ok(false);
                 }
             }
@@ -51,44 +51,40 @@ impl Catalog {
 
     /// The deleted events of every bucket that has any, by number.
     pub fn deletions(&self) -> Result<Vec<DeletionRow>, CatalogError> {
-        self.act(|act| {
-            let select = "SELECT bucket, rows, checksum FROM deletion ORDER BY bucket";
-            act.prepare_cached(select)?.query_map([], |row| read(row).map(|(deletion, _)| deletion))?.collect()
+        self.read(|act| {
+            let select = format!("SELECT {COLUMNS} FROM deletion ORDER BY bucket");
+            act.rows(&select, &[], |row| read(row).map(|(deletion, _)| deletion))
         })
     }
 }
 
-pub(crate) fn write_deletion(act: &Connection, deletion: &DeletionRow) -> rusqlite::Result<()> {
+pub(crate) fn write_deletion(act: &Act<'_>, deletion: &DeletionRow) -> Outcome<()> {
     let (bucket, sum) = (deletion.bucket.cast_signed(), deletion.sum());
-    let old = known_sum(act, "SELECT checksum FROM deletion WHERE bucket = ?1", [bucket])?;
-    let insert = "INSERT OR REPLACE INTO deletion (bucket, rows, checksum) VALUES (?1, ?2, ?3)";
-    act.prepare_cached(insert)?.execute(params![bucket, deletion.rows, sum])?;
-    note_change(act, Table::Deletion, old, sum)
+    let old = known_sum(act, "SELECT checksum FROM deletion WHERE bucket = ?1", values![bucket])?;
+    act.execute(&upsert("deletion", COLUMNS, "bucket"), values![bucket, &*deletion.rows, sum])?;
+    act.note_change(Table::Deletion, old, sum);
+    Ok(())
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<(DeletionRow, i64)> {
-    let deletion = DeletionRow { bucket: row.get::<_, i64>(0)?.cast_unsigned(), rows: row.get(1)? };
+fn read(row: &mut Row) -> Outcome<(DeletionRow, i64)> {
+    let deletion = DeletionRow { bucket: row.unsigned(0)?, rows: row.take(1)? };
     let sum = deletion.sum();
-    check_row(Table::Deletion, &deletion.bucket, row.get(2)?, sum)?;
+    check_row(Table::Deletion, &deletion.bucket, row.take(2)?, sum)?;
     Ok((deletion, sum))
 }
 
 /// Drops the deleted events of a bucket that is no longer on record.
-pub(crate) fn drop_deletion_of_forgotten(act: &Connection, bucket: u64) -> rusqlite::Result<()> {
-    let known = act.prepare_cached("SELECT 1 FROM bucket WHERE number = ?1")?.exists([bucket.cast_signed()])?;
-    if known {
-        return Ok(());
-    }
-    let deleted = act.prepare_cached("SELECT 1 FROM deletion WHERE bucket = ?1")?.exists([bucket.cast_signed()])?;
-    if deleted {
-        let delete = "DELETE FROM deletion WHERE bucket = ?1 RETURNING checksum";
-        delete_rows(act, Table::Deletion, delete, [bucket.cast_signed()])?;
-    }
-    Ok(())
+pub(crate) fn drop_deletion_of_forgotten(act: &Act<'_>, bucket: u64) -> Outcome<()> {
+    let delete = "DELETE FROM deletion WHERE bucket = ?1 AND NOT EXISTS (SELECT 1 FROM bucket WHERE number = ?1)
+        RETURNING checksum";
+    delete_rows(act, Table::Deletion, delete, values![bucket.cast_signed()])
 }
 
-pub(crate) fn sum_of_deletions(act: &Connection) -> rusqlite::Result<i64> {
-    let mut statement = act.prepare_cached("SELECT bucket, rows, checksum FROM deletion")?;
-    let sums = statement.query_map([], |row| read(row).map(|(_, sum)| sum))?;
-    sums.into_iter().try_fold(0, |all, sum| Ok(all ^ sum?))
+pub(crate) fn sum_of_deletions(act: &Act<'_>) -> Outcome<i64> {
+    let mut all = 0;
+    act.for_each(&format!("SELECT {COLUMNS} FROM deletion"), &[], &mut |mut row| {
+        all ^= read(&mut row)?.1;
+        Ok(())
+    })?;
+    Ok(all)
 }

@@ -2,31 +2,28 @@
 //!
 //! Not here: the rows ([`crate::checksum`]), and how a digest is updated.
 
-use rusqlite::{Connection, OptionalExtension, params};
-
 use crate::bucket::sum_of_buckets;
 use crate::checkpoint::sum_of_checkpoints;
-use crate::checksum::{Table, damaged};
+use crate::checksum::{TABLES, Table};
 use crate::deletion::sum_of_deletions;
 use crate::log_segment::sum_of_log_segments;
 use crate::position::sum_of_positions;
 use crate::setting::sum_of_settings;
+use crate::transaction::{Act, Failure, Outcome, upsert, values};
 use crate::unanswered_requests::sum_of_unanswered;
+use crate::{Catalog, CatalogError};
 
 /// First version with checksums.
 pub(crate) const WITH_CHECKSUMS: usize = 3;
 /// First version with deletions.
 const WITH_DELETIONS: usize = 5;
 
-const TABLES: [Table; 7] = [
-    Table::Bucket,
-    Table::Position,
-    Table::Checkpoint,
-    Table::Setting,
-    Table::LogSegment,
-    Table::Unanswered,
-    Table::Deletion,
-];
+impl Catalog {
+    /// Verifies every row against its checksum and every table against its digest.
+    pub fn check(&self) -> Result<(), CatalogError> {
+        self.read(|act| check_all(act, self.version))
+    }
+}
 
 /// Tables with checksums in a catalog of this version.
 fn tables_of(version: usize) -> impl Iterator<Item = Table> {
@@ -42,7 +39,7 @@ fn since(table: Table) -> usize {
 }
 
 /// XOR of the checksums of all rows, each verified against its row.
-fn sum_of(table: Table, act: &Connection) -> rusqlite::Result<i64> {
+fn sum_of(table: Table, act: &Act<'_>) -> Outcome<i64> {
     match table {
         Table::Bucket => sum_of_buckets(act),
         Table::Position => sum_of_positions(act),
@@ -55,15 +52,14 @@ fn sum_of(table: Table, act: &Connection) -> rusqlite::Result<i64> {
 }
 
 /// Verifies every row and every table of a catalog of this version.
-pub(crate) fn check_all(act: &Connection, version: usize) -> rusqlite::Result<()> {
+pub(crate) fn check_all(act: &Act<'_>, version: usize) -> Outcome<()> {
     for table in tables_of(version) {
-        let select = "SELECT sum FROM digest WHERE name = ?1";
-        let digest = act.prepare_cached(select)?.query_row([table.name()], |row| row.get::<_, i64>(0)).optional()?;
+        let digest = act.number("SELECT sum FROM digest WHERE name = ?1", values![table.name()])?;
         let name = table.name();
         match digest {
-            None => return Err(damaged(format!("table digest has no row {name}"))),
+            None => return Err(Failure::Damaged(format!("table digest has no row {name}"))),
             Some(digest) if digest != sum_of(table, act)? => {
-                return Err(damaged(format!("rows of table {name} are missing or changed")));
+                return Err(Failure::Damaged(format!("rows of table {name} are missing or changed")));
             }
             Some(_) => {}
         }
@@ -72,10 +68,10 @@ pub(crate) fn check_all(act: &Connection, version: usize) -> rusqlite::Result<()
 }
 
 /// Initialises the digests of an older catalog.
-pub(crate) fn begin(act: &Connection, version: usize) -> rusqlite::Result<()> {
+pub(crate) fn begin(act: &Act<'_>, version: usize) -> Outcome<()> {
     for table in tables_of(version) {
-        let insert = "INSERT OR REPLACE INTO digest (name, sum) VALUES (?1, ?2)";
-        act.execute(insert, params![table.name(), sum_of(table, act)?])?;
+        act.execute(&upsert("digest", "name, sum", "name"), values![table.name(), sum_of(table, act)?])?;
     }
+    act.forget_changes();
     Ok(())
 }

@@ -1,49 +1,51 @@
 //! What can go wrong with the catalog.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use quarry_stdx::{ErrorKind, HasKind};
 use rusqlite::ErrorCode;
+
+use crate::transaction::Failure;
 
 /// Failure of the catalog; the interrupted transaction had no effect.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CatalogError {
     /// No space is left on the disk.
-    #[error("no space left for the catalog {}; free space on its file system", path.display())]
+    #[error("no space left for the catalog {place}; free space on its file system")]
     Full {
-        /// Database file.
-        path: PathBuf,
+        /// Database file, or the place in a database.
+        place: String,
     },
     /// Another process holds the database.
-    #[error("catalog {} is locked by another process; stop it or let it do the work", path.display())]
+    #[error("catalog {place} is locked by another process; stop it or let it do the work")]
     Busy {
-        /// Database file.
-        path: PathBuf,
+        /// Database file, or the place in a database.
+        place: String,
     },
     /// The file is not a catalog, or is damaged.
-    #[error("catalog {} is damaged: {reason}; restore it from a copy", path.display())]
+    #[error("catalog {place} is damaged: {reason}; restore it from a copy")]
     Corrupt {
-        /// Database file.
-        path: PathBuf,
-        /// What SQLite said.
+        /// Database file, or the place in a database.
+        place: String,
+        /// What the database said.
         reason: String,
     },
     /// A newer quarry wrote it.
-    #[error("catalog {} has version {found}, this quarry knows up to {known}; use a newer quarry", path.display())]
+    #[error("catalog {place} has version {found}, this quarry knows up to {known}; use a newer quarry")]
     TooNew {
-        /// Database file.
-        path: PathBuf,
+        /// Database file, or the place in a database.
+        place: String,
         /// Its version.
         found: i64,
         /// Newest version known here.
         known: i64,
     },
     /// Any other failure.
-    #[error("catalog {}: {reason}", path.display())]
+    #[error("catalog {place}: {reason}")]
     Failed {
-        /// Database file.
-        path: PathBuf,
-        /// What SQLite said.
+        /// Database file, or the place in a database.
+        place: String,
+        /// What the database said.
         reason: String,
     },
 }
@@ -61,25 +63,21 @@ impl HasKind for CatalogError {
 }
 
 impl CatalogError {
-    /// Classifies an SQLite error by what the caller can do about it.
-    pub(crate) fn at(path: &Path, error: &rusqlite::Error) -> CatalogError {
-        let path = path.to_owned();
+    /// Classifies a failure of the database file `path`.
+    pub(crate) fn at(path: &Path, failure: impl Into<Failure>) -> CatalogError {
+        let place = path.display().to_string();
+        let error = match failure.into() {
+            Failure::Damaged(reason) => return CatalogError::Corrupt { place, reason },
+            Failure::Sqlite(error) => error,
+        };
         let reason = error.to_string();
         match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => CatalogError::Full { path },
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => CatalogError::Busy { path },
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => CatalogError::Corrupt { path, reason },
-            _ if is_damage(error) => CatalogError::Corrupt { path, reason: damage_of(error) },
-            _ => CatalogError::Failed { path, reason },
+            Some(ErrorCode::DiskFull) => CatalogError::Full { place },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => CatalogError::Busy { place },
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => CatalogError::Corrupt { place, reason },
+            _ if is_damage(&error) => CatalogError::Corrupt { place, reason },
+            _ => CatalogError::Failed { place, reason },
         }
-    }
-}
-
-/// Description of a damaged row.
-fn damage_of(error: &rusqlite::Error) -> String {
-    match error {
-        rusqlite::Error::FromSqlConversionFailure(_, _, inner) => inner.to_string(),
-        other => other.to_string(),
     }
 }
 

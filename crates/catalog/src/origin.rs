@@ -3,7 +3,9 @@
 //! Events of several indexes arrive interleaved, so buckets of other indexes lie between those that are compacted into
 //! one. To preserve the order of arrival, rows keep the number of the bucket they were sealed in.
 
-use rusqlite::{Connection, params};
+use std::collections::BTreeMap;
+
+use crate::transaction::{Act, Outcome, Value, values};
 
 /// The events from `first_row` up to the next origin came from sealed bucket `number`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,25 +16,37 @@ pub struct Origin {
     pub number: u64,
 }
 
-pub(crate) fn write_origins(act: &Connection, bucket: u64, origins: &[Origin]) -> rusqlite::Result<()> {
-    act.prepare_cached("DELETE FROM origin WHERE bucket = ?1")?.execute([bucket.cast_signed()])?;
-    let mut insert = act.prepare_cached("INSERT INTO origin (bucket, first_row, number) VALUES (?1, ?2, ?3)")?;
+pub(crate) fn write_origins(act: &Act<'_>, bucket: u64, origins: &[Origin]) -> Outcome<()> {
+    act.execute("DELETE FROM origin WHERE bucket = ?1", values![bucket.cast_signed()])?;
+    let insert = "INSERT INTO origin (bucket, first_row, number) VALUES (?1, ?2, ?3)";
     for origin in origins {
-        insert.execute(params![bucket.cast_signed(), origin.first_row.cast_signed(), origin.number.cast_signed()])?;
+        let values = values![bucket.cast_signed(), origin.first_row.cast_signed(), origin.number.cast_signed()];
+        act.execute(insert, values)?;
     }
     Ok(())
 }
 
-pub(crate) fn read_origins(act: &Connection, bucket: u64) -> rusqlite::Result<Vec<Origin>> {
-    let select = "SELECT first_row, number FROM origin WHERE bucket = ?1 ORDER BY first_row";
-    let origin = |row: &rusqlite::Row<'_>| {
-        Ok(Origin { first_row: row.get::<_, i64>(0)?.cast_unsigned(), number: row.get::<_, i64>(1)?.cast_unsigned() })
-    };
-    act.prepare_cached(select)?.query_map([bucket.cast_signed()], origin)?.collect()
+/// The origins of all buckets that fulfil `condition`, by number of the bucket.
+pub(crate) fn read_origins(
+    act: &Act<'_>,
+    condition: &str,
+    values: &[Value<'_>],
+) -> Outcome<BTreeMap<u64, Vec<Origin>>> {
+    let select = format!(
+        "SELECT origin.bucket, origin.first_row, origin.number FROM origin, bucket
+         WHERE origin.bucket = bucket.number AND {condition} ORDER BY origin.bucket, origin.first_row"
+    );
+    let mut all: BTreeMap<u64, Vec<Origin>> = BTreeMap::new();
+    act.for_each(&select, values, &mut |mut row| {
+        let origin = Origin { first_row: row.unsigned(1)?, number: row.unsigned(2)? };
+        all.entry(row.unsigned(0)?).or_default().push(origin);
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 /// Drops the origins of a bucket that is no longer on record.
-pub(crate) fn drop_origins_of_forgotten(act: &Connection, bucket: u64) -> rusqlite::Result<()> {
+pub(crate) fn drop_origins_of_forgotten(act: &Act<'_>, bucket: u64) -> Outcome<()> {
     let delete = "DELETE FROM origin WHERE bucket = ?1 AND NOT EXISTS (SELECT 1 FROM bucket WHERE number = ?1)";
-    act.prepare_cached(delete)?.execute([bucket.cast_signed()]).map(drop)
+    act.execute(delete, values![bucket.cast_signed()]).map(drop)
 }

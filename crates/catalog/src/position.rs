@@ -1,45 +1,45 @@
 //! Sealing position of each index.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
-
-use crate::checksum::{RowSum, Table, check_row, note_change};
+use crate::checksum::{RowSum, Table, check_row};
+use crate::transaction::{Act, Outcome, Row, upsert, values};
 use crate::{Catalog, CatalogError};
+
+const COLUMNS: &str = "index_name, sealed_through, checksum";
 
 impl Catalog {
     /// Per index, the bucket number up to which all buckets are sealed.
     pub fn positions(&self) -> Result<Vec<(String, u64)>, CatalogError> {
-        self.act(|act| {
-            let mut statement = act.prepare_cached("SELECT index_name, sealed_through, checksum FROM position")?;
-            statement.query_map([], |row| read(row).map(|(index, through, _)| (index, through)))?.collect()
+        self.read(|act| {
+            let select = format!("SELECT {COLUMNS} FROM position ORDER BY index_name");
+            act.rows(&select, &[], |row| read(row).map(|(index, through, _)| (index, through)))
         })
     }
 }
 
 /// Advances the position of an index; it never goes back.
-pub(crate) fn move_position(act: &Connection, index: &str, sealed_through: u64) -> rusqlite::Result<()> {
-    let select = "SELECT index_name, sealed_through, checksum FROM position WHERE index_name = ?1";
-    let known = act.prepare_cached(select)?.query_row([index], read).optional()?;
+pub(crate) fn move_position(act: &Act<'_>, index: &str, sealed_through: u64) -> Outcome<()> {
+    let select = format!("SELECT {COLUMNS} FROM position WHERE index_name = ?1");
+    let known = act.row(&select, values![index], read)?;
     let (old_through, old) = known.map_or((0, 0), |(_, through, sum)| (through, sum));
     let through = sealed_through.max(old_through);
     let sum = sum_of(index, through);
-    act.prepare_cached("INSERT OR REPLACE INTO position (index_name, sealed_through, checksum) VALUES (?1, ?2, ?3)")?
-        .execute(params![index, through.cast_signed(), sum])?;
-    note_change(act, Table::Position, old, sum)
+    act.execute(&upsert("position", COLUMNS, "index_name"), values![index, through.cast_signed(), sum])?;
+    act.note_change(Table::Position, old, sum);
+    Ok(())
 }
 
 fn sum_of(index: &str, sealed_through: u64) -> i64 {
     RowSum::of(Table::Position).text(index).number(sealed_through.cast_signed()).finish()
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<(String, u64, i64)> {
-    let (index, through): (String, u64) = (row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned());
+fn read(row: &mut Row) -> Outcome<(String, u64, i64)> {
+    let (index, through): (String, u64) = (row.take(0)?, row.unsigned(1)?);
     let sum = sum_of(&index, through);
-    check_row(Table::Position, &index, row.get(2)?, sum)?;
+    check_row(Table::Position, &index, row.take(2)?, sum)?;
     Ok((index, through, sum))
 }
 
-pub(crate) fn sum_of_positions(act: &Connection) -> rusqlite::Result<i64> {
-    let mut statement = act.prepare_cached("SELECT index_name, sealed_through, checksum FROM position")?;
-    let sums = statement.query_map([], |row| read(row).map(|(_, _, sum)| sum))?;
-    sums.into_iter().try_fold(0, |all, sum| Ok(all ^ sum?))
+pub(crate) fn sum_of_positions(act: &Act<'_>) -> Outcome<i64> {
+    let sums = act.rows(&format!("SELECT {COLUMNS} FROM position"), &[], |row| read(row).map(|(_, _, sum)| sum))?;
+    Ok(sums.iter().fold(0, |all, sum| all ^ sum))
 }

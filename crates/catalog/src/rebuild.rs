@@ -6,17 +6,18 @@
 //!
 //! Not here: where buckets are found, and the receipts that describe them (the store).
 
-use rusqlite::Connection;
-
 use crate::bucket::write_bucket;
 use crate::checksum::{Table, delete_rows};
 use crate::deletion::write_deletion;
 use crate::position::move_position;
 use crate::setting::write_setting;
+use crate::transaction::{Act, Outcome, values};
 use crate::{BucketRow, BucketState, Catalog, CatalogError, DeletionRow};
 
 /// Name prefix of settings that record the stem of a replaced bucket.
 const REPLACED: &str = "replaced ";
+/// The least name after all with that prefix, in the order of bytes.
+const AFTER_REPLACED: &str = "replaced!";
 
 /// A bucket described by a source outside the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub struct FoundBucket {
 impl Catalog {
     /// Adds found buckets.
     pub fn add_found(&self, buckets: &[FoundBucket]) -> Result<(), CatalogError> {
-        self.act(|act| {
+        self.write(|act| {
             for FoundBucket { row, deleted, replaces } in buckets {
                 write_bucket(act, row)?;
                 if let Some(rows) = deleted {
@@ -51,32 +52,27 @@ impl Catalog {
     pub fn end_rebuild(&self, stem: &dyn Fn(&BucketRow) -> String) -> Result<u64, CatalogError> {
         let live = self.buckets(BucketState::Live)?;
         let max = self.bucket_number_max()?;
-        self.act(|act| {
+        self.write(|act| {
             let mut replaced = 0;
-            for row in live {
+            for row in &live {
                 move_position(act, &row.index, max)?;
-                if is_replaced(act, &stem(&row))? {
-                    write_bucket(act, &BucketRow { state: BucketState::Retired, ..row })?;
+                if is_replaced(act, &stem(row))? {
+                    write_bucket(act, &BucketRow { state: BucketState::Retired, ..row.clone() })?;
                     replaced += 1;
                 }
             }
-            let delete = "DELETE FROM setting WHERE substr(name, 1, length(?1)) = ?1 RETURNING checksum";
-            delete_rows(act, Table::Setting, delete, [REPLACED])?;
+            let delete = "DELETE FROM setting WHERE name >= ?1 AND name < ?2 RETURNING checksum";
+            delete_rows(act, Table::Setting, delete, values![REPLACED, AFTER_REPLACED])?;
             Ok(replaced)
         })
     }
 
     /// Closes the catalog so that its single file contains all data and can be moved.
     pub fn close(self) -> Result<(), CatalogError> {
-        let Catalog { connection, path, .. } = self;
-        let connection = connection.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let closed = connection.pragma_update(None, "journal_mode", "DELETE");
-        closed
-            .and_then(|()| connection.close().map_err(|(_, error)| error))
-            .map_err(|error| CatalogError::at(&path, &error))
+        self.database.close()
     }
 }
 
-fn is_replaced(act: &Connection, stem: &str) -> rusqlite::Result<bool> {
-    act.prepare_cached("SELECT 1 FROM setting WHERE name = ?1")?.exists([format!("{REPLACED}{stem}")])
+fn is_replaced(act: &Act<'_>, stem: &str) -> Outcome<bool> {
+    act.exists("SELECT 1 FROM setting WHERE name = ?1", values![&format!("{REPLACED}{stem}")])
 }

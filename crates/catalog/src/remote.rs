@@ -6,9 +6,8 @@
 //!
 //! Not here: the keys of objects inside the folder, which the store derives from the row.
 
-use rusqlite::Row;
-
 use crate::bucket::{live_bucket, write_bucket};
+use crate::transaction::{Outcome, Row};
 use crate::{BucketRow, Catalog, CatalogError};
 
 /// The copy of a bucket on a remote store.
@@ -98,7 +97,7 @@ impl Catalog {
     pub fn begin_uploads(&self, numbers: &[u64], volume: &str, folder: &str) -> Result<Vec<u64>, CatalogError> {
         let (volume, folder) = (volume.to_owned(), folder.to_owned());
         let copy = RemoteCopy { volume, folder, state: RemoteState::Uploading, receipt: None };
-        self.act(|act| {
+        self.write(|act| {
             let mut begun = Vec::new();
             for number in numbers {
                 if let Some(bucket) = live_bucket(act, *number)?
@@ -116,7 +115,7 @@ impl Catalog {
     /// Moves a live bucket to the next state. Returns `false`, without changes, if it is no longer live or the
     /// transition is invalid.
     pub fn move_remote(&self, number: u64, next: RemoteState) -> Result<bool, CatalogError> {
-        self.act(|act| {
+        self.write(|act| {
             let Some(bucket) = live_bucket(act, number)? else { return Ok(false) };
             match &bucket.remote {
                 Some(copy) if copy.state.leads_to(next) => {
@@ -198,12 +197,8 @@ impl Catalog {
 
     /// Changes what is known of a live bucket's copies; `false`, and nothing is changed, when it is not live any more or
     /// `change` gives `None`.
-    fn change_copies(
-        &self,
-        number: u64,
-        change: impl FnOnce(&mut BucketRow) -> Option<()>,
-    ) -> Result<bool, CatalogError> {
-        self.act(|act| {
+    fn change_copies(&self, number: u64, change: impl Fn(&mut BucketRow) -> Option<()>) -> Result<bool, CatalogError> {
+        self.write(|act| {
             let Some(mut bucket) = live_bucket(act, number)? else { return Ok(false) };
             if change(&mut bucket).is_none() {
                 return Ok(false);
@@ -215,10 +210,10 @@ impl Catalog {
 }
 
 /// Reads the four columns from `at` on.
-pub(crate) fn read_remote(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<RemoteCopy>> {
+pub(crate) fn read_remote(row: &mut Row, at: usize) -> Outcome<Option<RemoteCopy>> {
     let (volume, folder, state): (Option<String>, Option<String>, Option<i64>) =
-        (row.get(at)?, row.get(at + 1)?, row.get(at + 2)?);
-    let receipt = row.get::<_, Option<i64>>(at + 3)?.map(i64::cast_unsigned);
+        (row.take(at)?, row.take(at + 1)?, row.take(at + 2)?);
+    let receipt = row.take::<Option<i64>>(at + 3)?.map(i64::cast_unsigned);
     // If some but not all are NULL, the row does not match its checksum.
     Ok(match (volume, folder, state) {
         (Some(volume), Some(folder), Some(state)) => {
@@ -229,9 +224,9 @@ pub(crate) fn read_remote(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<R
 }
 
 /// Reads the three columns from `at` on.
-pub(crate) fn read_other(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<OtherCopy>> {
+pub(crate) fn read_other(row: &mut Row, at: usize) -> Outcome<Option<OtherCopy>> {
     let (volume, folder, going): (Option<String>, Option<String>, Option<bool>) =
-        (row.get(at)?, row.get(at + 1)?, row.get(at + 2)?);
+        (row.take(at)?, row.take(at + 1)?, row.take(at + 2)?);
     Ok(match (volume, folder, going) {
         (Some(volume), Some(folder), Some(going)) => Some(OtherCopy { volume, folder, going }),
         _ => None,

@@ -1,47 +1,46 @@
 //! Named values stored with the catalog.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
-
-use crate::checksum::{RowSum, Table, check_row, known_sum, note_change};
+use crate::checksum::{RowSum, Table, check_row, known_sum};
+use crate::transaction::{Act, Outcome, Row, upsert, values};
 use crate::{Catalog, CatalogError};
+
+const COLUMNS: &str = "name, value, checksum";
 
 impl Catalog {
     /// Value of `name`, if it was ever set.
     pub fn setting(&self, name: &str) -> Result<Option<String>, CatalogError> {
-        self.act(|act| {
-            act.prepare_cached("SELECT name, value, checksum FROM setting WHERE name = ?1")?
-                .query_row([name], |row| read(row).map(|(value, _)| value))
-                .optional()
+        self.read(|act| {
+            let select = format!("SELECT {COLUMNS} FROM setting WHERE name = ?1");
+            act.row(&select, values![name], |row| read(row).map(|(value, _)| value))
         })
     }
 
     /// Sets `name` to `value`.
     pub fn set_setting(&self, name: &str, value: &str) -> Result<(), CatalogError> {
-        self.act(|act| write_setting(act, name, value))
+        self.write(|act| write_setting(act, name, value))
     }
 }
 
-pub(crate) fn write_setting(act: &Connection, name: &str, value: &str) -> rusqlite::Result<()> {
+pub(crate) fn write_setting(act: &Act<'_>, name: &str, value: &str) -> Outcome<()> {
     let sum = sum_of(name, value);
-    let old = known_sum(act, "SELECT checksum FROM setting WHERE name = ?1", [name])?;
-    act.prepare_cached("INSERT OR REPLACE INTO setting (name, value, checksum) VALUES (?1, ?2, ?3)")?
-        .execute(params![name, value, sum])?;
-    note_change(act, Table::Setting, old, sum)
+    let old = known_sum(act, "SELECT checksum FROM setting WHERE name = ?1", values![name])?;
+    act.execute(&upsert("setting", COLUMNS, "name"), values![name, value, sum])?;
+    act.note_change(Table::Setting, old, sum);
+    Ok(())
 }
 
 fn sum_of(name: &str, value: &str) -> i64 {
     RowSum::of(Table::Setting).text(name).text(value).finish()
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<(String, i64)> {
-    let (name, value): (String, String) = (row.get(0)?, row.get(1)?);
+fn read(row: &mut Row) -> Outcome<(String, i64)> {
+    let (name, value): (String, String) = (row.take(0)?, row.take(1)?);
     let sum = sum_of(&name, &value);
-    check_row(Table::Setting, &name, row.get(2)?, sum)?;
+    check_row(Table::Setting, &name, row.take(2)?, sum)?;
     Ok((value, sum))
 }
 
-pub(crate) fn sum_of_settings(act: &Connection) -> rusqlite::Result<i64> {
-    let mut statement = act.prepare_cached("SELECT name, value, checksum FROM setting")?;
-    let sums = statement.query_map([], |row| read(row).map(|(_, sum)| sum))?;
-    sums.into_iter().try_fold(0, |all, sum| Ok(all ^ sum?))
+pub(crate) fn sum_of_settings(act: &Act<'_>) -> Outcome<i64> {
+    let sums = act.rows(&format!("SELECT {COLUMNS} FROM setting"), &[], |row| read(row).map(|(_, sum)| sum))?;
+    Ok(sums.iter().fold(0, |all, sum| all ^ sum))
 }

@@ -3,10 +3,11 @@
 //!
 //! The store decides which parts these are and how long they are kept.
 
-use rusqlite::{Connection, Row, params};
-
-use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum, note_change};
+use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum};
+use crate::transaction::{Act, Outcome, Row, upsert, values};
 use crate::{Catalog, CatalogError};
+
+const COLUMNS: &str = "run, number, key, time, checksum";
 
 /// A stored part of an unanswered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,44 +32,46 @@ impl UnansweredPart {
 impl Catalog {
     /// All of them, in the order of storage.
     pub fn unanswered(&self) -> Result<Vec<UnansweredPart>, CatalogError> {
-        self.act(|act| {
-            let select = "SELECT run, number, key, time, checksum FROM unanswered ORDER BY run, number";
-            act.prepare_cached(select)?.query_map([], |row| read(row).map(|(part, _)| part))?.collect()
+        self.read(|act| {
+            let select = format!("SELECT {COLUMNS} FROM unanswered ORDER BY run, number");
+            act.rows(&select, &[], |row| read(row).map(|(part, _)| part))
         })
     }
 
     /// Removes parts and adds others, atomically.
     pub fn change_unanswered(&self, dropped: &[UnansweredPart], added: &[UnansweredPart]) -> Result<(), CatalogError> {
         let delete = "DELETE FROM unanswered WHERE run = ?1 AND number = ?2 RETURNING checksum";
-        self.act(|act| {
-            let key = |part: &UnansweredPart| [part.run.cast_signed(), part.number.cast_signed()];
-            dropped.iter().try_for_each(|part| delete_rows(act, Table::Unanswered, delete, key(part)))?;
+        self.write(|act| {
+            dropped.iter().try_for_each(|part| {
+                let key = values![part.run.cast_signed(), part.number.cast_signed()];
+                delete_rows(act, Table::Unanswered, delete, key)
+            })?;
             added.iter().try_for_each(|part| write(act, part))
         })
     }
 }
 
-fn write(act: &Connection, part: &UnansweredPart) -> rusqlite::Result<()> {
+fn write(act: &Act<'_>, part: &UnansweredPart) -> Outcome<()> {
     let (run, number, sum) = (part.run.cast_signed(), part.number.cast_signed(), part.sum());
-    let old = known_sum(act, "SELECT checksum FROM unanswered WHERE run = ?1 AND number = ?2", [run, number])?;
-    let insert = "INSERT OR REPLACE INTO unanswered (run, number, key, time, checksum) VALUES (?1, ?2, ?3, ?4, ?5)";
-    act.prepare_cached(insert)?.execute(params![run, number, part.key.to_le_bytes().as_slice(), part.time, sum])?;
-    note_change(act, Table::Unanswered, old, sum)
+    let old = known_sum(act, "SELECT checksum FROM unanswered WHERE run = ?1 AND number = ?2", values![run, number])?;
+    let key = part.key.to_le_bytes();
+    act.execute(&upsert("unanswered", COLUMNS, "run, number"), values![run, number, &key[..], part.time, sum])?;
+    act.note_change(Table::Unanswered, old, sum);
+    Ok(())
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<(UnansweredPart, i64)> {
+fn read(row: &mut Row) -> Outcome<(UnansweredPart, i64)> {
     let part = UnansweredPart {
-        run: row.get::<_, i64>(0)?.cast_unsigned(),
-        number: row.get::<_, i64>(1)?.cast_unsigned(),
-        key: u128::from_le_bytes(row.get(2)?),
-        time: row.get(3)?,
+        run: row.unsigned(0)?,
+        number: row.unsigned(1)?,
+        key: u128::from_le_bytes(row.take(2)?),
+        time: row.take(3)?,
     };
-    check_row(Table::Unanswered, &part.number, row.get(4)?, part.sum())?;
+    check_row(Table::Unanswered, &part.number, row.take(4)?, part.sum())?;
     Ok((part, part.sum()))
 }
 
-pub(crate) fn sum_of_unanswered(act: &Connection) -> rusqlite::Result<i64> {
-    let mut statement = act.prepare_cached("SELECT run, number, key, time, checksum FROM unanswered")?;
-    let sums = statement.query_map([], |row| read(row).map(|(_, sum)| sum))?;
-    sums.into_iter().try_fold(0, |all, sum| Ok(all ^ sum?))
+pub(crate) fn sum_of_unanswered(act: &Act<'_>) -> Outcome<i64> {
+    let sums = act.rows(&format!("SELECT {COLUMNS} FROM unanswered"), &[], |row| read(row).map(|(_, sum)| sum))?;
+    Ok(sums.iter().fold(0, |all, sum| all ^ sum))
 }

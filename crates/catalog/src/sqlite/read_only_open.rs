@@ -17,7 +17,10 @@ const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLIT
 /// Opens the database at `path`; the connection has already read from it.
 pub(crate) fn open(path: &Path) -> Result<Connection, CatalogError> {
     let opened = Connection::open_with_flags(path, FLAGS).and_then(proven);
-    let Err(error) = &opened else { return opened.map_err(|error| CatalogError::at(path, &error)) };
+    let error = match opened {
+        Ok(connection) => return Ok(connection),
+        Err(error) => error,
+    };
     let cannot_write = matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied)
@@ -29,7 +32,7 @@ pub(crate) fn open(path: &Path) -> Result<Connection, CatalogError> {
         let reason = "it was not closed properly and its folder cannot be written to; open the folder once with the \
                       right to write"
             .to_owned();
-        return Err(CatalogError::Failed { path: path.to_owned(), reason });
+        return Err(CatalogError::Failed { place: path.display().to_string(), reason });
     }
     open_unchanging(path)
 }
@@ -38,7 +41,7 @@ pub(crate) fn open(path: &Path) -> Result<Connection, CatalogError> {
 pub(crate) fn open_unchanging(path: &Path) -> Result<Connection, CatalogError> {
     let flags = FLAGS | OpenFlags::SQLITE_OPEN_URI;
     let opened = Connection::open_with_flags(uri_of(path), flags).and_then(proven);
-    opened.map_err(|error| CatalogError::at(path, &error))
+    opened.map_err(|error| CatalogError::at(path, error))
 }
 
 /// Reads once, because opening alone touches no file.

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use rusqlite::types::FromSql;
 
 use crate::CatalogError;
 use crate::bucket::add_bucket_sums;
@@ -15,6 +14,7 @@ use crate::checkpoint::add_checkpoint_sums;
 use crate::digest::{WITH_CHECKSUMS, begin, check_all};
 use crate::position::move_position;
 use crate::setting::write_setting;
+use crate::transaction::{Act, Outcome, values};
 
 /// Migration `i` upgrades version `i` to `i + 1`.
 const MIGRATIONS: &[&str] = &[
@@ -176,7 +176,7 @@ const TABLES: &[i64] = &[0, 4, 5, 8, 8, 9, 9, 9];
 
 /// Configures the connection, checks the file, and applies missing migrations.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Duration) -> Result<(), CatalogError> {
-    let failed = |error: rusqlite::Error| CatalogError::at(path, &error);
+    let failed = |error: rusqlite::Error| CatalogError::at(path, error);
     connection.busy_timeout(busy_wait).map_err(failed)?;
     let found = check_version(connection, path)?;
     if found > 0 {
@@ -184,32 +184,33 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Durat
         check_structure(connection, path)?;
     }
     if found == VERSION {
-        check_all(connection, VERSION).map_err(failed)?;
+        check_all(&Act::on(connection), VERSION).map_err(|failure| CatalogError::at(path, failure))?;
     }
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;
     if found < MIGRATIONS.len() {
         let transaction = connection.transaction().map_err(failed)?;
-        migrate(&transaction, found).map_err(failed)?;
+        migrate(&transaction, found).map_err(|failure| CatalogError::at(path, failure))?;
         transaction.commit().map_err(failed)?;
     }
     Ok(())
 }
 
 /// Applies the missing migrations, all in one transaction, because rows are read in the form of the last one.
-fn migrate(act: &Connection, found: usize) -> rusqlite::Result<()> {
-    MIGRATIONS.iter().skip(found).try_for_each(|migration| act.execute_batch(migration))?;
+fn migrate(connection: &Connection, found: usize) -> Outcome<()> {
+    MIGRATIONS.iter().skip(found).try_for_each(|migration| connection.execute_batch(migration))?;
+    let act = Act::on(connection);
     if found < WITH_CHECKSUMS {
-        add_checksums(act)?;
+        add_checksums(&act)?;
     } else {
-        check_all(act, VERSION)?;
+        check_all(&act, VERSION)?;
     }
-    act.pragma_update(None, "user_version", MIGRATIONS.len() as i64)
+    Ok(connection.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?)
 }
 
 /// Refuses a file that is not a complete catalog (emptied, or with missing tables); returns its version.
 pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize, CatalogError> {
-    let damaged = |reason: &str| CatalogError::Corrupt { path: path.to_owned(), reason: reason.to_owned() };
+    let damaged = |reason: &str| CatalogError::Corrupt { place: path.display().to_string(), reason: reason.to_owned() };
     let version = check_version(connection, path)?;
     if version == 0 {
         return Err(damaged("it is empty"));
@@ -218,7 +219,7 @@ pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize,
         WHERE name IN ('bucket', 'position', 'checkpoint', 'setting', 'origin', 'log_segment', 'unanswered', 'digest',
                        'deletion')";
     let tables = connection.query_row(select, [], |row| row.get::<_, i64>(0));
-    match tables.map_err(|error| CatalogError::at(path, &error))? {
+    match tables.map_err(|error| CatalogError::at(path, error))? {
         tables if TABLES.get(version) == Some(&tables) => Ok(version),
         _ => Err(damaged("tables are missing")),
     }
@@ -226,7 +227,7 @@ pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize,
 
 /// Makes a read-only catalog of an older version readable as if it were current.
 pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usize) -> Result<(), CatalogError> {
-    let failed = |error: rusqlite::Error| CatalogError::at(path, &error);
+    let failed = |error: rusqlite::Error| CatalogError::at(path, error);
     let Some(stand_ins) = STAND_INS.get(version) else { return Ok(()) };
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(failed)?;
     connection.execute_batch(stand_ins).map_err(failed)
@@ -235,39 +236,40 @@ pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usi
 /// Refuses a database with a broken page structure.
 fn check_structure(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
     let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
-    match found.map_err(|error| CatalogError::at(path, &error))? {
+    match found.map_err(|error| CatalogError::at(path, error))? {
         found if found == "ok" => Ok(()),
-        reason => Err(CatalogError::Corrupt { path: path.to_owned(), reason }),
+        reason => Err(CatalogError::Corrupt { place: path.display().to_string(), reason }),
     }
 }
 
 /// Adds checksums to all rows of an older catalog.
-fn add_checksums(act: &Connection) -> rusqlite::Result<()> {
+fn add_checksums(act: &Act<'_>) -> Outcome<()> {
     begin(act, VERSION)?;
     add_bucket_sums(act)?;
     add_checkpoint_sums(act)?;
-    for (name, value) in pairs::<String>(act, "SELECT name, value FROM setting")? {
-        act.execute("DELETE FROM setting WHERE name = ?1", [&name])?;
+    let settings =
+        act.rows("SELECT name, value FROM setting", &[], |row| Ok((row.take::<String>(0)?, row.take::<String>(1)?)))?;
+    for (name, value) in settings {
+        act.execute("DELETE FROM setting WHERE name = ?1", values![&name])?;
         write_setting(act, &name, &value)?;
     }
-    for (index, through) in pairs::<i64>(act, "SELECT index_name, sealed_through FROM position")? {
-        act.execute("DELETE FROM position WHERE index_name = ?1", [&index])?;
-        move_position(act, &index, through.cast_unsigned())?;
+    let positions = act.rows("SELECT index_name, sealed_through FROM position", &[], |row| {
+        Ok((row.take::<String>(0)?, row.unsigned(1)?))
+    })?;
+    for (index, through) in positions {
+        act.execute("DELETE FROM position WHERE index_name = ?1", values![&index])?;
+        move_position(act, &index, through)?;
     }
     begin(act, VERSION)
-}
-
-fn pairs<T: FromSql>(act: &Connection, select: &str) -> rusqlite::Result<Vec<(String, T)>> {
-    act.prepare(select)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
 /// Number of applied migrations; an error if a newer program applied more.
 pub(crate) fn check_version(connection: &Connection, path: &Path) -> Result<usize, CatalogError> {
     let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
-    let found = version.map_err(|error| CatalogError::at(path, &error))?;
+    let found = version.map_err(|error| CatalogError::at(path, error))?;
     let known = MIGRATIONS.len() as i64;
     match usize::try_from(found) {
         Ok(applied) if found <= known => Ok(applied),
-        _ => Err(CatalogError::TooNew { path: path.to_owned(), found, known }),
+        _ => Err(CatalogError::TooNew { place: path.display().to_string(), found, known }),
     }
 }

@@ -1,0 +1,160 @@
+//! The catalog in SQLite: one file in the data directory.
+//!
+//! The database runs in WAL mode with `synchronous=FULL`. There is one connection: transactions are short and run one
+//! after the other.
+
+mod read_only_open;
+pub(crate) mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, params_from_iter};
+
+use crate::checkpoint::KnownHeads;
+use crate::connection::{Database, Steps};
+use crate::digest::check_all;
+use crate::transaction::{Act, Cell, Failure, Outcome, Row, Transaction, Value};
+use crate::{Catalog, CatalogError};
+
+/// Timeout of a statement when another process holds the database.
+const BUSY_WAIT: Duration = Duration::from_secs(10);
+/// Cached prepared statements; more than the methods of a catalog need.
+const STATEMENTS_MAX: usize = 64;
+
+impl Catalog {
+    /// Opens the database at `path`, creating or migrating it if necessary.
+    pub fn open(path: &Path) -> Result<Catalog, CatalogError> {
+        let connection = Connection::open(path).map_err(|error| CatalogError::at(path, error))?;
+        prepare(connection, path)
+    }
+
+    /// As [`Catalog::open`] where a catalog must exist: an empty file is damage, not a new catalog.
+    pub fn open_existing(path: &Path) -> Result<Catalog, CatalogError> {
+        drop(Catalog::open_read_only(path)?);
+        Catalog::open(path)
+    }
+
+    /// Opens an existing database without writing to it, even in a read-only folder.
+    pub fn open_read_only(path: &Path) -> Result<Catalog, CatalogError> {
+        let opened = read_only_open::open(path)?;
+        opened.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, error))?;
+        let version = schema::check_whole(&opened, path)?;
+        schema::show_as_current(&opened, path, version)?;
+        check_all(&Act::on(&opened), version).map_err(|failure| CatalogError::at(path, failure))?;
+        Ok(catalog(opened, path, KnownHeads::of_a_reader(), version))
+    }
+
+    /// A catalog in memory, for tests and temporary stores.
+    pub fn open_in_memory() -> Result<Catalog, CatalogError> {
+        let path = Path::new(":memory:");
+        let connection = Connection::open_in_memory().map_err(|error| CatalogError::at(path, error))?;
+        prepare(connection, path)
+    }
+}
+
+fn prepare(mut connection: Connection, path: &Path) -> Result<Catalog, CatalogError> {
+    schema::prepare(&mut connection, path, BUSY_WAIT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    Ok(catalog(connection, path, KnownHeads::of_the_writer(), schema::VERSION))
+}
+
+fn catalog(connection: Connection, path: &Path, heads: KnownHeads, version: usize) -> Catalog {
+    let place = path.display().to_string();
+    let file = CatalogFile { connection: Mutex::new(connection), path: path.to_owned(), place };
+    Catalog { database: Box::new(file), heads, version }
+}
+
+/// An open database file.
+#[derive(Debug)]
+struct CatalogFile {
+    connection: Mutex<Connection>,
+    path: PathBuf,
+    place: String,
+}
+
+impl CatalogFile {
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Database for CatalogFile {
+    fn write(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError> {
+        let mut connection = self.connection();
+        let mut run = || -> Outcome<()> {
+            let transaction = connection.transaction()?;
+            steps(&*transaction)?;
+            Ok(transaction.commit()?)
+        };
+        run().map_err(|failure| CatalogError::at(&self.path, failure))
+    }
+
+    fn read(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError> {
+        self.write(steps)
+    }
+
+    fn place(&self) -> &str {
+        &self.place
+    }
+
+    fn close(self: Box<Self>) -> Result<(), CatalogError> {
+        let CatalogFile { connection, path, .. } = *self;
+        let connection = connection.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let closed = connection.pragma_update(None, "journal_mode", "DELETE");
+        closed
+            .and_then(|()| connection.close().map_err(|(_, error)| error))
+            .map_err(|error| CatalogError::at(&path, error))
+    }
+
+    #[cfg(test)]
+    fn run_script(&self, sql: &str) {
+        self.connection().execute_batch(sql).unwrap();
+    }
+}
+
+impl Transaction for Connection {
+    fn execute(&self, sql: &str, values: &[Value<'_>]) -> Outcome<u64> {
+        Ok(self.prepare_cached(sql)?.execute(params_from_iter(values))? as u64)
+    }
+
+    fn query(&self, sql: &str, values: &[Value<'_>], each: &mut dyn FnMut(Row) -> Outcome<()>) -> Outcome<()> {
+        let mut statement = self.prepare_cached(sql)?;
+        let columns = statement.column_count();
+        let mut rows = statement.query(params_from_iter(values))?;
+        while let Some(row) = rows.next()? {
+            let cells = (0..columns).map(|at| cell(row.get_ref(at)?)).collect::<Outcome<_>>()?;
+            each(Row(cells))?;
+        }
+        Ok(())
+    }
+}
+
+fn cell(value: ValueRef<'_>) -> Outcome<Cell> {
+    let damaged = |what: &str| Failure::Damaged(format!("a row has {what}"));
+    Ok(match value {
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(number) => Cell::Number(number),
+        ValueRef::Text(bytes) => {
+            let text = std::str::from_utf8(bytes).map_err(|_| damaged("a text that is not UTF-8"))?;
+            Cell::Text(text.to_owned())
+        }
+        ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
+        ValueRef::Real(_) => return Err(damaged("a fraction, which no column has")),
+    })
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Value::Null => ValueRef::Null,
+            Value::Number(number) => ValueRef::Integer(*number),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}

@@ -1,0 +1,319 @@
+//! Each domain method and its effects, on every database.
+//!
+//! Not here: what only one database can show (`crate::sqlite`).
+
+use super::*;
+use crate::transaction::values;
+
+/// Runs the tests below on each database.
+macro_rules! on_each_database {
+    ($($name:ident),* $(,)?) => {
+        mod on_sqlite {
+            use crate::tests::Place;
+            $(#[test] fn $name() { super::$name(&Place::sqlite()); })*
+        }
+    };
+}
+
+on_each_database! {
+    a_bucket_goes_through_its_life,
+    a_retired_bucket_beyond_the_position_stays_on_record,
+    a_position_never_goes_back,
+    checkpoints_are_found_by_head_and_the_newer_record_wins,
+    a_short_file_is_recognised_after_it_grew,
+    acts_survive_reopening_and_a_reader_sees_them,
+    forgotten_checkpoints_give_way_to_older_ones,
+    a_compacted_bucket_takes_the_place_of_others_at_once,
+    a_forgotten_bucket_takes_its_origins_along,
+    deleted_events_are_noted_together_and_go_with_their_bucket,
+    a_changed_or_missing_row_is_named,
+    a_copy_on_a_remote_store_goes_step_by_step,
+    a_bucket_moves_between_volumes_and_away_step_by_step,
+    what_a_bucket_holds_is_known_through_further_merges,
+    found_buckets_come_back_but_for_those_that_others_replace,
+}
+
+fn a_bucket_goes_through_its_life(place: &Place) {
+    let catalog = place.open().unwrap();
+    assert_eq!(catalog.bucket_number_max().unwrap(), 0);
+    catalog.begin_seal(&row(3, "main", BucketState::Sealing)).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Sealing).unwrap(), [row(3, "main", BucketState::Sealing)]);
+    assert!(catalog.buckets(BucketState::Live).unwrap().is_empty());
+    commit(&catalog, &row(3, "main", BucketState::Live), 3);
+    assert!(catalog.buckets(BucketState::Sealing).unwrap().is_empty());
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap(), [row(3, "main", BucketState::Live)]);
+    assert_eq!(catalog.positions().unwrap(), [("main".to_owned(), 3)]);
+    catalog.forget(3).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap().len(), 1, "a live bucket is not forgotten");
+    catalog.retire(&[3]).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Retired).unwrap(), [row(3, "main", BucketState::Retired)]);
+    catalog.forget(3).unwrap();
+    assert!(catalog.buckets(BucketState::Retired).unwrap().is_empty());
+    assert_eq!(catalog.bucket_number_max().unwrap(), 3, "numbers are not used twice");
+}
+
+fn a_retired_bucket_beyond_the_position_stays_on_record(place: &Place) {
+    let catalog = place.open().unwrap();
+    commit(&catalog, &row(2, "main", BucketState::Live), 2);
+    commit(&catalog, &row(5, "main", BucketState::Live), 2);
+    catalog.retire(&[5]).unwrap();
+    catalog.forget(5).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Retired).unwrap().len(), 1);
+    commit(&catalog, &row(4, "main", BucketState::Live), 5);
+    catalog.forget(5).unwrap();
+    assert!(catalog.buckets(BucketState::Retired).unwrap().is_empty());
+}
+
+fn a_position_never_goes_back(place: &Place) {
+    let catalog = place.open().unwrap();
+    commit(&catalog, &row(5, "main", BucketState::Live), 5);
+    commit(&catalog, &row(6, "main", BucketState::Live), 4);
+    assert_eq!(catalog.positions().unwrap(), [("main".to_owned(), 5)]);
+}
+
+fn checkpoints_are_found_by_head_and_the_newer_record_wins(place: &Place) {
+    let catalog = place.open().unwrap();
+    let long = vec![b'x'; 1000];
+    catalog.save_checkpoints(&[logged(&long, 0, 1000, 4), logged(&long, 1, 700, 5)], 5).unwrap();
+    catalog.save_checkpoints(&[logged(&long, 0, 900, 3)], 5).unwrap();
+    catalog.save_checkpoints(&[logged(&long, 1, 800, 6)], 6).unwrap();
+    let found = catalog.checkpoints_of(&long, "").unwrap();
+    assert_eq!(found, [logged(&long, 0, 1000, 4), logged(&long, 1, 800, 6)]);
+    assert!(catalog.checkpoints_of(&long, "salt").unwrap().is_empty());
+    assert!(catalog.checkpoints_of(b"other", "").unwrap().is_empty());
+    assert_eq!(catalog.log_position().unwrap(), 6);
+}
+
+fn a_short_file_is_recognised_after_it_grew(place: &Place) {
+    let catalog = place.open().unwrap();
+    catalog.save_checkpoints(&[logged(b"line one\n", 0, 9, 1)], 1).unwrap();
+    let mut grown = b"line one\n".to_vec();
+    grown.extend_from_slice(&[b'y'; 500]);
+    assert_eq!(catalog.checkpoints_of(&grown, "").unwrap(), [logged(b"line one\n", 0, 9, 1)]);
+    assert!(catalog.checkpoints_of(b"line", "").unwrap().is_empty());
+}
+
+fn acts_survive_reopening_and_a_reader_sees_them(place: &Place) {
+    {
+        let catalog = place.open().unwrap();
+        commit(&catalog, &row(1, "main", BucketState::Live), 1);
+        catalog.set_setting("a", "b").unwrap();
+        catalog.set_setting("a", "c").unwrap();
+        let reader = place.open_read_only().unwrap();
+        assert_eq!(reader.buckets(BucketState::Live).unwrap().len(), 1);
+        assert!(reader.set_setting("a", "d").is_err());
+    }
+    let catalog = place.open().unwrap();
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap(), [row(1, "main", BucketState::Live)]);
+    assert_eq!(catalog.setting("a").unwrap().as_deref(), Some("c"));
+    assert_eq!(catalog.setting("b").unwrap(), None);
+}
+
+fn forgotten_checkpoints_give_way_to_older_ones(place: &Place) {
+    let catalog = place.open().unwrap();
+    catalog.save_checkpoints(&[logged(b"a", 0, 10, 3), logged(b"b", 0, 20, 7), logged(b"c", 0, 30, 8)], 8).unwrap();
+    catalog.forget_checkpoints(5, &[logged(b"b", 0, 9, 2)], 12).unwrap();
+    assert_eq!(catalog.checkpoints_of(b"a", "").unwrap(), [logged(b"a", 0, 10, 3)]);
+    assert_eq!(catalog.checkpoints_of(b"b", "").unwrap(), [logged(b"b", 0, 9, 2)]);
+    assert_eq!(catalog.checkpoints_of(b"c", "").unwrap(), []);
+    assert_eq!(catalog.log_position().unwrap(), 12);
+}
+
+fn a_compacted_bucket_takes_the_place_of_others_at_once(place: &Place) {
+    let catalog = place.open().unwrap();
+    for number in [1, 2, 4] {
+        commit(&catalog, &row(number, "main", BucketState::Live), 4);
+    }
+    catalog.begin_seal(&compacted(5, "main", BucketState::Sealing)).unwrap();
+    assert_eq!(catalog.buckets(BucketState::Sealing).unwrap(), [compacted(5, "main", BucketState::Sealing)]);
+    let live = compacted(5, "main", BucketState::Live);
+    catalog.retire(&[2]).unwrap();
+    assert!(!catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &[1, 2] }).unwrap());
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap().len(), 2, "nothing is changed");
+    assert_eq!(catalog.buckets(BucketState::Sealing).unwrap().len(), 1);
+    assert!(catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &[1, 4] }).unwrap());
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap(), [live]);
+    let retired: Vec<u64> =
+        catalog.buckets(BucketState::Retired).unwrap().into_iter().map(|bucket| bucket.number).collect();
+    assert_eq!(retired, [1, 2, 4]);
+    assert_eq!(catalog.positions().unwrap(), [("main".to_owned(), 4)], "the log has nothing of a compacted bucket");
+}
+
+fn a_forgotten_bucket_takes_its_origins_along(place: &Place) {
+    let catalog = place.open().unwrap();
+    let origins = || catalog.read(|act| act.number("SELECT count(*) FROM origin", values![])).unwrap().unwrap();
+    catalog.begin_seal(&compacted(5, "main", BucketState::Sealing)).unwrap();
+    assert_eq!(origins(), 2);
+    catalog.forget(5).unwrap();
+    assert_eq!(origins(), 0);
+}
+
+fn deleted_events_are_noted_together_and_go_with_their_bucket(place: &Place) {
+    let catalog = place.open().unwrap();
+    (1..=4).for_each(|number| commit(&catalog, &row(number, "main", BucketState::Live), number));
+    let of = |bucket: u64, rows: &[u8]| DeletionRow { bucket, rows: rows.to_vec() };
+    let note = |deletions: &[DeletionRow], emptied: &[u64]| {
+        catalog.commit_deletion(&DeletionCommit { deletions, emptied }).unwrap()
+    };
+    assert!(note(&[of(1, b"one"), of(2, b"two")], &[3]));
+    let retired = || catalog.buckets(BucketState::Retired).unwrap().len();
+    assert_eq!((catalog.deletions().unwrap(), retired()), (vec![of(1, b"one"), of(2, b"two")], 1));
+    for (deletions, emptied) in [(vec![of(1, b"more"), of(3, b"gone")], vec![]), (vec![of(1, b"more")], vec![9])] {
+        assert!(!note(&deletions, &emptied), "one of them is not live");
+        assert_eq!(catalog.deletions().unwrap(), [of(1, b"one"), of(2, b"two")]);
+    }
+    assert!(note(&[of(1, b"more")], &[2]));
+    assert_eq!(catalog.deletions().unwrap(), [of(1, b"more"), of(2, b"two")]);
+    catalog.forget_all(&[1, 2, 3]).unwrap();
+    assert_eq!(catalog.deletions().unwrap(), [of(1, b"more")], "bucket 1 is live");
+    catalog.check().unwrap();
+    drop(catalog);
+    assert_eq!(place.open_read_only().unwrap().deletions().unwrap(), [of(1, b"more")]);
+    place.open().unwrap().database.run_script("DELETE FROM deletion");
+    assert!(place.open_existing().unwrap_err().to_string().contains("deletion"));
+}
+
+fn a_changed_or_missing_row_is_named(place: &Place) {
+    for (change, name) in [
+        ("UPDATE bucket SET events = 4 WHERE number = 2", "row 2 of table bucket"),
+        ("DELETE FROM bucket WHERE number = 2", "rows of table bucket are missing"),
+        ("UPDATE position SET sealed_through = 9", "row main of table position"),
+        ("DELETE FROM setting", "rows of table setting are missing"),
+        ("UPDATE checkpoint SET \"offset\" = 0", "row f of table checkpoint"),
+        ("DELETE FROM digest", "table digest"),
+    ] {
+        let place = place.fresh();
+        let catalog = place.open().unwrap();
+        commit(&catalog, &row(1, "main", BucketState::Live), 1);
+        commit(&catalog, &row(2, "main", BucketState::Live), 2);
+        catalog.save_checkpoints(&[logged(b"a", 0, 10, 3)], 3).unwrap();
+        catalog.database.run_script(change);
+        drop(catalog);
+        for opened in [place.open_read_only(), place.open_existing()] {
+            let error = opened.unwrap_err();
+            assert!(matches!(error, CatalogError::Corrupt { .. }), "{error}");
+            assert!(error.to_string().contains(name), "{change}: {error}");
+        }
+    }
+}
+
+/// The catalog's state of a bucket's copies.
+fn copy_of(catalog: &Catalog, number: u64) -> Option<RemoteState> {
+    let all = [BucketState::Live, BucketState::Retired].map(|state| catalog.buckets(state).unwrap()).concat();
+    all.into_iter().find(|row| row.number == number).unwrap().remote.map(|copy| copy.state)
+}
+
+fn a_copy_on_a_remote_store_goes_step_by_step(place: &Place) {
+    use RemoteState::{Evicted, Evicting, Uploaded, Uploading};
+    let catalog = place.open().unwrap();
+    commit(&catalog, &row(3, "main", BucketState::Live), 3);
+    assert!(!catalog.move_remote(3, Uploaded).unwrap(), "nothing was begun");
+    assert_eq!(catalog.begin_uploads(&[3, 4], "cold", "main/1").unwrap(), [3]);
+    assert_eq!(catalog.begin_uploads(&[3], "other", "main/2").unwrap(), [0; 0], "it has a place already");
+    let copy = RemoteCopy { volume: "cold".into(), folder: "main/1".into(), state: Uploading, receipt: None };
+    let expected = BucketRow { remote: Some(copy), ..row(3, "main", BucketState::Live) };
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap(), [expected]);
+    for (next, is_step) in [
+        (Evicting, false),
+        (Evicted, false),
+        (Uploaded, true),
+        (Uploading, false),
+        (Evicted, false),
+        (Evicting, true),
+        (Evicted, true),
+        (Uploading, false),
+        (Uploaded, true),
+    ] {
+        let before = copy_of(&catalog, 3);
+        assert_eq!(catalog.move_remote(3, next).unwrap(), is_step, "{before:?} to {next:?}");
+        assert_eq!(copy_of(&catalog, 3), if is_step { Some(next) } else { before });
+    }
+    catalog.retire(&[3]).unwrap();
+    assert!(!catalog.move_remote(3, Evicting).unwrap(), "what is retired stays as it is");
+    assert_eq!(copy_of(&catalog, 3), Some(Uploaded));
+    catalog.check().unwrap();
+}
+
+/// The second copy of a bucket on `volume`.
+fn other(volume: &str, going: bool) -> Option<OtherCopy> {
+    Some(OtherCopy { volume: volume.into(), folder: format!("{volume}/main"), going })
+}
+
+fn a_bucket_moves_between_volumes_and_away_step_by_step(place: &Place) {
+    let catalog = place.open().unwrap();
+    commit(&catalog, &row(1, "main", BucketState::Live), 1);
+    let now = || catalog.bucket(1).unwrap().unwrap();
+    let remote = |volume: &str, receipt| {
+        let folder = format!("{volume}/main");
+        Some(RemoteCopy { volume: volume.into(), folder, state: RemoteState::Uploaded, receipt: Some(receipt) })
+    };
+    assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "it is on no volume");
+    assert_eq!(catalog.begin_uploads(&[1], "a", "a/main").unwrap(), [1]);
+    assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "it is on its way");
+    assert!(!catalog.note_receipt(1, 0).unwrap() && catalog.end_upload(1, 0).unwrap());
+    assert!(!catalog.end_upload(1, 0).unwrap(), "it was uploaded");
+    assert!(catalog.note_receipt(1, 2).unwrap());
+    assert_eq!(now().remote, remote("a", 2));
+    assert!(catalog.begin_move(1, "b", "b/main").unwrap());
+    assert_eq!((now().remote, now().other), (remote("a", 2), other("b", false)));
+    assert!(!catalog.begin_move(1, "c", "c/main").unwrap(), "one move at a time");
+    assert!(!catalog.leave_volume(1).unwrap() && !catalog.end_leaving(1).unwrap());
+    assert!(catalog.end_move(1, 3).unwrap());
+    assert_eq!((now().remote, now().other), (remote("b", 3), other("a", true)));
+    assert!(!catalog.end_move(1, 3).unwrap(), "what goes does not come back");
+    assert!(catalog.end_leaving(1).unwrap() && catalog.leave_volume(1).unwrap());
+    assert_eq!((now().remote, now().other), (None, other("b", true)));
+    drop(catalog);
+    let catalog = place.open_existing().unwrap();
+    assert_eq!(catalog.bucket(1).unwrap().unwrap().other, other("b", true));
+    assert!(catalog.end_leaving(1).unwrap());
+    catalog.begin_uploads(&[1], "a", "a/main").unwrap();
+    catalog.end_upload(1, 0).unwrap();
+    assert!(catalog.begin_move(1, "b", "b/main").unwrap() && catalog.give_up_move(1).unwrap());
+    assert_eq!(catalog.bucket(1).unwrap().unwrap().other, other("b", true));
+    catalog.check().unwrap();
+    catalog.retire(&[1]).unwrap();
+    assert!(!catalog.end_leaving(1).unwrap(), "what is not live changes no more");
+}
+
+fn what_a_bucket_holds_is_known_through_further_merges(place: &Place) {
+    let catalog = place.open().unwrap();
+    for number in [1, 2, 4] {
+        commit(&catalog, &row(number, "main", BucketState::Live), 4);
+    }
+    let merge = |number: u64, inputs: &[u64]| {
+        let bucket = compacted(number, "main", BucketState::Live);
+        assert!(catalog.commit_compaction(&CompactionCommit { bucket: &bucket, inputs }).unwrap());
+    };
+    let held = |number| catalog.merged_into(number).unwrap().into_iter().map(|row| row.number).collect::<Vec<_>>();
+    merge(5, &[1, 2]);
+    assert_eq!(held(5), [1, 2]);
+    catalog.forget(1).unwrap();
+    merge(6, &[4, 5]);
+    assert_eq!((held(5), held(6)), (vec![], vec![2, 4, 5]));
+    catalog.check().unwrap();
+}
+
+fn found_buckets_come_back_but_for_those_that_others_replace(place: &Place) {
+    let found = |number: u64, replaces: &[&str], deleted: Option<&[u8]>| FoundBucket {
+        row: row(number, if number == 4 { "web" } else { "main" }, BucketState::Live),
+        deleted: deleted.map(<[u8]>::to_vec),
+        replaces: replaces.iter().map(|stem| (*stem).to_owned()).collect(),
+    };
+    let stem = |row: &BucketRow| format!("stem-{}", row.number);
+    {
+        let catalog = place.open().unwrap();
+        catalog.add_found(&[found(7, &["stem-2", "stem-3"], None), found(1, &[], Some(b"rows"))]).unwrap();
+        catalog.add_found(&[found(2, &[], Some(b"gone")), found(4, &[], None)]).unwrap();
+        assert_eq!(catalog.end_rebuild(&stem).unwrap(), 1);
+        catalog.close().unwrap();
+    }
+    let catalog = place.open_existing().unwrap();
+    let numbers = |state| catalog.buckets(state).unwrap().into_iter().map(|row| row.number).collect::<Vec<_>>();
+    assert_eq!((numbers(BucketState::Live), numbers(BucketState::Retired)), (vec![1, 4, 7], vec![2]));
+    assert_eq!(catalog.positions().unwrap(), [("main".to_owned(), 7), ("web".to_owned(), 7)]);
+    assert_eq!((catalog.deletions().unwrap().len(), catalog.bucket_number_max().unwrap()), (2, 7));
+    catalog.forget(2).unwrap();
+    assert_eq!(catalog.setting("replaced stem-3").unwrap(), None);
+    catalog.check().unwrap();
+}
