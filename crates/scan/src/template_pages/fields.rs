@@ -23,6 +23,9 @@ use crate::fields::Cutting;
 
 /// Placeholder for a variable while the extraction runs.
 const PLACEHOLDER: u8 = b'7';
+/// The same where pairs are looked for, if no value ends with a byte of a key: what follows begins a key of its own. It
+/// does not end a value either, because its values may lie inside one.
+const KEYLESS_PLACEHOLDER: u8 = b'*';
 /// Bytes that end an unquoted value (`quarry_pipeline::extract::auto_kv`).
 const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
 /// Bytes that may be stripped from the end of a value (`quarry_pipeline::extract::auto_kv`), and their counterparts.
@@ -118,18 +121,25 @@ impl Region {
 impl<'a> Sample<'a> {
     /// `None` if the template's literals are not valid UTF-8 or a variable has no column.
     pub(super) fn new(template_set: &'a TemplateSet, template: &'a Template) -> Option<Sample<'a>> {
-        Sample::with(template_set, template, |_| false)
+        Sample::with(template_set, template, |_| false, |_| PLACEHOLDER)
     }
 
-    /// The same, with a pair in place of each variable that is an optional pair.
+    /// The same, to look for pairs, with a pair in place of each variable that is an optional pair.
     fn of_pairs(template_set: &'a TemplateSet, template: &'a Template) -> Option<Sample<'a>> {
-        Sample::with(template_set, template, |column| optional_pairs::forms(template_set, column).is_some())
+        let is_optional = |column: u32| optional_pairs::forms(template_set, column).is_some();
+        Sample::with(template_set, template, is_optional, placeholder_beside_keys)
+    }
+
+    /// The same for one form of an optional pair.
+    fn of_form(template_set: &'a TemplateSet, form: &'a Template) -> Option<Sample<'a>> {
+        Sample::with(template_set, form, |_| false, placeholder_beside_keys)
     }
 
     fn with(
         template_set: &'a TemplateSet,
         template: &'a Template,
         is_optional: impl Fn(u32) -> bool,
+        placeholder: impl Fn(&ValueTraits) -> u8,
     ) -> Option<Sample<'a>> {
         let (mut bytes, mut parts) = (Vec::new(), Vec::new());
         let mut has_optional_pairs = false;
@@ -138,12 +148,12 @@ impl<'a> Sample<'a> {
             match part {
                 TemplatePart::Literal(literal) => bytes.extend_from_slice(literal),
                 TemplatePart::Variable(column) => {
-                    template_set.columns.get(*column as usize)?;
+                    let described = template_set.columns.get(*column as usize)?;
                     if is_optional(*column) {
                         has_optional_pairs = true;
                         bytes.extend_from_slice(optional_pairs::placeholder(*column).as_bytes());
                     } else {
-                        bytes.push(PLACEHOLDER);
+                        bytes.push(placeholder(&described.traits));
                     }
                 }
             }
@@ -303,6 +313,7 @@ impl Sample<'_> {
                 regions.iter().any(|region| region.range.contains(&at)) || !self.traits(column).bytes.contains(b'=')
             })
             && self.equals_are_sure(&regions)
+            && self.quotes_stay_open(&regions)
             && (optional.is_empty() || self.optional_pairs_end());
         if !is_sure {
             return None;
@@ -351,7 +362,7 @@ impl Sample<'_> {
     fn places_in_pairs(&self, column: u32, names: &[String], escaped: bool) -> Option<Vec<ValueLocation>> {
         let mut places = Vec::new();
         for form in optional_pairs::forms(self.template_set, column)? {
-            places.push((form, Sample::new(self.template_set, form)?.pairs(names, escaped)?));
+            places.push((form, Sample::of_form(self.template_set, form)?.pairs(names, escaped)?));
         }
         let forms = |at: usize| places.iter().map(move |(form, places)| (*form, &places[at]));
         Some((0..names.len()).map(|at| optional_pairs::place_of_forms(forms(at))).collect())
@@ -380,10 +391,14 @@ impl Sample<'_> {
             .filter(|(at, _)| region.range.contains(at))
             .map(|(at, column)| (at, self.traits(column)))
             .collect();
+        let bytes = &self.text.as_bytes()[region.range.clone()];
+        // What looks like the closing quote may be escaped.
+        if region.quoted && escaped && bytes.contains(&b'\\') {
+            return false;
+        }
         if inside.is_empty() {
             return true;
         }
-        let bytes = &self.text.as_bytes()[region.range.clone()];
         if !region.quoted {
             return inside.iter().all(|(at, traits)| {
                 let first = *at == region.range.start;
@@ -391,9 +406,6 @@ impl Sample<'_> {
                     && traits.min_len > 0
                     && !(first && (traits.firsts.contains(b'=') || traits.firsts.contains(b'"')))
             }) && self.keeps_its_end(region, &inside);
-        }
-        if escaped && bytes.contains(&b'\\') {
-            return false;
         }
         let trimmed = |byte: &u8| *byte == b' ';
         let first = region.range.start + bytes.iter().take_while(|byte| trimmed(byte)).count();
@@ -414,6 +426,18 @@ impl Sample<'_> {
             return inside.iter().all(|(_, traits)| !traits.bytes.meets(BRACKETS));
         }
         inside.iter().all(|(at, traits)| *at != last || !traits.lasts.meets(BRACKETS))
+    }
+
+    /// Whether a quote after an equals sign that nothing closes, and that begins no value, is closed by no value either.
+    fn quotes_stay_open(&self, regions: &[Region]) -> bool {
+        let bytes = self.text.as_bytes();
+        let begins_value = |at: usize| regions.iter().any(|region| region.quoted && region.range.start == at);
+        memchr::memmem::find_iter(bytes, b"=\"").map(|at| at + 2).all(|from| {
+            let is_empty = bytes[from..].iter().find(|byte| **byte != b' ') == Some(&b'"');
+            begins_value(from)
+                || is_empty
+                || self.variables().all(|(at, column)| at < from || !self.traits(column).bytes.contains(b'"'))
+        })
     }
 
     /// Whether every equals sign outside of values has a key that no value can change.
@@ -444,6 +468,12 @@ impl Sample<'_> {
         }
         true
     }
+}
+
+/// The placeholder of a variable with such values in a text where pairs are looked for.
+fn placeholder_beside_keys(traits: &ValueTraits) -> u8 {
+    let ends_without_key = traits.min_len > 0 && !traits.lasts.iter().any(is_key_byte);
+    if ends_without_key { KEYLESS_PLACEHOLDER } else { PLACEHOLDER }
 }
 
 /// Whether `auto_kv` accepts the byte as part of a key.

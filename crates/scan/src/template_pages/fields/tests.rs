@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use quarry_event::template::{Column, ColumnKind, Dictionary, NumberFormat};
 
 use super::super::value_location::{Nested, NestedValue};
@@ -60,6 +61,11 @@ fn pairs_are_found_in_templates() {
         ("(@) f=@;", &[&["x y"], &["b=c"]], ValueLocation::Variable(2)),
         ("(f=@) x", &[&["12", "ab"]], ValueLocation::Variable(1)),
         ("[f=@] (g=@)", &[&["12"], &["3"]], ValueLocation::Variable(1)),
+        // A value that ends with a breaker does not reach into the key after it, whatever stands before it.
+        ("|A@f=@ x", &[&["|2|", "|10|"], &["1"]], ValueLocation::Variable(2)),
+        ("|A@=@ f=@", &[&["|", "||"], &["1"], &["2"]], ValueLocation::Variable(3)),
+        ("|A@f=@ x", &[&["|2", "|10"], &["1"]], ValueLocation::Text),
+        ("|A@f=@ x", &[&["|2|", "|x"], &["1"]], ValueLocation::Text),
     ] {
         assert_eq!(place(KV, text, values), expected, "{text}");
     }
@@ -391,5 +397,101 @@ fn members_that_may_be_missing_are_columns_below_their_variables() {
         ("a", &[&[",@"]], ValueLocation::Text),
     ] {
         assert_eq!(place_of_member(name, variables), expected, "{name} in {variables:?}");
+    }
+}
+
+/// Pieces of literals and of values: what begins, ends and interrupts keys and values.
+const PIECES: &[&str] =
+    &["f", "=", "f=", "g=", " ", "|", "\"", "(", ")", ",", "a", "A7", "_", ".", "-", ":", "'", "\\", "\\\"", "é", "*"];
+
+fn piece_text(most: usize) -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(PIECES), 0..=most).prop_map(|pieces| pieces.concat())
+}
+
+/// The values of a column; its traits are those of all of them.
+fn column_values() -> impl Strategy<Value = Vec<String>> {
+    prop_oneof![
+        3 => prop::collection::vec(piece_text(3), 1..4),
+        1 => prop::collection::vec("[0-9]{1,2}", 1..4),
+        1 => prop::collection::vec("[|,:(]{1,2}", 1..4),
+    ]
+}
+
+/// The text with these values, one for each variable.
+fn text_with(literals: &[String], values: &[&str]) -> String {
+    let mut text = literals[0].clone();
+    for (value, literal) in values.iter().zip(&literals[1..]) {
+        text.push_str(value);
+        text.push_str(literal);
+    }
+    text
+}
+
+fn value_in_text(text: &str, escaped: bool) -> Option<String> {
+    let mut value: Option<String> = None;
+    let mut take = |key: &str, found: &str| {
+        if value.is_none() && beside_own(&clean_key(key)) == "f" {
+            value = Some(found.to_owned());
+        }
+    };
+    match escaped {
+        true => auto_kv_escaped(text, &mut |key, found| take(key, &found)),
+        false => auto_kv(text, &mut take),
+    }
+    value
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    /// Whatever is said of a template holds for each of its texts.
+    #[test]
+    fn locations_agree_with_the_extraction_of_every_text(
+        literals in prop::collection::vec(piece_text(4), 3..5),
+        columns in prop::collection::vec(column_values(), 4),
+        escaped in any::<bool>(),
+    ) {
+        let columns = &columns[..literals.len() - 1];
+        let mut template_set = TemplateSet::default();
+        let column = |traits| Column { parent: Some(0), kind: ColumnKind::Texts, traits, values: 1 };
+        template_set.columns.push(column(ValueTraits::default()));
+        let mut template = Template::default();
+        let literal = |text: &String| (!text.is_empty()).then(|| TemplatePart::Literal(text.as_bytes().into()));
+        template.parts.extend(literal(&literals[0]));
+        for (at, values) in columns.iter().enumerate() {
+            let mut traits = ValueTraits::default();
+            values.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
+            template_set.columns.push(column(traits));
+            template.parts.push(TemplatePart::Variable(at as u32 + 1));
+            template.parts.extend(literal(&literals[at + 1]));
+        }
+        let kv_mode = if escaped { KvMode::AutoEscaped } else { KvMode::Auto };
+        let cutting = Cutting { kv_mode, auto_json: false, by_pattern: false };
+        let json = JsonColumns::new(&template_set, &|_| None);
+        let FieldLocation { place, doubt } =
+            places(&template_set, &template, cutting, &["f".to_owned()], &json).remove(0);
+        let ways: usize = columns.iter().map(Vec::len).product();
+        for mut way in 0..ways {
+            let mut values = Vec::new();
+            for column in columns {
+                values.push(&*column[way % column.len()]);
+                way /= column.len();
+            }
+            let text = text_with(&literals, &values);
+            let value = |column: &u32| values[*column as usize - 1];
+            let told = match &place {
+                ValueLocation::Text => continue,
+                ValueLocation::Absent if doubt.iter().any(|column| value(column).contains("f=")) => continue,
+                ValueLocation::Absent => None,
+                ValueLocation::Constant(constant) => Some(constant.to_string()),
+                ValueLocation::Variable(column) => Some(value(column).to_owned()),
+                ValueLocation::Composite(parts) => Some(parts.iter().map(|part| match part {
+                    TemplatePart::Literal(literal) => std::str::from_utf8(literal).unwrap(),
+                    TemplatePart::Variable(column) => value(column),
+                }).collect()),
+                other => panic!("{other:?} of a template without optional pairs"),
+            };
+            prop_assert_eq!(told, value_in_text(&text, escaped), "{} of {:?}", text, template);
+        }
     }
 }
