@@ -3,7 +3,7 @@
 //! Rows are eliminated in three steps, from coarse to fine. The store prunes buckets by index and time, the term
 //! dictionary prunes pages ([`crate::filter`]), and a test on raw text and metadata drops rows. Only then are fields
 //! extracted ([`crate::fields`]) and the full condition tested. Rows come in parallel without order ([`crate::slices`])
-//! or newest first ([`crate::newest_first`]).
+//! or newest first ([`crate::page_merge`]).
 //!
 //! Not here: commands (engine).
 
@@ -26,7 +26,7 @@ use crate::event_fields;
 use crate::fields::{self, FieldRules, Projection, ShownFields, text_buffer};
 use crate::filter::EventFilter;
 use crate::page::PageRef;
-use crate::partial::WindowPart;
+use crate::partial_states::WindowPart;
 use crate::plan::FirstRows;
 use crate::rexes::Rexes;
 use crate::summary::SummaryRead;
@@ -247,7 +247,9 @@ impl EventScan {
         coded: bool,
         context: &CommandContext,
     ) -> Result<Option<RecordBatch>, EngineError> {
-        let rows = self.rows_of_page(page, coded, context);
+        let mut left = 0;
+        let rows = self.rows_of_page(page, coded, context, &mut left);
+        self.note_left(left);
         let rows = match coded {
             true => rows,
             false => rows.and_then(|rows| rows.map(|rows| self.wanted_rows(rows)).transpose()),
@@ -255,12 +257,14 @@ impl EventScan {
         self.noted(page, rows, context)
     }
 
-    /// The matching rows of a page that does not count as read for that.
+    /// The matching rows of a page that does not count as read for that; adds to `left` those that it left out because
+    /// of the top-k threshold.
     fn rows_of_page(
         &self,
         page: &PageRef,
         coded: bool,
         context: &CommandContext,
+        left: &mut usize,
     ) -> Result<Option<RecordBatch>, EngineError> {
         let way = self.derivations.way_of(&page.segment, &context.messages)?;
         if way.by_text {
@@ -275,7 +279,7 @@ impl EventScan {
             fields: (self.projection.needs_text() || self.filter.tests_fields())
                 && page.segment.may_hold_fields(page.page),
         };
-        match self.read_templates(page, columns, &way, coded, context)? {
+        match self.read_templates(page, columns, &way, coded, context, left)? {
             TemplateRows::Rows(rows) => Ok(rows),
             TemplateRows::PlainTexts => self.read_plain(page, columns, context),
         }
@@ -351,7 +355,7 @@ impl EventScan {
     }
 
     /// Counts rows that matched but were dropped by the top-k threshold.
-    pub(crate) fn note_left(&self, rows: usize) {
+    fn note_left(&self, rows: usize) {
         self.progress.events_matched.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
@@ -375,7 +379,8 @@ impl EventScan {
     /// Reads a page only to have its blocks fetched; it does not count as read.
     pub(crate) fn begin(&self, page: &PageRef, coded: bool, context: &CommandContext) -> Result<(), EngineError> {
         if !(coded && self.only_counts() && self.holds_whole(page)) {
-            self.rows_of_page(page, coded, context)?;
+            // Rows that are left out are counted by the worker that reads the page.
+            self.rows_of_page(page, coded, context, &mut 0)?;
         }
         Ok(())
     }
@@ -554,3 +559,6 @@ pub(crate) fn report_damage(context: &CommandContext, message: &str) {
     context.messages.push(message);
     context.stop.mark_partial();
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,19 +12,18 @@
 
 mod cells;
 mod column_codes;
+mod columnless_fields;
 mod columns;
-mod computed;
 mod conditions;
 mod counts;
 mod cursors;
 mod decider;
-mod derived;
+mod derived_fields;
 mod doubts;
 mod edges;
 mod extracts;
 mod facts;
 mod fields;
-mod flat;
 mod group_memos;
 mod groups;
 mod interner;
@@ -33,6 +32,7 @@ mod key_end;
 mod optional_pairs;
 mod outcome;
 mod page;
+mod planned_template;
 mod reports;
 mod rex;
 mod row_values;
@@ -126,6 +126,7 @@ impl EventScan {
         way: &Way,
         coded: bool,
         context: &CommandContext,
+        left: &mut usize,
     ) -> Result<TemplateRows, EngineError> {
         let names = self.cut_names();
         let asked = Asked {
@@ -169,7 +170,7 @@ impl EventScan {
         if coded && self.tells_by_extremes(&outcome, &in_range, &slab) {
             return self.extremes_of(page, &slab).map(|rows| TemplateRows::Rows(Some(rows)));
         }
-        Ok(TemplateRows::Rows(self.rows_of(outcome, in_range, &mut reader, coded, context)?))
+        Ok(TemplateRows::Rows(self.rows_of(outcome, in_range, &mut reader, coded, context, left)?))
     }
 
     /// The matching rows of a page, in order of arrival.
@@ -180,10 +181,11 @@ impl EventScan {
         reader: &mut PageReader<'_>,
         coded: bool,
         context: &CommandContext,
+        left: &mut usize,
     ) -> Result<Option<RecordBatch>, EngineError> {
         let slab = reader.slab;
         let (sure, mut maybe) = split(outcome, in_range);
-        let mut sure = self.best_of(sure, reader)?;
+        let mut sure = self.best_of(sure, reader, left)?;
         let computed = self.computed_columns(&mut sure, &mut maybe, reader)?;
         let mut rexes = self.rexes.readers(&reader.segment());
         if !self.projection.wants_unnamed() {
@@ -288,7 +290,7 @@ impl EventScan {
     }
 
     /// Drops rows that cannot be among the first of a sort, if it sorts by a field of the slab.
-    fn best_of(&self, sure: Rows, reader: &mut PageReader<'_>) -> Result<Rows, EngineError> {
+    fn best_of(&self, sure: Rows, reader: &mut PageReader<'_>, left: &mut usize) -> Result<Rows, EngineError> {
         let field = self.top_k.as_ref().and_then(|top_k| Some((top_k, reader.slab.field(top_k.field_of_events()?)?)));
         let Some((top_k, field)) =
             field.filter(|(_, field)| !field.by_text && field.patterned.is_empty() && !sure.is_empty())
@@ -298,7 +300,7 @@ impl EventScan {
         let values = columns::field_column(field, &sure, reader)?;
         let Some(kept) = top_k.keep(values.as_ref(), sure.len()) else { return Ok(sure) };
         let rows: Vec<u32> = sure.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(row, _)| row).collect();
-        self.note_left(sure.len() - rows.len());
+        *left += sure.len() - rows.len();
         Ok(Rows::Some(rows))
     }
 

@@ -1,0 +1,111 @@
+use quarry_conf::{Layers, PropsResolver, builtin_sources};
+use quarry_eval::dataflow::Dataflow;
+use quarry_eval::expr::ExprTables;
+use quarry_eval::lookup::{LookupSource, LookupTable};
+use quarry_eval::messages::Messages;
+use quarry_event::time::parse_zone;
+use quarry_event::{EventBatch, Metadata};
+use quarry_spl::analyse::FieldNeeds;
+use quarry_spl::ast::{FieldPattern, PercentileMethod, SearchExpr, SortKey, SortKind, Span};
+use quarry_stdx::{Fault, ManualClock};
+use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
+
+use super::*;
+use crate::environment::{ScanEnvironment, ScanRules};
+use crate::labels::{LabelCondition, LabelSource};
+use crate::plan::{FieldSource, Scan, TopK};
+use crate::summary::{NoSummaries, SummaryStore};
+
+struct NoTables;
+
+impl LookupSource for NoTables {
+    fn table(&self, _: &str) -> Result<Option<LookupTable>, Fault> {
+        Ok(None)
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+struct NoLabels;
+
+impl LabelSource for NoLabels {
+    fn fields(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn conditions(&self, _: &Messages) -> Vec<LabelCondition> {
+        Vec::new()
+    }
+}
+
+fn context() -> CommandContext {
+    CommandContext {
+        id: Arc::from(""),
+        search: Arc::from(""),
+        now: 0,
+        zone: parse_zone("UTC").unwrap(),
+        range: TimeRange::ALL,
+        dataflow: Arc::new(Dataflow::new(64 << 20, None).unwrap()),
+        transactions: Default::default(),
+        percentiles: PercentileMethod::default(),
+        tables: ExprTables::default(),
+        messages: Arc::default(),
+        stop: Arc::default(),
+        holdings: Arc::default(),
+        permissions: Arc::default(),
+    }
+}
+
+/// A prefetched page is counted once, when it is read, including the rows that a top-k threshold leaves out.
+#[test]
+fn prefetched_pages_count_when_they_are_read() {
+    const EVENTS: u64 = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
+    let mut batch = EventBatch::default();
+    let json = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "_json".into() };
+    let meta = batch.intern(&json);
+    for at in 0..EVENTS {
+        let text = format!(r#"{{"size":{},"path":"/{}"}}"#, EVENTS - at, at % 7);
+        batch.push(text.as_bytes(), i64::try_from(at).unwrap(), meta);
+    }
+    store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+    store.seal_all().unwrap();
+
+    let mut plan = Scan::new(vec!["main".to_owned()], SearchExpr::All, TimeRange::ALL, FieldSource::SearchTime);
+    plan.projection = FieldNeeds { fields: ["size".to_owned()].into(), ..FieldNeeds::default() };
+    let field = FieldPattern { text: "size".to_owned(), span: Span { start: 0, end: 0 } };
+    let key = SortKey { field, descending: true, kind: SortKind::Auto };
+    plan.top = Some(TopK { key, descending: true, count: 5 });
+    let context = context();
+    let lookups: Arc<dyn LookupSource> = Arc::new(NoTables);
+    let summaries: Arc<dyn SummaryStore> = Arc::new(NoSummaries);
+    let progress = Arc::<ScanProgress>::default();
+    let rules = ScanRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
+    let environment = ScanEnvironment {
+        rules: &rules,
+        lookups: &lookups,
+        labels: &NoLabels,
+        node: "n".to_owned(),
+        summaries: &summaries,
+        progress: &progress,
+        context: &context,
+    };
+    let snapshot = store.snapshot(&IndexSelector::all(), &TimeRange::ALL);
+    let scan = environment.scan(&plan, snapshot).unwrap();
+
+    let pages = scan.pages(&context).unwrap();
+    assert!(pages.len() > 2, "{} pages", pages.len());
+    let mut rows = 0;
+    for page in &pages {
+        let before = (progress.pages_done(), progress.events_scanned(), progress.events_matched());
+        scan.begin(page, false, &context).unwrap();
+        let begun = (progress.pages_done(), progress.events_scanned(), progress.events_matched());
+        assert_eq!(begun, before, "prefetching a page counts nothing");
+        rows += scan.read(page, &context).unwrap().map_or(0, |rows| rows.num_rows());
+    }
+    assert!(rows < 10_000, "the threshold leaves rows out: {rows}");
+    assert_eq!(progress.events_matched(), EVENTS);
+}
