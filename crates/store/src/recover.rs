@@ -15,9 +15,9 @@ use crate::damage::Losses;
 use crate::deletion::RowSet;
 use crate::disk::Disk;
 use crate::expected_log::ExpectedLog;
-use crate::hot::{BatchRows, HotKey, HotSlab};
+use crate::hot_slabs::{BatchRows, HotKey, HotSlab};
 use crate::log_files::LogSegment;
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
 use crate::wal::read::{ReadSegment, Repair, Run, WalItem, cut, read_segment};
 use crate::wal::record::Record;
@@ -104,6 +104,7 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
         }
     }
     let next_lsn = replay.last_lsn + 1;
+    assert!(next_lsn > replay.state.durable_lsn, "no number of a record is used twice");
     let next_bucket = replay.last_bucket.max(catalog.bucket_number_max()?) + 1;
     let sent = std::mem::take(&mut replay.sent);
     let state = replay.into_state();

@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use quarry_event::TimeRange;
 
-use crate::hot::SLABS_PER_BUCKET_MAX;
-use crate::sealed::{Cut, Live, SealedBucket, SealedSegment, cuts};
+use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
+use crate::sealed_buckets::{Cut, Live, SealedBucket, SealedSegment, cuts};
 use crate::{Damage, IndexSelector, PageInfo, Segment, Snapshot, Store};
 
 impl Store {
@@ -99,5 +99,6 @@ fn slab_cuts(pages: &[PageInfo], cuts: &[u64]) -> Vec<Option<Cut>> {
     }
     borders.insert(0, first.first_row);
     borders.push(end);
+    assert!(borders.is_sorted(), "a slab is split into parts that follow one another");
     borders.windows(2).map(|pair| Some(Cut::new(pages, pair[0]..pair[1]))).collect()
 }

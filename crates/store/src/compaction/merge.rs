@@ -18,7 +18,7 @@ use crate::compaction::report::Merge;
 use crate::deletion::{Moved, Ranks};
 use crate::object_names::stem_of;
 use crate::seal::choose_names;
-use crate::sealed::{Live, SealedBucket};
+use crate::sealed_buckets::{Live, SealedBucket};
 use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Damage, StoreError, data_dir};
@@ -62,6 +62,8 @@ pub(crate) fn merge(
 ) -> Result<Merge, Failure> {
     check_room(shared, inputs)?;
     let (encoded, content) = encode_checked(shared, inputs, pace, add)?;
+    let left: u64 = inputs.iter().map(|bucket| bucket.row.events - bucket.deleted_events()).sum();
+    assert_eq!(content.events, left, "a merged bucket has each event of its inputs that is not deleted");
     pace.step(0)?;
     let mut row = row_of(shared, inputs, &content)?;
     choose_names(shared, &mut row)?;
@@ -274,6 +276,7 @@ fn origins_of(inputs: &[Arc<SealedBucket>]) -> Vec<Origin> {
         }
         first_row += bucket.row.events - bucket.deleted_events();
     }
+    assert!(origins.is_sorted_by_key(|origin| origin.first_row), "origins are in the order of their rows");
     origins
 }
 

@@ -65,6 +65,7 @@ impl Receipt<'_> {
         let mut bytes = line.to_string().into_bytes();
         let sum = xxh3_64(&bytes);
         bytes.extend(format!("\n{sum:016x}\n").bytes());
+        debug_assert!(bytes.len() as u64 <= BYTES_MAX, "a receipt can be read again");
         bytes
     }
 }
@@ -72,12 +73,12 @@ impl Receipt<'_> {
 /// Decodes the receipt of a bucket of data directory `store` at a place; the bucket exists on the volume only.
 pub(super) fn decode(bytes: &[u8], store: &str, place: &RemotePath, deleted: u64) -> Result<FoundBucket, Fault> {
     let damaged = |what: &str| Fault::corrupt(format!("its receipt {what}"));
-    let text = std::str::from_utf8(bytes).map_err(|_| damaged("is no text"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| damaged("is not text"))?;
     let (line, sum) = text.split_once('\n').ok_or_else(|| damaged("is cut off"))?;
     if u64::from_str_radix(sum.trim_end(), 16) != Ok(xxh3_64(line.as_bytes())) {
-        return Err(damaged("does not fit its checksum"));
+        return Err(damaged("does not match its checksum"));
     }
-    let told: Value = serde_json::from_str(line).map_err(|_| damaged("is no JSON"))?;
+    let told: Value = serde_json::from_str(line).map_err(|_| damaged("is not JSON"))?;
     let missing = |key: &str| damaged(&format!("lacks {key}"));
     let count = |key: &str| told[key].as_u64().ok_or_else(|| missing(key));
     let time = |key: &str| told[key].as_i64().ok_or_else(|| missing(key));
@@ -87,7 +88,7 @@ pub(super) fn decode(bytes: &[u8], store: &str, place: &RemotePath, deleted: u64
         return Err(Fault::unavailable(format!("its receipt has version {}; use a newer quarry", count("version")?)));
     }
     if text("store")? != store {
-        return Err(damaged("is of another data folder"));
+        return Err(damaged("belongs to another data directory"));
     }
     let (index, number) = (text("index")?, count("number")?);
     let local = stem_of(&index, number);
@@ -216,7 +217,7 @@ mod tests {
             assert!(is_end_of_line || decode(&whole[..at], "5eed", &place(), 0).is_err(), "cut at {at}");
         }
         let refused = |bytes: &[u8], store, deleted| decode(bytes, store, &place(), deleted).unwrap_err().to_string();
-        assert!(refused(&whole, "other", 0).contains("of another data folder"));
+        assert!(refused(&whole, "other", 0).contains("belongs to another data directory"));
         assert!(refused(&receipt(&row(), Some(&rows())), "5eed", 3).contains("lacks deleted"));
         assert!(refused(b"{}\n0", "5eed", 0).contains("checksum"));
     }

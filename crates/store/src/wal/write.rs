@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::StoreError;
 use crate::disk::{Disk, DiskFile};
 use crate::wal::gather::Gather;
-use crate::wal::{header, segment_path};
+use crate::wal::{HEADER_BYTES, header, segment_path};
 
 /// The end of the log being written.
 #[derive(Debug)]
@@ -75,6 +75,8 @@ impl LogWriter {
         current.uncut = true;
         match current.append(first_lsn, parts, gather) {
             Ok(len) => {
+                let header = if current.len == 0 { HEADER_BYTES as u64 } else { 0 };
+                assert_eq!(len, current.len + header + bytes, "a group is written as long as it was announced");
                 current.len = len;
                 current.uncut = false;
                 Ok(())
