@@ -63,7 +63,8 @@ pub enum BucketError {
 impl HasKind for BucketError {
     fn kind(&self) -> ErrorKind {
         match self {
-            BucketError::Read(_) | BucketError::Unsupported { .. } => ErrorKind::Unavailable,
+            BucketError::Read(error) => error.kind(),
+            BucketError::Unsupported { .. } => ErrorKind::Unavailable,
             BucketError::Corrupt { .. } => ErrorKind::Corrupt,
             BucketError::Limit { .. } => ErrorKind::Invalid,
             BucketError::InvalidBatch { .. } | BucketError::Mismatch { .. } => ErrorKind::Bug,
@@ -146,4 +147,13 @@ pub enum ReadError {
         /// Error text of the storage, with the object's name.
         reason: String,
     },
+}
+
+impl HasKind for ReadError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            ReadError::PastEnd { .. } => ErrorKind::Corrupt,
+            ReadError::Failed { .. } => ErrorKind::Unavailable,
+        }
+    }
 }

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use quarry_stdx::{ErrorKind, HasKind};
 use thiserror::Error;
 
 /// A fault in a .conf file.
@@ -27,6 +28,12 @@ impl fmt::Display for ConfWarning {
 }
 
 impl std::error::Error for ConfWarning {}
+
+impl HasKind for ConfWarning {
+    fn kind(&self) -> ErrorKind {
+        self.problem.kind()
+    }
+}
 
 /// Kinds of fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -78,7 +85,7 @@ pub enum Problem {
         /// How many.
         searches: usize,
     },
-    /// A pattern in a stanza name that is no valid regular expression.
+    /// A pattern in a stanza name that is not a valid regular expression.
     #[error("the pattern does not read as a regular expression (look-around is not known); only its wildcards count")]
     StanzaPattern,
     /// A lower bound above its upper bound.
@@ -99,6 +106,13 @@ pub enum Problem {
         /// The valid values.
         allowed: String,
     },
+}
+
+impl HasKind for Problem {
+    /// All of these are faults of files.
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
 }
 
 fn nearest_hint(nearest: Option<&str>) -> String {

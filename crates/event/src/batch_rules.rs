@@ -1,5 +1,7 @@
 //! Checks of the invariants of an [`EventBatch`] at crate boundaries: before it is stored, and before it is encoded.
 
+use quarry_stdx::{ErrorKind, HasKind};
+
 use crate::EventBatch;
 
 /// A violated invariant: a bug in the code that built the batch.
@@ -53,6 +55,12 @@ pub enum BatchFault {
         /// Events of the batch.
         events: usize,
     },
+}
+
+impl HasKind for BatchFault {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Bug
+    }
 }
 
 impl EventBatch {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use quarry_event::{EventBatch, SentRequest};
-use quarry_stdx::Fault;
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 /// Failure of a sink.
 pub type SinkError = Box<dyn Error + Send + Sync>;
@@ -79,6 +79,16 @@ pub enum AppendError {
     /// The store failed.
     #[error("{0}")]
     Failed(SinkError),
+}
+
+impl HasKind for AppendError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            AppendError::Busy(_) => ErrorKind::Busy,
+            AppendError::Refused(_) => ErrorKind::Invalid,
+            AppendError::Stopping | AppendError::Failed(_) => ErrorKind::Unavailable,
+        }
+    }
 }
 
 /// Confirms events that were passed on.

@@ -37,7 +37,7 @@ pub enum PipelineError {
     Rule(#[from] Box<WrongRule>),
     /// An unknown character set.
     #[error(
-        "CHARSET of sourcetype \"{sourcetype}\": nobody knows the character set \"{charset}\"; use a name such as UTF-8, \
+        "CHARSET of sourcetype \"{sourcetype}\": unknown character set \"{charset}\"; use a name such as UTF-8, \
          UTF-16LE, ISO-8859-1, WINDOWS-1252, SHIFT-JIS or AUTO"
     )]
     Charset {
@@ -46,8 +46,8 @@ pub enum PipelineError {
         /// The name.
         charset: String,
     },
-    /// A zone nobody knows.
-    #[error("TZ of sourcetype \"{sourcetype}\": nobody knows the zone \"{zone}\"; use a name such as Europe/Berlin")]
+    /// An unknown time zone.
+    #[error("TZ of sourcetype \"{sourcetype}\": unknown time zone \"{zone}\"; use a name such as Europe/Berlin")]
     Zone {
         /// The sourcetype it was resolved for.
         sourcetype: String,
@@ -70,6 +70,12 @@ pub struct WrongRule {
     pub text: String,
     /// What is wrong.
     pub reason: String,
+}
+
+impl HasKind for WrongRule {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
 }
 
 impl HasKind for PipelineError {

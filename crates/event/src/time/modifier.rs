@@ -5,6 +5,7 @@
 //! windows (`rt-5m`), which are arguments of a search job and rejected inside a search.
 
 use jiff::tz::TimeZone;
+use quarry_stdx::{ErrorKind, HasKind};
 use thiserror::Error;
 
 use super::civil::{Civil, date_from_days, days_from_date, weekday};
@@ -24,7 +25,7 @@ pub enum ModifierError {
         /// The whole modifier.
         text: String,
     },
-    /// A unit nobody knows.
+    /// An unknown unit.
     #[error("\"{unit}\" in \"{text}\" is not a time unit: use s, m, h, d, w, mon, q or y")]
     Unit {
         /// Text in place of a unit.
@@ -44,6 +45,12 @@ pub enum ModifierError {
         /// The whole modifier.
         text: String,
     },
+}
+
+impl HasKind for ModifierError {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
 }
 
 /// What `@` rounds down to.

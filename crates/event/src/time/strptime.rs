@@ -11,6 +11,7 @@ mod parts;
 mod read;
 
 use jiff::tz::TimeZone;
+use quarry_stdx::{ErrorKind, HasKind};
 use thiserror::Error;
 
 pub(crate) use read::read_offset;
@@ -23,7 +24,7 @@ use super::{NS_PER_SEC, TimeNs};
 /// Why a time format is rejected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum FormatError {
-    /// A directive nobody knows.
+    /// An unknown directive.
     #[error("\"{directive}\" in the time format \"{format}\" is not a known directive")]
     Directive {
         /// The directive with its `%`.
@@ -37,6 +38,12 @@ pub enum FormatError {
         /// The whole format.
         format: String,
     },
+}
+
+impl HasKind for FormatError {
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
 }
 
 /// A compiled time format.
