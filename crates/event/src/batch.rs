@@ -4,6 +4,7 @@
 //! hot slab or a sealed bucket. Texts are concatenated in one buffer, so that nothing is allocated per event. Neither
 //! type serializes itself: the WAL (store) and the container (bucket) define their own layouts.
 
+use quarry_stdx::number::u32_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -86,7 +87,7 @@ impl KnownMetas {
             *self = KnownMetas::default();
         }
         for (at, meta) in metas.iter().enumerate().skip(self.seen) {
-            self.position.entry(meta.clone()).or_insert(at as u32);
+            self.position.entry(meta.clone()).or_insert_with(|| u32_of(at));
         }
         self.seen = metas.len();
         // Entries may have been replaced since; a duplicate entry would be harmless.
@@ -95,7 +96,7 @@ impl KnownMetas {
 }
 
 fn position_in(metas: &[Metadata], wanted: &Metadata) -> Option<u32> {
-    metas.iter().position(|meta| meta == wanted).map(|at| at as u32)
+    metas.iter().position(|meta| meta == wanted).map(u32_of)
 }
 
 impl EventBatch {
@@ -119,7 +120,7 @@ impl EventBatch {
     pub fn push(&mut self, raw: &[u8], time: TimeNs, meta: u32) {
         debug_assert!((meta as usize) < self.metas.len());
         self.raw.extend_from_slice(raw);
-        self.ends.push(self.raw.len() as u32);
+        self.ends.push(u32_of(self.raw.len()));
         self.time.push(time);
         self.meta.push(meta);
     }
@@ -149,12 +150,12 @@ impl EventBatch {
                     parts.len() - 1
                 });
                 parts[part].metas.push(meta.clone());
-                (part, parts[part].metas.len() as u32 - 1)
+                (part, u32_of(parts[part].metas.len() - 1))
             });
             places[code] = Some((part, meta));
             let part = &mut parts[part];
             part.push(self.raw(row), self.time[row], meta);
-            let new_row = part.len() as u32 - 1;
+            let new_row = u32_of(part.len() - 1);
             while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
                 part.fields.push(IndexedField { row: new_row, ..field.clone() });
             }
@@ -172,7 +173,7 @@ impl EventBatch {
             Some(at) => at,
             None => {
                 self.metas.push(meta.clone());
-                (self.metas.len() - 1) as u32
+                u32_of(self.metas.len() - 1)
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Assembler: lines to finished events in the caller's batch, through merging, timestamps, text conversion, header
 //! fields and rules.
 
+use quarry_stdx::number::u32_of;
 use std::sync::Arc;
 
 use quarry_conf::PropsSettings;
@@ -279,7 +280,7 @@ impl Assembler {
         if let (Some(columns), Some(header)) = (&self.columns, &self.header)
             && let Ok(line) = std::str::from_utf8(text)
         {
-            let row = out.len() as u32 - 1;
+            let row = u32_of(out.len() - 1);
             columns.read_fields(header, line, |name, value| {
                 out.fields.push(IndexedField { row, name: Arc::clone(name), value: Box::from(value) });
             });

@@ -233,7 +233,7 @@ impl GroupTable {
         let mut places = vec![0; values.len()];
         for _ in 0..GROUPS_PER_ROW_MAX {
             let group = self.group_of(values.iter().zip(&places).map(|(values, at)| values[*at].as_ref()));
-            self.members.push((row as u32, group));
+            self.members.push((u32_of(row), group));
             // The last field varies fastest.
             let Some(at) = (0..places.len()).rev().find(|at| places[*at] + 1 < values[*at].len()) else { return };
             places[at] += 1;

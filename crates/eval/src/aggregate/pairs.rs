@@ -2,6 +2,7 @@
 //!
 //! Both numbers are dense, so few of each form a small table with a cell per pair; larger ones are hashed.
 
+use quarry_stdx::number::u32_of;
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
@@ -68,7 +69,7 @@ impl PairTable {
         }
         let cell = &mut self.cells[(left as usize) << self.right_bits | right as usize];
         if *cell == NONE {
-            *cell = self.pairs.len() as u32;
+            *cell = u32_of(self.pairs.len());
             self.pairs.push((left, right));
         }
         *cell
@@ -80,7 +81,7 @@ impl PairTable {
         if let Some((_, number)) = hashed.find(hash, |(known, _)| *known == pair) {
             return *number;
         }
-        let number = pairs.len() as u32;
+        let number = u32_of(pairs.len());
         pairs.push(pair);
         hashed.insert_unique(hash, (pair, number), |(pair, _)| hash_of(*pair));
         number

@@ -8,6 +8,7 @@ use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, Timestam
 use quarry_event::template::NumberFormat;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::{write_integer, write_nanos};
+use quarry_stdx::number::u32_of;
 
 use super::integers::{IntegerSet, IntegerTable, NONE, bounds};
 use super::keys::KeyTable;
@@ -153,7 +154,7 @@ struct Distinct {
 }
 
 fn add(origins: &mut Vec<Origin>, origin: Origin) -> u32 {
-    let number = origins.len() as u32;
+    let number = u32_of(origins.len());
     origins.push(origin);
     number
 }
@@ -384,7 +385,7 @@ impl ValueTable {
             }
             let (seen, place) = &mut known[place_of(*view)];
             if *place == NONE || seen != view {
-                (*seen, *place) = (*view, asked.len() as u32);
+                (*seen, *place) = (*view, u32_of(asked.len()));
                 asked.push(row);
             }
             *place

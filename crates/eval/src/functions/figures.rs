@@ -101,8 +101,9 @@ fn magnitude(number: Number) -> i32 {
 fn known_of(text: &str) -> Option<Known> {
     let number = quarry_event::value::exact_number(text)?;
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let decimals = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len() as i32);
-    Some(Known { number, place: decimals - exponent.parse::<i32>().ok()? })
+    let decimals =
+        mantissa.split_once('.').map_or(0, |(_, fraction)| i32::try_from(fraction.len()).unwrap_or(i32::MAX));
+    Some(Known { number, place: decimals.checked_sub(exponent.parse::<i32>().ok()?)? })
 }
 
 /// Rounds half away from zero.

@@ -1,5 +1,6 @@
 //! End of the stage: events with their final keys are added to a batch, or returned to the caller.
 
+use quarry_stdx::number::u32_of;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
@@ -79,7 +80,7 @@ impl Typing {
             }
             counters.events += 1;
             counters.truncated_lines += u64::from(event.is_cut);
-            let row = out.len() as u32;
+            let row = u32_of(out.len());
             let meta = self.rows.row_of(&event.meta, out);
             out.push(event.raw.as_bytes(), event.time, meta);
             let field = |(name, value): (Arc<str>, String)| IndexedField { row, name, value: value.into() };
@@ -122,7 +123,7 @@ impl MetadataRows {
             self.known.clear();
             self.last = None;
             let rows = out.metas.iter().enumerate().rev();
-            self.known.extend(rows.map(|(row, meta)| (meta.clone(), row as u32)));
+            self.known.extend(rows.map(|(row, meta)| (meta.clone(), u32_of(row))));
         }
     }
 
@@ -134,7 +135,7 @@ impl MetadataRows {
         }
         let row = self.known.get(meta).copied().unwrap_or_else(|| {
             out.metas.push(meta.clone());
-            out.metas.len() as u32 - 1
+            u32_of(out.metas.len() - 1)
         });
         self.known.insert(meta.clone(), row);
         let known = out.metas.get(row as usize).unwrap_or(meta);
