@@ -19,12 +19,28 @@ pub struct ConfTable {
 }
 
 /// Settings of one kind of stanza.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Section {
     /// Stanzas it stands for.
     pub stanza: StanzaName,
     /// Settings.
     pub rows: &'static [Row],
+}
+
+/// The sections of several modules in one list of `N`, for a table.
+pub(crate) const fn joined<const N: usize>(parts: &[&'static [Section]]) -> [Section; N] {
+    let mut all = [Section { stanza: StanzaName::Any, rows: &[] }; N];
+    let (mut part, mut count) = (0, 0);
+    while part < parts.len() {
+        let mut at = 0;
+        while at < parts[part].len() {
+            all[count] = parts[part][at];
+            (at, count) = (at + 1, count + 1);
+        }
+        part += 1;
+    }
+    assert!(count == N, "the list has room for the sections, and no more");
+    all
 }
 
 /// The stanzas that a section applies to.
@@ -116,7 +132,7 @@ impl ConfTable {
     /// Sections whose settings are allowed in a stanza: one, or all for `[default]`. `None` for an unknown stanza.
     pub fn sections_of(&self, stanza: &str) -> Option<&'static [Section]> {
         if stanza == crate::text::DEFAULT_STANZA {
-            // // A row that matches any name would hide misspelt ones.
+            // A row that matches any name would hide misspelt ones.
             let takes_any = |section: &&Section| section.rows.iter().any(|row| row.name == ANY_NAME);
             let from = self.sections.iter().take_while(takes_any).count();
             return self.sections.get(from..);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{monitor, network_input as network, program_input as program};
 use crate::layers::Layers;
-use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
+use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, joined, row};
 use crate::values::Values;
 
 /// Stanza of the collector itself.
@@ -16,28 +16,24 @@ const CALLS: &str = "otlp";
 /// Prefix of a token's stanza.
 const TOKEN_PREFIX: &str = "http://";
 
+/// Sections of the collector and of files.
+const HTTP_AND_FILES: &[Section] = &[
+    program::FILTER,
+    Section { stanza: StanzaName::Named(GLOBAL), rows: GLOBAL_ROWS },
+    Section { stanza: StanzaName::Named(CALLS), rows: CALLS_ROWS },
+    Section { stanza: StanzaName::Prefix(TOKEN_PREFIX), rows: TOKEN_ROWS },
+    Section { stanza: StanzaName::Prefix(monitor::MONITOR_PREFIX), rows: monitor::MONITOR_ROWS },
+    Section { stanza: StanzaName::Prefix(monitor::BATCH_PREFIX), rows: monitor::MONITOR_ROWS },
+];
+
 /// Settings of inputs.conf.
 pub static INPUTS: ConfTable = ConfTable {
     conf: "inputs",
-    sections: &[
-        program::FILTER,
-        Section { stanza: StanzaName::Named(GLOBAL), rows: GLOBAL_ROWS },
-        Section { stanza: StanzaName::Named(CALLS), rows: CALLS_ROWS },
-        Section { stanza: StanzaName::Prefix(TOKEN_PREFIX), rows: TOKEN_ROWS },
-        Section { stanza: StanzaName::Prefix(monitor::MONITOR_PREFIX), rows: monitor::MONITOR_ROWS },
-        Section { stanza: StanzaName::Prefix(monitor::BATCH_PREFIX), rows: monitor::MONITOR_ROWS },
-        network::TCP,
-        network::TCP_SSL,
-        network::UDP,
-        network::SPLUNKTCP_GLOBAL,
-        network::SPLUNKTCP_PORT,
-        network::SPLUNKTCP_TOKEN,
-        network::SPLUNKTCP_SSL,
-        network::SSL_GLOBAL,
-        program::SCRIPT,
-        program::JOURNAL,
-        program::CHANGE,
-    ],
+    sections: &joined::<{ HTTP_AND_FILES.len() + network::SECTIONS.len() + program::SECTIONS.len() }>(&[
+        HTTP_AND_FILES,
+        network::SECTIONS,
+        program::SECTIONS,
+    ]),
     unsupported: &["outputgroup", "persistentQueueSize"],
     unused: &[
         "alwaysOpenFile",

@@ -19,15 +19,16 @@ const SSL: &str = "SSL";
 const SIZE_UNITS: [(&str, u64); 4] = [("KB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30), ("B", 1)];
 
 /// Sections of inputs.conf that this module reads. Longer prefixes come first, because shorter ones also match them.
-pub(crate) const SPLUNKTCP_GLOBAL: Section = Section { stanza: StanzaName::Named(SPLUNKTCP), rows: FORWARDER_ROWS };
-pub(crate) const SPLUNKTCP_SSL: Section =
-    Section { stanza: StanzaName::Prefix("splunktcp-ssl:"), rows: FORWARDER_ROWS };
-pub(crate) const SPLUNKTCP_PORT: Section = Section { stanza: StanzaName::Prefix("splunktcp://"), rows: FORWARDER_ROWS };
-pub(crate) const SPLUNKTCP_TOKEN: Section = Section { stanza: StanzaName::Prefix(TOKEN_PREFIX), rows: TOKEN_ROWS };
-pub(crate) const TCP_SSL: Section = Section { stanza: StanzaName::Prefix("tcp-ssl:"), rows: RAW_ROWS };
-pub(crate) const TCP: Section = Section { stanza: StanzaName::Prefix("tcp://"), rows: RAW_ROWS };
-pub(crate) const UDP: Section = Section { stanza: StanzaName::Prefix("udp://"), rows: RAW_ROWS };
-pub(crate) const SSL_GLOBAL: Section = Section { stanza: StanzaName::Named(SSL), rows: SSL_ROWS };
+pub(crate) const SECTIONS: &[Section] = &[
+    Section { stanza: StanzaName::Prefix("tcp://"), rows: RAW_ROWS },
+    Section { stanza: StanzaName::Prefix("tcp-ssl:"), rows: RAW_ROWS },
+    Section { stanza: StanzaName::Prefix("udp://"), rows: RAW_ROWS },
+    Section { stanza: StanzaName::Named(SPLUNKTCP), rows: FORWARDER_ROWS },
+    Section { stanza: StanzaName::Prefix("splunktcp://"), rows: FORWARDER_ROWS },
+    Section { stanza: StanzaName::Prefix(TOKEN_PREFIX), rows: TOKEN_ROWS },
+    Section { stanza: StanzaName::Prefix("splunktcp-ssl:"), rows: FORWARDER_ROWS },
+    Section { stanza: StanzaName::Named(SSL), rows: SSL_ROWS },
+];
 
 const RAW_ROWS: &[Row] = &[
     row("disabled", Kind::Bool, "false", "", "whether the port is disabled"),
@@ -269,7 +270,7 @@ fn input(kind: NetworkKind, own: &Values<'_>) -> NetworkInput {
         (Some("ip"), _) => SenderHost::Address,
         (Some("dns"), _) => SenderHost::Name,
         (Some(_), _) => SenderHost::Fixed,
-        // // A configured host takes precedence unless `connection_host` is configured, too.
+        // A configured host takes precedence unless `connection_host` is configured, too.
         (None, _) if host.is_some() => SenderHost::Fixed,
         (None, NetworkKind::Tcp) => SenderHost::Name,
         (None, _) => SenderHost::Address,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::http_input::INPUTS;
 use crate::layers::{Layers, Merged, MergedStanza};
 use crate::table::{COUNT, Kind, REGEX, Row, Section, StanzaName, at_least, row};
 use crate::values::Values;
@@ -24,16 +25,16 @@ const FILTER_PATTERN: &str = "regex";
 const AUDIT: [&str; 2] = ["_audit", "audittrail"];
 /// Separator of an input's scheme and name.
 const SCHEME_END: &str = "://";
-/// Built-in schemes; all others belong to apps.
-const OWN_SCHEMES: &[&str] =
-    &["monitor", "batch", "tcp", "udp", "splunktcp", "splunktcp-ssl", "tcp-ssl", "http", "script", "journald"];
 /// Schemes whose port may directly follow the colon.
 const WITHOUT_SLASHES: &[&str] = &["splunktcp-ssl", "tcp-ssl"];
 
 /// Sections of inputs.conf that this module reads.
-pub(crate) const SCRIPT: Section = Section { stanza: StanzaName::Prefix(SCRIPT_PREFIX), rows: PROGRAM_ROWS };
-pub(crate) const JOURNAL: Section = Section { stanza: StanzaName::Prefix(JOURNAL_PREFIX), rows: JOURNAL_ROWS };
-pub(crate) const CHANGE: Section = Section { stanza: StanzaName::Prefix(CHANGE_PREFIX), rows: CHANGE_ROWS };
+pub(crate) const SECTIONS: &[Section] = &[
+    Section { stanza: StanzaName::Prefix(SCRIPT_PREFIX), rows: PROGRAM_ROWS },
+    Section { stanza: StanzaName::Prefix(JOURNAL_PREFIX), rows: JOURNAL_ROWS },
+    Section { stanza: StanzaName::Prefix(CHANGE_PREFIX), rows: CHANGE_ROWS },
+];
+/// Filters of `[fschange:]`, whose prefix is looked for before all others.
 pub(crate) const FILTER: Section = Section { stanza: StanzaName::Prefix(FILTER_PREFIX), rows: FILTER_ROWS };
 
 const PROGRAM_ROWS: &[Row] = &[
@@ -256,7 +257,7 @@ impl ProgramInputs {
             } else if let Some(path) = name.strip_prefix(CHANGE_PREFIX) {
                 all.changes.extend(change(conf, stanza, path, &mut all.faults));
             } else if let Some((scheme, rest)) = name.split_once(SCHEME_END)
-                && !OWN_SCHEMES.contains(&scheme)
+                && !own_schemes().any(|own| own == scheme)
             {
                 let made = input(conf, stanza, PROGRAM_ROWS, rest);
                 all.modular.extend(made.map(|made| modular(conf, scheme, made)));
@@ -264,6 +265,15 @@ impl ProgramInputs {
         }
         all
     }
+}
+
+/// Built-in schemes, which are those of the table; all others belong to apps.
+fn own_schemes() -> impl Iterator<Item = &'static str> {
+    let prefixes = INPUTS.sections.iter().filter_map(|section| match section.stanza {
+        StanzaName::Prefix(prefix) => prefix.strip_suffix(SCHEME_END),
+        StanzaName::Named(_) | StanzaName::Any => None,
+    });
+    prefixes.chain(WITHOUT_SLASHES.iter().copied())
 }
 
 /// An app's input: settings of `[SCHEME]` are the defaults of its stanzas.
@@ -341,7 +351,7 @@ fn change(conf: &Merged, stanza: &MergedStanza, path: &str, faults: &mut Vec<Str
     for name in values.text("filters").split(',').map(str::trim).filter(|name| !name.is_empty()) {
         match filter(conf, name) {
             Some(filter) => filters.push(filter),
-            // // Without the filter, the wrong set of files would be reported.
+            // Without the filter, the wrong set of files would be reported.
             None => {
                 let [(first, _), (second, _)] = FILTER_KINDS;
                 tell(&format!(
@@ -382,9 +392,9 @@ fn filter(conf: &Merged, name: &str) -> Option<ChangeFilter> {
 fn name_fault(name: &str) -> Option<String> {
     let trimmed = name.trim();
     let (scheme, rest) = trimmed.split_once(':')?;
-    let own = OWN_SCHEMES.iter().find(|own| own.eq_ignore_ascii_case(scheme.trim()));
+    let own = own_schemes().find(|own| own.eq_ignore_ascii_case(scheme.trim()));
     if let Some(own) = own
-        && (*own != scheme || trimmed != name)
+        && (own != scheme || trimmed != name)
     {
         return Some(format!(
             "write [{own}{SCHEME_END}{}], without blanks and in small letters",
@@ -397,9 +407,9 @@ fn name_fault(name: &str) -> Option<String> {
     }
     let own = own?;
     match rest.strip_prefix("//") {
-        None if WITHOUT_SLASHES.contains(own) && !rest.is_empty() => None,
+        None if WITHOUT_SLASHES.contains(&own) && !rest.is_empty() => None,
         None => {
-            let slash = if matches!(*own, "monitor" | "batch") { "/" } else { "" };
+            let slash = if matches!(own, "monitor" | "batch") { "/" } else { "" };
             let rest = rest.trim_start_matches('/');
             Some(format!("two slashes follow the colon: write [{own}{SCHEME_END}{slash}{rest}]"))
         }

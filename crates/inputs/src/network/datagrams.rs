@@ -174,7 +174,7 @@ fn front(now: TimeNs, address: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use quarry_conf::{Layers, PropsResolver};
+    use quarry_conf::{Layers, NetworkKind, PropsResolver};
     use quarry_event::EventBatch;
 
     use super::{Datagram, Datagrams, SENDERS_MAX};
@@ -188,6 +188,7 @@ mod tests {
             source: "udp:514".to_owned(),
             sourcetype: "syslog".to_owned(),
             props: Arc::new(PropsResolver::new(&Layers::new([]))),
+            kind: NetworkKind::Udp,
         };
         Datagrams::new(Arc::new(template), keeps_priority, keeps_text)
     }

@@ -4,6 +4,8 @@
 //! number, a blank and `<`. Line ends inside a counted message are written as `#012`, the usual syslog escape, because
 //! a message is one event.
 
+use quarry_conf::NetworkKind;
+
 /// Maximum digits of a count.
 const COUNT_DIGITS_MAX: usize = 7;
 /// Maximum size of a message; a larger count is not taken for one.
@@ -31,6 +33,14 @@ enum First {
 }
 
 impl Framing {
+    /// The framing of a port's connections.
+    pub(crate) fn of(kind: NetworkKind, is_syslog: bool) -> Framing {
+        match kind {
+            NetworkKind::Tcp if is_syslog => Framing::Unknown,
+            NetworkKind::Tcp | NetworkKind::Udp | NetworkKind::Forwarders => Framing::Lines,
+        }
+    }
+
     /// Processes bytes, preceded by the `held` rest of earlier ones, and passes lines to `give`. Updates the held rest.
     pub(crate) fn push(&mut self, held: &mut Vec<u8>, bytes: &[u8], give: &mut dyn FnMut(&[u8])) {
         if matches!(self, Framing::Lines) {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use quarry_conf::PropsResolver;
+use quarry_conf::{NetworkKind, PropsResolver};
 use quarry_event::{EventBatch, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
 
@@ -25,6 +25,8 @@ pub struct Template {
     pub sourcetype: String,
     /// How to break text into events.
     pub props: Arc<PropsResolver>,
+    /// Protocol of the port.
+    pub kind: NetworkKind,
 }
 
 impl Template {
@@ -68,7 +70,7 @@ pub struct RawStream {
 impl RawStream {
     /// A connection of `host`.
     pub fn new(template: Arc<Template>, host: String) -> RawStream {
-        let framing = if template.is_syslog() { Framing::Unknown } else { Framing::Lines };
+        let framing = Framing::of(template.kind, template.is_syslog());
         RawStream { template, host, framing, held: Vec::new(), pipeline: None }
     }
 

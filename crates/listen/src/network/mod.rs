@@ -215,6 +215,7 @@ impl Port {
             source: self.input.source.clone().unwrap_or_else(|| format!("{word}:{}", bound.port())),
             sourcetype: self.input.sourcetype.clone().unwrap_or(sourcetype),
             props: Arc::clone(&self.shared.settings.props),
+            kind: self.input.kind,
         };
         if let Some(problem) = template.problem(self.shared.settings.clock.now_ns()) {
             log::warning(format!("[{}]: {problem}; what is sent is indexed without it", self.input.stanza));
