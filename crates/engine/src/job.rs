@@ -34,7 +34,7 @@ use quarry_store::{DELETION_BYTES_MAX, MemoryStore};
 
 use self::row_source::{MadeRows, Work};
 use self::shape::SearchShape;
-use crate::custom::{CommandSource, NoCommands};
+use crate::custom_commands::{CommandSource, NoCommands};
 use crate::explain::{Explainer, Explanation, FaultSearch};
 use crate::field_formats::ShownFormats;
 use crate::knowledge::macros::expanded;
@@ -437,7 +437,7 @@ fn kind_of(
     let Some(first) = pipeline.commands.first() else { return ResultKind::Events };
     let text = match first.command.begins_with() {
         Beginning::Events | Beginning::Transactions => return ResultKind::Events,
-        Beginning::LookupTable | Beginning::Rows => return ResultKind::Results,
+        Beginning::LookupTable | Beginning::Rows | Beginning::IndexedFields(_) => return ResultKind::Results,
         Beginning::SavedSearch(name) => knowledge.saved_search(name),
         Beginning::DataModel(name) => base_search_of(name, knowledge),
         Beginning::Subsearches => {

@@ -11,14 +11,14 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_event::TimeRange;
 use quarry_scan::plan::{FieldSource, Scan, SummaryScan};
-use quarry_spl::ast::{Command, Pipeline, SearchCommand, Stage, TypeAheadCommand, WalkLexCommand};
-use quarry_spl::commands::{Effect, Kind};
+use quarry_spl::ast::{Command, Pipeline, SearchCommand, Stage};
+use quarry_spl::commands::{Beginning, Effect, Kind};
 
 use super::pushdown::push_down;
 use super::{Plan, Source};
 use crate::commands::substitution::with_substitutions;
 use crate::environment::Surroundings;
-use crate::lower::{Environment, Step, lower};
+use crate::lowering::{Environment, Step, lower};
 use crate::run::Runner;
 
 /// Error text for a search whose first command consumes rows.
@@ -112,6 +112,11 @@ impl<'a> Planner<'a> {
             return Ok(Plan::of_rows(Source::Nothing, Vec::new()));
         };
         self.runner.permit(&first.command, first.span)?;
+        if let Beginning::IndexedFields(search) = first.command.begins_with() {
+            let commands = [search.commands.as_slice(), rest].concat();
+            return Planner { fields: FieldSource::IndexTime, ..*self }
+                .plan(&Pipeline { commands, span: pipeline.span });
+        }
         match &first.command {
             Command::Search(search) => self.of_events(search, rest.to_vec(), None),
             Command::Metadata(command) => self.metadata(command, first.span, rest),
@@ -119,10 +124,6 @@ impl<'a> Planner<'a> {
             Command::From(command) => self.dataset(command, first.span, rest),
             Command::SavedSearch(command) => self.saved_search(command, rest),
             Command::Tstats(command) => self.tstats(command, first.span, rest),
-            Command::WalkLex(WalkLexCommand { search }) | Command::TypeAhead(TypeAheadCommand { search }) => {
-                let commands = [search.commands.as_slice(), rest].concat();
-                Planner { fields: FieldSource::IndexTime, ..*self }.plan(&Pipeline { commands, span: pipeline.span })
-            }
             Command::Eval(_) => Ok(Plan::of_rows(Source::Row, pipeline.commands.clone())),
             command if command.kind() == Kind::Generating => {
                 Ok(Plan::of_rows(Source::Command(Box::new(first.clone())), rest.to_vec()))

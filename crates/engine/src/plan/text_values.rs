@@ -7,8 +7,7 @@
 use quarry_eval::pattern::Regex;
 use quarry_scan::plan::{Extraction, ExtractionKind, TEXT_VALUE_PREFIX, TextValue};
 use quarry_spl::ast::{
-    AggregateArg, AssignTarget, BinaryOp, Command, CompareOp, Expr, ExprKind, RegexCommand, RexCommand, Span,
-    SpathCommand, Stage, UnaryOp, WhereCommand,
+    AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, RegexCommand, Span, Stage, UnaryOp, WhereCommand,
 };
 
 const TEXT: &str = "_raw";
@@ -143,18 +142,8 @@ impl TextValues {
 
 /// Whether the events after a command have the same texts and hidden fields as before.
 fn passes_texts(command: &Command) -> bool {
-    let keeps = |name: &str| name != TEXT && !name.starts_with(TEXT_VALUE_PREFIX);
-    match command {
-        Command::Where(_) | Command::Regex(_) | Command::Search(_) => true,
-        Command::Eval(eval) => eval.assignments.iter().all(|assignment| match &assignment.target {
-            AssignTarget::Field(name) => keeps(name),
-            AssignTarget::Dynamic(_) => false,
-        }),
-        Command::Rex(RexCommand::Extract(rex)) => rex.groups.iter().chain(&rex.offset_field).all(|name| keeps(name)),
-        Command::Spath(SpathCommand { path: Some(path), output, .. }) => keeps(output.as_ref().unwrap_or(path)),
-        Command::Bin(bin) => keeps(bin.output.as_ref().unwrap_or(&bin.field.text)),
-        _ => false,
-    }
+    let keeps = |name: &&str| *name != TEXT && !name.starts_with(TEXT_VALUE_PREFIX);
+    command.written_fields().is_some_and(|written| written.iter().all(keeps))
 }
 
 fn is_text(expr: &Expr) -> bool {

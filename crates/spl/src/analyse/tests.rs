@@ -112,6 +112,9 @@ fn commands_that_keep_times_are_known() {
         ("lookup t x OUTPUT y AS _time", false),
         ("lookup t x", false),
         ("bin _time span=1h", false),
+        ("bin _time span=1h AS hour", true),
+        ("spath path=a output=_time", false),
+        ("spath", false),
         ("stats count by _time", false),
     ] {
         let parsed = parse(&format!("a | {text}"));

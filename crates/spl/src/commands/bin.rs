@@ -62,7 +62,7 @@ impl Syntax for BinCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["bin", "bucket", "discretize"],
         syntax: "bin FIELD [AS NEW] [span=|bins=|minspan=|start=|end=|aligntime=]",
-        summary: "Puts numbers or times into buckets",
+        summary: "Groups numbers or times into bins",
         group: Group::Fields,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT
@@ -110,9 +110,13 @@ impl Semantics for BinCommand {
         match &self.options.span {
             Some(BinSpan::Log { .. }) if self.field.text == TIME => declared,
             Some(_) => Kind::Row,
-            // // The span is derived from the values.
+            // The span is derived from the values.
             None => declared,
         }
+    }
+
+    fn written_fields(&self) -> Option<Vec<&str>> {
+        Some(vec![self.output.as_ref().unwrap_or(&self.field.text).as_str()])
     }
 
     fn is_repeatable(&self) -> bool {
@@ -127,7 +131,7 @@ impl BinOptions {
     /// Takes one of them.
     pub(crate) fn take(&mut self, option: &OptionArg) -> Read<()> {
         match option.name.as_str() {
-            // // Same as no option: derived from the range of the search.
+            // Same as no option: derived from the range of the search.
             "span" if option.value.eq_ignore_ascii_case("auto") => {}
             "span" => self.span = Some(bin_span(option)?),
             "bins" => {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
-use crate::analyse::{FieldNeeds, TIME, is_constant, lacking_fields};
+use crate::analyse::{FieldNeeds, is_constant, lacking_fields};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_expression;
@@ -120,11 +120,12 @@ impl Semantics for EvalCommand {
         self.assignments.iter().flat_map(|assignment| lacking_fields(&assignment.expr)).collect()
     }
 
-    fn keeps_times(&self) -> bool {
-        self.assignments.iter().all(|assignment| match &assignment.target {
-            AssignTarget::Field(field) => field != TIME,
-            AssignTarget::Dynamic(_) => false,
-        })
+    fn written_fields(&self) -> Option<Vec<&str>> {
+        let names = self.assignments.iter().map(|assignment| match &assignment.target {
+            AssignTarget::Field(field) => Some(field.as_str()),
+            AssignTarget::Dynamic(_) => None,
+        });
+        names.collect()
     }
 
     fn is_repeatable(&self) -> bool {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
-use crate::analyse::{FieldNeeds, TIME};
+use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
@@ -96,9 +96,10 @@ impl Semantics for LookupCommand {
         needs.columns.entry(self.table.clone()).or_default().extend(named);
     }
 
-    fn keeps_times(&self) -> bool {
-        // Without a list every column of the table is written, and one of them may be `_time`.
-        !self.outputs.is_empty() && self.outputs.iter().all(|(_, field)| field != TIME)
+    fn written_fields(&self) -> Option<Vec<&str>> {
+        // Without a list every column of the table is written.
+        let written = self.outputs.iter().map(|(_, field)| field.as_str()).collect();
+        (!self.outputs.is_empty()).then_some(written)
     }
 }
 

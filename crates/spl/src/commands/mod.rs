@@ -11,22 +11,22 @@ use serde::{Deserialize, Serialize};
 
 mod info;
 mod measurements;
-mod not_yet;
 mod registry;
 mod substitution;
+mod unsupported_commands;
 
-use crate::analyse::FieldNeeds;
+use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::*;
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
 use crate::parse::{Parser, Read};
 
 pub use info::{CommandInfo, Group, Kind};
-pub use not_yet::NOT_YET;
-pub(crate) use not_yet::reason_not_yet;
 pub use registry::{CommandHelp, capability_of, help, is_command};
 pub(crate) use registry::{entry, help_of};
 pub(crate) use relevancy::tell_words;
+pub use unsupported_commands::UNSUPPORTED_COMMANDS;
+pub(crate) use unsupported_commands::hint_of_unsupported;
 
 /// Calls a macro with the table of all commands: first those with a node in the syntax tree, as [`Command`] variant,
 /// file and node type; then those that are rewritten to others, as file.
@@ -252,9 +252,14 @@ pub(crate) trait Semantics {
         BTreeSet::new()
     }
 
+    /// The fields that it writes, if the rows that it passes on have all others unchanged; `None` if they may not have.
+    fn written_fields(&self) -> Option<Vec<&str>> {
+        None
+    }
+
     /// Whether its output rows have the times of its input rows.
     fn keeps_times(&self) -> bool {
-        false
+        self.written_fields().is_some_and(|written| !written.contains(&TIME))
     }
 
     /// Whether it always produces the same output for a row, in every search, so that partial states after it can be
@@ -296,6 +301,8 @@ pub enum Beginning<'a> {
     SavedSearch(&'a str),
     /// Results of its subsearches.
     Subsearches,
+    /// Results of a search over events of which only index-time fields are read.
+    IndexedFields(&'a Pipeline),
     /// Rows that are not events; none if it takes the rows of other commands.
     Rows,
 }
@@ -425,6 +432,11 @@ impl Command {
     /// The kind of rows with which it begins a search.
     pub fn begins_with(&self) -> Beginning<'_> {
         self.node().begins_with()
+    }
+
+    /// The fields that it writes, if the rows that it passes on have all others unchanged; `None` if they may not have.
+    pub fn written_fields(&self) -> Option<Vec<&str>> {
+        self.node().written_fields()
     }
 
     /// Whether its output rows have the times of its input rows.

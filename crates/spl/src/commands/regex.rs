@@ -80,8 +80,8 @@ impl Semantics for RegexCommand {
         MadeFields::none()
     }
 
-    fn keeps_times(&self) -> bool {
-        true
+    fn written_fields(&self) -> Option<Vec<&str>> {
+        Some(Vec::new())
     }
 
     fn is_repeatable(&self) -> bool {

@@ -86,13 +86,13 @@ pub fn is_command(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::NOT_YET;
+    use super::super::UNSUPPORTED_COMMANDS;
     use super::*;
 
     #[test]
     fn names_are_distinct() {
         assert!(HELP.windows(2).all(|pair| pair[0].name < pair[1].name));
-        assert!(NOT_YET.iter().all(|(name, _)| !is_command(name)));
+        assert!(UNSUPPORTED_COMMANDS.iter().all(|(name, _)| !is_command(name)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
-use crate::analyse::{FieldNeeds, RAW, TIME};
+use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::{Pattern, Span};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, OptionArg, Parser, Read, Word};
@@ -144,8 +144,11 @@ impl Semantics for RexCommand {
         }
     }
 
-    fn keeps_times(&self) -> bool {
-        matches!(self, RexCommand::Extract(rex) if rex.groups.iter().all(|group| group != TIME))
+    fn written_fields(&self) -> Option<Vec<&str>> {
+        match self {
+            RexCommand::Extract(rex) => Some(rex.groups.iter().chain(&rex.offset_field).map(String::as_str).collect()),
+            RexCommand::Sed(sed) => Some(vec![sed.field.as_str()]),
+        }
     }
 
     fn is_repeatable(&self) -> bool {

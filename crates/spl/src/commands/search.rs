@@ -38,7 +38,7 @@ impl Syntax for SearchCommand {
 impl Semantics for SearchCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         search_fields(&self.expr).iter().for_each(|field| after.add(field));
-        // // The fields of a subsearch's result are known only after it has run.
+        // The fields of a subsearch's result are known only after it has run.
         after.all |= has_subsearch(&self.expr);
         after
     }
@@ -58,8 +58,8 @@ impl Semantics for SearchCommand {
         all.difference(&asked).cloned().collect()
     }
 
-    fn keeps_times(&self) -> bool {
-        true
+    fn written_fields(&self) -> Option<Vec<&str>> {
+        Some(Vec::new())
     }
 
     fn is_repeatable(&self) -> bool {

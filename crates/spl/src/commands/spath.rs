@@ -61,6 +61,12 @@ impl Semantics for SpathCommand {
         after
     }
 
+    fn written_fields(&self) -> Option<Vec<&str>> {
+        // Without a path it writes a field for each member.
+        let path = self.path.as_ref()?;
+        Some(vec![self.output.as_ref().unwrap_or(path).as_str()])
+    }
+
     fn is_repeatable(&self) -> bool {
         true
     }

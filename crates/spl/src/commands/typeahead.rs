@@ -4,7 +4,7 @@ use quarry_event::segment::is_major;
 use serde::{Deserialize, Serialize};
 
 use super::walklex::{class_of, index_time_search, scope_of};
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Pipeline;
 use crate::diagnostic::Diagnostic;
@@ -99,6 +99,10 @@ impl Syntax for TypeAheadCommand {
 impl Semantics for TypeAheadCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
+    }
+
+    fn begins_with(&self) -> Beginning<'_> {
+        Beginning::IndexedFields(&self.search)
     }
 
     fn makes_table(&self) -> bool {

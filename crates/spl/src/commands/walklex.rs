@@ -6,7 +6,7 @@
 use quarry_event::segment::{is_breaker, is_major};
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Pipeline;
 use crate::diagnostic::Diagnostic;
@@ -74,7 +74,7 @@ impl Syntax for WalkLexCommand {
         }
         let pairs = "foreach * [ eval __word=mvappend(__word, mvmap('<<FIELD>>', \"<<FIELD>>::\".'<<FIELD>>')) ]";
         let (majors, breakers) = (class_of(is_major), class_of(is_breaker));
-        // // Words are listed with their parts at minor breakers.
+        // Words are listed with their parts at minor breakers.
         let terms = format!(
             "rex max_match=0 {} | rex max_match=0 {} | eval __word=mvappend(__word, __part, __piece)",
             quote(&format!("(?<__part>[^{majors}]+)")),
@@ -104,6 +104,10 @@ impl Syntax for WalkLexCommand {
 impl Semantics for WalkLexCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
+    }
+
+    fn begins_with(&self) -> Beginning<'_> {
+        Beginning::IndexedFields(&self.search)
     }
 
     fn makes_table(&self) -> bool {

@@ -47,8 +47,8 @@ impl Semantics for WhereCommand {
         lacking_fields(&self.condition)
     }
 
-    fn keeps_times(&self) -> bool {
-        true
+    fn written_fields(&self) -> Option<Vec<&str>> {
+        Some(Vec::new())
     }
 
     fn is_repeatable(&self) -> bool {

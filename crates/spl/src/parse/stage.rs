@@ -6,7 +6,9 @@
 use super::cursor::{Parser, Read};
 use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
 use crate::ast::{Command, CustomCommand, Pipeline, Span, Stage};
-use crate::commands::{Call, NOT_YET, Syntax, entry, help, help_of, is_command, reason_not_yet, tell_words};
+use crate::commands::{
+    Call, Syntax, UNSUPPORTED_COMMANDS, entry, help, help_of, hint_of_unsupported, is_command, tell_words,
+};
 use crate::diagnostic::Diagnostic;
 use crate::functions::stats_function;
 use crate::missing_pipe::inner_command;
@@ -119,7 +121,7 @@ impl Parser<'_> {
             let explained =
                 self.macros.iter().any(|place| place.end <= self.end && place.start + 1 >= self.stage_start());
             let reported = first && self.subsearches == 0;
-            // // As in Splunk, a trailing `|` ends the search.
+            // As in Splunk, a trailing `|` ends the search.
             let last = !first && self.end >= outer_end;
             if !explained && !reported && !last {
                 let is_or = self.text[..self.end].ends_with('|') && self.text[self.end..].starts_with('|');
@@ -189,7 +191,7 @@ impl Parser<'_> {
         let operator = rest.trim_start().starts_with(['=', '!', '<', '>']);
         let known = name == "search"
             || (self.subsearches > 0
-                && (is_command(&name) || reason_not_yet(&name).is_some() || self.custom.contains(&name)));
+                && (is_command(&name) || hint_of_unsupported(&name).is_some() || self.custom.contains(&name)));
         alone && !operator && known
     }
 
@@ -272,7 +274,7 @@ impl Parser<'_> {
 
     fn unknown_command(&mut self, name: &str, span: Span) {
         self.unsupported(format!("command:{name}"));
-        let remark = if let Some(reason) = reason_not_yet(name) {
+        let remark = if let Some(reason) = hint_of_unsupported(name) {
             let remark = Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span);
             if reason.is_empty() { remark } else { remark.with_hint(reason) }
         } else if let Some(hint) = crate::other_languages::command(name) {
@@ -285,7 +287,7 @@ impl Parser<'_> {
             let rest: String = self.rest().trim_end().chars().take(REST_CHARS_MAX).collect();
             remark.with_hint(format!("write `stats {name}{rest}`"))
         } else {
-            let known = help().iter().map(|row| row.name).chain(NOT_YET.iter().map(|(name, _)| *name));
+            let known = help().iter().map(|row| row.name).chain(UNSUPPORTED_COMMANDS.iter().map(|(name, _)| *name));
             let known = known.chain(self.custom.iter().map(String::as_str));
             let remark = self.suggest(Diagnostic::error(format!("{UNKNOWN_COMMAND} `{name}`"), span), name, known);
             let before = self.text[..span.start].trim_end();
@@ -301,7 +303,7 @@ impl Parser<'_> {
                 None if before == "|" => remark.with_hint(format!(
                     "write `search {name}` for events with this word: what a search begins with is a command here, and none is called so"
                 )),
-                // // Not a typing error, but a command that some app would provide.
+                // Not a typing error, but a command that some app would provide.
                 None => remark.with_hint(
                     "no app declares a command of this name in commands.conf; `quarry help` lists the built-in ones",
                 ),
