@@ -14,8 +14,9 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, is_hidden};
 use quarry_spl::ast::{
-    Aggregate, AggregateArg, BinCommand, BinOptions, BinSpan, Command, FieldPattern, FillNullCommand, SeriesOptions,
-    Span, SplitField, Stage, StatsCommand, StatsFunction, TimeChartCommand, TstatsCommand, TstatsSplit,
+    Aggregate, AggregateArg, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp, EvalCommand, FieldPattern,
+    FieldsCommand, FillNullCommand, NodeBuilder, RenameCommand, SeriesOptions, SortCommand, SortKey, SortKind, Span,
+    SplitField, Stage, StatsFunction, StreamStatsCommand, TimeChartCommand, TstatsCommand, TstatsSplit,
 };
 
 use crate::plan::Series;
@@ -66,15 +67,18 @@ impl Runner {
         let keyed = self.chain(keyed, &prepared(tstats, span), context)?;
         let (rates, others): (Vec<Aggregate>, Vec<Aggregate>) =
             tstats.aggregates.iter().cloned().partition(is_series_rate);
-        let run = |rows: RowIter, text: String| self.chain(rows, &stages_of(&text, span)?, context);
+        let make = NodeBuilder::at(span);
         if let Some(series) = &tstats.chart {
             return self.chart_of_rates(keyed, &rates, tstats, series, span, context);
         }
-        let folds: String = rates.iter().enumerate().map(|(at, rate)| fold_of(at, rate)).collect();
-        let folded = format!("| stats{folds} {}", by_text(&by));
-        let (rates, shown) = (rates_text(&rates, &by) + &folded, format!("| rename {SPAN} AS _time"));
+        let folds =
+            rates.iter().enumerate().map(|(at, rate)| make.aggregate(fold_of(rate), &rate_name(at), &rate.name));
+        let mut stages = rate_stages(make, &rates, &by);
+        stages.push(make.stage(make.stats(folds.collect(), &by)));
+        let shown = make.stage(RenameCommand { pairs: vec![(make.pattern(SPAN), make.pattern("_time"))] });
         if others.is_empty() {
-            return run(keyed, rates + &shown);
+            stages.push(shown);
+            return self.chain(keyed, &stages, context);
         }
         let [mut ours, mut theirs] = [0, 1].map(|_| KeptRows::new("mstats", &context.dataflow));
         for batch in keyed {
@@ -83,9 +87,10 @@ impl Runner {
             theirs.push(&batch)?;
         }
         let others = self.stats_of(theirs.into_rows(), others, &by, span, context)?;
-        let both = Box::new(others.chain(run(ours.into_rows(), rates)?));
-        let first = tstats.aggregates.iter().map(|aggregate| format!("first({0}) AS {0}", quoted(&aggregate.name)));
-        run(both, format!("| stats {} {} {shown}", first.collect::<Vec<_>>().join(" "), by_text(&by)))
+        let both = Box::new(others.chain(self.chain(ours.into_rows(), &stages, context)?));
+        let names = tstats.aggregates.iter().map(|aggregate| &aggregate.name);
+        let first = names.map(|name| make.aggregate(StatsFunction::First, name, name)).collect();
+        self.chain(both, &[make.stage(make.stats(first, &by)), shown], context)
     }
 
     /// `chart=t`: the rates of series are added as rows to the measurements, and `timechart` folds both, so that OTHER
@@ -106,8 +111,11 @@ impl Runner {
             theirs.push(&batch)?;
         }
         let by: Vec<&str> = tstats.by.iter().map(field_of).collect();
-        let shown = format!("{}| eval _time={SPAN} | fields - {SPAN}", rates_text(rates, &by));
-        let rates = self.chain(ours.into_rows(), &stages_of(&shown, span)?, context)?;
+        let make = NodeBuilder::at(span);
+        let mut stages = rate_stages(make, rates, &by);
+        stages.push(make.stage(EvalCommand { assignments: vec![make.assignment("_time", make.field(SPAN))] }));
+        stages.push(make.stage(FieldsCommand { removes: true, fields: make.patterns(&[SPAN]) }));
+        let rates = self.chain(ours.into_rows(), &stages, context)?;
         let mut at = 0;
         let aggregates = tstats.aggregates.iter().map(|aggregate| {
             let StatsFunction::SeriesRate { sum } = &aggregate.function else { return aggregate.clone() };
@@ -147,14 +155,8 @@ impl Runner {
         span: Span,
         context: &CommandContext,
     ) -> Result<RowIter, EngineError> {
-        let command = Command::Stats(StatsCommand {
-            aggregates,
-            by: by.iter().map(|name| FieldPattern { text: (*name).to_owned(), span }).collect(),
-            all_num: false,
-            delim: " ".to_owned(),
-            dedup_split_values: false,
-        });
-        self.chain(rows, &[Stage { command, span }], context)
+        let make = NodeBuilder::at(span);
+        self.chain(rows, &[make.stage(make.stats(aggregates, by))], context)
     }
 }
 
@@ -185,45 +187,65 @@ fn rate_name(at: usize) -> String {
 }
 
 /// How the rates of series are combined for their group.
-fn fold_of(at: usize, aggregate: &Aggregate) -> String {
-    let sum = matches!(aggregate.function, StatsFunction::SeriesRate { sum: true });
-    format!(" {}({}) AS {}", if sum { "sum" } else { "avg" }, rate_name(at), quoted(&aggregate.name))
+fn fold_of(aggregate: &Aggregate) -> StatsFunction {
+    match aggregate.function {
+        StatsFunction::SeriesRate { sum: true } => StatsFunction::Sum,
+        _ => StatsFunction::Avg,
+    }
 }
 
 /// The commands from measurements to the rates of their series, one row per series and span.
-fn rates_text(rates: &[Aggregate], by: &[&str]) -> String {
-    let (mut ends, mut before, mut growths) = (String::new(), String::new(), String::new());
+fn rate_stages(make: NodeBuilder, rates: &[Aggregate], by: &[&str]) -> Vec<Stage> {
+    let (mut ends, mut before, mut assignments) = (Vec::new(), Vec::new(), Vec::new());
     for (at, aggregate) in rates.iter().enumerate() {
-        let field = quoted(argument_names(std::slice::from_ref(aggregate)).next().unwrap_or_default());
-        ends.push_str(&format!(
-            " earliest({field}) AS __e{at} latest({field}) AS __l{at} max({field}) AS __m{at} \
-             earliest_time({field}) AS __s{at} latest_time({field}) AS __t{at}"
-        ));
-        before.push_str(&format!(" last(__l{at}) AS __p{at} last(__t{at}) AS __q{at}"));
-        growths.push_str(&format!(
-            "| eval __f{at}=if(__t{at}>__s{at}, __e{at}, __p{at}), __b{at}=if(__t{at}>__s{at}, __s{at}, __q{at}), \
-             __r{at}=(__l{at}-__f{at}+if(max(__m{at},__f{at})>__l{at}, max(__m{at},__f{at}), 0))/(__t{at}-__b{at}) "
-        ));
+        let field = argument_names(std::slice::from_ref(aggregate)).next().unwrap_or_default();
+        // Of a series in a span: first and last value and their times, largest value; then those of the span before.
+        let [first, last, first_time, last_time, largest] =
+            ["e", "l", "s", "t", "m"].map(|part| format!("__{part}{at}"));
+        let [last_before, time_before, from, since] = ["p", "q", "f", "b"].map(|part| format!("__{part}{at}"));
+        ends.extend([
+            make.aggregate(StatsFunction::Earliest, field, &first),
+            make.aggregate(StatsFunction::Latest, field, &last),
+            make.aggregate(StatsFunction::Max, field, &largest),
+            make.aggregate(StatsFunction::EarliestTime, field, &first_time),
+            make.aggregate(StatsFunction::LatestTime, field, &last_time),
+        ]);
+        before.push(make.aggregate(StatsFunction::Last, &last, &last_before));
+        before.push(make.aggregate(StatsFunction::Last, &last_time, &time_before));
+        let has_two = || make.compare(CompareOp::Gt, make.field(&last_time), make.field(&first_time));
+        let either = |one: &str, other: &str| make.call("if", [has_two(), make.field(one), make.field(other)]);
+        assignments.push(make.assignment(&from, either(&first, &last_before)));
+        assignments.push(make.assignment(&since, either(&first_time, &time_before)));
+        // After a reset, what was counted before it is added.
+        let peak = || make.call("max", [make.field(&largest), make.field(&from)]);
+        let was_reset = make.compare(CompareOp::Gt, peak(), make.field(&last));
+        let counted_before = make.call("if", [was_reset, peak(), make.number(0)]);
+        let growth = make.binary(BinaryOp::Sub, make.field(&last), make.field(&from));
+        let growth = make.binary(BinaryOp::Add, growth, counted_before);
+        let seconds = make.binary(BinaryOp::Sub, make.field(&last_time), make.field(&since));
+        assignments.push(make.assignment(&rate_name(at), make.binary(BinaryOp::Div, growth, seconds)));
     }
     let of_series: Vec<&str> = by.iter().copied().filter(|name| *name != SERIES).chain([SERIES]).collect();
-    let mut text = format!("| stats{ends} {} ", by_text(&of_series));
+    let mut stages = vec![make.stage(make.stats(ends, &of_series))];
     if by.contains(&SPAN) {
+        let key = SortKey { field: make.pattern(SPAN), descending: false, kind: SortKind::Num };
+        stages.push(make.stage(SortCommand { limit: 0, has_limit: true, keys: vec![key], reverse: false }));
         let series: Vec<&str> = of_series.iter().copied().filter(|name| *name != SPAN).collect();
-        text.push_str(&format!("| sort 0 num({SPAN}) | streamstats current=f {before} {} ", by_text(&series)));
+        stages.push(make.stage(StreamStatsCommand {
+            aggregates: before,
+            by: make.patterns(&series),
+            current: false,
+            window: 0,
+            global: true,
+            time_window: None,
+            reset_on_change: false,
+            reset_before: None,
+            reset_after: None,
+            all_num: false,
+        }));
     }
-    text.push_str(&growths);
-    text
-}
-
-fn by_text(by: &[&str]) -> String {
-    if by.is_empty() {
-        return String::new();
-    }
-    format!("BY {}", by.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" "))
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+    stages.push(make.stage(EvalCommand { assignments }));
+    stages
 }
 
 fn argument_names(aggregates: &[Aggregate]) -> impl Iterator<Item = &str> {
@@ -231,17 +253,6 @@ fn argument_names(aggregates: &[Aggregate]) -> impl Iterator<Item = &str> {
         AggregateArg::Field(field) => Some(field.text.as_str()),
         AggregateArg::Rows | AggregateArg::Eval(_) => None,
     })
-}
-
-/// Parses generated commands; all get the position of the command they replace.
-fn stages_of(text: &str, span: Span) -> Result<Vec<Stage>, EngineError> {
-    let parsed = quarry_spl::parse(&format!("| makeresults {text}"));
-    if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
-        let message = format!("mstats: these rates cannot be computed: {fault}");
-        return Err(EngineError::Invalid { message, span: Some(span) });
-    }
-    let stages = parsed.pipeline.commands.into_iter().skip(1);
-    Ok(stages.map(|stage| Stage { command: stage.command, span }).collect())
 }
 
 /// The columns `wanted` and the series of each row: its dimensions in order of name.

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 mod aggregate;
+mod builder;
 mod learn;
 mod series;
 
@@ -13,6 +14,7 @@ pub use crate::commands::Command;
 pub use crate::commands::nodes::*;
 pub use crate::functions::{DependsOn, PercentileKind, PercentileMethod, StatsFunction};
 pub use aggregate::*;
+pub use builder::NodeBuilder;
 pub use learn::*;
 pub use series::*;
 

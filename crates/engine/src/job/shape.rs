@@ -8,8 +8,8 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::analyse::{is_transforming, required_fields, search_fields};
 use quarry_spl::ast::{
-    BinaryOp, Command, CompareOp, Expr, ExprKind, FieldPattern, FieldsCommand, LoadJobCommand, LoadedJob, Pipeline,
-    Span, Stage, TimeText, WhereCommand,
+    BinaryOp, Command, CompareOp, FieldPattern, FieldsCommand, LoadJobCommand, LoadedJob, NodeBuilder, Pipeline, Span,
+    Stage, TimeText, WhereCommand,
 };
 use quarry_spl::commands::Kind;
 use quarry_spl::{Diagnostic, Parsed};
@@ -111,15 +111,13 @@ fn keep_named_fields(pipeline: &mut Pipeline) {
 fn sample(pipeline: &mut Pipeline, of: u32) {
     let Some(Stage { command: Command::Search(_), span }) = pipeline.commands.first() else { return };
     let span = *span;
-    let expr = |kind| Expr { kind, span };
-    let field = |name: &str| expr(ExprKind::Field(name.to_owned()));
-    let number = |number: u32| expr(ExprKind::Number(f64::from(number), number.to_string()));
-    let binary = |op, left, right| expr(ExprKind::Binary(op, Box::new(left), Box::new(right)));
-    let call = |name: &str, arguments| expr(ExprKind::Call(name.to_owned(), arguments));
-    let hash = call("md5", vec![binary(BinaryOp::Concat, field("_time"), field("_raw"))]);
-    let hash = call("tonumber", vec![call("substr", vec![hash, number(1), number(DIGITS)]), number(16)]);
-    let condition = binary(BinaryOp::Compare(CompareOp::Eq), binary(BinaryOp::Rem, hash, number(of)), number(0));
-    pipeline.commands.insert(1, Stage { command: WhereCommand { condition }.into(), span });
+    let make = NodeBuilder::at(span);
+    let hash = make.call("md5", [make.binary(BinaryOp::Concat, make.field("_time"), make.field("_raw"))]);
+    let digits = make.call("substr", [hash, make.number(1), make.number(DIGITS)]);
+    let hash = make.call("tonumber", [digits, make.number(16)]);
+    let rest = make.binary(BinaryOp::Rem, hash, make.number(of));
+    let condition = make.compare(CompareOp::Eq, rest, make.number(0));
+    pipeline.commands.insert(1, make.stage(WhereCommand { condition }));
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `outputtext`: the text of events as `_xml`; rewritten to `eval`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
+use crate::ast::EvalCommand;
 use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known = Known { command: "outputtext", names: &[], ignored: &["usexml"] };
@@ -19,5 +20,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 /// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     while parser.option(OPTIONS)?.is_some() {}
-    parser.standing_for("| eval _xml=_raw")
+    let make = parser.builder();
+    Ok(Command::Eval(EvalCommand { assignments: vec![make.assignment("_xml", make.field("_raw"))] }).into())
 }

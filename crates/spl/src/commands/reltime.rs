@@ -1,7 +1,9 @@
 //! `reltime`: how long ago a time is; rewritten to `eval`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
-use crate::parse::{Known, Parser, Read, eval_field};
+use crate::analyse::TIME;
+use crate::ast::{Assignment, BinaryOp, CompareOp, EvalCommand, Expr, NodeBuilder};
+use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known = Known { command: "reltime", names: &["timefield", "prefix"], ignored: &[] };
 
@@ -9,7 +11,7 @@ const OPTIONS: Known = Known { command: "reltime", names: &["timefield", "prefix
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["reltime"],
     syntax: "reltime [timefield=FIELD] [prefix=TEXT]",
-    summary: "Tells how long ago a time is",
+    summary: "Describes how long ago a time is",
     group: Group::Fields,
     kind: Kind::Row,
     ..CommandInfo::DEFAULT
@@ -24,29 +26,33 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
             _ => prefix = option.value,
         }
     }
-    let mut text = String::from("| eval ");
+    let make = parser.builder();
+    let mut assignments: Vec<Assignment> =
+        fields.iter().map(|name| make.assignment(&format!("{prefix}{name}"), relative_time(make, name))).collect();
     if fields.is_empty() {
-        text.push_str(&relative_time("_time", "reltime"));
+        assignments.push(make.assignment("reltime", relative_time(make, TIME)));
     }
-    let assignments: Vec<String> = fields.iter().map(|name| relative_time(name, &format!("{prefix}{name}"))).collect();
-    text.push_str(&assignments.join(", "));
-    parser.standing_for(&text)
+    Ok(Command::Eval(EvalCommand { assignments }).into())
 }
 
-/// An expression that sets `output` to how long ago the time in `name` is.
-fn relative_time(name: &str, output: &str) -> String {
-    let age = format!("(now()-{})", eval_field(name));
-    let units = [
-        ("second", 1_u64, 60_u64),
-        ("minute", 60, 3_600),
-        ("hour", 3_600, 86_400),
-        ("day", 86_400, 2_592_000),
-        ("month", 2_592_000, 31_536_000),
-        ("year", 31_536_000, u64::MAX >> 20),
-    ];
-    let cases = units.map(|(unit, length, below)| {
-        let count = format!("floor({age}/{length})");
-        format!("{age}<{below}, tostring({count}).if({count}=1, \" {unit} ago\", \" {unit}s ago\")")
-    });
-    format!("{}=case({age}<0, null(), {})", eval_field(output), cases.join(", "))
+/// How long ago the time in a field is; null for times in the future.
+fn relative_time(make: NodeBuilder, name: &str) -> Expr {
+    let age = || make.binary(BinaryOp::Sub, make.nullary("now"), make.field(name));
+    let below = |limit: u32| make.compare(CompareOp::Lt, age(), make.number(limit));
+    let of_unit = |unit: &str, seconds: u32| {
+        let count = || make.call("floor", [make.binary(BinaryOp::Div, age(), make.number(seconds))]);
+        let is_one = make.compare(CompareOp::Eq, count(), make.number(1));
+        let (one, many) = (make.text(&format!(" {unit} ago")), make.text(&format!(" {unit}s ago")));
+        let word = make.call("if", [is_one, one, many]);
+        make.binary(BinaryOp::Concat, make.call("tostring", [count()]), word)
+    };
+    let mut cases = vec![below(0), make.nullary("null")];
+    let units = [("second", 1), ("minute", 60), ("hour", 3_600), ("day", 86_400), ("month", 2_592_000)];
+    let limits = [60, 3_600, 86_400, 2_592_000, 31_536_000];
+    for ((unit, seconds), limit) in units.into_iter().zip(limits) {
+        cases.extend([below(limit), of_unit(unit, seconds)]);
+    }
+    let is_time = make.call("isnum", [age()]);
+    cases.extend([is_time, of_unit("year", 31_536_000)]);
+    make.call("case", cases)
 }

@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::ast::{Pipeline, SubsearchLimits};
-use crate::diagnostic::Diagnostic;
+use crate::ast::{FromCommand, Pipeline, Stage, SubsearchLimits};
 use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known =
@@ -61,13 +60,7 @@ fn dataset(parser: &mut Parser<'_>) -> Read<Option<Pipeline>> {
         return Ok(None);
     }
     let start = parser.pos;
-    let word = parser.expect_field("the name of a dataset")?;
-    // // The name may be quoted.
-    let quoted = if word.text.ends_with(':') { parser.quoted() } else { None };
-    let name = quoted.map_or_else(|| word.text.clone(), |name| format!("{}{}", word.text, name.text));
-    let parsed = crate::parse::parse(&format!("| from {name}"));
-    match parsed.diagnostics.first() {
-        Some(fault) => Err(Diagnostic::error(fault.message.clone(), parser.since(start))),
-        None => Ok(Some(parsed.pipeline)),
-    }
+    let command = FromCommand::parse(parser, Call { name: "from", is_first: true })?.into();
+    let span = parser.since(start);
+    Ok(Some(Pipeline { commands: vec![Stage { command, span }], span }))
 }

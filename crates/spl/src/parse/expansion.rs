@@ -1,7 +1,7 @@
-//! Rewriting of commands to others: writes those as text and parses it.
+//! Rewriting of commands to others: builds their nodes, or writes them as text and parses it.
 
 use super::cursor::{Parser, Read};
-use crate::ast::{Command, FromCommand, Span, TstatsCommand, TstatsSource};
+use crate::ast::{Command, FromCommand, NodeBuilder, Span, TstatsCommand, TstatsSource};
 use crate::diagnostic::Diagnostic;
 
 /// Quotes a text with double quotes.
@@ -15,15 +15,25 @@ pub(crate) fn eval_field(name: &str) -> String {
 }
 
 impl Parser<'_> {
+    /// A builder of the commands to which the current command is rewritten.
+    pub(crate) fn builder(&self) -> NodeBuilder {
+        NodeBuilder::at(self.command_span())
+    }
+
+    /// Position of the current command up to here.
+    fn command_span(&self) -> Span {
+        let start = self.stage_start();
+        let blanks = self.text[start..].len() - self.text[start..].trim_start().len();
+        self.since(start + blanks)
+    }
+
     /// Parses the commands, given as text, to which the current command is rewritten.
     pub(crate) fn standing_for(&self, text: &str) -> Read<Vec<Command>> {
         let parsed = super::parse(text);
         match parsed.diagnostics.first() {
             Some(fault) => Err(Diagnostic::error(fault.message.clone(), self.since(self.stage_start()))),
             None => {
-                let start = self.stage_start();
-                let blanks = self.text[start..].len() - self.text[start..].trim_start().len();
-                let span = self.since(start + blanks);
+                let span = self.command_span();
                 let commands = parsed.pipeline.commands.into_iter();
                 Ok(commands.map(|stage| placed(stage.command, span)).collect())
             }
