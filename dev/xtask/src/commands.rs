@@ -11,7 +11,7 @@ use crate::root;
 
 /// Directory of the syntax files, and the files in it that are not commands.
 const SYNTAX: &str = "crates/spl/src/commands";
-const NO_COMMANDS: &[&str] = &["mod", "substitution", "info", "measurements", "not_yet", "registry"];
+const NO_COMMANDS: &[&str] = &["mod", "substitution", "info", "measurements", "unsupported_commands", "registry"];
 /// Directory of the execution files.
 const EXECUTION: &str = "crates/engine/src/commands";
 /// Directory of the pages.

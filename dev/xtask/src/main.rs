@@ -25,7 +25,7 @@ mod versitygw;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: cargo xtask ci | quick [--since COMMIT] | layers [--update] | circle CRATE | tidy [--update] | bench [DATA_DIR] | bench --shapes [OPTIONS] | bench --far DIR [--latency MS] | counts [--save] |
+const USAGE: &str = "usage: cargo xtask ci | quick [--since COMMIT] | layers [--update] | circle CRATE | tidy [--update] | bench [DATA_DIR] | bench --shapes [OPTIONS] | bench --remote DIR [--latency MS] | counts [--save] |
        soak-node [--rounds N] [--seed S] | soak-searches [--seeds N] [--from SEED] |
        storms [--binary PATH] |
        differential | search-commands";

@@ -4,7 +4,7 @@
 //! may only shrink. The same applies to casts that may truncate a number (`dev/xtask/casts.txt`), counted by crate.
 //! `tidy --update` lowers both lists, never raises them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::root;
@@ -15,6 +15,45 @@ const FILE_LINES_MAX: usize = 900;
 const FUNCTION_LINES_MAX: usize = 70;
 /// Module names without meaning.
 const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "manager", "misc"];
+/// Adjectives and adverbs without an ending that gives them away.
+const ADJECTIVES: &[&str] = &[
+    "alike", "brief", "common", "complete", "deep", "distinct", "far", "few", "first", "flat", "full", "hidden",
+    "hostile", "hot", "known", "last", "later", "left", "less", "local", "long", "lower", "modular", "more", "near",
+    "new", "newer", "old", "older", "other", "over", "plain", "raw", "real", "several", "short", "shown", "simple",
+    "single", "small", "some", "together", "upper", "vague", "vertical", "wide", "yet",
+];
+/// Endings of adjectives and participles.
+const ADJECTIVE_ENDINGS: &[&str] =
+    &["able", "arest", "ed", "en", "ful", "ible", "ic", "ical", "ive", "less", "ous", "tial", "ual"];
+/// Nouns and verbs with such an ending, and names that are Splunk's or the command line's own words.
+const NOUNS: &[&str] = &[
+    // Nouns.
+    "archive",
+    "arithmetic",
+    "credential",
+    "diagnostic",
+    "feed",
+    "interval",
+    "manual",
+    "metric",
+    "seed",
+    "table",
+    "token",
+    "topic",
+    "traffic",
+    "trial",
+    "variable",
+    // Verbs, and names of commands and functions.
+    "derive",
+    "open",
+    "receive",
+    "makecontinuous",
+    "untable",
+    "first_last",
+    // Output formats and options by their names.
+    "raw",
+    "vertical",
+];
 /// Texts that product and test code must not contain.
 const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("#[", "ignore"), "a test runs or is deleted"),
@@ -37,15 +76,18 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
     let mut faults = Vec::new();
     let mut oversize = BTreeMap::new();
     let mut casts = BTreeMap::new();
+    let mut errors = ErrorTypes::default();
     for file in &files {
         let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
         let name = file.strip_prefix(root()).unwrap_or(file).display().to_string();
         check_text(&name, &text, &mut faults);
         measure(&name, &text, &mut oversize);
+        errors.add(&name, &text);
         if let Some(owner) = crate_of(&name).filter(|_| !is_test_file(&name)) {
             *casts.entry(owner.to_owned()).or_default() += narrowing_casts(&text);
         }
     }
+    errors.check(&mut faults);
     casts.retain(|_, count| *count > 0);
     let casts_path = root().join("dev/xtask/casts.txt");
     let allowed_casts = read_ratchet(&casts_path);
@@ -82,6 +124,56 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
     Err(faults.join("\n"))
 }
 
+/// The public error types of product code, by the crate that defines them.
+#[derive(Default)]
+struct ErrorTypes {
+    defined: Vec<(String, String)>,
+    with_kind: BTreeSet<(String, String)>,
+}
+
+impl ErrorTypes {
+    /// Collects the error types that a file defines, and those it gives a kind.
+    fn add(&mut self, name: &str, text: &str) {
+        let Some(owner) = crate_of(name).filter(|_| !is_test_file(name)) else { return };
+        let mut is_error = false;
+        for line in product_lines(text) {
+            let derives = line.strip_prefix("#[derive(").map(|list| list.trim_end_matches(")]").split(", "));
+            is_error |= derives.is_some_and(|mut list| list.any(|item| item == "Error" || item == "thiserror::Error"));
+            let implements =
+                |interface: &str| line.strip_prefix("impl ")?.split_once(interface).map(|(_, rest)| word(rest));
+            if let Some(type_name) = implements("HasKind for ") {
+                self.with_kind.insert((owner.to_owned(), type_name));
+            } else if let Some(type_name) = implements("Error for ") {
+                let is_public =
+                    ["struct", "enum"].iter().any(|kind| text.contains(&format!("pub {kind} {type_name} ")));
+                self.defined.extend(is_public.then(|| (owner.to_owned(), type_name)));
+            } else if let Some(rest) = line.strip_prefix("pub enum ").or_else(|| line.strip_prefix("pub struct ")) {
+                if std::mem::take(&mut is_error) {
+                    self.defined.push((owner.to_owned(), word(rest)));
+                }
+            } else if line.starts_with("enum ") || line.starts_with("struct ") || line.starts_with("pub(") {
+                is_error = false;
+            }
+        }
+    }
+
+    /// Reports error types without a kind. A `Fault` has one of its own.
+    fn check(&self, faults: &mut Vec<String>) {
+        for (owner, name) in self.defined.iter().filter(|known| !self.with_kind.contains(*known)) {
+            if (owner.as_str(), name.as_str()) != ("stdx", "Fault") {
+                faults.push(format!(
+                    "crates/{owner}: `{name}` is a public error without a kind; implement `HasKind` for it"
+                ));
+            }
+        }
+    }
+}
+
+/// The identifier that a text begins with.
+fn word(text: &str) -> String {
+    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
 /// The crate of a product file.
 fn crate_of(name: &str) -> Option<&str> {
     let (owner, rest) = name.strip_prefix("crates/")?.split_once('/')?;
@@ -98,8 +190,7 @@ fn narrowing_casts(text: &str) -> usize {
 }
 
 fn is_narrow(rest: &str) -> bool {
-    let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-    matches!(name.as_str(), "u8" | "u16" | "u32" | "i8" | "i16" | "i32" | "f32")
+    matches!(word(rest).as_str(), "u8" | "u16" | "u32" | "i8" | "i16" | "i32" | "f32")
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -136,6 +227,9 @@ fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
     if EMPTY_NAMES.contains(&stem) {
         faults.push(format!("{name}: `{stem}` says nothing, name the thing"));
     }
+    for module in modules(name).filter(|module| is_adjective(module)) {
+        faults.push(format!("{name}: `{module}` is an adjective or adverb; name the module after what it holds"));
+    }
     let is_product = name.contains("/src/") && !is_test_file(name) && !name.starts_with("dev/");
     let product = if is_product { product_lines(text).len() } else { 0 };
     for (at, line) in text.lines().enumerate() {
@@ -149,6 +243,19 @@ fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
             faults.push(format!("{name}:{}: `{word}`: {why}", at + 1));
         }
     }
+}
+
+/// Names of the modules in a path: the directories below the crate's and the file itself.
+fn modules(name: &str) -> impl Iterator<Item = &str> {
+    let parts = name.trim_end_matches(".rs").split('/');
+    parts.skip(2).filter(|part| !matches!(*part, "src" | "tests" | "examples" | "mod" | "lib" | "main"))
+}
+
+/// Whether a name ends with an adjective, adverb or participle, so that it says how something is and not what.
+fn is_adjective(module: &str) -> bool {
+    let last = module.rsplit('_').next().unwrap_or(module);
+    let has_ending = || ADJECTIVE_ENDINGS.iter().any(|ending| last.len() > ending.len() + 1 && last.ends_with(ending));
+    !NOUNS.contains(&module) && !NOUNS.contains(&last) && (ADJECTIVES.contains(&last) || has_ending())
 }
 
 /// Whether a line contains a `Result` whose error is a text: a caller cannot tell such errors apart.
@@ -215,7 +322,7 @@ fn function_name(line: &str) -> Option<String> {
         rest = rest.strip_prefix(prefix).unwrap_or(rest);
     }
     let rest = rest.strip_prefix("fn ")?;
-    Some(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+    Some(word(rest))
 }
 
 #[cfg(test)]
@@ -245,6 +352,40 @@ mod tests {
         let stub = format!("//! Head.\nfn a() {{ {}{}) }} \n", "todo", "!(");
         let told = format!("a.rs:2: `{}{}`: no stubs", "todo", "!(");
         assert_eq!(faults("a.rs", &stub), ["a.rs:2: trailing blank", &told]);
+    }
+
+    #[test]
+    fn modules_are_not_named_by_an_adjective() {
+        let (bad, good) = (
+            "bundled chunked derived left_over newest_first not_yet mixed modular numeric older partial",
+            "archive bits derived_fields first_rows older_commands open_files seed trial",
+        );
+        assert!(bad.split(' ').all(is_adjective));
+        assert!(!good.split(' ').any(is_adjective));
+        let told = faults("crates/store/src/sealed/cut.rs", "//! Head.\n");
+        assert_eq!(
+            told,
+            ["crates/store/src/sealed/cut.rs: `sealed` is an adjective or adverb; name the module after what it holds"]
+        );
+        assert!(faults("crates/store/src/tests/mod.rs", "//! Head.\n").is_empty());
+    }
+
+    #[test]
+    fn public_errors_have_a_kind() {
+        let told = |text: &str| {
+            let (mut errors, mut faults) = (ErrorTypes::default(), Vec::new());
+            errors.add("crates/a/src/error.rs", text);
+            errors.check(&mut faults);
+            faults
+        };
+        let defined = "#[derive(Debug, thiserror::Error)]\npub enum ReadError {\n}\n";
+        assert_eq!(
+            told(defined),
+            ["crates/a: `ReadError` is a public error without a kind; implement `HasKind` for it"]
+        );
+        assert!(told(&format!("{defined}impl HasKind for ReadError {{\n")).is_empty());
+        assert_eq!(told("pub struct Wrong {}\nimpl std::error::Error for Wrong {}\n").len(), 1);
+        assert!(told("#[derive(Error)]\nenum Inner {\n}\npub struct Other {\n").is_empty());
     }
 
     #[test]

@@ -7,15 +7,15 @@
 //! on one with it. The table is printed and saved in `target/bench/last.txt`; the next run shows its ratio to it, and
 //! to `target/bench/baseline.txt` once `--save-baseline` has written it.
 //!
-//! `cargo xtask bench --shapes` measures randomised data sets instead ([`shapes`]), `--far` searches over an S3 store
-//! ([`far`]). The program is the release binary, or the one that `QUARRY_BENCH_BINARY` names.
+//! `cargo xtask bench --shapes` measures randomised data sets instead ([`shapes`]), `--remote` searches over an S3 store
+//! ([`remote`]). The program is the release binary, or the one that `QUARRY_BENCH_BINARY` names.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
-mod far;
 mod figures;
 mod ingest;
 mod needles;
 mod queries;
+mod remote;
 mod server;
 mod shapes;
 
@@ -26,15 +26,15 @@ use self::figures::Figures;
 use self::server::Server;
 use crate::python::target_folder;
 
-const USAGE: &str = "usage: cargo xtask bench DIR [--save-baseline] (DIR with syslog.log in it), or bench --shapes …, or bench --far DIR";
+const USAGE: &str = "usage: cargo xtask bench DIR [--save-baseline] (DIR with syslog.log in it), or bench --shapes …, or bench --remote DIR";
 
 /// Runs the whole table.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     if arguments.first().is_some_and(|argument| argument == "--shapes") {
         return shapes::run(&arguments[1..]);
     }
-    if arguments.first().is_some_and(|argument| argument == "--far") {
-        return far::run(&arguments[1..]);
+    if arguments.first().is_some_and(|argument| argument == "--remote") {
+        return remote::run(&arguments[1..]);
     }
     let folder = arguments.first().map(PathBuf::from).ok_or(USAGE)?;
     let save_baseline = match arguments.get(1).map(String::as_str) {

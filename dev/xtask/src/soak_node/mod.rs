@@ -12,7 +12,7 @@
 //! [`damage`].
 //!
 //! Some worlds include a forwarder ([`forwarder`]); some consist only of files that are rotated in all ways
-//! ([`watched`]).
+//! ([`watched_files`]).
 //!
 //! Not here: generated searches (`soak-searches`). Timing differs from run to run, so a seed determines the actions but
 //! not their times.
@@ -24,7 +24,7 @@ mod objects;
 mod packets;
 mod senders;
 mod verdict;
-mod watched;
+mod watched_files;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     let disk_fault = node::build_disk_fault(&folder)?;
     let worlds = rounds.div_ceil(ROUNDS_PER_WORLD);
-    println!("==> soak-node: {rounds} rounds over {worlds} data folders, seed {seed}");
+    println!("==> soak-node: {rounds} rounds over {worlds} data directorys, seed {seed}");
     let next = Mutex::new(0..worlds);
     let failed: Mutex<Option<String>> = Mutex::default();
     let total: Mutex<Totals> = Mutex::default();
@@ -103,7 +103,7 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
                     let place = folder.join(world.to_string());
                     let seed = seed.wrapping_mul(1_000_003) + world;
                     let done = match world % SPECIAL_IN {
-                        0 => watched::one_world(&binary, &disk_fault, &place, &mut Chance::of_seed(seed)),
+                        0 => watched_files::one_world(&binary, &disk_fault, &place, &mut Chance::of_seed(seed)),
                         1 => forwarded_world(&binary, &disk_fault, &place, seed),
                         2 => one_world(&binary, &disk_fault, &place, (rounds, LONG_ROUND_MS_MAX), seed),
                         _ => one_world(&binary, &disk_fault, &place, (rounds, ROUND_MS_MAX), seed),

@@ -33,7 +33,7 @@ const OTHER_INDEX: &str = "load_alone";
 
 /// What a server does with events that are added while it is searched.
 pub(super) struct Load<'a> {
-    /// The data folder with the first draw in it.
+    /// The data directory with the first draw in it.
     pub(super) data: &'a Path,
     /// Folder with the files of the second draw.
     pub(super) more: &'a Path,

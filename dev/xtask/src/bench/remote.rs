@@ -1,7 +1,7 @@
 //! Benchmark of searches over buckets on a remote S3 store: cold, from the cache, and for comparison on the same data
 //! on the local disk.
 //!
-//! `cargo xtask bench --far DIR [--latency MS]` takes a directory with the `syslog.log` of the comparison generator.
+//! `cargo xtask bench --remote DIR [--latency MS]` takes a directory with the `syslog.log` of the comparison generator.
 //! The data is added and compacted once, copied, and the copy moved to a volume of versitygw, behind a proxy that
 //! delays every request. Each search then runs on a new server with an empty cache, and several more times on that
 //! server. Answers must equal those of the local data. Requests and bytes are counted by the proxy.
@@ -17,7 +17,7 @@ use super::queries::{QUERIES, RUNS};
 use super::server::{Connection, Server};
 use super::{keep_partial_states, quarry};
 
-const USAGE: &str = "usage: cargo xtask bench --far DIR [--latency MS] (DIR with syslog.log in it)";
+const USAGE: &str = "usage: cargo xtask bench --remote DIR [--latency MS] (DIR with syslog.log in it)";
 /// Default delay of a request.
 const LATENCY_MS: u64 = 20;
 /// Maximum checks whether all buckets are uploaded; each takes as long as starting a process.
