@@ -23,6 +23,7 @@ pub(crate) fn run(data: &[u8]) {
         source: "udp:514".to_owned(),
         sourcetype: SOURCETYPES[choice % SOURCETYPES.len()].to_owned(),
         props: PROPS.with(Arc::clone),
+        kind: quarry_conf::NetworkKind::Tcp,
     });
     let pieces = bytes.chunks(1 + usize::from(*size) * 4);
     let mut out = EventBatch::default();

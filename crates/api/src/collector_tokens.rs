@@ -15,7 +15,7 @@ use quarry_stdx::{Fault, log, private_file, random};
 
 use crate::node::{CollectorToken, TokenChange, TokenError};
 
-/// File of the tokens, relative to the data folder.
+/// File of the tokens, relative to the data directory.
 const FILE: &str = "etc/system/local/inputs.conf";
 /// Maximum size of the file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -41,7 +41,7 @@ const SETTINGS: [&str; 10] = [
 /// Boolean settings.
 const SWITCHES: [&str; 3] = ["disabled", "useACK", "allowQueryStringAuth"];
 
-/// The tokens of a data folder.
+/// The tokens of a data directory.
 pub struct CollectorTokens {
     data_dir: PathBuf,
     /// The running collector, once there is one.
@@ -49,7 +49,7 @@ pub struct CollectorTokens {
 }
 
 impl CollectorTokens {
-    /// Tokens of a data folder.
+    /// Tokens of a data directory.
     pub fn new(data_dir: &Path) -> CollectorTokens {
         CollectorTokens { data_dir: data_dir.to_owned(), collector: OnceLock::new() }
     }

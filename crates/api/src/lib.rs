@@ -11,7 +11,7 @@ mod bulletins;
 mod caller;
 mod collector_tokens;
 mod endpoint;
-mod in_process;
+mod local_requests;
 mod message;
 mod node;
 mod outlet;
@@ -31,7 +31,7 @@ use axum::response::Response;
 pub use collector_tokens::CollectorTokens;
 pub use endpoint::row::{Access, EndpointRow, RequestBody};
 pub use endpoint::table::ENDPOINTS;
-pub use in_process::{InProcessAnswer, answer_in_process};
+pub use local_requests::{InProcessAnswer, answer_in_process};
 pub use node::{
     AddFile, CollectorToken, Node, NodeCondition, PreviewFile, ReceivedText, Space, TokenChange, TokenError,
 };

@@ -116,7 +116,7 @@ pub struct NodeCondition {
     pub name: String,
     /// Name of its machine.
     pub host: String,
-    /// Its data folder.
+    /// Its data directory.
     pub folder: String,
     /// When it started, in nanoseconds since 1970.
     pub started: TimeNs,
@@ -126,7 +126,7 @@ pub struct NodeCondition {
     pub memory: Space,
     /// Memory of the process; 0 if unknown.
     pub process_bytes: u64,
-    /// Space of the data folder's file system.
+    /// Space of the data directory's file system.
     pub disk: Space,
     /// Free space required to accept events.
     pub disk_free_min: u64,
@@ -204,7 +204,7 @@ pub trait Node: Send + Sync {
     fn compact(&self) -> Result<String, Fault>;
     /// Thaws an archived bucket from a folder on the server; returns its id as a JSON object.
     fn thaw(&self, index: &str, folder: &str) -> Result<String, Fault>;
-    /// Brings the buckets of an index to a volume, or to the data folder with `local`; gives the report as a JSON object.
+    /// Brings the buckets of an index to a volume, or to the data directory with `local`; gives the report as a JSON object.
     fn migrate(&self, index: &str, to: &str) -> Result<String, Fault>;
     /// Tokens of the HTTP Event Collector by name.
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError>;

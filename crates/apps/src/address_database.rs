@@ -1,6 +1,6 @@
 //! The geolocation database of `iplocation`: a file in MaxMind's format (GeoLite2, GeoIP2, DB-IP).
 //!
-//! It is the file of limits.conf `[iplocation] db_path`, else one in the folder `share` of the data folder. It is
+//! It is the file of limits.conf `[iplocation] db_path`, else one in the folder `share` of the data directory. It is
 //! loaded into memory and reloaded when it changes. Only the layout of the *City* and *Country* databases is supported.
 
 use std::net::IpAddr;
@@ -15,11 +15,11 @@ use serde_json::Value;
 
 /// Maximum size of a database in bytes.
 const DATABASE_BYTES_MAX: u64 = 1 << 30;
-/// Folder of databases, relative to the data folder.
+/// Folder of databases, relative to the data directory.
 const FOLDER: &str = "share";
 /// Preferred file names in the folder.
 const PREFERRED: [&str; 3] = ["GeoLite2-City.mmdb", "GeoIP2-City.mmdb", "dbip-city-lite.mmdb"];
-/// Prefix of paths in Splunk's installation folder; here it is the data folder.
+/// Prefix of paths in Splunk's installation folder; here it is the data directory.
 const HOME: &str = "$SPLUNK_HOME/";
 /// Default language of names.
 const ENGLISH: &str = "en";
@@ -41,7 +41,7 @@ struct Loaded {
 }
 
 impl AddressDatabase {
-    /// The database of a data folder, at the configured location.
+    /// The database of a data directory, at the configured location.
     pub fn new(data_dir: &Path, configured: Option<String>) -> AddressDatabase {
         AddressDatabase { data_dir: data_dir.to_owned(), configured, read: Mutex::default() }
     }

@@ -1,4 +1,4 @@
-//! Reads the `.conf` files of a data folder for `conf`; every warning is logged once.
+//! Reads the `.conf` files of a data directory for `conf`; every warning is logged once.
 //!
 //! User files are read only for the requested namespace: `etc/users/USER/APP/local`.
 
@@ -18,7 +18,7 @@ const CONF_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Apps that exist without a folder; clients name them by default.
 const APPS_OF_OLD: [&str; 2] = ["search", "system"];
 
-/// The merged configuration of a data folder, including built-in defaults.
+/// The merged configuration of a data directory, including built-in defaults.
 pub fn read(data_dir: &Path) -> Layers {
     Layers::new(sources(data_dir))
 }

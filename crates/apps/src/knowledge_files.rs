@@ -15,7 +15,7 @@ use crate::folders::{app_folders, app_name, user_folder};
 /// Maximum size of a data model in bytes.
 const MODEL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Knowledge of a data folder.
+/// Knowledge of a data directory.
 pub struct KnowledgeFiles {
     layers: Layers,
     /// Files of data models by name; `local` takes precedence over `default`.
@@ -23,7 +23,7 @@ pub struct KnowledgeFiles {
 }
 
 impl KnowledgeFiles {
-    /// Readable knowledge of a data folder, restricted to a view if given; without a folder, of the configuration only.
+    /// Readable knowledge of a data directory, restricted to a view if given; without a folder, of the configuration only.
     pub fn new(layers: &Layers, data_dir: Option<&Path>, view: Option<&View>, readable: &Readable) -> KnowledgeFiles {
         let models = match (data_dir, view) {
             (None, _) => BTreeMap::new(),

@@ -1,5 +1,5 @@
 //! Lookup tables as files: `D/etc/apps/*/lookups`, `D/etc/system/lookups`, and the working directory for searches
-//! without a data folder. In a namespace: the files visible to its view, private ones first. Collections (KV store) are
+//! without a data directory. In a namespace: the files visible to its view, private ones first. Collections (KV store) are
 //! tables too. A name is a bare file name; paths are refused, so that a search cannot read elsewhere.
 //!
 //! Files of an app can be changed by those its metadata permits ([`ObjectAccess`]). New files of others are private.
@@ -47,9 +47,9 @@ pub struct LookupFiles {
 
 #[derive(Clone, Debug)]
 pub(crate) enum TableFolders {
-    /// A data folder.
+    /// A data directory.
     DataFolder(PathBuf),
-    /// A data folder restricted to a namespace.
+    /// A data directory restricted to a namespace.
     Namespace(PathBuf, Arc<View>),
     WorkingFolder,
 }
@@ -85,7 +85,7 @@ struct OwnFolder {
 }
 
 impl LookupFiles {
-    /// Lookups of a data folder: apps before the system, apps in ASCII order.
+    /// Lookups of a data directory: apps before the system, apps in ASCII order.
     pub fn of_data_dir(data_dir: &Path) -> LookupFiles {
         LookupFiles { place: TableFolders::DataFolder(data_dir.to_owned()), user: None }
     }
@@ -351,7 +351,7 @@ fn check_name(name: &str) -> Result<(), Fault> {
 }
 
 pub(crate) fn no_data_dir(what: &str) -> Fault {
-    Fault::unavailable(format!("{what} need a data folder: name one with --data-dir"))
+    Fault::unavailable(format!("{what} need a data directory: name one with --data-dir"))
 }
 
 /// Refuses a name that is not a plain CSV file name.
@@ -360,7 +360,7 @@ fn check_written(name: &str) -> Result<(), Fault> {
     match name.ends_with(CSV) {
         true => Ok(()),
         false => Err(Fault::invalid(format!(
-            "lookup {name}: it is no lookup of transforms.conf, and the name of a file ends in {CSV}"
+            "there is no lookup {name} in transforms.conf, and the name of a lookup file ends in {CSV}"
         ))),
     }
 }
@@ -427,11 +427,11 @@ pub struct Lookups {
     pub files: LookupFiles,
     /// The definitions of transforms.conf.
     pub transforms: Arc<Transforms>,
-    /// Collections; `None` without a data folder.
+    /// Collections; `None` without a data directory.
     pub collections: Option<Arc<Collections>>,
-    /// The geolocation database; `None` without a data folder.
+    /// The geolocation database; `None` without a data directory.
     pub addresses: Option<Arc<AddressDatabase>>,
-    /// Folder of searches' own files; `None` without a data folder.
+    /// Folder of searches' own files; `None` without a data directory.
     pub dispatch: Option<PathBuf>,
 }
 

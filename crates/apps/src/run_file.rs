@@ -1,10 +1,10 @@
-//! `run/server.json` of a data folder: the addresses of the server that has it open.
+//! `run/server.json` of a data directory: the addresses of the server that has it open.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// Path relative to the data folder. Readable only by its owner, because it contains a token.
+/// Path relative to the data directory. Readable only by its owner, because it contains a token.
 pub const RUN_FILE: &str = "run/server.json";
 
 /// Management address of the server that has `data_dir` open, if one runs.

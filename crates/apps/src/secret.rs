@@ -1,4 +1,4 @@
-//! Encrypts secrets of apps, such as passwords, in conf files with a key of the data folder.
+//! Encrypts secrets of apps, such as passwords, in conf files with a key of the data directory.
 //!
 //! AES-256-GCM with a random nonce per text. The encrypted form is `$q1$` followed by the hexadecimal nonce, ciphertext
 //! and tag. The key is a file readable only by the node's account, created on first use. Not here: who may see
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use quarry_stdx::{Fault, private_file, random};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-/// File with the key, relative to the data folder.
+/// File with the key, relative to the data directory.
 const FILE: &str = "etc/auth/quarry.secret";
 /// Prefix of an encrypted text.
 const MARK: &str = "$q1$";
 /// Size of the key.
 const KEY_BYTES: usize = 32;
 
-/// The key of a data folder.
+/// The key of a data directory.
 pub struct Secret {
     key: LessSafeKey,
     path: PathBuf,
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The key of a data folder, created if missing.
+    /// The key of a data directory, created if missing.
     pub fn of_data_dir(data_dir: &Path) -> Result<Secret, Fault> {
         let path = data_dir.join(FILE);
         let text = match std::fs::read_to_string(&path) {

@@ -4,7 +4,7 @@
 //! [`Auth::authenticate`] turns it into an [`Identity`]. Anyone may try, so every resource is bounded: running and
 //! waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`ledger`). Unknown users cost
 //! the same and get the same answer as wrong passwords. Users are records persisted by a [`UserKeeper`]; [`UsersFile`]
-//! keeps them in `etc/passwd` of a data folder. [`permissions`] computes the effective permissions of an identity from
+//! keeps them in `etc/passwd` of a data directory. [`permissions`] computes the effective permissions of an identity from
 //! the current authorize.conf. Not here: LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

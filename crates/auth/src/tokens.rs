@@ -1,4 +1,4 @@
-//! Authentication tokens: JSON Web Tokens (RFC 7519), signed with a key of the data folder (HMAC-SHA-256, `HS256`).
+//! Authentication tokens: JSON Web Tokens (RFC 7519), signed with a key of the data directory (HMAC-SHA-256, `HS256`).
 //!
 //! A token names its user and expiry. Its record, which can be disabled or removed, and the user's current roles decide
 //! whether and what it permits. The token itself is not stored. Not here: who may create one ([`crate::Auth`]),
@@ -25,7 +25,7 @@ pub const TOKENS_MAX: usize = 10_000;
 pub const AUDIENCE_CHARS_MAX: usize = 256;
 /// Maximum size of a token that is examined.
 const TOKEN_BYTES_MAX: usize = 4 << 10;
-/// File of records, below the data folder.
+/// File of records, below the data directory.
 const TOKENS_FILE: &str = "etc/auth/tokens.jsonl";
 /// File of the key.
 const KEY_FILE: &str = "etc/auth/tokens.key";
@@ -93,11 +93,11 @@ pub trait TokenKeeper: Send + Sync {
     fn keep(&self, records: &[TokenRecord]) -> Result<(), Fault>;
 }
 
-/// The token files, readable only by the owner of the data folder.
+/// The token files, readable only by the owner of the data directory.
 pub struct TokensFile(PathBuf);
 
 impl TokensFile {
-    /// The files of a data folder.
+    /// The files of a data directory.
     pub fn of(data_dir: &Path) -> TokensFile {
         TokensFile(data_dir.to_owned())
     }

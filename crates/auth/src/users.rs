@@ -3,7 +3,7 @@
 use quarry_conf::Roles;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// Initial user and password of a new data folder, as in Splunk. Accepted only from the same machine.
+/// Initial user and password of a new data directory, as in Splunk. Accepted only from the same machine.
 pub const FIRST_USER: (&str, &str) = ("admin", "changeme");
 /// Role that administers users.
 pub const ADMIN_ROLE: &str = "admin";

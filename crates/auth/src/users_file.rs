@@ -1,4 +1,4 @@
-//! The file of users: `etc/passwd` of the data folder, readable only by its owner.
+//! The file of users: `etc/passwd` of the data directory, readable only by its owner.
 //!
 //! A server keeps the users in memory and writes the file when they change; without a server, `quarry user` does.
 
@@ -11,14 +11,14 @@ use crate::AuthError;
 use crate::password::hash_password;
 use crate::users::{ADMIN_ROLE, FIRST_USER, UserKeeper, UserRecord, parse_users, print_users};
 
-/// File of users, below the data folder.
+/// File of users, below the data directory.
 const USERS_FILE: &str = "etc/passwd";
 
 /// The file of users.
 pub struct UsersFile(PathBuf);
 
 impl UsersFile {
-    /// The file of a data folder.
+    /// The file of a data directory.
     pub fn of(data_dir: &Path) -> UsersFile {
         UsersFile(data_dir.join(USERS_FILE))
     }

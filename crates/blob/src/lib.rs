@@ -9,8 +9,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cache;
+mod directory_store;
 mod error;
-mod local;
 mod memory;
 mod name;
 mod s3;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 use quarry_bucket::ReadAt;
 
 pub use cache::{BlockCache, CacheFigures, CacheLimits, CachedObject, OpenSource};
+pub use directory_store::LocalFolder;
 pub use error::BlobError;
-pub use local::LocalFolder;
 pub use memory::Memory;
 pub use name::NAME_BYTES_MAX;
 pub use s3::{S3, S3Credentials, S3Encryption, S3Settings, S3Traffic};

@@ -13,7 +13,7 @@ use quarry_bucket::{
     encode_slabs, verify_slabs,
 };
 use quarry_event::{EventBatch, Metadata};
-use quarry_eventgen::irregular::Irregular;
+use quarry_eventgen::irregular_logs::Irregular;
 use quarry_eventgen::repeats::{Stamp, repeat};
 
 const SEED: u64 = 11;

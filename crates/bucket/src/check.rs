@@ -55,7 +55,7 @@ impl BucketReader {
                 if let Some(counts) = columns.layout.template_set.counts.get(&number)
                     && !counts.tell(page, &read.values)
                 {
-                    let reason = format!("the values of column {number} are not as many as is said of each");
+                    let reason = format!("the value counts of column {number} do not add up to its values");
                     return Err(shaped.place().corrupt(reason));
                 }
                 let texts = shaped.all_texts(number)?;

@@ -1,4 +1,4 @@
-//! The collections of a data folder, each opened once per process.
+//! The collections of a data directory, each opened once per process.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::former_file::FORMER_FILE;
 use crate::{Collection, CollectionError};
 
-/// Folder of the collections, below the data folder.
+/// Folder of the collections, below the data directory.
 const FOLDER: &str = "kvstore";
 /// Maximum open collections; the least recently used is closed.
 const OPEN_MAX: usize = 32;
@@ -16,7 +16,7 @@ const FILE_NAME_BYTES_MAX: usize = 200;
 /// File extension.
 const ENDING: &str = ".sqlite";
 
-/// The collections of a data folder.
+/// The collections of a data directory.
 #[derive(Debug)]
 pub struct Collections {
     folder: PathBuf,
@@ -34,7 +34,7 @@ struct Open {
 static KNOWN: Mutex<BTreeMap<PathBuf, Weak<Collections>>> = Mutex::new(BTreeMap::new());
 
 impl Collections {
-    /// The collections of a data folder.
+    /// The collections of a data directory.
     pub fn of_data_dir(data_dir: &Path) -> Arc<Collections> {
         let folder = data_dir.join(FOLDER);
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

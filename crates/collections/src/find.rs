@@ -44,7 +44,7 @@ impl<'r> Found<'r> {
     pub(crate) fn of(row: &'r Row<'_>) -> Result<Found<'r>, Failure> {
         let text = |at| {
             let text = row.get_ref(at)?.as_str();
-            text.map_err(|error| Failure::Damage(format!("a document that is no text: {error}")))
+            text.map_err(|error| Failure::Damage(format!("a document is not text: {error}")))
         };
         Ok(Found { place: row.get(0)?, user: text(1)?, key: text(2)?, body: text(3)? })
     }

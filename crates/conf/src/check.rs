@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::nearest::nearest;
 use crate::props::{self, HOST_PREFIX, SOURCE_PREFIX, pattern};
 use crate::settings::transforms::{ACCEPTED_KEYS, TRANSFORMS};
+use crate::spelling::nearest;
 use crate::table::{ConfTable, Kind, Row, Section, StanzaName, name_fits};
 use crate::text::{Conf, Setting};
 use crate::values::{self, parse_bool};
@@ -27,7 +27,7 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
             warn(stanza.line, Problem::StanzaPattern);
         }
         let Some(sections) = table.sections_of(&stanza.name) else {
-            // // A stanza that we do not use is fine, a misspelt one is not.
+            // A stanza that we do not use is fine, a misspelt one is not.
             if let Some(near) = nearest(&stanza.name, stanza_names(table)) {
                 warn(stanza.line, Problem::UnknownStanza { nearest: near.to_owned() });
             }
@@ -90,7 +90,7 @@ fn problem(table: &ConfTable, sections: &'static [Section], setting: &Setting) -
     let rows = || sections.iter().flat_map(|section| section.rows);
     let mut fitting = rows().filter(|row| row.fits(&setting.key)).peekable();
     if fitting.peek().is_some() {
-        // // In [default] several sections may have a setting of this name; one that accepts the value is enough.
+        // In [default] several sections may have a setting of this name; one that accepts the value is enough.
         let refused: Vec<&Row> = fitting.collect();
         if refused.iter().any(|row| row.kind.takes(&setting.value)) {
             return None;

@@ -32,7 +32,7 @@ pub fn check_setting(key: &str, value: &str) -> Result<(), Fault> {
         let text = "the name of a setting has 1 to 1024 bytes, one line, no = and no blank at its ends";
         return Err(Fault::invalid(text).at(format_args!("{key:?}")));
     }
-    // // Programs disagree on whether a lone carriage return ends a line.
+    // Programs disagree on whether a lone carriage return ends a line.
     let is_odd = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
     if value.len() > VALUE_BYTES_MAX || value.replace("\r\n", "\n").chars().any(is_odd) {
         let text =
@@ -120,11 +120,11 @@ fn pieces(text: &str) -> Vec<&str> {
         pieces.push(&text[..at]);
     }
     for line in text[at..].split_inclusive('\n') {
-        // // Same line ends as `str::lines`, by which files are read.
+        // Same line ends as `str::lines`, by which files are read.
         let bare = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
         let is_first = from == at;
         at += line.len();
-        // // Comments and headers are never continued.
+        // Comments and headers are never continued.
         let is_whole = is_first && bare.trim_start().starts_with(['#', '[']);
         if is_whole || !bare.ends_with('\\') {
             pieces.push(&text[from..at]);

@@ -51,7 +51,7 @@ impl Layers {
                 view.keep_seen(name, source, conf);
                 readable.keep(name, source, conf);
             });
-            // // Only user files are not checked above.
+            // Only user files are not checked above.
             if source.layer != Layer::User {
                 layers.warnings.truncate(told);
             }
@@ -79,7 +79,7 @@ impl Layers {
     fn merged(sources: impl IntoIterator<Item = ConfSource>, readable: &Readable) -> Layers {
         let mut sources: Vec<ConfSource> = sources.into_iter().collect();
         sources.retain(|source| source.layer != Layer::User);
-        // // Lowest first, so that later files overwrite: within a layer the app whose name sorts first comes last.
+        // Lowest first, so that later files overwrite: within a layer the app whose name sorts first comes last.
         sources.sort_by(|a, b| a.layer.cmp(&b.layer).then_with(|| b.app.cmp(&a.app)));
         let mut layers = Layers::default();
         for source in &sources {

@@ -30,7 +30,7 @@ pub const EDIT_TOKENS_OWN: &str = "edit_tokens_own";
 /// Allows creating, changing and removing roles.
 pub const EDIT_ROLES: &str = "edit_roles";
 
-/// User name of the data folder's owner in searches.
+/// User name of the data directory's owner in searches.
 const OWNER: &str = "admin";
 
 /// The permissions of one user. The default user has none.
@@ -52,7 +52,7 @@ pub struct Permissions {
     pub disallowed_indexes: Vec<String>,
     /// Limits on the user's searches.
     pub limits: SearchLimits,
-    /// Whether this is the owner of the data folder, who may do everything.
+    /// Whether this is the owner of the data directory, who may do everything.
     is_owner: bool,
 }
 
@@ -102,7 +102,7 @@ impl Permissions {
         Permissions { limits, ..self }
     }
 
-    /// The user who runs the program on the data folder directly, without a server: file permissions grant access.
+    /// The user who runs the program on the data directory directly, without a server: file permissions grant access.
     pub fn owner() -> Permissions {
         Permissions {
             user: OWNER.to_owned(),
@@ -114,7 +114,7 @@ impl Permissions {
         }
     }
 
-    /// Whether this is the owner of the data folder.
+    /// Whether this is the owner of the data directory.
     pub fn is_owner(&self) -> bool {
         self.is_owner
     }

@@ -100,11 +100,11 @@ struct Parser {
 impl Parser {
     fn open(&mut self, line: &str, number: u32) {
         match line.rfind(']') {
-            // // Text after the last bracket is not part of the name.
+            // Text after the last bracket is not part of the name.
             Some(end) => self.current = Some(self.stanza_at(&line[1..end], number)),
             None => {
                 self.warn(number, Problem::OpenStanza { line: shown(line) });
-                // // Settings that follow must not go to the previous stanza.
+                // Settings that follow must not go to the previous stanza.
                 self.current = Some(self.stanza_at(&line[1..], number));
             }
         }

@@ -157,7 +157,7 @@ fn class_end(bytes: &[u8], open: usize) -> Option<usize> {
     if bytes.get(at) == Some(&b'^') {
         at += 1;
     }
-    // // A bracket in first position is literal.
+    // A bracket in first position is literal.
     if bytes.get(at) == Some(&b']') {
         at += 1;
     }

@@ -14,9 +14,9 @@ use quarry_spl::ast::{Command, Pipeline, SearchExpr, Span, Stage};
 use quarry_stdx::Fault;
 
 use crate::commands::{execution, steps_of};
-use crate::custom::CommandSource;
+use crate::custom_commands::CommandSource;
 use crate::knowledge::KnowledgeSource;
-use crate::lower::{Environment, SearchEnvironment, Step, lower};
+use crate::lowering::{Environment, SearchEnvironment, Step, lower};
 use crate::node::NodeSource;
 use crate::plan::{Planner, Subsearches};
 use crate::run::Runner;

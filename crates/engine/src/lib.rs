@@ -10,14 +10,14 @@
 
 mod blocking;
 mod commands;
-mod custom;
+mod custom_commands;
 mod environment;
 mod explain;
 mod field_formats;
 mod ingest;
 mod job;
 mod knowledge;
-mod lower;
+mod lowering;
 #[cfg(feature = "measure")]
 #[doc(hidden)]
 pub mod measure;
@@ -34,7 +34,7 @@ mod summary;
 mod threads;
 
 pub use commands::models::empty_model;
-pub use custom::{AlertCall, CommandChunk, CommandProcess, CommandSource, NoCommands};
+pub use custom_commands::{AlertCall, CommandChunk, CommandProcess, CommandSource, NoCommands};
 pub use explain::{
     ExplainedEvents, ExplainedPlan, ExplainedStage, ExplainedSummaries, Explanation, Phase, PruningStep, StageShape,
 };

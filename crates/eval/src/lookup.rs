@@ -189,7 +189,7 @@ pub fn no_table(name: &str, source: &dyn LookupSource) -> String {
         Some(near) if names.len() > 1 => format!("there are {}: did you mean {near}?", names.join(", ")),
         _ if !names.is_empty() => format!("there are {}", names.join(", ")),
         _ if searched.is_some() => {
-            "there are none: CSV files go to etc/apps/search/lookups of the data folder".to_owned()
+            "there are none: CSV files go to etc/apps/search/lookups of the data directory".to_owned()
         }
         _ => "there are none".to_owned(),
     };

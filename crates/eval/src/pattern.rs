@@ -7,7 +7,7 @@
 //! Not here: keyword patterns on `_raw` (event), patterns in props.conf (pipeline).
 
 mod like;
-mod prefixed;
+mod prefix_search;
 mod replacement;
 pub mod template_match;
 mod translate;
@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use quarry_stdx::Fault;
 
 use crate::messages::{Loss, TEXT_BYTES_MAX, note};
-use prefixed::{Prefixed, PrefixedPlaces};
+use prefix_search::{PrefixMatches, PrefixSearch};
 
 pub use like::LikePattern;
 pub use replacement::Replacement;
@@ -50,12 +50,12 @@ enum Engine {
 struct Linear {
     regex: regex::Regex,
     /// A faster equivalent search, built when positions are first requested.
-    prefixed: Arc<OnceLock<Option<Prefixed>>>,
+    prefixed: Arc<OnceLock<Option<PrefixSearch>>>,
 }
 
 impl Linear {
-    fn prefixed(&self) -> Option<&Prefixed> {
-        self.prefixed.get_or_init(|| Prefixed::new(self.regex.as_str())).as_ref()
+    fn prefixed(&self) -> Option<&PrefixSearch> {
+        self.prefixed.get_or_init(|| PrefixSearch::new(self.regex.as_str())).as_ref()
     }
 }
 
@@ -72,7 +72,7 @@ enum Places {
 #[derive(Clone, Debug)]
 struct LinearPlaces {
     places: regex::CaptureLocations,
-    prefixed: Option<PrefixedPlaces>,
+    prefixed: Option<PrefixMatches>,
     /// Whether the last match comes from the faster search.
     is_prefixed: bool,
 }
@@ -134,7 +134,7 @@ impl Regex {
         Captures(match &self.engine {
             Engine::Linear(linear) => Places::Linear(LinearPlaces {
                 places: linear.regex.capture_locations(),
-                prefixed: linear.prefixed().map(Prefixed::new_places),
+                prefixed: linear.prefixed().map(PrefixSearch::new_places),
                 is_prefixed: false,
             }),
             Engine::Backtracking(regex) => Places::Backtracking(regex.capture_locations()),

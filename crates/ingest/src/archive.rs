@@ -24,9 +24,9 @@ use quarry_stdx::Fault;
 const SCRIPT_SECS_MAX: u64 = 600;
 /// Maximum characters of a script's error output that are logged.
 const COMPLAINT_CHARS_MAX: usize = 300;
-/// Folder of the objects, relative to the data folder.
+/// Folder of the objects, relative to the data directory.
 const OBJECTS: &str = "db";
-/// Folder of the buckets shown to scripts, relative to the data folder.
+/// Folder of the buckets shown to scripts, relative to the data directory.
 const SHOWN: &str = "run/frozen";
 
 /// Archives a bucket as its index says; an error is the reason why it must stay.
@@ -44,7 +44,7 @@ pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket
     ran
 }
 
-/// Expands a path in a setting; Splunk's variables mean folders of the data folder.
+/// Expands a path in a setting; Splunk's variables mean folders of the data directory.
 fn expand(data_dir: &Path, text: &str) -> Result<PathBuf, Fault> {
     let (home, objects) = (data_dir.display().to_string(), data_dir.join(OBJECTS).display().to_string());
     let path = PathBuf::from(text.replace("$SPLUNK_HOME", &home).replace("$SPLUNK_DB", &objects));

@@ -9,8 +9,8 @@ use quarry_store::StoreError;
 /// Why the write side does not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// There is no data folder.
-    #[error("there is no data folder {}: name one with --data-dir, or add data first", .0.display())]
+    /// There is no data directory.
+    #[error("there is no data directory {}: name one with --data-dir, or add data first", .0.display())]
     NoDataFolder(PathBuf),
     /// The configuration of volumes is invalid.
     #[error(transparent)]

@@ -22,7 +22,7 @@ use crate::ingest::Ingest;
 const WRITE_EVERY: Duration = Duration::from_secs(30);
 /// Index of the metrics.
 const INDEX: &str = "_internal";
-/// Path of the file in Splunk, relative to the data folder; searches use `source=*metrics.log`.
+/// Path of the file in Splunk, relative to the data directory; searches use `source=*metrics.log`.
 const SOURCE: &str = "var/log/splunk/metrics.log";
 /// The same for messages.
 const MESSAGES_SOURCE: &str = "var/log/splunk/splunkd.log";

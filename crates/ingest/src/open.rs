@@ -1,4 +1,4 @@
-//! Opens the store of a data folder as configured.
+//! Opens the store of a data directory as configured.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::volumes::remote_options;
 
 /// Seconds for which the last events of an index must have been expired before they are removed.
 const EMPTIES_AFTER_SECS: u64 = 24 * 60 * 60;
-/// Attempts to open a data folder that another process has open, and the pause between them.
+/// Attempts to open a data directory that another process has open, and the pause between them.
 const LOCK_ROUNDS_MAX: usize = 50;
 const LOCK_ROUND: Duration = Duration::from_millis(20);
 
@@ -80,7 +80,7 @@ pub fn open_existing(
     open_to_add(data_dir, settings, variables)
 }
 
-/// Fails if the data folder does not exist.
+/// Fails if the data directory does not exist.
 pub fn check_exists(data_dir: &Path) -> Result<(), IngestError> {
     if data_dir.is_dir() {
         return Ok(());
@@ -101,7 +101,7 @@ pub fn open_read_only(
     Ok(when_free(|| Store::open_read_only(options.clone(), clock.clone()))?)
 }
 
-/// The data folders that have buckets on the volumes of indexes.conf.
+/// The data directorys that have buckets on the volumes of indexes.conf.
 pub fn data_folders_on_volumes(
     layers: &Layers,
     clock: &SharedClock,
@@ -111,7 +111,7 @@ pub fn data_folders_on_volumes(
     Ok(stores_on_volumes(&remote)?)
 }
 
-/// Makes the catalog of a data folder, which holds no data, of what volumes have of data folder `id`.
+/// Makes the catalog of a data directory, which holds no data, of what volumes have of data directory `id`.
 pub fn rebuild_catalog_of(
     data_dir: &Path,
     layers: &Layers,

@@ -14,10 +14,10 @@ use quarry_conf::{
 use quarry_stdx::{Fault, HasKind, SharedClock, random};
 use quarry_store::{RemoteOptions, RemotePath};
 
-/// Size of the id that separates the objects of different data folders.
+/// Size of the id that separates the objects of different data directorys.
 const STORE_ID_BYTES: usize = 8;
 
-/// The remote stores of a data folder; `None` if indexes.conf has no remote volume. `variables` are environment
+/// The remote stores of a data directory; `None` if indexes.conf has no remote volume. `variables` are environment
 /// variables that may contain keys.
 pub(crate) fn remote_options(
     layers: &Layers,

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::error::ListenError;
 use crate::http_port::Security;
 
-/// The generated certificate and key, relative to the data folder.
+/// The generated certificate and key, relative to the data directory.
 const OWN_CERTIFICATE: &str = "etc/auth/server.pem";
 
 /// A TLS acceptor; without `protocols` ALPN is not used. `host` is the name in a generated certificate.
@@ -80,7 +80,7 @@ fn roots(data_dir: &Path, settings: &SslSettings) -> Result<Option<RootCertStore
     Ok(Some(roots))
 }
 
-/// Expands `$SPLUNK_HOME` to the data folder.
+/// Expands `$SPLUNK_HOME` to the data directory.
 pub fn expanded(path: &str, data_dir: &Path) -> String {
     path.replace("$SPLUNK_HOME", &data_dir.display().to_string())
 }

@@ -13,7 +13,7 @@ mod epoch;
 mod internet;
 mod json_key;
 mod names;
-mod numeric;
+mod numeric_date;
 
 use std::sync::Arc;
 

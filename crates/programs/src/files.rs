@@ -1,6 +1,6 @@
 //! Locates the file that a stanza names, and decides how to run it.
 //!
-//! Programs are in `bin` folders of the data folder: `bin/scripts`, `etc/system/bin` and those of apps. A `.py` file is
+//! Programs are in `bin` folders of the data directory: `bin/scripts`, `etc/system/bin` and those of apps. A `.py` file is
 //! run by Python; a `.path` file names a program anywhere with its arguments.
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub(crate) const PYTHON: &str = "python3";
 const SHELL: &str = "/bin/sh";
 /// Shell command that replaces the shell by the program.
 const SHELL_LINE: &str = "exec \"$0\" \"$@\"";
-/// Stands for the data folder.
+/// Stands for the data directory.
 const HOME: &str = "$SPLUNK_HOME";
 /// Maximum bytes read of a `.path` file.
 const PATH_FILE_BYTES_MAX: usize = 4 << 10;

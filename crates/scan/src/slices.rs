@@ -2,15 +2,15 @@
 //!
 //! A window is a fixed run of pages of one segment. Workers take the newest remaining window, so that a search that is
 //! stopped early has seen the newest events. As many windows are in progress as there are workers, which bounds memory.
-//! Window boundaries are the same in every search, so that a cached result can replace a window ([`crate::partial`]).
+//! Window boundaries are the same in every search, so that a cached result can replace a window ([`crate::partial_states`]).
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::event_scan::{EventScan, report_damage};
-use crate::far_segments::Beginnings;
 use crate::page::PageRef;
+use crate::remote_segments::Beginnings;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
@@ -19,7 +19,7 @@ use quarry_eval::panics::caught;
 use quarry_event::PageSet;
 use quarry_store::Segment;
 
-use crate::partial::{PartKey, PlanStates, WindowPart};
+use crate::partial_states::{PartKey, PlanStates, WindowPart};
 
 /// Slabs per worker from which on each slab is read by a single worker.
 const SLABS_PER_WORKER: usize = 4;

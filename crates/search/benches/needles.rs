@@ -40,7 +40,7 @@ impl LookupSource for NoLookups {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let [data, file, more @ ..] = &arguments[..] else {
-        return println!("give a data folder and the log file that was added to it");
+        return println!("give a data directory and the log file that was added to it");
     };
     let number = |at: usize, default: usize| more.get(at).map_or(default, |text| text.parse().unwrap());
     let (threads, seconds) = (number(0, 2), Duration::from_secs(number(1, 5) as u64));

@@ -1,7 +1,7 @@
 //! Running searches on behalf of clients: from a search text and time range to rows.
 //!
 //! [`SearchService`] runs searches over one data directory or one set of files. [`cell`] and [`ResultTable`] define how
-//! values look in every output. [`SearchSettings`] create a service from the configuration of a data folder and the
+//! values look in every output. [`SearchSettings`] create a service from the configuration of a data directory and the
 //! knowledge of its apps; [`Namespaces`] has one per namespace of a server. [`KeptJobs`] stores results of finished
 //! searches, [`summaries`] those of accelerated data models.
 //!

@@ -80,7 +80,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// Services over `source`, the store of the data folder of `settings`; creates the one without a namespace.
+    /// Services over `source`, the store of the data directory of `settings`; creates the one without a namespace.
     pub fn new(
         settings: &SearchSettings,
         source: Arc<dyn SnapshotSource>,
@@ -248,7 +248,7 @@ mod tests {
         Permissions::of_user(user, capabilities, main.clone(), main).with_roles(roles)
     }
 
-    /// A data folder and the services of it.
+    /// A data directory and the services of it.
     struct World {
         folder: tempfile::TempDir,
         namespaces: Namespaces,

@@ -50,7 +50,7 @@ pub struct SearchParams {
 }
 
 impl SearchParams {
-    /// Parameters of the data folder's owner, who has all permissions; the text is empty.
+    /// Parameters of the data directory's owner, who has all permissions; the text is empty.
     pub fn of_owner() -> SearchParams {
         SearchParams { permissions: Arc::new(Permissions::owner()), ..SearchParams::default() }
     }

@@ -1,4 +1,4 @@
-//! Creates a search service from the configuration of a data folder: knowledge of apps, stored results, summaries,
+//! Creates a search service from the configuration of a data directory: knowledge of apps, stored results, summaries,
 //! limits.
 
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::summaries::ModelSummaries;
 
 /// Default index of a search.
 pub const DEFAULT_INDEX: &str = "main";
-/// Folder of spill files, relative to the data folder.
+/// Folder of spill files, relative to the data directory.
 const SPILL_FOLDER: &str = "run/spill";
 
 /// Creates the audit event of a deletion from user, deletion, machine name, and time in nanoseconds.
@@ -46,7 +46,7 @@ pub struct SearchSettings {
     pub zone: TimeZone,
     /// Name of this machine.
     pub host: String,
-    /// The data folder; `None` for searches over files.
+    /// The data directory; `None` for searches over files.
     pub data_dir: Option<PathBuf>,
     /// Starts programs of custom commands and alert actions.
     pub commands: Option<Arc<dyn CommandSource>>,
@@ -55,12 +55,12 @@ pub struct SearchSettings {
 }
 
 impl SearchSettings {
-    /// Stored results of the data folder.
+    /// Stored results of the data directory.
     fn kept_jobs(&self) -> Option<KeptJobs> {
         self.data_dir.as_ref().map(|dir| KeptJobs::new(dir, &self.layers, self.clock.clone()))
     }
 
-    /// Lookup files visible to searches; without a data folder, those of the working directory.
+    /// Lookup files visible to searches; without a data directory, those of the working directory.
     fn lookup_files(&self) -> LookupFiles {
         match (&self.data_dir, &self.view) {
             (None, _) => LookupFiles::of_working_folder(),
@@ -69,7 +69,7 @@ impl SearchSettings {
         }
     }
 
-    /// Summaries of data models in `data_dir`, the data folder.
+    /// Summaries of data models in `data_dir`, the data directory.
     pub fn summaries(&self, data_dir: &Path) -> Arc<ModelSummaries> {
         Arc::new(ModelSummaries::new(&self.layers, data_dir, self.lookup_files(), self.zone.clone()))
     }
@@ -156,7 +156,7 @@ impl SearchSettings {
     }
 }
 
-/// The spill folder; `None` (the system's temporary folder) if the data folder is missing or read-only, because a
+/// The spill folder; `None` (the system's temporary folder) if the data directory is missing or read-only, because a
 /// search does not create one.
 fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
     if !data_dir.is_dir() {
@@ -186,7 +186,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::namespaces::Sight;
 
-    /// Settings of a data folder; fails if there is no such namespace.
+    /// Settings of a data directory; fails if there is no such namespace.
     pub(crate) fn settings_of(dir: &Path, sight: &Sight, reader: &Reader) -> Result<SearchSettings, Fault> {
         let readable = Arc::new(read_readable(dir, reader));
         let (layers, view) = match sight {

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::bars::Bars;
 use crate::cli::OneshotArgs;
-use crate::data_folder::{self, Settings};
+use crate::data_directory::{self, Settings};
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::line_folding::folded;
@@ -76,11 +76,11 @@ fn add_locally(
     zone: Option<TimeZone>,
     told: &Told<'_>,
 ) -> Result<(), Failure> {
-    let store = data_folder::open_to_add(data_dir, settings)?;
+    let store = data_directory::open_to_add(data_dir, settings)?;
     let interrupt = Interrupt::install(|| log::info("stopping after this batch; press again to end at once"))?;
     let options = OneshotOptions {
         index: arguments.index.clone(),
-        host: arguments.host.clone().unwrap_or_else(data_folder::host_name),
+        host: arguments.host.clone().unwrap_or_else(data_directory::host_name),
         host_is_fixed: arguments.host.is_some(),
         source: arguments.source.clone(),
         sourcetype: arguments.sourcetype.clone(),

@@ -10,7 +10,7 @@ use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
 use quarry_stdx::log;
 
 use crate::cli::BtoolArgs;
-use crate::data_folder::Settings;
+use crate::data_directory::Settings;
 use crate::failure::{self, Failure};
 use crate::output::pager::Pager;
 

@@ -14,7 +14,7 @@ use quarry_store::{BucketCopies, CompactionReport, ListingState, Store};
 use serde_json::{Value, json};
 
 use crate::cli::{ListForm, ThawArgs};
-use crate::data_folder::{Settings, open_existing, open_read_only};
+use crate::data_directory::{Settings, open_existing, open_read_only};
 use crate::failure::{self, Failure};
 use crate::output::grid::{Grid, Heading};
 use crate::output::pager::Pager;

@@ -229,7 +229,7 @@ pub(crate) struct IgnoredArgs {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Another node")]
 pub(crate) struct NodeArgs {
-    /// Management port of another node, used instead of the data folder: https://HOST:8089.
+    /// Management port of another node, used instead of the data directory: https://HOST:8089.
     #[arg(long, value_name = "URI")]
     pub(crate) uri: Option<String>,
     /// User to log in as. Without a password, it is taken from QUARRY_PASSWORD, prompted for, or read from standard input.

@@ -24,7 +24,7 @@ pub(crate) fn write(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Values of words that are no options, which the generator for fish leaves out.
+/// Values of words that are not options, which the generator for fish leaves out.
 fn positional_values(command: &Command) -> String {
     let mut lines = String::new();
     for verb in command.get_subcommands() {

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::bucket::print;
 use crate::cli::ListForm;
-use crate::data_folder::{Settings, open_read_only};
+use crate::data_directory::{Settings, open_read_only};
 use crate::failure::Failure;
 use crate::server_client::Remote;
 

@@ -9,7 +9,7 @@ use quarry_eventgen::{LogFile, Plan};
 use quarry_search::SearchParams;
 
 use crate::cli::{DemoArgs, OneshotArgs, OutputForm};
-use crate::data_folder::{Settings, open_read_only};
+use crate::data_directory::{Settings, open_read_only};
 use crate::failure::Failure;
 use crate::output::OutputStyle;
 use crate::output::line_folding::folded;

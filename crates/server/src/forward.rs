@@ -19,11 +19,11 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::cli::ForwardArgs;
-use crate::data_folder::{self, Settings};
+use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
 use crate::serve::{address_of, stop_signal};
 
-/// Folder of the queue, relative to the data folder.
+/// Folder of the queue, relative to the data directory.
 const QUEUE_FOLDER: &str = "forward";
 /// File with the forwarder's addresses.
 const RUN_FILE: &str = "run/forward.json";
@@ -155,7 +155,7 @@ impl Forwarder<'_> {
                 number,
                 spool: Arc::clone(&self.spool),
                 clock: self.settings.clock.clone(),
-                host: data_folder::host_name(),
+                host: data_directory::host_name(),
                 data_dir: self.data_dir.to_path_buf(),
                 stopping: stopping.clone(),
                 first: usize::from(byte[0]),

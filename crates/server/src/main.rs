@@ -1,6 +1,6 @@
 //! The binary `quarry`: reads settings, builds components, runs one verb, and reports errors in one place.
 //!
-//! Every verb is a module; it works on a data folder directly ([`data_folder`]) or through the server that has it open
+//! Every verb is a module; it works on a data directory directly ([`data_directory`]) or through the server that has it open
 //! ([`server_client`]). Exit codes are in [`failure`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
@@ -10,7 +10,7 @@ mod btool;
 mod bucket;
 mod cli;
 mod completions;
-mod data_folder;
+mod data_directory;
 mod datamodel;
 mod demo;
 mod dispatch;

@@ -22,7 +22,7 @@ use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
 use quarry_search::{Namespaces, SearchService};
 use quarry_stdx::Fault;
 
-use crate::data_folder::{self, Settings};
+use crate::data_directory::{self, Settings};
 use crate::{add, bucket, preview, spl_explain, volume_verbs, zone};
 
 /// A running node.
@@ -149,7 +149,7 @@ impl Node for LocalNode {
         }
         let options = OneshotOptions {
             index: request.index.clone(),
-            host: request.host.clone().unwrap_or_else(data_folder::host_name),
+            host: request.host.clone().unwrap_or_else(data_directory::host_name),
             host_is_fixed: request.host.is_some(),
             source: request.source.clone(),
             sourcetype: request.sourcetype.clone(),

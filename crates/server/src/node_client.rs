@@ -1,4 +1,4 @@
-//! REST requests for objects: to the server that has the data folder open, to another node, or, if no server runs, to a
+//! REST requests for objects: to the server that has the data directory open, to another node, or, if no server runs, to a
 //! node opened in this process.
 //!
 //! All three use the same endpoints, so validation, permissions and file locations are implemented once. Not here: searches,
@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::cli::NodeArgs;
-use crate::data_folder::{self, Settings};
+use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
 use crate::open_node::{OpenNode, THREAD_STACK_BYTES};
 use crate::server_client::{Remote, credentials, message_of, read_json};
@@ -25,7 +25,7 @@ pub(crate) enum NodeClient {
     Here(Box<NodeHere>),
 }
 
-/// The node of a data folder, opened in this process.
+/// The node of a data directory, opened in this process.
 pub(crate) struct NodeHere {
     // Dropped first: its threads use the node.
     runtime: Runtime,
@@ -43,7 +43,7 @@ impl Drop for NodeHere {
 }
 
 impl NodeClient {
-    /// The node that the command line selects. A missing data folder is created if `writes`.
+    /// The node that the command line selects. A missing data directory is created if `writes`.
     pub(crate) fn of(node: &NodeArgs, data_dir: &Path, writes: bool) -> Result<NodeClient, Failure> {
         if let Some(remote) = Remote::of(node, data_dir)? {
             return Ok(NodeClient::Server(remote));
@@ -52,7 +52,7 @@ impl NodeClient {
             quarry_ingest::check_exists(data_dir)?;
         }
         let settings = Settings::of_data_dir(data_dir);
-        let store = data_folder::open_to_add(data_dir, &settings)?;
+        let store = data_directory::open_to_add(data_dir, &settings)?;
         let open = OpenNode::new(data_dir, settings, store)?;
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES).build();

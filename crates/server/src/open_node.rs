@@ -1,4 +1,4 @@
-//! A data folder opened as a node: store, users, search services and the state of the REST interface.
+//! A data directory opened as a node: store, users, search services and the state of the REST interface.
 //!
 //! `serve` listens on a port with it. Verbs on objects use it in their own process when no server has the folder open
 //! ([`crate::node_client`]). Not here: ports, inputs and maintenance ([`crate::serve`]).
@@ -15,7 +15,7 @@ use quarry_search::{Namespaces, SearchService, SearchSettings, Sight};
 use quarry_stdx::{Fault, random};
 use quarry_store::Store;
 
-use crate::data_folder::Settings;
+use crate::data_directory::Settings;
 use crate::failure::Failure;
 use crate::node::LocalNode;
 

@@ -12,7 +12,7 @@ use quarry_search::cell::iso_time;
 use serde_json::{Value, json};
 
 use crate::cli::{PreviewArgs, PreviewForm};
-use crate::data_folder::{self, Settings};
+use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
 use crate::output::line_folding::folded;
 use crate::output::pager::Pager;
@@ -86,7 +86,7 @@ pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewe
     head.truncate(read);
     let info = SourceInfo {
         index: quarry_search::DEFAULT_INDEX.to_owned(),
-        host: data_folder::host_name(),
+        host: data_directory::host_name(),
         host_is_fixed: false,
         source: absolute,
         sourcetype: asked.sourcetype.clone(),

@@ -1,4 +1,4 @@
-//! `quarry search`: over the data folder, over files, or through the running server.
+//! `quarry search`: over the data directory, over files, or through the running server.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -21,7 +21,7 @@ use quarry_stdx::{SharedClock, SystemClock, log};
 use quarry_store::MemoryStore;
 
 use crate::cli::{Cli, EventOrder, OutputForm, SearchArgs};
-use crate::data_folder::{self, MemorySink, Settings, open_read_only};
+use crate::data_directory::{self, MemorySink, Settings, open_read_only};
 use crate::dispatch;
 use crate::failure::{self, Failure};
 use crate::hints::{HintRow, SearchOutcome, hints};
@@ -58,7 +58,9 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         return Err(Failure::Usage("--uri, --auth and --token: files are searched here; leave them out".into()));
     }
     if !arguments.files.is_empty() && arguments.place.app.is_some() {
-        return Err(Failure::Usage("--app: files are searched without the apps of a data folder; leave it out".into()));
+        return Err(Failure::Usage(
+            "--app: files are searched without the apps of a data directory; leave it out".into(),
+        ));
     }
     check_words(arguments)?;
     // Another node has apps, and so commands, of its own.
@@ -154,7 +156,7 @@ impl Write for SearchOutput<'_> {
 enum Searcher {
     /// This process; and whether all files could be read.
     Here { service: SearchService, all_read: bool },
-    /// The server that has the data folder open.
+    /// The server that has the data directory open.
     Server(Remote),
 }
 
@@ -571,7 +573,7 @@ fn read_files(
 ) -> Result<bool, Failure> {
     let mut options = OneshotOptions {
         index: DEFAULT_INDEX.to_owned(),
-        host: data_folder::host_name(),
+        host: data_directory::host_name(),
         host_is_fixed: false,
         source: None,
         sourcetype: arguments.sourcetype.clone(),

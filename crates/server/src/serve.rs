@@ -26,7 +26,7 @@ use quarry_store::{ExpiredBucket, Removed, Store, Thawed};
 use serde_json::json;
 
 use crate::cli::ServeArgs;
-use crate::data_folder::{self, Settings};
+use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
 use crate::node::LocalNode;
 use crate::open_node::{OpenNode, THREAD_STACK_BYTES};
@@ -59,7 +59,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
              --insecure and enableSplunkdSSL = false in [sslConfig] of server.conf, or bind 127.0.0.1"
         )));
     }
-    let store = data_folder::open_to_serve(data_dir, &settings).map_err(|failure| match Remote::find(data_dir) {
+    let store = data_directory::open_to_serve(data_dir, &settings).map_err(|failure| match Remote::find(data_dir) {
         Some(remote) => {
             Failure::Storage(format!("{}; it is a quarry that serves at {}", failure.text(), remote.address()))
         }
@@ -207,7 +207,7 @@ fn started(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut told = vec![
         format!("quarry {} has started, pid={}", env!("CARGO_PKG_VERSION"), std::process::id()),
-        format!("data folder {}", data_dir.display()),
+        format!("data directory {}", data_dir.display()),
         format!("os={} arch={} cores={cores}", std::env::consts::OS, std::env::consts::ARCH),
         format!("management port {management}"),
         format!("users {users}"),

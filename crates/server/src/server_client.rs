@@ -1,4 +1,4 @@
-//! The command line as a client of a server: of the one that has the data folder open, or of the one that `--uri` names.
+//! The command line as a client of a server: of the one that has the data directory open, or of the one that `--uri` names.
 //!
 //! `D/run/server.json` (mode 0600) has the local server's address and a token for anyone who can read the file. Other nodes
 //! get a user's password or token, and their certificate is verified ([`address`]).
@@ -53,7 +53,7 @@ impl Remote {
         std::net::TcpStream::connect_timeout(&address, CONNECT_WAIT).ok().map(|_| remote)
     }
 
-    /// The server that is to be asked, if any: the one that the command line names, else that of the data folder.
+    /// The server that is to be asked, if any: the one that the command line names, else that of the data directory.
     pub(crate) fn of(node: &NodeArgs, data_dir: &Path) -> Result<Option<Remote>, Failure> {
         let shown = address::authorization(node)?;
         let Some(uri) = &node.uri else {

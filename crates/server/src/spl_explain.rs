@@ -1,6 +1,6 @@
 //! `quarry spl explain 'SPL'`: shows what a search would read and where its commands would run, without running it.
 //!
-//! Macros, lookups and data models come from the data folder, if there is one; with data in it, figures show how much
+//! Macros, lookups and data models come from the data directory, if there is one; with data in it, figures show how much
 //! each filter leaves. If a server has the folder open, it answers, so that its unsealed events are included.
 
 use std::io::Write;
@@ -16,7 +16,7 @@ use quarry_store::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, ExplainForm, SplExplainArgs};
-use crate::data_folder::{Settings, open_read_only};
+use crate::data_directory::{Settings, open_read_only};
 use crate::failure::Failure;
 use crate::output::line_folding::folded;
 use crate::output::pager::Pager;

@@ -31,7 +31,7 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["reload"], "conf files are read when the server starts"),
     (
         &["clean"],
-        "events leave an index by its retention (indexes.conf); to begin anew, stop the server and remove the data folder",
+        "events leave an index by its retention (indexes.conf); to begin anew, stop the server and remove the data directory",
     ),
     (&["remove"], "other stanzas are removed from their conf file; events leave an index by its retention"),
     (&["install"], "unpack the app below DATA/etc/apps and start the server again"),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::bucket::print;
 use crate::cli::{MigrateArgs, RebuildCatalogArgs};
-use crate::data_folder::{Settings, open_existing, variables};
+use crate::data_directory::{Settings, open_existing, variables};
 use crate::failure::{self, Failure};
 use crate::server_client::Remote;
 use crate::zone;
@@ -78,7 +78,7 @@ pub(crate) fn rebuild_catalog(data_dir: &Path, arguments: &RebuildCatalogArgs) -
         };
         print(&found.into_iter().map(row).collect(), STORE_COLUMNS, arguments.output)?;
         log::info(
-            "these data folders have buckets on the volumes of indexes.conf; name the one that lost its catalog with --store ID. \
+            "these data directorys have buckets on the volumes of indexes.conf; name the one that lost its catalog with --store ID. \
              Make sure that no other machine runs on it",
         );
         return Ok(failure::USAGE);

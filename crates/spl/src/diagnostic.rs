@@ -57,12 +57,12 @@ impl Diagnostic {
     pub fn told(&self, search: &str) -> String {
         let Span { start, end } = self.span;
         let mut text = self.message.clone();
-        // // A warning without a hint is about a command as a whole, which it names.
+        // A warning without a hint is about a command as a whole, which it names.
         let is_plain = self.severity == Severity::Warning && self.hint.is_none();
         if !is_plain && let (Some(before), Some(fragment)) = (search.get(..start), search.get(start..end.max(start))) {
             let shown = excerpt(fragment);
             text.push_str(&format!(" at character {}", before.chars().count() + 1));
-            // // A message that contains the quoted text need not repeat it.
+            // A message that contains the quoted text need not repeat it.
             if !shown.is_empty() && !text.contains(shown.trim_end_matches('…')) {
                 text.push_str(&format!(": `{shown}`"));
             }

@@ -43,7 +43,7 @@ pub(crate) fn lints(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
     for (at, stage) in pipeline.commands.iter().enumerate() {
         let noted = found.len();
         stage.command.node().find_lints(&StageContext { text, span: stage.span, is_first: at == 0 }, &mut found);
-        // // A command rewritten to several others gives them all the same position.
+        // A command rewritten to several others gives them all the same position.
         let is_seen = at > 0 && pipeline.commands[at - 1].span == stage.span;
         if found.len() == noted && !is_seen {
             found.extend(find_inner_command(text, stage, at == 0));
@@ -55,7 +55,7 @@ pub(crate) fn lints(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
 /// Finds a command among the arguments of another.
 fn find_inner_command(text: &str, stage: &Stage, is_first: bool) -> Option<Diagnostic> {
     let inner = inner_command(text, stage.span)?;
-    // // The words of a search may be anything; `find_missing_pipe` checks those of the first.
+    // The words of a search may be anything; `find_missing_pipe` checks those of the first.
     if matches!(stage.command, Command::Search(_)) && (is_first || !is_marked(inner.command)) {
         return None;
     }

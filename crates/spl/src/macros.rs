@@ -199,7 +199,7 @@ fn macro_at(text: &str, mut at: usize) -> Option<Span> {
                 close.map_or(rest.len(), |end| end + 2 * COMMENT.len())
             }
             '`' => {
-                // // The parser reports a macro that never closes.
+                // The parser reports a macro that never closes.
                 let end = at + 2 + rest[1..].find('`')?;
                 return Some(Span { start: at, end });
             }

@@ -81,10 +81,10 @@ pub(crate) fn inner_command(text: &str, stage: Span) -> Option<InnerCommand<'_>>
         let [(_, last), (at, word)] = *pair else { continue };
         let (before, command) = (whole[..at].trim_end(), &whole[at..]);
         let rest = &command[word.len()..];
-        // // Splunk's commands are written in lower case; other spellings may be keywords.
+        // Splunk's commands are written in lower case; other spellings may be keywords.
         let is_name = word.chars().all(|c| c.is_ascii_lowercase()) && is_command(word) && !clauses.contains(&word);
         let is_listed = before.ends_with([',', '=']) || rest.trim_start().starts_with([',', ')']) || rest.is_empty();
-        // // A call may be the name of a created field; elsewhere the name may be a keyword of the outer command.
+        // A call may be the name of a created field; elsewhere the name may be a keyword of the outer command.
         let is_name = is_name
             && (word == "where" || !rest.starts_with('('))
             && (before != first_word(whole) || outer == "makeresults");

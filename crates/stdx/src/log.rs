@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 /// How a message is laid out.
 static LAYOUT: OnceLock<fn(&str) -> String> = OnceLock::new();
 
-/// Says, once in the life of the process, how messages are laid out: a program folds them where a terminal shows them.
+/// Sets the layout of messages, once per process; on a terminal, long messages are wrapped.
 pub fn set_layout(layout: fn(&str) -> String) {
-    // A second one is not taken: lines of one process look alike.
+    // Later calls have no effect, so that all lines of a process look alike.
     let _is_first = LAYOUT.set(layout).is_ok();
 }
 

@@ -1,8 +1,8 @@
-//! Keeps a data folder private to its owner: new files get private modes, and a folder of an earlier version is fixed
+//! Keeps a data directory private to its owner: new files get private modes, and a folder of an earlier version is fixed
 //! when it is opened for writing.
 //!
 //! The process's umask ([`close_new_files`]) applies whichever crate or library creates a file: logs, buckets, the
-//! catalog and SQLite's side files, lookups, results. An existing data folder that others may enter is walked once
+//! catalog and SQLite's side files, lookups, results. An existing data directory that others may enter is walked once
 //! ([`close`]). The top folder is changed last, so that a private top folder means nothing is left to do. Files the
 //! owner wrote below `etc` keep their modes; the private top folder protects them.
 
@@ -28,7 +28,7 @@ pub fn close_new_files() {
     rustix::process::umask(Mode::from_raw_mode(OTHERS));
 }
 
-/// Makes an existing data folder private; failures are logged.
+/// Makes an existing data directory private; failures are logged.
 pub fn close(data_dir: &Path) {
     let Ok(found) = data_dir.metadata() else { return };
     if !found.is_dir() || found.permissions().mode() & OTHERS == 0 {

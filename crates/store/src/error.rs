@@ -177,7 +177,7 @@ pub enum StoreError {
 
 /// Where an index keeps its buckets, in words.
 fn place(volume: Option<&str>) -> String {
-    volume.map_or_else(|| "in the data folder".to_owned(), |volume| format!("on volume {volume}"))
+    volume.map_or_else(|| "in the data directory".to_owned(), |volume| format!("on volume {volume}"))
 }
 
 impl HasKind for StoreError {

@@ -7,7 +7,7 @@ use quarry_catalog::{BucketState, RemoteState};
 use quarry_event::TimeNs;
 use quarry_stdx::Fault;
 
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::Progress;
 use crate::{Segment, Store};
 

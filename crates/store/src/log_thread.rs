@@ -10,7 +10,7 @@ use std::sync::Arc;
 use quarry_catalog::{LogSegmentRow, LoggedCheckpoint};
 use quarry_event::EventBatch;
 
-use crate::hot::{BatchRows, HotKey, HotSlab};
+use crate::hot_slabs::{BatchRows, HotKey, HotSlab};
 use crate::options::HOT_BYTES_LEFT;
 use crate::order::FileOrder;
 use crate::queue::{Closing, PendingAppend, Queue, Work};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use quarry_event::EventBatch;
 
-use crate::hot::{BatchRows, HotSegment, HotSlab};
+use crate::hot_slabs::{BatchRows, HotSegment, HotSlab};
 use crate::options::StoreOptions;
 use crate::sync::lock;
 use crate::{Segment, Snapshot, StoreError, admission};

@@ -14,7 +14,7 @@ use quarry_stdx::Fault;
 
 use crate::day_clock::{BELIEVED, FAR_NS};
 use crate::emptying::SETTING as EMPTYING;
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Store, StoreError};

@@ -9,9 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::hot::{HotSegment, Spares};
+use crate::hot_slabs::{HotSegment, Spares};
 use crate::object_names::stem_of;
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::{Progress, Shared, State};
 use crate::sync::{lock, wait, wait_for};
 use crate::{StoreError, StoreOptions};
@@ -328,7 +328,7 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
-    use crate::hot::HotKey;
+    use crate::hot_slabs::HotKey;
     use crate::tests::{all, append, expected, open, small, texts};
 
     #[test]

@@ -113,7 +113,7 @@ pub struct SlabIdentity {
     pub deleted: u64,
 }
 
-/// Identity of a sealed slab within a data folder, valid across restarts; the key of data derived from it.
+/// Identity of a sealed slab within a data directory, valid across restarts; the key of data derived from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoredSlab {
     /// Number of the bucket.

@@ -24,7 +24,7 @@ use crate::queue::{Closing, PendingAppend, Queue, QueueFigures};
 use crate::recover::{clean_up, recover, remove_empty};
 use crate::remote::copies::Remotes;
 use crate::report::Message;
-use crate::sealed::Readers;
+use crate::sealed_buckets::Readers;
 use crate::sent_requests::{PartState, SentRequests, stored_twice};
 use crate::state::{ClosedSlab, Progress, RecoveredStore, Shared};
 use crate::sync::{lock, wait};

@@ -21,7 +21,7 @@ use quarry_event::PageColumns;
 use quarry_stdx::Fault;
 
 use crate::object_names::folder_of;
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Store, StoreError, data_dir};

@@ -3,14 +3,14 @@
 //! The same seed and size give the same bytes on every machine, so the demo's answers can be tested. Five files have
 //! five formats: web access (combined), syslog of a bastion host, JSON and log4j application logs with multi-line stack
 //! traces, firewall key=value, and metrics-like lines. [`Incident`] describes what happened; no log line names it.
-//! Other generators: logs of many different shapes ([`irregular`]), given samples repeated with new times and ids
+//! Other generators: logs of many different shapes ([`irregular_logs`]), given samples repeated with new times and ids
 //! ([`repeats`]), on which compression is less effective; and formats with randomised details ([`shapes`]), with the
 //! questions that the benchmark asks about them.
 //!
 //! Not here: Splunk's eventgen.conf, and sending data.
 
 mod chance;
-pub mod irregular;
+pub mod irregular_logs;
 pub mod repeats;
 pub mod shapes;
 mod sources;

@@ -1,4 +1,4 @@
-//! `/services/quarry/buckets`: what `quarry bucket` needs while a server has the data folder open.
+//! `/services/quarry/buckets`: what `quarry bucket` needs while a server has the data directory open.
 
 use axum::extract::State;
 use axum::http::Method;

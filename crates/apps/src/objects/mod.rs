@@ -186,7 +186,7 @@ impl ConfObject {
     }
 }
 
-/// The objects of a data folder.
+/// The objects of a data directory.
 #[derive(Debug)]
 pub struct Objects {
     data_dir: PathBuf,
@@ -203,12 +203,12 @@ pub fn change_alone() -> MutexGuard<'static, ()> {
 }
 
 impl Objects {
-    /// Objects of a data folder.
+    /// Objects of a data directory.
     pub fn new(data_dir: &Path) -> Objects {
         Objects { data_dir: data_dir.to_owned(), changing: &CHANGING }
     }
 
-    /// The data folder.
+    /// The data directory.
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
     }

@@ -20,7 +20,7 @@ use super::texts::TEXT;
 use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
 use crate::lookup_files::{CSV, KIND, LOOKUP_BYTES_MAX};
 
-/// Folder of staged files, relative to the data folder.
+/// Folder of staged files, relative to the data directory.
 pub const STAGED: &str = "var/run/splunk/lookup_tmp";
 
 /// Maximum files of one lookup folder.
@@ -275,7 +275,7 @@ fn check_csv(text: impl Read) -> Result<(), ObjectError> {
         csv::ErrorKind::Io(error) if error.kind() != ErrorKind::InvalidData => {
             ObjectError::Failed(format!("the lookup file cannot be read: {error}"))
         }
-        _ => ObjectError::Invalid(format!("{TEXT} is no CSV: {error}")),
+        _ => ObjectError::Invalid(format!("{TEXT} is not CSV: {error}")),
     };
     if reader.headers().map_err(wrong)?.iter().all(str::is_empty) {
         return Err(ObjectError::Invalid(format!("{TEXT} has no line with the names of columns")));

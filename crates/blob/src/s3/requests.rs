@@ -114,7 +114,7 @@ impl Requests {
         name::check(name)?;
         let prefix = self.settings.prefix.trim_matches('/');
         let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
-        Path::parse(key).map_err(|_| BlobError::InvalidName { name: name.to_owned(), reason: "it is no key" })
+        Path::parse(key).map_err(|_| BlobError::InvalidName { name: name.to_owned(), reason: "it is not a valid key" })
     }
 
     fn ask_about<'a>(&self, action: &'static str, name: &'a str) -> Ask<'a> {

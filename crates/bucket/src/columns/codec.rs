@@ -325,7 +325,7 @@ pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Resul
             let code_of = |code: u64| few.get(code as usize).copied();
             let numbers: Option<Vec<i64>> =
                 decode_skewed(&mut cursor, count, u8::BITS)?.into_iter().map(code_of).collect();
-            numbers.ok_or_else(|| Malformed(format!("a number is none of {}", few.len())))?
+            numbers.ok_or_else(|| Malformed(format!("a code is not below {}", few.len())))?
         }
         NUMBERS_SKEWED => {
             let min = cursor.signed("smallest number")?;

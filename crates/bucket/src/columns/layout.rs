@@ -408,7 +408,7 @@ fn put_kind(kind: &ColumnKind, out: &mut Vec<u8>) {
                             put_run(out, bytes);
                         }
                         TemplatePart::Variable(column) => {
-                            assert!(*column > 0, "the text column is no variable");
+                            assert!(*column > 0, "the text column is not a variable");
                             put_varint(out, u64::from(*column));
                         }
                     }

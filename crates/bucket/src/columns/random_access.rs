@@ -187,7 +187,7 @@ impl NumbersAt {
             Numbers::OfTime(times, difference) => times[at].wrapping_add(*difference),
             Numbers::Few(few, codes) => {
                 let code = codes.get(at) as usize;
-                *few.get(code).ok_or_else(|| Malformed(format!("a number is none of {}", few.len())))?
+                *few.get(code).ok_or_else(|| Malformed(format!("a code is not below {}", few.len())))?
             }
             Numbers::Above { min, unit, values } => {
                 min.wrapping_add(values.get(at, self.count).wrapping_mul(*unit) as i64)

@@ -5,7 +5,7 @@
 //! term. Version 1 of the sidecar has a single filter for all slabs.
 
 mod fuse;
-mod ranged;
+mod remote_filter;
 
 use quarry_event::TermQuery;
 use quarry_stdx::number::u32_of;
@@ -20,7 +20,7 @@ use crate::term_dictionary::hash::hash_term;
 use crate::term_dictionary::{Namespace, cut_term, field_term};
 use crate::wire::{Cursor, Malformed};
 
-pub use self::ranged::RangedFilter;
+pub use self::remote_filter::RemoteFilter;
 
 const MAGIC: &[u8; 8] = b"QRYFILT2";
 const MAGIC_OF_VERSION_1: &[u8; 8] = b"QRYFILT1";

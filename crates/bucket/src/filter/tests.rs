@@ -81,7 +81,7 @@ fn single_cells_say_what_the_whole_filter_says() {
     let slabs = [hashes(0, 30_000), Vec::new(), hashes(10_000, 1_000), hashes(5, 1)];
     let whole = sidecar(&slabs);
     let filter = TermFilter::open(&whole).unwrap();
-    let ranged = RangedFilter::open(std::sync::Arc::new(crate::MemoryObject(whole.into()))).unwrap().unwrap();
+    let ranged = RemoteFilter::open(std::sync::Arc::new(crate::MemoryObject(whole.into()))).unwrap().unwrap();
     let token = |number: u64| TermQuery::Token(number.to_string().into());
     let field = |number: u64| TermQuery::Field { name: "id".into(), value: number.to_string().into() };
     for number in (0..40_000).step_by(7) {
@@ -110,7 +110,7 @@ fn single_cells_say_what_the_whole_filter_says() {
 
 #[test]
 fn heads_of_many_slabs_and_of_damaged_sidecars() {
-    let open = |sidecar: Vec<u8>| RangedFilter::open(std::sync::Arc::new(crate::MemoryObject(sidecar.into())));
+    let open = |sidecar: Vec<u8>| RemoteFilter::open(std::sync::Arc::new(crate::MemoryObject(sidecar.into())));
     let many: Vec<Vec<u64>> = (0..900).map(|slab| hashes(slab * 10, 3)).collect();
     let filter = open(sidecar(&many)).unwrap().unwrap();
     for slab in 0..900u64 {

@@ -187,7 +187,7 @@ fn any_text() -> impl Strategy<Value = String> {
         .prop_map(|words| words.into_iter().map(|(word, between)| word + &between).collect())
 }
 
-/// Takes texts apart at a byte that is no breaker, so that most edges straddle tokens.
+/// Takes texts apart at a byte that is not a breaker, so that most edges straddle tokens.
 fn shape_at_twos(events: &EventBatch) -> Option<TemplateSlab> {
     let values: Vec<(u32, Vec<u8>)> = (0..events.len()).map(|row| (row as u32, events.raw(row).to_vec())).collect();
     let mut slab = TemplateSlab::default();

@@ -280,7 +280,7 @@ impl TimeTokens {
     }
 }
 
-/// Number of tokens of a written time up to and including the hour. `T` is no breaker, so day and hour are one token.
+/// Number of tokens of a written time up to and including the hour. `T` is not a breaker, so day and hour are one token.
 fn tokens_to_hour(layout: TimeLayout) -> usize {
     match layout {
         TimeLayout::Iso { between: b'T', .. } => 3,

@@ -94,11 +94,11 @@ fn texts<'a>(bytes: &'a [u8], ends: &'a [u32], places: std::ops::Range<usize>) -
 /// What may be at the ends of a value, or of a run of parts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reach {
-    /// It may begin with a byte that is no breaker.
+    /// It may begin with a byte that is not a breaker.
     word_first: bool,
     /// It may begin with a byte of a percent-encoded breaker.
     code_first: bool,
-    /// It may end with a byte that is no breaker.
+    /// It may end with a byte that is not a breaker.
     word_last: bool,
     /// It may end with a `%` and the start of a percent-encoded breaker.
     open_percent: bool,

@@ -7,7 +7,7 @@ use crate::values::{Values, parse_delimiter};
 const WHITESPACE: [&str; 2] = ["whitespace", "ws"];
 /// Default quote character.
 const QUOTE: char = '"';
-/// Prefix of the header line in a W3C log; other lines that begin with `#` are no events.
+/// Prefix of the header line in a W3C log; other lines that begin with `#` are not events.
 const W3C_HEADER: &str = r"^#Fields:\s*";
 const W3C_PREAMBLE: &str = "^#";
 

@@ -220,7 +220,7 @@ impl PropsResolver {
 
     /// The search-time rules of each stanza, with its sourcetype if the stanza names one.
     pub fn search_time_rules(&self) -> &[(Option<String>, SearchTimeRules)] {
-        // // Every search asks for this, and reading the stanzas of many add-ons takes longer than a search for a rare
+        // Every search asks for this, and reading the stanzas of many add-ons takes longer than a search for a rare
         // term.
         self.search_time.get_or_init(|| self.read_search_time_rules())
     }
@@ -257,14 +257,14 @@ fn pattern_stanzas(props: &Merged, prefix: &str) -> Vec<PatternStanza> {
         let priority = priority.unwrap_or(pattern.default_priority());
         found.push((priority, text, PatternStanza { name: stanza.name.clone(), pattern, settings }));
     }
-    // // Later stanzas overwrite: the name that sorts first comes last.
+    // Later stanzas overwrite: the name that sorts first comes last.
     found.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.cmp(a.1)));
     found.into_iter().map(|(_, _, stanza)| stanza).collect()
 }
 
 fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<IndexRule>>) -> PropsSettings {
     let structured = values.text("INDEXED_EXTRACTIONS").to_ascii_lowercase();
-    // // Fields of structured JSON are extracted at search time, so switching that off would lose them.
+    // Fields of structured JSON are extracted at search time, so switching that off would lose them.
     let kv_mode = if is_indexed_json(values) { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
     PropsSettings {
         sourcetype: sourcetype.to_owned(),
@@ -352,7 +352,7 @@ fn kv_mode(value: &str) -> KvMode {
         "auto_escaped" => KvMode::AutoEscaped,
         "json" => KvMode::Json,
         "xml" => KvMode::Xml,
-        // // A colon is followed by a stanza of multikv.conf, which the search-time rules hold.
+        // A colon is followed by a stanza of multikv.conf, which the search-time rules hold.
         multi if multi == "multi" || multi.starts_with("multi:") => KvMode::Multi,
         _ => KvMode::Auto,
     }

@@ -2,7 +2,7 @@
 //!
 //! `...` matches any characters, `*` any except path separators, `.` itself; `|` and `( )` are alternation. Other
 //! regular expression syntax applies only from the first path segment with a wildcard on; before that it is literal. A
-//! pattern that is no valid regular expression is read again with wildcards only.
+//! pattern that is not a valid regular expression is read again with wildcards only.
 
 use regex::Regex;
 

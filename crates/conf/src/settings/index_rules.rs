@@ -137,7 +137,7 @@ pub(crate) fn index_rules(layers: &Layers) -> BTreeMap<String, Arc<IndexRule>> {
 fn read(name: &str, values: &Values<'_>) -> IndexRule {
     let dest_key = dest_key(values.text("DEST_KEY"));
     let format = values.optional("FORMAT");
-    // // A host rule without FORMAT can only mean the first group.
+    // A host rule without FORMAT can only mean the first group.
     let usual = || if dest_key == HOST_KEY { HOST_FORMAT.to_owned() } else { format!("{name}::$1") };
     let format = format.unwrap_or_else(usual);
     IndexRule {

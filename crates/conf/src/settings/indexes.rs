@@ -188,7 +188,7 @@ impl<'a> IndexesConf<'a> {
         if !is_set(MIN_COUNT) {
             merge.min_merge_count = merge.min_merge_count.min(merge.max_merge_count);
         }
-        // // Contradictory values were reported; they fall back to the defaults.
+        // Contradictory values were reported; they fall back to the defaults.
         if merge.min_merge_size_mb > merge.max_merge_size_mb {
             (merge.min_merge_size_mb, merge.max_merge_size_mb) = (default_of(MIN_SIZE), default_of(MAX_SIZE));
         }
@@ -298,12 +298,12 @@ pub(crate) fn check_merged(conf: &Merged, warnings: &mut Vec<ConfWarning>) {
         for (least, most) in [(MIN_SIZE, MAX_SIZE), (MIN_COUNT, MAX_COUNT)] {
             let own = |key: &str| stanza.settings.get(key);
             let (own_least, own_most) = (own(least), own(most));
-            // // If the stanza sets neither, the contradiction is in [default].
+            // If the stanza sets neither, the contradiction is in [default].
             let Some(place) = own_least.or(own_most) else { continue };
             let value = |own: Option<&MergedSetting>, key: &str| -> Option<u64> {
                 own.or_else(|| inherited(key)).and_then(|setting| setting.value.parse().ok())
             };
-            // // A lower bound that nobody set is adjusted.
+            // A lower bound that nobody set is adjusted.
             let Some(lower) = value(own_least, least) else { continue };
             if lower > value(own_most, most).unwrap_or(default_of(most)) {
                 let problem = Problem::Contradiction { least, most };

@@ -95,7 +95,7 @@ const SECTIONS: &[Section] = &[
             Kind::Text,
             "",
             "",
-            "database of IP locations (.mmdb); default: one in `share` of the data folder",
+            "database of IP locations (.mmdb); default: one in `share` of the data directory",
         )],
     },
     Section { stanza: StanzaName::Named("top"), rows: &[] },

@@ -44,7 +44,7 @@ const DISK_ROWS: &[Row] = &[row(
     COUNT,
     "256",
     "MB",
-    "free space that the file system of the data folder must keep; below it data is refused, and senders are told so",
+    "free space that the file system of the data directory must keep; below it data is refused, and senders are told so",
 )];
 
 const SSL_ROWS: &[Row] = &[

@@ -63,7 +63,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("KEEP_EMPTY_VALS", Kind::Bool, "false", "", "whether empty values become fields"),
     row("LOOKAHEAD", COUNT, "4096", "bytes", "index time: bytes of SOURCE_KEY that are matched"),
     row("MV_ADD", Kind::Bool, "false", "", "whether an existing field gets further values"),
-    // // Not checked here: a rule that cannot be compiled must not be treated as missing.
+    // Not checked here: a rule that cannot be compiled must not be treated as missing.
     row("REGEX", Kind::Text, "", "", "pattern of a rule"),
     row("REPEAT_MATCH", Kind::Bool, "false", "", "index time: whether REGEX is matched again after each match"),
     row("SOURCE_KEY", Kind::Text, "_raw", "", "field or key to read"),
@@ -300,7 +300,7 @@ impl Transforms {
                 fields: own("fields_list").map_or_else(Vec::new, names_in),
                 case_sensitive_match: values.bool("case_sensitive_match"),
                 max_matches: match own("time_field") {
-                    // // Of rows that are valid one after the other, one is valid at a time.
+                    // Of rows that are valid one after the other, one is valid at a time.
                     Some(_) if !stanza.settings.contains_key("max_matches") => 1,
                     _ => values.size("max_matches"),
                 },

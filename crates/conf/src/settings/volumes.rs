@@ -1,4 +1,4 @@
-//! `[volume:NAME]` and `remotePath` of indexes.conf: remote storage for buckets, in addition to the data folder.
+//! `[volume:NAME]` and `remotePath` of indexes.conf: remote storage for buckets, in addition to the data directory.
 //!
 //! The names are those of Splunk's SmartStore. A local volume (`storageType = local`) has no effect: the store lays
 //! out its own folder.

@@ -8,7 +8,7 @@ use quarry_event::value::Number;
 use quarry_spl::ast::AccumCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, ordered};
+use crate::lowering::{Lowering, Step, ordered};
 
 impl Execute for AccumCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

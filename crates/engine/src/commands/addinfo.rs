@@ -8,7 +8,7 @@ use quarry_spl::ast::AddInfoCommand;
 
 use super::Execute;
 use super::setfields::constants;
-use crate::lower::{Lowering, Step};
+use crate::lowering::{Lowering, Step};
 
 impl Execute for AddInfoCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -14,7 +14,7 @@ use quarry_spl::ast::AddTotalsCommand;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking, row};
+use crate::lowering::{Lowering, Step, blocking, row};
 
 impl Execute for AddTotalsCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

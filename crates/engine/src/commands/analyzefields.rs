@@ -16,7 +16,7 @@ use quarry_spl::ast::AnalyzeFieldsCommand;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum number of classes; each number is compared with all of them.
 const CLASSES_MAX: usize = 1_000;

@@ -15,7 +15,7 @@ use quarry_spl::ast::AnomaliesCommand;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Length of the n-grams that `anomalies` compares.
 const PIECE: usize = 3;

@@ -12,7 +12,7 @@ use quarry_spl::ast::{AnomalousValueCommand, AnomalyAction};
 use super::Execute;
 use super::field_facts::{FieldFacts, chosen, shown_names};
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 impl Execute for AnomalousValueCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -13,7 +13,7 @@ use quarry_spl::ast::{AnomalyAction, AnomalyDetectionCommand, HistogramDetection
 use super::Execute;
 use super::field_facts::{FieldFacts, chosen, shown_names};
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Bins of a histogram at most.
 const BINS_MAX: usize = 50;

@@ -8,7 +8,7 @@ use quarry_spl::ast::AppendPipeCommand;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 use crate::run::apply;
 
 impl Execute for AppendPipeCommand {

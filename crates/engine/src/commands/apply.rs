@@ -13,7 +13,7 @@ use quarry_spl::ast::ApplyCommand;
 use super::Execute;
 use super::models::{Applying, fault, model, options_of};
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, SearchEnvironment, Step, blocking};
+use crate::lowering::{Lowering, SearchEnvironment, Step, blocking};
 
 impl Execute for ApplyCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

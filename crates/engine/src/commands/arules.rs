@@ -13,7 +13,7 @@ use quarry_spl::ast::ArulesCommand;
 use super::Execute;
 use super::field_texts::{FieldTexts, table_of, texts_of};
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Fields of a rule at most.
 const RULE_FIELDS_MAX: usize = 6;

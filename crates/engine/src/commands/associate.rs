@@ -12,7 +12,7 @@ use quarry_spl::ast::AssociateCommand;
 use super::Execute;
 use super::field_texts::{FieldTexts, shown_names, table_of, texts_of};
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 impl Execute for AssociateCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

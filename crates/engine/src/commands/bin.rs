@@ -18,7 +18,7 @@ use quarry_spl::ast::{BinCommand, BinOptions, BinSpan};
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking, row};
+use crate::lowering::{Lowering, Step, blocking, row};
 
 impl Execute for BinCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

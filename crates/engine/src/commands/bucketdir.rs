@@ -10,7 +10,7 @@ use quarry_spl::ast::BucketDirCommand;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 impl Execute for BucketDirCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -22,7 +22,7 @@ use super::series_table::{SERIES, SeriesTable, row_order, series, table};
 use super::stats::sorted_by;
 use super::timechart::TimeChart;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 use crate::run::fold;
 
 impl Execute for ChartCommand {

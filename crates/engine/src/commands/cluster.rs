@@ -16,7 +16,7 @@ use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Groups at most.
 const CLUSTERS_MAX: usize = 5_000;

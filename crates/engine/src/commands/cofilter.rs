@@ -10,7 +10,7 @@ use quarry_spl::ast::CofilterCommand;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum number of counted pairs.
 const PAIRS_MAX: usize = 1_000_000;

@@ -16,7 +16,7 @@ use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 use crate::source::SnapshotSource;
 
 /// Bytes of events stored at once.

@@ -21,7 +21,7 @@ use quarry_spl::ast::{Conversion, ConvertCommand, ConvertFunction};
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking, row};
+use crate::lowering::{Lowering, Step, blocking, row};
 
 impl Execute for ConvertCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

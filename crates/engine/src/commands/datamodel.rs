@@ -7,7 +7,7 @@ use quarry_spl::ast::{DataModelCommand, DataModelName};
 
 use super::Execute;
 use crate::knowledge::{KnowledgeSource, model_names, model_text};
-use crate::lower::SearchEnvironment;
+use crate::lowering::SearchEnvironment;
 
 impl Execute for DataModelCommand {
     fn check(&self, search: &dyn SearchEnvironment) -> Result<(), EngineError> {

@@ -12,7 +12,7 @@ use quarry_spl::ast::DbInspectCommand;
 use quarry_store::{BucketListing, IndexSelector, ListingState};
 
 use super::Execute;
-use crate::lower::SearchEnvironment;
+use crate::lowering::SearchEnvironment;
 
 /// Bytes of a megabyte.
 const MEGABYTE: f64 = 1_048_576.0;
@@ -25,7 +25,9 @@ impl Execute for DbInspectCommand {
 
 fn rows_of(command: &DbInspectCommand, search: &dyn SearchEnvironment) -> Result<RecordBatch, EngineError> {
     let Some(mut buckets) = search.source().buckets() else {
-        return Err(EngineError::invalid("dbinspect: this search runs without a data folder, so there are no buckets"));
+        return Err(EngineError::invalid(
+            "dbinspect: this search runs without a data directory, so there are no buckets",
+        ));
     };
     let wanted = if command.indexes.is_empty() { search.default_indexes().to_vec() } else { command.indexes.clone() };
     let wanted = IndexSelector::new(wanted);

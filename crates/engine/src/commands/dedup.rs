@@ -13,7 +13,7 @@ use quarry_spl::ast::{DedupCommand, FieldPattern, SortCommand};
 
 use super::Execute;
 use super::sort::Sort;
-use crate::lower::{Lowering, Step, blocking, ordered};
+use crate::lowering::{Lowering, Step, blocking, ordered};
 
 impl Execute for DedupCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -5,7 +5,7 @@ use quarry_eval::EngineError;
 use quarry_spl::ast::DeleteCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step};
+use crate::lowering::{Lowering, Step};
 
 impl Execute for DeleteCommand {
     /// Where it is allowed, it is part of the plan's source.

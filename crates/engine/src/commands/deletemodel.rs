@@ -7,7 +7,7 @@ use quarry_stdx::Fault;
 
 use super::Execute;
 use super::models::{model, no_model, table};
-use crate::lower::SearchEnvironment;
+use crate::lowering::SearchEnvironment;
 
 impl Execute for DeleteModelCommand {
     fn check(&self, search: &dyn SearchEnvironment) -> Result<(), EngineError> {

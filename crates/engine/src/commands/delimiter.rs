@@ -8,7 +8,7 @@ use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_spl::ast::StatsCommand;
 
-use crate::lower::{Step, names, row};
+use crate::lowering::{Step, names, row};
 
 /// Default delimiter.
 pub(super) const DELIMITER: &str = " ";

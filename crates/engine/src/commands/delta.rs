@@ -10,7 +10,7 @@ use quarry_eval::rows::{self, ColumnBuilder, Value};
 use quarry_spl::ast::DeltaCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, ordered};
+use crate::lowering::{Lowering, Step, ordered};
 
 impl Execute for DeltaCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

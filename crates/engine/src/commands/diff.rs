@@ -12,7 +12,7 @@ use quarry_spl::ast::DiffCommand;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum length of the edit script.
 const EDITS_MAX: usize = 2_000;

@@ -21,7 +21,7 @@ use serde_json::Value as Json;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum bytes written by one `dump`, before compression.
 const DUMP_BYTES_MAX: u64 = 64 << 30;

@@ -17,7 +17,7 @@ use quarry_spl::ast::{ErexCommand, Pattern, RexExtraction};
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum number of characters examined before a value.
 const BEFORE_MAX: usize = 30;

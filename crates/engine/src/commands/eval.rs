@@ -11,7 +11,7 @@ use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
 use quarry_spl::ast::{AssignTarget, EvalCommand, NamePart};
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 /// Maximum number of columns with dynamic names per `eval`.
 const DYNAMIC_COLUMNS_MAX: usize = 1_000;

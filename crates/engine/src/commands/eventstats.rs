@@ -12,7 +12,7 @@ use quarry_spl::ast::{EventStatsCommand, StatsCommand};
 use super::stats::{plan_for, write_key};
 use super::{Execute, delimiter};
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking, names};
+use crate::lowering::{Lowering, Step, blocking, names};
 
 impl Execute for EventStatsCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

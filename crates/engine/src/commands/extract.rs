@@ -12,7 +12,7 @@ use quarry_spl::ast::ExtractCommand;
 
 use super::Execute;
 use super::extracted_fields::FoundFields;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for ExtractCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -5,7 +5,7 @@ use quarry_eval::EngineError;
 use quarry_spl::ast::FieldFormatCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step};
+use crate::lowering::{Lowering, Step};
 
 impl Execute for FieldFormatCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

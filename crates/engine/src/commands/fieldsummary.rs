@@ -11,7 +11,7 @@ use quarry_spl::ast::{FieldPattern, FieldSummaryCommand};
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum number of distinct values counted exactly, over all fields.
 const DISTINCT_MAX: usize = 5_000_000;

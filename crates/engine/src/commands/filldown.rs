@@ -8,7 +8,7 @@ use quarry_eval::rows::{self, ColumnBuilder, Value, is_hidden};
 use quarry_spl::ast::{FieldPattern, FillDownCommand};
 
 use super::Execute;
-use crate::lower::{Lowering, Step, ordered};
+use crate::lowering::{Lowering, Step, ordered};
 
 impl Execute for FillDownCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

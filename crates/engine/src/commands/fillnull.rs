@@ -16,7 +16,7 @@ use quarry_spl::ast::FillNullCommand;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking, names, row};
+use crate::lowering::{Lowering, Step, blocking, names, row};
 
 impl Execute for FillNullCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

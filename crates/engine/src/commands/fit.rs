@@ -20,7 +20,7 @@ use quarry_stdx::number::u32_of;
 use super::Execute;
 use super::models::{Applying, FieldValues, Fields, fault, named, options_of, push};
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Approximate memory per table cell while fitting: the number itself, and the sort orders used by trees.
 const CELL_BYTES: usize = 24;

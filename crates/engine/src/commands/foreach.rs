@@ -17,7 +17,7 @@ use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Environment, Lowering, Step, blocking, lower};
+use crate::lowering::{Environment, Lowering, Step, blocking, lower};
 use crate::run::apply;
 
 /// Maximum number of runs of the commands of one `foreach`.

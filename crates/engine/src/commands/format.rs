@@ -10,7 +10,7 @@ use quarry_spl::ast::FormatCommand;
 use super::Execute;
 use super::conditions::{SEARCH_FIELD, check, condition, quoted};
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Fields whose values are used as conditions verbatim.
 const CONDITION_FIELDS: [&str; 2] = [SEARCH_FIELD, "query"];

@@ -8,7 +8,7 @@ use quarry_spl::ast::FromJsonCommand;
 use serde_json::Value;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 /// Maximum number of distinct members per batch; further ones are dropped.
 const MEMBERS_MAX: usize = 1_000;

@@ -10,7 +10,7 @@ use quarry_event::time::{NS_PER_SEC, SpanUnit, apply_modifier, strftime};
 use quarry_spl::ast::{GenTime, GenTimesCommand};
 
 use super::Execute;
-use crate::lower::SearchEnvironment;
+use crate::lowering::SearchEnvironment;
 
 /// Rows made at most.
 const ROWS_MAX: usize = 1_000_000;

@@ -11,7 +11,7 @@ use quarry_eval::rows::ColumnReader;
 use quarry_spl::ast::HeadCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, ordered};
+use crate::lowering::{Lowering, Step, ordered};
 
 impl Execute for HeadCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

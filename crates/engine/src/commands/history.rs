@@ -7,7 +7,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::HistoryCommand;
 
 use super::Execute;
-use crate::lower::SearchEnvironment;
+use crate::lowering::SearchEnvironment;
 use crate::node::table_of;
 
 impl Execute for HistoryCommand {

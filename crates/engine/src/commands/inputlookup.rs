@@ -9,7 +9,7 @@ use quarry_spl::ast::InputLookupCommand;
 
 use super::Execute;
 use super::append::Append;
-use crate::lower::{Environment, Lowering, SearchEnvironment, Step, blocking};
+use crate::lowering::{Environment, Lowering, SearchEnvironment, Step, blocking};
 
 impl Execute for InputLookupCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

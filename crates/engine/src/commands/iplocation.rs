@@ -16,7 +16,7 @@ use quarry_eval::rows::{self, ColumnBuilder, Value};
 use quarry_spl::ast::IpLocationCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 /// Maximum number of cached addresses per worker; then the cache is cleared.
 const REMEMBERED_MAX: usize = 20_000;

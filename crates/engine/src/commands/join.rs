@@ -12,7 +12,7 @@ use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 impl Execute for JoinCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -14,7 +14,7 @@ use quarry_stdx::Fault;
 
 use super::Execute;
 use super::models::table;
-use crate::lower::SearchEnvironment;
+use crate::lowering::SearchEnvironment;
 
 impl Execute for ListModelsCommand {
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {

@@ -5,7 +5,7 @@ use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::{LoadJobCommand, LoadedJob};
 
 use super::Execute;
-use crate::lower::SearchEnvironment;
+use crate::lowering::SearchEnvironment;
 use crate::node::KeptJob;
 
 impl Execute for LoadJobCommand {

@@ -11,7 +11,7 @@ use quarry_spl::ast::LocalizeCommand;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 impl Execute for LocalizeCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -5,7 +5,7 @@ use quarry_eval::lookup::{Lookup, LookupIndex};
 use quarry_spl::ast::LookupCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for LookupCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -14,7 +14,7 @@ use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Rows made at most.
 const ROWS_MAX: usize = 1_000_000;

@@ -13,7 +13,7 @@ use quarry_spl::ast::{MakeMvCommand, MvSplit};
 
 use super::Execute;
 use super::delimiter::{DELIMITER, Delimit};
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for MakeMvCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -14,7 +14,7 @@ use quarry_pipeline::extract::json_fields;
 use quarry_spl::ast::{InlineData, MakeResultsCommand};
 
 use super::Execute;
-use crate::lower::SearchEnvironment;
+use crate::lowering::SearchEnvironment;
 
 /// Maximum number of rows of `makeresults`.
 const ROWS_MAX: usize = 10_000_000;

@@ -12,7 +12,7 @@ use quarry_spl::excerpt;
 use super::Execute;
 use crate::blocking::Blocking;
 use crate::knowledge::macros::expanded;
-use crate::lower::{Environment, Lowering, Step, blocking};
+use crate::lowering::{Environment, Lowering, Step, blocking};
 
 /// Maximum total number of rows of all searches of one `map`.
 const ROWS_MAX: usize = 1_000_000;

@@ -10,7 +10,7 @@ use quarry_spl::ast::MeasurementsCommand;
 use quarry_stdx::number::u32_of;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for MeasurementsCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

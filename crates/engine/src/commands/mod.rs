@@ -7,8 +7,8 @@
 use quarry_eval::EngineError;
 use quarry_spl::ast::{Command, Span};
 
-pub(crate) use crate::lower::Execute;
-use crate::lower::{Environment, Lowering, Step};
+pub(crate) use crate::lowering::Execute;
+use crate::lowering::{Environment, Lowering, Step};
 
 pub(crate) mod aggregate_columns;
 pub(crate) mod conditions;

@@ -16,7 +16,7 @@ use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use super::extracted_fields::FoundFields;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 /// Maximum number of rows from the texts of one batch.
 const ROWS_MAX: usize = 5_000_000;

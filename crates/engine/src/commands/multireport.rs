@@ -9,7 +9,7 @@ use quarry_spl::ast::MultiReportCommand;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 use crate::run::apply;
 
 impl Execute for MultiReportCommand {

@@ -10,7 +10,7 @@ use quarry_event::TimeNs;
 use quarry_spl::ast::{Command, MultiSearchCommand, Pipeline, Stage};
 
 use super::Execute;
-use crate::lower::{SearchEnvironment, Step, lower};
+use crate::lowering::{SearchEnvironment, Step, lower};
 
 impl Execute for MultiSearchCommand {
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {

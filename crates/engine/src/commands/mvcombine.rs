@@ -16,7 +16,7 @@ use quarry_stdx::number::u32_of;
 use super::Execute;
 use super::delimiter::DELIMITER_KEY;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 impl Execute for MvCombineCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -13,7 +13,7 @@ use quarry_spl::ast::MvExpandCommand;
 use quarry_stdx::number::u32_of;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 /// Maximum number of rows that a batch may grow to.
 const EXPANDED_ROWS_MAX: usize = 10_000_000;

@@ -8,7 +8,7 @@ use quarry_spl::ast::NoMvCommand;
 
 use super::Execute;
 use super::delimiter::DELIMITER_KEY;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for NoMvCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

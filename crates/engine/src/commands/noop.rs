@@ -4,7 +4,7 @@ use quarry_eval::EngineError;
 use quarry_spl::ast::NoopCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step};
+use crate::lowering::{Lowering, Step};
 
 impl Execute for NoopCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

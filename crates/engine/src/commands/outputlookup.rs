@@ -17,7 +17,7 @@ use quarry_stdx::Fault;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum number of rows that one search writes to a lookup table.
 const TABLE_ROWS_MAX: usize = 10_000_000;

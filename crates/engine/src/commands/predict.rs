@@ -16,7 +16,7 @@ use quarry_spl::ast::{PredictAlgorithm, PredictCommand};
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Smoothing parameters tried for level, trend and season.
 const SHARES: [f64; 9] = [0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95];

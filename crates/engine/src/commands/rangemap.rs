@@ -8,7 +8,7 @@ use quarry_event::value::parse_number;
 use quarry_spl::ast::RangeMapCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 /// Field that rangemap writes.
 const RANGE_FIELD: &str = "range";

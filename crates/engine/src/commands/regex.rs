@@ -12,7 +12,7 @@ use quarry_eval::rows::{self, ColumnReader, DistinctMemo, Numbers};
 use quarry_spl::ast::RegexCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for RegexCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -8,7 +8,7 @@ use quarry_eval::rows::{self, is_hidden};
 use quarry_spl::ast::{FieldPattern, RenameCommand};
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for RenameCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

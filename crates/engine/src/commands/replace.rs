@@ -10,7 +10,7 @@ use quarry_eval::rows::{self, ColumnBuilder, Value};
 use quarry_spl::ast::{FieldPattern, ReplaceCommand};
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for ReplaceCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -11,7 +11,7 @@ use quarry_spl::ast::RestCommand;
 use quarry_stdx::Fault;
 
 use super::Execute;
-use crate::lower::SearchEnvironment;
+use crate::lowering::SearchEnvironment;
 use crate::node::{NodeEntry, THIS_NODE, table_of};
 
 /// Maximum number of entries of an endpoint.

@@ -9,7 +9,7 @@ use quarry_spl::ast::{ReturnCommand, ReturnItem};
 use super::Execute;
 use super::conditions::{check, condition, quoted};
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 impl Execute for ReturnCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -14,7 +14,7 @@ use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers
 use quarry_spl::ast::{RexCommand, SedEdit, SedMatches};
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for RexCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

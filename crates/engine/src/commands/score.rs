@@ -12,7 +12,7 @@ use quarry_spl::ast::ScoreCommand;
 use super::Execute;
 use super::models::{Fields, fault, named, options_of, table};
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 impl Execute for ScoreCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

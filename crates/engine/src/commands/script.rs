@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::custom::chunk::{body_of, rows_of};
-use crate::custom::{CommandChunk, CommandProcess, CommandSource};
-use crate::lower::{Environment, Lowering, SearchEnvironment, Step, blocking, lower};
+use crate::custom_commands::chunk::{body_of, rows_of};
+use crate::custom_commands::{CommandChunk, CommandProcess, CommandSource};
+use crate::lowering::{Environment, Lowering, SearchEnvironment, Step, blocking, lower};
 use crate::run::apply;
 
 /// Maximum rows per chunk; the program is told.

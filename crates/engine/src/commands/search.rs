@@ -10,7 +10,7 @@ use quarry_eval::rows;
 use quarry_spl::ast::SearchCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for SearchCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

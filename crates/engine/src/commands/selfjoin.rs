@@ -11,7 +11,7 @@ use quarry_spl::ast::SelfJoinCommand;
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Rows a join makes at most.
 const ROWS_MAX: usize = 1_000_000;

@@ -15,9 +15,9 @@ use quarry_stdx::Fault;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::custom::chunk::{is_multi, write_body};
-use crate::custom::{AlertCall, CommandSource};
-use crate::lower::{Lowering, SearchEnvironment, Step, blocking};
+use crate::custom_commands::chunk::{is_multi, write_body};
+use crate::custom_commands::{AlertCall, CommandSource};
+use crate::lowering::{Lowering, SearchEnvironment, Step, blocking};
 
 impl Execute for SendAlertCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

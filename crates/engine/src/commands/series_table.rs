@@ -9,7 +9,7 @@ use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
-use quarry_eval::aggregate::running::Running;
+use quarry_eval::aggregate::running_state::Running;
 use quarry_eval::aggregate::{AggregatePlan, Body, Series};
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};

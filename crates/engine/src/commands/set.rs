@@ -10,7 +10,7 @@ use quarry_spl::ast::{SetCommand, SetOperation};
 use quarry_stdx::number::u32_of;
 
 use super::Execute;
-use crate::lower::{SUBSEARCH_ROWS, SearchEnvironment};
+use crate::lowering::{SUBSEARCH_ROWS, SearchEnvironment};
 
 impl Execute for SetCommand {
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {

@@ -10,7 +10,7 @@ use quarry_eval::rows;
 use quarry_spl::ast::SetFieldsCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for SetFieldsCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -19,7 +19,7 @@ use quarry_stdx::number::usize_of;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Rows buffered before a limited sort drops those that cannot be in the result.
 const PILE_ROWS: usize = 100_000;

@@ -15,7 +15,7 @@ use quarry_scan::spath::Spath;
 use quarry_spl::ast::SpathCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 /// Maximum characters of a value that `spath` without a path reads (limits.conf `[spath] extraction_cutoff`).
 const SPATH_BYTES_MAX: usize = 5_000;

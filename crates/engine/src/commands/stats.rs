@@ -22,7 +22,7 @@ use super::empty_columns::DropEmptyColumns;
 use super::sort::{sort_by_values, sorted_kept};
 use super::{Execute, delimiter};
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking, names};
+use crate::lowering::{Lowering, Step, blocking, names};
 
 impl Execute for StatsCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -7,7 +7,7 @@ use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
 use quarry_spl::ast::{StrcatCommand, StrcatSource};
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for StrcatCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

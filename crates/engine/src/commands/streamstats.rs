@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
-use quarry_eval::aggregate::running::Running;
+use quarry_eval::aggregate::running_state::Running;
 use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, has_wildcards};
 use quarry_eval::command::RowCommand;
 use quarry_eval::dataflow::MemoryAccount;
@@ -23,7 +23,7 @@ use quarry_spl::ast::StreamStatsCommand;
 use self::window::{Seen, Sliding, Window};
 use super::Execute;
 use super::stats::write_key;
-use crate::lower::{Lowering, Step, names, ordered};
+use crate::lowering::{Lowering, Step, names, ordered};
 
 /// Maximum number of rows in a window.
 const WINDOW_MAX: usize = 1_000_000;

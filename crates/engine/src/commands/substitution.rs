@@ -16,7 +16,7 @@ use quarry_eval::rows;
 use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage, SubstitutionCommand, TimeModifiers};
 
 use super::Execute;
-use crate::lower::{Environment, Lowering, Step};
+use crate::lowering::{Environment, Lowering, Step};
 use crate::subsearch::CONDITION_ROWS_MAX;
 
 /// Substitutes tried for an empty result: nothing, a null value, and an empty text.

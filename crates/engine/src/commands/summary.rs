@@ -6,7 +6,7 @@ use quarry_spl::ast::SummaryCommand;
 
 use super::Execute;
 use super::models::{model, table};
-use crate::lower::SearchEnvironment;
+use crate::lowering::SearchEnvironment;
 
 impl Execute for SummaryCommand {
     fn check(&self, environment: &dyn SearchEnvironment) -> Result<(), EngineError> {

@@ -9,7 +9,7 @@ use quarry_eval::rows;
 use quarry_spl::ast::{FieldPattern, TableCommand};
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for TableCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -17,7 +17,7 @@ use super::Execute;
 use super::typer::labelled;
 use crate::knowledge::labels::{TAG, condition_of, tag_field};
 use crate::knowledge::{KnowledgeSource, Tag};
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for TagsCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -24,7 +24,7 @@ use super::Execute;
 use super::aggregate_columns::Outputs;
 use super::chart::{AnyChart, WildcardChart};
 use super::series_table::{SERIES, SeriesColumn, SeriesColumns, SeriesTable, series, table};
-use crate::lower::{Lowering, Step};
+use crate::lowering::{Lowering, Step};
 
 /// Hidden column with the original times of rows, while `_time` holds their spans.
 const TIME_SERIES: &str = "__time_series";

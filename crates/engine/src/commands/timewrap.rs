@@ -14,7 +14,7 @@ use quarry_spl::ast::{TimeWrapCommand, WrapSeries};
 
 use super::Execute;
 use crate::blocking::BlockingTable;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Periods at most.
 const PERIODS_MAX: u64 = 1_000;

@@ -12,7 +12,7 @@ use quarry_spl::ast::{JsonType, ToJsonCommand};
 use serde_json::Value as Json;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for ToJsonCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -19,7 +19,7 @@ use quarry_stdx::number::u32_of;
 
 use super::Execute;
 use super::stats::write_key;
-use crate::lower::{Lowering, Step, names};
+use crate::lowering::{Lowering, Step, names};
 
 /// Decimal places of a percentage, all of them shown.
 const PERCENT_DIGITS: usize = 6;

@@ -31,7 +31,7 @@ use self::members::{Events, Member, Names};
 use self::rows::{ClosedRows, Ending};
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Growth of open transactions in bytes before memory is accounted for again.
 const UNACCOUNTED_BYTES: usize = 1 << 20;

@@ -8,7 +8,7 @@ use quarry_spl::ast::TransposeCommand;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Most columns of the result.
 const COLUMNS_MAX: usize = 10_000;

@@ -10,7 +10,7 @@ use quarry_eval::rows::{self, ColumnBuilder, Value};
 use quarry_spl::ast::{Trend, TrendKind, TrendLineCommand};
 
 use super::Execute;
-use crate::lower::{Lowering, Step, ordered};
+use crate::lowering::{Lowering, Step, ordered};
 
 impl Execute for TrendLineCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

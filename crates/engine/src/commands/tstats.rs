@@ -7,7 +7,7 @@ use quarry_spl::ast::{Pipeline, Stage, TstatsCommand};
 
 use super::Execute;
 use super::append::Append;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum number of appended rows.
 const APPENDED_ROWS_MAX: usize = 20_000_000;

@@ -16,7 +16,7 @@ use quarry_spl::ast::TyperCommand;
 use super::Execute;
 use crate::knowledge::KnowledgeSource;
 use crate::knowledge::labels::{EVENT_TYPE, Labels};
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for TyperCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -7,7 +7,7 @@ use quarry_spl::ast::UnionCommand;
 use super::Execute;
 use super::append::Append;
 use super::multisearch::{merged, unstreamed};
-use crate::lower::{Lowering, SUBSEARCH_ROWS, SearchEnvironment, Step, blocking};
+use crate::lowering::{Lowering, SUBSEARCH_ROWS, SearchEnvironment, Step, blocking};
 
 impl Execute for UnionCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

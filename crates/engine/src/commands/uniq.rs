@@ -9,7 +9,7 @@ use quarry_eval::rows::{self, ColumnReader, is_hidden};
 use quarry_spl::ast::UniqCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, ordered};
+use crate::lowering::{Lowering, Step, ordered};
 
 impl Execute for UniqCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

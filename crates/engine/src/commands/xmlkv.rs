@@ -9,7 +9,7 @@ use quarry_spl::ast::XmlKvCommand;
 
 use super::Execute;
 use super::extracted_fields::FoundFields;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for XmlKvCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -8,7 +8,7 @@ use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_spl::ast::XmlUnescapeCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for XmlUnescapeCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

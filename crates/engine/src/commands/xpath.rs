@@ -10,7 +10,7 @@ use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_spl::ast::XPathCommand;
 
 use super::Execute;
-use crate::lower::{Lowering, Step, row};
+use crate::lowering::{Lowering, Step, row};
 
 impl Execute for XPathCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

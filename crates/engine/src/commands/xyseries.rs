@@ -13,7 +13,7 @@ use quarry_stdx::number::u32_of;
 use super::Execute;
 use super::series_table::row_order;
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lowering::{Lowering, Step, blocking};
 
 /// Most columns of the result.
 const COLUMNS_MAX: usize = 10_000;

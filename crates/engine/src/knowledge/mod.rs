@@ -1,9 +1,9 @@
 //! Named knowledge objects used by searches: data models, macros, saved searches.
 //!
 //! The engine asks a [`KnowledgeSource`], whose implementation finds the files. Models that no app defines may be
-//! [`bundled`].
+//! [`common_information_model`].
 
-pub(crate) mod bundled;
+pub(crate) mod common_information_model;
 pub(crate) mod labels;
 pub(crate) mod macros;
 pub(crate) mod model;
@@ -81,13 +81,13 @@ impl KnowledgeSource for NoKnowledge {}
 
 /// Whether a data model of this name is bundled.
 pub fn has_bundled_model(name: &str) -> bool {
-    bundled::json_of(name).is_some()
+    common_information_model::json_of(name).is_some()
 }
 
 /// Names of all data models, those of apps first.
 pub(crate) fn model_names(source: &dyn KnowledgeSource) -> Vec<String> {
     let mut names = source.data_models();
-    for (name, _) in bundled::MODELS {
+    for (name, _) in common_information_model::MODELS {
         if !names.iter().any(|known| known == name) {
             names.push((*name).to_owned());
         }
@@ -100,7 +100,7 @@ pub(crate) fn model_text(source: &dyn KnowledgeSource, name: &str) -> Result<Str
     if let Some(text) = source.data_model(name)? {
         return Ok(text);
     }
-    bundled::json_of(name).map(str::to_owned).ok_or_else(|| {
+    common_information_model::json_of(name).map(str::to_owned).ok_or_else(|| {
         let known = model_names(source);
         let near = did_you_mean(name, &known);
         let listed = if near.is_empty() { format!("; there is {}", listed(&known)) } else { near };

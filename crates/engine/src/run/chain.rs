@@ -11,7 +11,7 @@ use quarry_eval::rows::{KeptRows, RowIter};
 use quarry_eval::spans::time_bounds;
 
 use super::row_steps::RowSteps;
-use crate::lower::Step;
+use crate::lowering::Step;
 
 /// Rows per slice if rows come from another command.
 const SLICE_ROWS: u64 = 65_536;

@@ -25,7 +25,7 @@ use quarry_store::{Deletion, IndexSelector};
 
 use super::Runner;
 use crate::environment::Surroundings;
-use crate::lower::Step;
+use crate::lowering::Step;
 use crate::node::DeletionRecord;
 use crate::plan::{Deletion as PlannedDeletion, Subsearches};
 

@@ -29,7 +29,7 @@ use quarry_stdx::SharedClock;
 
 use super::{Runner, apply};
 use crate::field_formats::ShownFormats;
-use crate::lower::Step;
+use crate::lowering::Step;
 use crate::plan::Plan;
 use crate::threads::with_stack;
 

@@ -31,7 +31,7 @@ use crate::job::{Engine, SearchRequest};
 use crate::knowledge::model::DataModel;
 use crate::knowledge::model_text;
 use crate::knowledge::object::{MEMBER_VALUE, ModelObject};
-use crate::lower::Step;
+use crate::lowering::Step;
 use crate::run::Runner;
 use crate::source::SnapshotSource;
 use crate::threads::with_stack;

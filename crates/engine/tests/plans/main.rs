@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod drawn;
 mod generator;
 mod members;
+mod random_searches;
 mod shapes;
 mod text_searches;
 mod world;

@@ -2,17 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod alike;
 mod chains;
 mod conditions;
-mod counted;
-mod derived;
+mod derived_fields;
 mod extracts;
 mod json;
 mod reports;
 mod rex;
 mod shaper;
+mod source_reports;
 mod text_values;
+mod value_counts;
 
 use std::sync::Arc;
 

@@ -464,7 +464,7 @@ impl AggregatePlan {
     }
 }
 
-/// The values read by an aggregate; `None` counts rows. False conditions are no values.
+/// The values read by an aggregate; `None` counts rows. False conditions do not count as values.
 fn argument_values(argument: &Argument, rows: &RecordBatch) -> Result<Option<ColumnReader>, EngineError> {
     let array = match argument {
         Argument::Rows => return Ok(None),

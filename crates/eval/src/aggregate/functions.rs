@@ -1,7 +1,7 @@
 //! Implementation table of the stats functions, a row each: the kind of state, and the function that finishes it.
 //!
 //! `stats` and similar commands keep states as columns ([`StateColumn`]) and finish them into a column of values
-//! ([`super::finish`]); commands that need a value after each row keep one state at a time ([`super::running`]). Both use
+//! ([`super::finish`]); commands that need a value after each row keep one state at a time ([`super::running_state`]). Both use
 //! this table, so that a function has one meaning. Names and planner properties are in `quarry_spl::functions`.
 
 use quarry_event::TimeNs;

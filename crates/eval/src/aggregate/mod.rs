@@ -4,7 +4,7 @@
 //! Every stats function is a row of [`functions`]: a short list of *state columns* ([`StateColumn`]). Each has a state per
 //! group, a way to fold values in and to merge two workers' states ([`fold`]), and a serialized form ([`state`]), in which
 //! states are spilled when memory is short and merged partition by partition ([`spill`]). `avg` is a sum and a count,
-//! `range` a minimum and a maximum. [`finish`] turns merged states into the function's value, [`running`] gives it after
+//! `range` a minimum and a maximum. [`finish`] turns merged states into the function's value, [`running_state`] gives it after
 //! each row. [`groups`] finds the group of a row, [`values`] defines which values are equal.
 //!
 //! Not here: selection of rows, layout of the result (chart, timechart and top are in the engine).
@@ -23,7 +23,7 @@ pub mod keys;
 pub mod moments;
 pub mod numbers;
 mod pairs;
-pub mod running;
+pub mod running_state;
 mod sparkline;
 mod spill;
 mod state;

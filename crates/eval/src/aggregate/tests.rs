@@ -1,6 +1,6 @@
 //! Every function gives the same whether its rows came in one slice or in many.
 
-mod coded;
+mod dictionary_codes;
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use quarry_event::TimeRange;
 use quarry_spl::ast::{Command, DependsOn, StatsCommand, StatsFunction};
 use quarry_spl::functions::{STATS_FUNCTIONS, StatsRow};
 
-use super::running::Running;
+use super::running_state::Running;
 use super::{AggregatePlan, Folded, Folder};
 use crate::coded_rows::lines_of;
 use crate::context::{CommandContext, Stop};

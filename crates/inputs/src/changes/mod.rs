@@ -7,8 +7,8 @@
 //! Not here: scheduling, storing events and saved scans.
 
 mod event;
-mod look;
-mod saved_look;
+mod saved_scan;
+mod scan;
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +21,8 @@ use quarry_pipeline::Pattern;
 use crate::InputError;
 
 pub use event::{event_text, full_text};
-pub use look::{Look, look};
-pub use saved_look::{KeptLook, parse_look, write_look};
+pub use saved_scan::{SavedScan, parse_scan, write_scan};
+pub use scan::{Scan, scan_files};
 
 /// Maximum entries of one stanza; more are ignored with a message.
 pub const ENTRIES_MAX: usize = 1 << 17;

@@ -42,8 +42,8 @@ impl Place {
     }
 
     /// Changes since the previous scan, and what could not be read.
-    fn look(&mut self) -> (Vec<String>, Vec<String>) {
-        let found = look(&self.rules, &self.before, &mut || true).unwrap();
+    fn scan(&mut self) -> (Vec<String>, Vec<String>) {
+        let found = scan_files(&self.rules, &self.before, &mut || true).unwrap();
         let top = self.path("");
         let told = changes(&self.before, &found.entries).into_iter().filter(|change| !change.entry.is_folder);
         let told = told.map(|change| {
@@ -52,14 +52,14 @@ impl Place {
         });
         let told = told.collect();
         // The saved form must preserve the scan.
-        let kept = parse_look(&write_look(7, &found.entries)).unwrap();
-        assert_eq!(kept, KeptLook { number: 7, entries: found.entries });
+        let kept = parse_scan(&write_scan(7, &found.entries)).unwrap();
+        assert_eq!(kept, SavedScan { number: 7, entries: found.entries });
         self.before = kept.entries;
         (told, found.problems)
     }
 
     fn assert_look(&mut self, expected: &[&str]) {
-        let (told, problems) = self.look();
+        let (told, problems) = self.scan();
         assert_eq!((told, problems), (expected.iter().map(|&text| text.to_owned()).collect(), Vec::new()));
     }
 }
@@ -88,7 +88,7 @@ fn contents_that_keep_their_time_are_compared_where_asked_for() {
         let mut place = Place::new(settings, "");
         place.write("a", "one");
         place.set_time("a", 1_000_000_000);
-        place.look();
+        place.scan();
         place.write("a", "two");
         place.set_time("a", 1_000_000_000);
         place.assert_look(expected);
@@ -109,7 +109,7 @@ fn what_is_left_out() {
     ] {
         let mut place = Place::new(settings, filters);
         ["a.rs", "a.rs~", "b.txt", "sub/c.rs"].iter().for_each(|name| place.write(name, "x"));
-        let (told, problems) = place.look();
+        let (told, problems) = place.scan();
         assert_eq!(
             (told.as_slice(), problems.len()),
             (&expected.iter().map(|&one| one.to_owned()).collect::<Vec<_>>()[..], 0),
@@ -129,7 +129,7 @@ fn links_are_themselves_or_followed_and_never_in_circles() {
         std::fs::write(place.folder.path().join("other/b"), "x").unwrap();
         symlink(place.folder.path().join("other"), place.path("there")).unwrap();
         symlink(place.path(""), place.path("round")).unwrap();
-        let (told, problems) = place.look();
+        let (told, problems) = place.scan();
         assert_eq!(told, expected, "{settings}");
         assert_eq!(problems.len(), usize::from(settings.len() > 1), "{problems:?}");
     }
@@ -151,10 +151,10 @@ fn no_more_are_known_than_there_is_room_for() {
     ["b", "c"].iter().for_each(|name| place.write(name, "x"));
     place.assert_look(&["Add b", "Add c"]);
     place.write("a", "x");
-    let (told, problems) = place.look();
+    let (told, problems) = place.scan();
     assert_eq!((told.len(), problems.len()), (0, 1), "{told:?} {problems:?}");
     std::fs::remove_file(place.path("c")).unwrap();
-    let (told, _) = place.look();
+    let (told, _) = place.scan();
     assert_eq!(told, ["Delete c"], "what was gone is no room yet");
     place.assert_look(&["Add a"]);
 }
@@ -168,13 +168,13 @@ fn a_look_that_ends_is_none_and_half_a_kept_one_too() {
         asked += 1;
         asked < 3
     };
-    assert!(look(&place.rules, &place.before, &mut goes_on).is_none());
-    place.look();
-    let text = write_look(1, &place.before);
-    let halves: Vec<usize> = (0..text.len() - 1).filter(|end| parse_look(&text[..*end]).is_some()).collect();
+    assert!(scan_files(&place.rules, &place.before, &mut goes_on).is_none());
+    place.scan();
+    let text = write_scan(1, &place.before);
+    let halves: Vec<usize> = (0..text.len() - 1).filter(|end| parse_scan(&text[..*end]).is_some()).collect();
     assert_eq!(halves, Vec::<usize>::new());
     for damaged in ["", "x", "quarry-fschange 1 x\nend 0\n", "quarry-fschange 1 1\nf 1 2 3\nend 1\n"] {
-        assert!(parse_look(damaged).is_none(), "{damaged}");
+        assert!(parse_scan(damaged).is_none(), "{damaged}");
     }
 }
 
@@ -203,7 +203,7 @@ fn events_read_well() {
     assert!(updated.ends_with(&format!("hash=\"{}\", chgs=\"size hash\"", "ab".repeat(32))), "{updated}");
     let mut place = Place::new("", "");
     place.write("a", "the text");
-    place.look();
+    place.scan();
     let (path, entry) = place.before.iter().find(|(_, entry)| !entry.is_folder).unwrap();
     assert_eq!(full_text(path, entry, u64::MAX).unwrap().as_deref(), Some("the text"));
     assert_eq!(full_text(path, entry, 7).unwrap(), None);

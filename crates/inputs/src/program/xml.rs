@@ -120,7 +120,7 @@ fn tag_end(bytes: &[u8]) -> Option<usize> {
 }
 
 fn tag_of(tag: &str) -> Result<XmlToken, Fault> {
-    let wrong = || Fault::invalid(format!("<{tag}> is no tag"));
+    let wrong = || Fault::invalid(format!("<{tag}> is not a tag"));
     let is_name =
         |name: &str| !name.is_empty() && !name.contains(|char: char| char.is_whitespace() || "<&\"'=".contains(char));
     if let Some(name) = tag.strip_prefix('/') {

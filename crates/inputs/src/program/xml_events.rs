@@ -188,7 +188,7 @@ impl XmlReader {
             self.store.check_index(&metadata.index)?;
         }
         let time = said("time")
-            .map(|text| parse_time(text).ok_or_else(|| Fault::invalid(format!("{text:?} is no time in seconds"))));
+            .map(|text| parse_time(text).ok_or_else(|| Fault::invalid(format!("{text:?} is not a time in seconds"))));
         Ok((metadata, defaults.host_is_fixed || said("host").is_some(), time.transpose()?))
     }
 
@@ -320,7 +320,7 @@ impl OutputReader for XmlReader {
         while let Some(token) = self.tokens.take() {
             self.token(token, now, out);
         }
-        pushed.map_err(|fault| fault.at("what its program writes is no XML"))
+        pushed.map_err(|fault| fault.at("the output of its program is not XML"))
     }
 
     fn finish(&mut self, now: TimeNs, out: &mut EventBatch) {

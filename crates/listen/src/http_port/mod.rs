@@ -10,7 +10,6 @@
 
 mod answer_notes;
 mod idle_connections;
-mod left_over;
 mod limits;
 mod lingering_close;
 mod proxy_headers;
@@ -19,6 +18,7 @@ mod request_body;
 mod slow_reader;
 #[cfg(test)]
 mod tests;
+mod unread_body;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -48,7 +48,6 @@ use tower_service::Service;
 use answer_notes::{AnswerNotes, Noting};
 use idle_connections::{AnswerBody, AtWork};
 pub(crate) use idle_connections::{Waiter, Waiting};
-use left_over::LeftOver;
 pub use limits::Bounds;
 pub(crate) use limits::connections_max;
 use lingering_close::Lingering;
@@ -56,6 +55,7 @@ use proxy_headers::is_forwarded;
 use refused_head::RefusedHead;
 use request_body::{RequestBody, Unread};
 use slow_reader::Outgoing;
+use unread_body::UnreadBody;
 
 /// Maximum concurrent requests of an HTTP/2 connection.
 const STREAMS_MAX: u32 = 128;
@@ -348,7 +348,7 @@ impl Shared {
             request.extensions_mut().insert(origin);
             let unread = Unread::default();
             let is_first_version = request.version() <= Version::HTTP_11;
-            let left = is_first_version.then(|| LeftOver::new(unread.clone(), request.headers(), left_wait));
+            let left = is_first_version.then(|| UnreadBody::new(unread.clone(), request.headers(), left_wait));
             let answered = router.clone().call(request.map(|body| Body::new(RequestBody::new(body, unread, pace))));
             let notes = notes.clone();
             async move {

@@ -112,10 +112,7 @@ impl Limits {
             (&self.refused, "connections were refused: more than the server takes"),
             (&self.forbidden, "connections and datagrams of senders that acceptFrom does not name were refused"),
             (&self.dropped, "datagrams were lost: they came faster than they were stored (see _rcvbuf)"),
-            (
-                &self.homeless,
-                "events of forwarders are for indexes that are not there (such as _internal) and were left out",
-            ),
+            (&self.homeless, "events of forwarders for indexes that do not exist (such as _internal) were dropped"),
             (
                 &self.repeated,
                 "batches came again from forwarders that had heard no acknowledgment; they are stored once",

@@ -18,7 +18,7 @@ use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 
 /// 2026-11-21T07:00:00Z.
 const NOW: TimeNs = 1_795_244_400 * NS_PER_SEC;
-/// Columns that are no fields.
+/// Columns that are not fields.
 const KEYS: [&str; 6] = ["_raw", "_time", "index", "host", "source", "sourcetype"];
 
 struct Block {

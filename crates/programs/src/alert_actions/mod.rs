@@ -53,12 +53,12 @@ const EXECUTE: &str = "--execute";
 /// App and owner of searches without a namespace.
 const APP: &str = "search";
 const OWNER: &str = "admin";
-/// Stands for the data folder.
+/// Stands for the data directory.
 const HOME: &str = "$SPLUNK_HOME";
 
 type Settings = BTreeMap<String, String>;
 
-/// The alert actions of a data folder.
+/// The alert actions of a data directory.
 #[derive(Default)]
 pub(crate) struct AlertActions {
     actions: BTreeMap<String, Settings>,
@@ -69,7 +69,7 @@ pub(crate) struct AlertActions {
 }
 
 impl AlertActions {
-    /// The actions of a data folder, restricted to a view if given.
+    /// The actions of a data directory, restricted to a view if given.
     pub(crate) fn new(layers: &Layers, data_dir: &Path, view: Option<&Arc<View>>, host: &str) -> AlertActions {
         let conf = layers.conf(CONF);
         let names = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| *name != "default");

@@ -14,7 +14,7 @@ use quarry_engine::FillTable;
 use quarry_stdx::{Fault, random};
 use rustix::process::{Pid, test_kill_process};
 
-/// Parent of these folders, relative to the data folder.
+/// Parent of these folders, relative to the data directory.
 const FOLDER: &str = "run/alerts";
 /// Name of the file.
 const FILE: &str = "results.csv.gz";

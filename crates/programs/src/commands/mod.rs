@@ -1,10 +1,10 @@
 //! Custom search commands of apps: finding their programs (commands.conf, the app's bin folder) and starting them.
 //!
-//! [`chunked`] drives programs of the chunked protocol, [`older`] those with `chunked = false` and the programs of
+//! [`running_program`] drives programs of the chunked protocol, [`protocol_v1`] those with `chunked = false` and the programs of
 //! `script`. Alert actions are in [`crate::alert_actions`].
 
-mod chunked;
-mod older;
+mod protocol_v1;
+mod running_program;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use quarry_stdx::Fault;
 use crate::alert_actions::AlertActions;
 use crate::files::{PYTHON, is_plain, is_true};
 use crate::group::Program;
-use chunked::{ProgramLimits, RunningProgram};
-use older::{OlderProgram, OlderSettings};
+use protocol_v1::{ProgramV1, SettingsV1};
+use running_program::{ProgramLimits, RunningProgram};
 
 /// Maximum arguments configured in commands.conf.
 const ARGUMENTS_MAX: usize = 100;
@@ -30,10 +30,10 @@ const WAIT_SECS: u64 = 600;
 /// Maximum rows for an older program: one portion.
 const OLDER_ROWS_MAX: usize = 50_000;
 /// Settings of programs named by `script`.
-const SCRIPT: OlderSettings =
-    OlderSettings { generates: false, streams: false, has_header: true, can_be_asked: false, rows_max: OLDER_ROWS_MAX };
+const SCRIPT: SettingsV1 =
+    SettingsV1 { generates: false, streams: false, has_header: true, can_be_asked: false, rows_max: OLDER_ROWS_MAX };
 
-/// The custom commands of a data folder.
+/// The custom commands of a data directory.
 #[derive(Default)]
 pub struct CustomCommands {
     commands: BTreeMap<String, Definition>,
@@ -50,11 +50,11 @@ struct Definition {
     program: Result<Program, Fault>,
     limits: ProgramLimits,
     /// Its settings if it does not speak the chunked protocol.
-    older: Option<OlderSettings>,
+    older: Option<SettingsV1>,
 }
 
 impl CustomCommands {
-    /// The readable commands of a data folder, restricted to a view if given; none without a folder. `host` is this
+    /// The readable commands of a data directory, restricted to a view if given; none without a folder. `host` is this
     /// machine's name, for alert actions.
     pub fn new(
         layers: &Layers,
@@ -92,10 +92,10 @@ impl CustomCommands {
 }
 
 /// Settings of an older program; `None` for the chunked protocol.
-fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<OlderSettings> {
+fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<SettingsV1> {
     let is = |key: &str, unsaid: bool| setting(key).map_or(unsaid, |text| is_true(&text));
     let rows = setting("maxinputs").and_then(|text| text.parse().ok()).filter(|rows| *rows > 0);
-    (!is("chunked", false)).then(|| OlderSettings {
+    (!is("chunked", false)).then(|| SettingsV1 {
         generates: is("generating", false) || setting("generating").is_some_and(|text| text == "stream"),
         streams: is("streaming", false),
         has_header: is("enableheader", true),
@@ -198,7 +198,7 @@ impl CommandSource for CustomCommands {
             return Ok(Box::new(RunningProgram::start(program, definition.limits)?));
         };
         let program = program.clone();
-        Ok(Box::new(OlderProgram::new(Box::new(move |_| Ok(program.clone())), definition.limits, older)))
+        Ok(Box::new(ProgramV1::new(Box::new(move |_| Ok(program.clone())), definition.limits, older)))
     }
 
     fn check_alert(&self, name: &str) -> Result<(), Fault> {
@@ -216,9 +216,9 @@ impl CustomCommands {
         let data_dir = self.data_dir.clone().filter(|_| matches!(name, "script" | "run"));
         let data_dir = data_dir.ok_or_else(|| Fault::not_found(format!("no app has a command {name}")))?;
         let limits = ProgramLimits { wait_secs: WAIT_SECS, chunk_bytes: CHUNK_BYTES_MAX };
-        let settings = OlderSettings { generates: is_first, ..SCRIPT };
+        let settings = SettingsV1 { generates: is_first, ..SCRIPT };
         let (view, readable) = (self.view.clone(), Arc::clone(&self.readable));
         let found = move |arguments: &mut Vec<String>| script(&data_dir, (view.as_deref(), &readable), arguments);
-        Ok(Box::new(OlderProgram::new(Box::new(found), limits, settings)))
+        Ok(Box::new(ProgramV1::new(Box::new(found), limits, settings)))
     }
 }

@@ -14,14 +14,14 @@ use jiff::tz::TimeZone;
 use quarry_conf::ChangeInput;
 use quarry_event::{EventBatch, Metadata};
 use quarry_inputs::changes::{
-    Action, ChangeRules, Entries, KeptLook, changes, event_text, full_text, look, parse_look, write_look,
+    Action, ChangeRules, Entries, SavedScan, changes, event_text, full_text, parse_scan, scan_files, write_scan,
 };
 use quarry_inputs::{AppendError, EventStore, FileIdentity, FilePosition};
 use quarry_stdx::{Fault, log, private_file};
 
 use super::input_context::{Shared, Stores, check, kept_name, metadata};
 
-/// Folder of saved scans, relative to the data folder.
+/// Folder of saved scans, relative to the data directory.
 const LOOKS: &str = "var/lib/quarry/fschange";
 /// Extensions of the scan whose events are stored, and of the one whose events may be.
 const STORED: &str = "look";
@@ -88,30 +88,30 @@ impl Watch {
     }
 
     /// The scan whose events are stored.
-    fn known(&self) -> Result<KeptLook, Fault> {
+    fn known(&self) -> Result<SavedScan, Fault> {
         let (stored, next) = (self.file.with_extension(STORED), self.file.with_extension(NEXT));
         let in_store = self.store.known_offset(SCOPE, self.name.as_bytes());
         let in_store = in_store.map_err(|error| Fault::unavailable(error.to_string()))?;
-        let of_next = std::fs::read_to_string(&next).ok().and_then(|text| parse_look(&text));
-        if let Some(look) = of_next.filter(|look| look.number == in_store) {
+        let of_next = std::fs::read_to_string(&next).ok().and_then(|text| parse_scan(&text));
+        if let Some(scan) = of_next.filter(|scan| scan.number == in_store) {
             std::fs::rename(&next, &stored).map_err(|error| Fault::io(next.display(), error))?;
-            return Ok(look);
+            return Ok(scan);
         }
-        let mut look = match std::fs::read_to_string(&stored) {
-            Ok(text) => parse_look(&text).unwrap_or_else(|| {
+        let mut scan = match std::fs::read_to_string(&stored) {
+            Ok(text) => parse_scan(&text).unwrap_or_else(|| {
                 self.tell(&format!("{}: is damaged; every file is told as added", stored.display()));
-                KeptLook::default()
+                SavedScan::default()
             }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => KeptLook::default(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => SavedScan::default(),
             Err(error) => return Err(Fault::io(stored.display(), error)),
         };
         // The store accepts each number once.
-        look.number = look.number.max(in_store);
-        Ok(look)
+        scan.number = scan.number.max(in_store);
+        Ok(scan)
     }
 
     /// Scans, reports changes and saves the scan; `told` are the problems already reported.
-    fn round(&self, known: &mut KeptLook, told: &mut Vec<String>, shared: &Shared) -> Result<(), Fault> {
+    fn round(&self, known: &mut SavedScan, told: &mut Vec<String>, shared: &Shared) -> Result<(), Fault> {
         let mut files = 0;
         let mut goes_on = || {
             files += 1;
@@ -119,7 +119,7 @@ impl Watch {
             let wait = if is_pause { self.input.delay_milliseconds } else { 0 };
             if wait == 0 { !shared.stop.is_over() } else { !shared.stop.wait(Duration::from_millis(wait)) }
         };
-        let Some(seen) = look(&self.rules, &known.entries, &mut goes_on) else { return Ok(()) };
+        let Some(seen) = scan_files(&self.rules, &known.entries, &mut goes_on) else { return Ok(()) };
         seen.problems.iter().filter(|problem| !told.contains(problem)).for_each(|problem| self.tell(problem));
         *told = seen.problems;
         if seen.entries == known.entries {
@@ -127,12 +127,12 @@ impl Watch {
         }
         let number = known.number + 1;
         let (stored, next) = (self.file.with_extension(STORED), self.file.with_extension(NEXT));
-        private_file::write(&next, &write_look(number, &seen.entries))?;
+        private_file::write(&next, &write_scan(number, &seen.entries))?;
         if !self.store_changes(&known.entries, &seen.entries, number, shared)? {
             return Ok(());
         }
         std::fs::rename(&next, &stored).map_err(|error| Fault::io(next.display(), error))?;
-        *known = KeptLook { number, entries: seen.entries };
+        *known = SavedScan { number, entries: seen.entries };
         Ok(())
     }
 

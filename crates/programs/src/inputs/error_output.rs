@@ -14,7 +14,7 @@ use super::input_context::Shared;
 const INDEX: &str = "_internal";
 const SOURCETYPE: &str = "splunkd";
 const COMPONENT: &str = "ExecProcessor";
-/// Path of the file in Splunk, relative to the data folder.
+/// Path of the file in Splunk, relative to the data directory.
 const SOURCE: &str = "var/log/splunk/splunkd.log";
 /// Maximum bytes kept of a line.
 const LINE_BYTES_MAX: usize = 8 << 10;
@@ -92,7 +92,7 @@ impl Log {
         let text = &text[..end];
         match self.told.fetch_add(1, Ordering::Relaxed) {
             at if at < TOLD_MAX => log::info(format!("[{}]: {text}", self.stanza)),
-            TOLD_MAX => log::info(format!("[{}]: more of this run is told in {INDEX} alone", self.stanza)),
+            TOLD_MAX => log::info(format!("[{}]: further lines of this run are only in {INDEX}", self.stanza)),
             _ => {}
         }
         if !self.is_stored {

@@ -14,7 +14,7 @@ pub type Stores<'a> = &'a dyn Fn(Option<&str>) -> Arc<dyn EventStore>;
 /// State shared by all inputs.
 pub(crate) struct Shared {
     pub(crate) settings: Arc<InputSettings>,
-    /// Absolute path of the data folder.
+    /// Absolute path of the data directory.
     pub(crate) home: std::path::PathBuf,
     /// Name of this machine.
     pub(crate) host: String,

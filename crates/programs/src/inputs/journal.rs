@@ -16,7 +16,7 @@ use crate::group::Program;
 
 /// The program.
 const JOURNALCTL: &str = "journalctl";
-/// Folder of the cursors, relative to the data folder.
+/// Folder of the cursors, relative to the data directory.
 const CURSORS: &str = "var/lib/quarry/journald";
 /// Settings and the `journalctl` options they map to; the flag means one option per comma-separated part.
 const OPTIONS: &[(&str, &str, bool)] = &[

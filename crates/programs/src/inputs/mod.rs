@@ -12,7 +12,7 @@ mod error_output;
 mod journal;
 
 mod input_context;
-mod modular;
+mod modular_input;
 mod run;
 mod schedule;
 mod scheme;
@@ -71,7 +71,7 @@ pub fn start(
             Err(fault) => log::warning(format!("inputs.conf {fault}; the input is left out")),
         }
     }
-    for program in modular::programs(inputs.modular, &programs.shared, stores) {
+    for program in modular_input::programs(inputs.modular, &programs.shared, stores) {
         programs.spawn(program.len(), move |shared| program.run(shared))?;
     }
     Ok(programs)

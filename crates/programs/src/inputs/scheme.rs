@@ -103,7 +103,7 @@ fn read_scheme(text: &str) -> Result<Scheme, Fault> {
             }
         }
     }
-    if is_scheme { Ok(scheme) } else { Err(wrong("it is no <scheme>")) }
+    if is_scheme { Ok(scheme) } else { Err(wrong("it is not a <scheme> element")) }
 }
 
 /// Values passed in addition to the stanzas.

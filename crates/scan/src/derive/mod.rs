@@ -3,7 +3,7 @@
 //! [`plan`] traces the fields that a search needs back through the rules of a source to the fields that must be
 //! extracted from the text. Sources whose rules produce none of the needed fields are read as if they had no rules. For
 //! the others, rules run in Splunk's order over columns: over those of template pages if these hold everything the
-//! rules read ([`computed`]), otherwise over columns extracted from text. The result is the same.
+//! rules read ([`column_rules`]), otherwise over columns extracted from text. The result is the same.
 //!
 //! `REPORT-` transforms that read only the text are extracted together with `EXTRACT-`; where the templates give the
 //! positions of their fields, no text is rebuilt. Transforms that read other fields or append values run with the rules
@@ -12,7 +12,7 @@
 //! Not here: how `EXTRACT-` and `REPORT-` extract ([`crate::fields`]); expansion of event types and tags in a condition
 //! (engine).
 
-pub(crate) mod computed;
+pub(crate) mod column_rules;
 mod defaults;
 mod names;
 mod needs;
@@ -36,8 +36,8 @@ use quarry_event::{Metadata, Page};
 use quarry_spl::analyse::search_fields;
 use quarry_store::Segment;
 
-pub(crate) use self::computed::Way;
-use self::computed::{ComputedFields, by_plan};
+pub(crate) use self::column_rules::Way;
+use self::column_rules::{ComputedFields, by_plan};
 use self::defaults::DefaultFields;
 pub(crate) use self::defaults::is_default_field;
 pub(crate) use self::names::{DerivedNames, Scope};

@@ -41,7 +41,7 @@ pub trait SummaryStore: Send + Sync {
     /// search-time settings and the state of `tables` and of the lookup tables that settings name. Fails if that cannot
     /// be determined.
     fn configuration(&self, _tables: &BTreeSet<String>) -> Result<String, Fault> {
-        Err(Fault::unavailable("there is no data folder"))
+        Err(Fault::unavailable("there is no data directory"))
     }
     /// Opens a summary; `None` if there is none of this name.
     fn open(&self, _name: &str) -> Result<Option<Arc<dyn SummaryFile>>, Fault> {
@@ -49,7 +49,7 @@ pub trait SummaryStore: Send + Sync {
     }
     /// Stores a summary atomically: after a crash it exists completely or not at all.
     fn put(&self, _name: &str, _bytes: &[u8]) -> Result<(), Fault> {
-        Err(Fault::unavailable("there is no data folder"))
+        Err(Fault::unavailable("there is no data directory"))
     }
     /// Called when a summary cannot be used, with the reason.
     fn unusable(&self, _name: &str, _why: &str) {}

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use quarry_eval::pattern::template_match::{MatchPlan, Planner};
 use quarry_event::template::TemplatePart;
 
-use super::flat::AskedTemplate;
+use super::planned_template::PlannedTemplate;
 use super::value_location::ValueLocation;
 use crate::fields::Extract;
 
@@ -43,7 +43,7 @@ impl NamedRules {
     }
 
     /// The location of the field in the texts of a template.
-    pub(super) fn place(&mut self, template: &AskedTemplate<'_>) -> RulePlace {
+    pub(super) fn place(&mut self, template: &PlannedTemplate<'_>) -> RulePlace {
         for (group, planner) in &mut self.rules {
             let Some(planner) = planner.as_mut().filter(|planner| planner.spent() < STEPS_MAX) else {
                 return RulePlace::ByValue;
@@ -57,7 +57,7 @@ impl NamedRules {
     }
 }
 
-fn place_of_group(planner: &mut Planner, group: usize, template: &AskedTemplate<'_>) -> RulePlace {
+fn place_of_group(planner: &mut Planner, group: usize, template: &PlannedTemplate<'_>) -> RulePlace {
     let Some(flat) = template.flat() else { return RulePlace::ByValue };
     let windows = match planner.plan(flat) {
         MatchPlan::Never => return RulePlace::Nowhere,

@@ -15,7 +15,7 @@ use quarry_eval::pattern::template_match::{FlatTemplate, GroupPlaces, MatchPlan,
 use quarry_event::template::{Dictionary, TemplatePart, TemplateSet};
 
 use super::cells::CellPlanner;
-use super::flat::AskedTemplate;
+use super::planned_template::PlannedTemplate;
 use super::value_location::ValueLocation;
 use crate::fields::reports::{MATCHES_MAX, NamePart, Pair, Report, ReportText};
 
@@ -61,7 +61,7 @@ impl<'a> ReportPlanner<'a> {
     }
 
     /// The locations of the fields `names` in the texts of a template.
-    pub(super) fn places(&self, template: &AskedTemplate<'_>, names: &[String]) -> Vec<ValueLocation> {
+    pub(super) fn places(&self, template: &PlannedTemplate<'_>, names: &[String]) -> Vec<ValueLocation> {
         match self {
             ReportPlanner::Cells(cells) => cells.places(template.template, names),
             ReportPlanner::Pattern(pattern) => pattern.places(template, names),
@@ -70,7 +70,7 @@ impl<'a> ReportPlanner<'a> {
 }
 
 impl PatternPlanner<'_> {
-    fn places(&self, template: &AskedTemplate<'_>, names: &[String]) -> Vec<ValueLocation> {
+    fn places(&self, template: &PlannedTemplate<'_>, names: &[String]) -> Vec<ValueLocation> {
         let mut found = vec![ValueLocation::Absent; names.len()];
         if self.find(template, names, &mut found).is_none() {
             for pair in &self.pairs {
@@ -81,7 +81,7 @@ impl PatternPlanner<'_> {
     }
 
     /// Records the fields of all matches in a template; `None` if values decide whether there are more matches.
-    fn find(&self, template: &AskedTemplate<'_>, names: &[String], found: &mut [ValueLocation]) -> Option<()> {
+    fn find(&self, template: &PlannedTemplate<'_>, names: &[String], found: &mut [ValueLocation]) -> Option<()> {
         let mut rest = Cow::Borrowed(template.flat()?);
         let mut planner = self.planner.as_ref()?.borrow_mut();
         for _ in 0..MATCHES_MAX {

@@ -18,21 +18,21 @@ use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
 use super::conditions::FieldPlan;
-use super::derived::Derived;
+use super::derived_fields::DerivedField;
 use super::extracts::{NamedRules, RulePlace};
 use super::facts::{KnownTemplates, Sought, TemplateFacts};
 use super::fields::{FieldLocation, may_be_json, places};
-use super::flat::AskedTemplate;
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::page::PageReader;
+use super::planned_template::PlannedTemplate;
 use super::reports::ReportPlanner;
 use super::text_lengths::KnownLengths;
 use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
 use super::words::{SharedPlan, Word};
 use super::{columns, conditions};
-use crate::derive::computed::ComputedFields;
+use crate::derive::column_rules::ComputedFields;
 use crate::event_fields::is_given;
 use crate::fields::{Class, Extract, FieldRules};
 use crate::spath::PushedPath;
@@ -110,7 +110,7 @@ pub(super) struct FieldLocations {
     /// All columns that hold its values, if known.
     pub columns: Option<ValueColumns>,
     /// How it is derived, for [`ValueLocation::Derived`].
-    pub derived: Option<Derived>,
+    pub derived: Option<DerivedField>,
 }
 
 impl FieldLocations {
@@ -417,7 +417,7 @@ impl Slab {
     }
 
     /// Memo of a pattern's results on the values of a field, always the same.
-    pub(super) fn found_in(&self, derived: &Derived) -> Arc<DistinctMemo> {
+    pub(super) fn found_in(&self, derived: &DerivedField) -> Arc<DistinctMemo> {
         let mut known = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.entry((Arc::as_ptr(&derived.rule).addr(), derived.group)).or_default())
     }
@@ -551,7 +551,7 @@ fn fields_of(
             .collect();
         let mut rules: Vec<NamedRules> = all.iter().map(|name| NamedRules::new(of_text, name)).collect();
         for template in templates {
-            let asked = AskedTemplate::new(template_set, template);
+            let asked = PlannedTemplate::new(template_set, template);
             let mut found = places(template_set, template, *cutting, &all, known.json);
             // A JSON value is added to what a pattern found instead of yielding to it.
             let joins = may_be_json(template_set, template, *cutting);
@@ -568,8 +568,8 @@ fn fields_of(
             }
         }
     }
-    let mut derived: Vec<Option<Derived>> = (names.iter().enumerate())
-        .map(|(at, name)| Derived::find(name, at, &all, classes, &mut by_name, &patterned, &mut doubts))
+    let mut derived: Vec<Option<DerivedField>> = (names.iter().enumerate())
+        .map(|(at, name)| DerivedField::find(name, at, &all, classes, &mut by_name, &patterned, &mut doubts))
         .collect();
     let named = by_name.into_iter().zip(patterned).zip(doubts).zip(names.iter().zip(&mut derived));
     let named = named.map(|(((places, patterned), doubts), (name, derived))| {
@@ -627,7 +627,7 @@ fn repeating(places: &[ValueLocation]) -> Vec<u32> {
 /// Applies the transforms of a template: the first that finds a field wins, also over automatic extraction.
 fn put_reports(
     reports: &[ReportPlanner<'_>],
-    template: &AskedTemplate<'_>,
+    template: &PlannedTemplate<'_>,
     names: &[String],
     joins: bool,
     found: &mut [FieldLocation],

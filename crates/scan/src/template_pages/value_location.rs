@@ -21,7 +21,7 @@ pub(super) enum ValueLocation {
     Escaped(Box<[TemplatePart]>),
     /// Below variables that may be empty.
     Nested(Nested),
-    /// A pattern extracts it from the value of another field, whose location is known ([`super::derived`]).
+    /// A pattern extracts it from the value of another field, whose location is known ([`super::derived_fields`]).
     Derived,
     /// Only the text tells.
     Text,

@@ -1,5 +1,5 @@
 //! Stored results of finished searches (for `loadjob`) and the search log (for `history`), in files below `dispatch` of
-//! the data folder.
+//! the data directory.
 //!
 //! Every search gets a folder with its name, so that two processes never use the same one. A finished search has its
 //! rows there (`results.arrow`: Arrow IPC streams, a new one whenever columns change) and its outcome (`facts.json`,
@@ -35,7 +35,7 @@ use crate::keeper::{JobFacts, JobKeeper, Remembered};
 pub use job_folders::JobFolderError;
 use result_cache::{RecentJob, RecentJobs};
 
-/// Folder of stored jobs, relative to the data folder.
+/// Folder of stored jobs, relative to the data directory.
 pub(crate) const JOBS_FOLDER: &str = "dispatch";
 /// Rows of a job.
 const RESULTS: &str = "results.arrow";
@@ -66,7 +66,7 @@ const SID_BYTES_MAX: usize = 200;
 /// Candidate names for one search.
 const NAMES_MAX: u64 = 10_000;
 
-/// The stored jobs of a data folder.
+/// The stored jobs of a data directory.
 pub struct KeptJobs {
     folder: PathBuf,
     layers: Layers,
@@ -96,7 +96,7 @@ impl Kept {
 }
 
 impl KeptJobs {
-    /// The jobs of a data folder.
+    /// The jobs of a data directory.
     pub fn new(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
         KeptJobs {
             folder: data_dir.join(JOBS_FOLDER),
@@ -111,7 +111,7 @@ impl KeptJobs {
         }
     }
 
-    /// The jobs of a data folder used by this process alone: small results stay in memory until it ends.
+    /// The jobs of a data directory used by this process alone: small results stay in memory until it ends.
     pub fn of_server(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
         let mut jobs = KeptJobs::new(data_dir, layers, clock);
         jobs.recent = Some(RecentJobs::default());
@@ -238,7 +238,7 @@ impl KeptJobs {
     /// Makes the folder of a job.
     fn folder_of(&self, sid: &str) -> std::io::Result<()> {
         if !self.folder.is_dir() {
-            // A search does not create the data folder itself.
+            // A search does not create the data directory itself.
             std::fs::create_dir(&self.folder)?;
         }
         std::fs::create_dir(self.folder.join(sid))

@@ -92,7 +92,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// The jobs of the data folder of `kept`, for a server that has just started.
+    /// The jobs of the data directory of `kept`, for a server that has just started.
     pub fn new(kept: Arc<KeptJobs>, clock: SharedClock) -> Jobs {
         kept.note_interrupted(TTL_S);
         let jobs = Jobs { kept, clock, known: Mutex::default() };

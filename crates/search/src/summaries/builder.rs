@@ -218,7 +218,7 @@ mod tests {
         work: Work,
     }
 
-    /// A data folder with an app that defines and accelerates a model.
+    /// A data directory with an app that defines and accelerates a model.
     fn node(dir: &Path) -> Node {
         let app = dir.join("etc/apps/shop");
         for folder in ["default/data/models", "local", "lookups"] {

@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 
 pub use builder::{SummaryBuilder, start};
 
-/// Folder of the summaries, relative to the data folder.
+/// Folder of the summaries, relative to the data directory.
 const FOLDER: &str = "datamodel_summary";
 /// Extension of summaries.
 const ENDING: &str = ".summary";
@@ -74,7 +74,7 @@ const INDEX_TIME: [&str; 34] = [
     "pulldown_type",
 ];
 
-/// The summaries of a data folder.
+/// The summaries of a data directory.
 pub struct ModelSummaries {
     layers: Layers,
     folder: LocalFolder,
@@ -176,7 +176,7 @@ impl ModelSummaries {
         read.and_then(|value| value.as_array().cloned()).unwrap_or_default()
     }
 
-    /// Times from which events are summarised and missing summaries are built. An invalid time is no bound; the builder
+    /// Times from which events are summarised and missing summaries are built. An invalid time does not limit them; the builder
     /// reports it.
     pub fn bounds(&self, settings: &AccelerationSettings, now: TimeNs) -> (Option<TimeNs>, Option<TimeNs>) {
         let instant = |text: &Option<String>| {

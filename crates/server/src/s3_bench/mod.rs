@@ -23,7 +23,7 @@ use self::arguments::S3Operation;
 use self::report::{Sample, Side};
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
-use crate::{bucket, data_folder};
+use crate::{bucket, data_directory};
 
 /// Maximum requests recorded per thread; reaching it ends the phase.
 const SAMPLES_MAX: usize = 1 << 20;
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &S3BenchArgs) -> Result<u8, Failure> {
 }
 
 fn settings(arguments: &S3BenchArgs) -> Result<Vec<S3Settings>, Failure> {
-    let variables = data_folder::variables();
+    let variables = data_directory::variables();
     let common = S3Settings {
         prefix: arguments.prefix.trim_matches('/').to_owned(),
         region: arguments.region.clone(),

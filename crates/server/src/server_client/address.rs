@@ -25,7 +25,7 @@ const PORT_DEFAULT: u16 = 8089;
 /// Variable with the password for `--auth USER`. Arguments are visible to all accounts of the machine.
 const PASSWORD_VARIABLE: &str = "QUARRY_PASSWORD";
 /// Hint for an untrusted certificate.
-pub(super) const CERTIFICATE_HINT: &str = ": the certificate is not trusted. Pass the node's certificate (etc/auth/server.pem in its data folder) with --ca-cert FILE, \
+pub(super) const CERTIFICATE_HINT: &str = ": the certificate is not trusted. Pass the node's certificate (etc/auth/server.pem in its data directory) with --ca-cert FILE, \
                                            or turn verification off with --insecure";
 
 /// Scheme, host and port of an address.
@@ -38,13 +38,13 @@ pub(super) fn base_of(uri: &str) -> Result<String, Failure> {
     }
     // The last colon of an IPv6 address without a port stands in its brackets.
     let (host, port) = match address.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong("that is no port"))?),
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong("that is not a port"))?),
         _ => (address, PORT_DEFAULT),
     };
     let is_named = !host.is_empty() && !host.contains(char::is_whitespace);
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     if !is_named || (bare.contains(':') && !host.starts_with('[')) {
-        return Err(wrong("that is no host"));
+        return Err(wrong("that is not a host name"));
     }
     let is_here = bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     if scheme == "http" && !is_here {

@@ -41,7 +41,7 @@ fn a_source_is_named_without_a_way_up() {
 fn a_search_makes_no_data_folder() {
     let place = Place::new();
     assert_eq!(place.run(&["search", "| makeresults | eval n=1 | table n", "-o", "csv"]).good(), "n\n1\n");
-    assert!(place.run(&["search", "*"]).err.contains("there is no data folder"));
+    assert!(place.run(&["search", "*"]).err.contains("there is no data directory"));
     assert!(!place.data().exists());
 }
 
@@ -118,7 +118,7 @@ fn exit_codes_tell_what_kind_of_trouble_it_was() {
     assert_eq!(place.run(&["add", "oneshot", "missing.log"]).code, 2);
     assert_eq!(place.run(&["search", "x", "missing.log"]).code, 2);
     assert_eq!(place.run(&["fly"]).code, 2);
-    assert_eq!(place.run(&["search", "x"]).code, 4, "no data folder");
+    assert_eq!(place.run(&["search", "x"]).code, 4, "no data directory");
     let log = place.write("a.log", lines(0..10));
     assert_eq!(place.run(&["add", "oneshot", &log, "--index", "Bad Name"]).code, 2);
     place.run(&["add", "oneshot", &log]).good();

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::hostile::resident_mb;
+use crate::hostile_connections::resident_mb;
 use crate::server::{Server, ask, begin};
 use crate::support::{Place, Ran, lines, wait_until};
 

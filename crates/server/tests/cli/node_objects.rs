@@ -146,7 +146,7 @@ fn paths_are_absolute_and_one_that_is_not_there_is_told() {
 fn a_user_is_added_by_either_verb_and_a_data_folder_that_is_not_there_is_told() {
     let place = Place::new();
     let missing = place.run(&["list", "user"]);
-    assert_eq!((missing.code, missing.err.contains("no data folder")), (4, true), "{missing:?}");
+    assert_eq!((missing.code, missing.err.contains("no data directory")), (4, true), "{missing:?}");
     assert!(!place.data().exists());
     for (has_server, name) in [(false, "eva"), (true, "tom")] {
         let server = has_server.then(|| Server::start(&place));
@@ -234,7 +234,7 @@ fn another_node_is_asked_over_tls_by_who_may() {
     let address = run["mgmt"].as_str().unwrap();
     let uri = format!("https://{address}");
     let certificate = place.data().join("etc/auth/server.pem").display().to_string();
-    // Another data folder: nothing of the node's own is read.
+    // Another data directory: nothing of the node's own is read.
     let far = Place::new();
     let count = ["search", "* | stats count", "-o", "csv", "-uri", &uri];
     let ask = |base: &[&str], more: &[&str]| far.run(&[base, more].concat());

@@ -132,7 +132,7 @@ fn commands_part(page: &mut String) {
     writeln!(page, "Not supported; a search with one of them is refused, and the error names an alternative:\n")
         .unwrap();
     writeln!(page, "| command | instead |\n|---|---|").unwrap();
-    let mut absent: Vec<(&str, &str)> = commands::NOT_YET.to_vec();
+    let mut absent: Vec<(&str, &str)> = commands::UNSUPPORTED_COMMANDS.to_vec();
     let is_known = |name: &&str| commands::is_command(name) || absent.iter().any(|(known, _)| known == name);
     let others: Vec<&str> = words(COMMANDS_OF_SPLUNK).filter(|name| !is_known(name)).collect();
     absent.extend(others.into_iter().map(|name| (name, "")));
@@ -185,7 +185,7 @@ fn settings_part(page: &mut String) {
     CONFS_WITHOUT_TABLE.iter().for_each(|(conf, what)| writeln!(page, "| {conf}.conf | {what} |").unwrap());
     let is_read =
         |conf: &str| ConfTable::of(conf).is_some() || CONFS_WITHOUT_TABLE.iter().any(|(known, _)| *known == conf);
-    // An app's default.meta is no conf file by its name, and is read.
+    // An app's default.meta is not a conf file by its name, but is read.
     let others =
         words(CONFS_OF_SPLUNK).filter(|conf| !is_read(conf) && *conf != "default.meta" && *conf != "collections");
     writeln!(page, "\nNot supported: {}.", others.collect::<Vec<_>>().join(", ")).unwrap();

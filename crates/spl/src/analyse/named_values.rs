@@ -126,7 +126,7 @@ pub fn named_fields(commands: &[Stage]) -> Vec<ReadField> {
     let mut found = Vec::new();
     if let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) {
         let mut fields = BTreeSet::new();
-        // // A subsearch may use any fields.
+        // A subsearch may use any fields.
         if compared(&search.expr, &mut fields).is_some() {
             let stage = commands[0].span;
             let of_events = |name| ReadField { name, stage, origin: FieldOrigin::Events };

@@ -44,7 +44,7 @@ fn collect_expr(expr: &Expr, fields: &mut BTreeSet<String>) {
             list.iter().for_each(|item| collect_expr(item, fields));
         }
         ExprKind::Call(name, args) => {
-            // // Computed default fields exist only if a search names them.
+            // Computed default fields exist only if a search names them.
             if let ("searchmatch", [Expr { kind: ExprKind::Text(text), .. }]) = (name.as_str(), args.as_slice())
                 && let Ok(condition) = parse_condition(text)
             {

@@ -26,7 +26,7 @@ pub fn is_settled(condition: &SearchExpr) -> bool {
     match condition {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().all(is_settled),
         SearchExpr::Not(part) => is_settled(part),
-        // // A subsearch in the middle of a search runs while the search is prepared; its result is not in the tree.
+        // A subsearch in the middle of a search runs while the search is prepared; its result is not in the tree.
         SearchExpr::Subsearch(_) => false,
         SearchExpr::All
         | SearchExpr::Keyword(_)

@@ -20,7 +20,7 @@ impl Syntax for AnalyzeFieldsCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["analyzefields", "af"],
         syntax: "analyzefields classfield=FIELD",
-        summary: "Tells how well numeric fields predict the value of another",
+        summary: "Measures how well numeric fields predict another field",
         group: Group::Patterns,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -51,7 +51,7 @@ impl Syntax for AnomaliesCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["anomalies"],
         syntax: "anomalies [threshold=N] [field=FIELD] [maxvalues=N] [labelonly=] [by FIELD...]",
-        summary: "Tells how unexpected each row is after those before it",
+        summary: "Scores how unexpected each row is, given the rows before it",
         group: Group::Patterns,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -59,7 +59,7 @@ impl Syntax for AppendColsCommand {
 
 impl Semantics for AppendColsCommand {
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
-        // // Rows are paired by position only.
+        // Rows are paired by position only.
         after
     }
 

@@ -60,7 +60,7 @@ impl Syntax for ApplyCommand {
 
 impl Semantics for ApplyCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // // Only the model knows the fields that it reads.
+        // Only the model knows the fields that it reads.
         after.all = true;
         after
     }

@@ -26,7 +26,7 @@ impl Syntax for AssociateCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["associate"],
         syntax: "associate [supcnt=N] [supfreq=N] [improv=N] [FIELD...]",
-        summary: "Finds values that tell the values of other fields",
+        summary: "Finds values that predict the values of other fields",
         group: Group::Patterns,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

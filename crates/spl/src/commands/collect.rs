@@ -85,7 +85,7 @@ impl Syntax for CollectCommand {
         loop {
             let Some(option) = parser.option(OPTIONS)? else {
                 parser.skip_separators();
-                // // The index may be given without `index=`.
+                // The index may be given without `index=`.
                 match parser.field_word() {
                     Some(word) if command.index.is_empty() => {
                         (command.index, command.index_span) = (word.text, word.span);
@@ -101,7 +101,7 @@ impl Syntax for CollectCommand {
                 "index" => (command.index, command.index_span) = (option.value, option.value_span),
                 "sourcetype" => command.sourcetype = option.value,
                 "source" => command.source = Some(option.value),
-                // // Alert actions pass the name of their search this way.
+                // Alert actions pass the name of their search this way.
                 "name" => name = Some(option.value),
                 "host" => command.host = Some(option.value),
                 "marker" => command.marker = Some(option.value),

@@ -24,7 +24,7 @@ impl Syntax for ConcurrencyCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["concurrency"],
         syntax: "concurrency duration=FIELD [start=FIELD] [output=FIELD]",
-        summary: "Counts the rows that were running when each began",
+        summary: "Counts the rows in progress at the start of each",
         group: Group::Rows,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -63,7 +63,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         )
     };
     parser.standing_for(&match total {
-        // // Labels must not be numbers while sums are computed.
+        // Labels must not be numbers while sums are computed.
         Some(total) => format!(
             "{chart} | rename {rows} AS {LABEL} | eval {LABEL}=\"=\".{LABEL} \
              | addtotals row=t col=t fieldname={name} labelfield={LABEL} label={label} \
@@ -80,7 +80,7 @@ fn most_frequent(limits: [(&str, &str, usize); 2]) -> String {
     let limits = limits.into_iter().filter(|(_, _, most)| *most > 0);
     let (ranked, kept): (Vec<String>, Vec<String>) = limits
         .map(|(name, rank, most)| {
-            // // Ties are broken by value.
+            // Ties are broken by value.
             let ranked = format!(
                 "| eventstats sum({COUNT}) AS {OF_VALUE} BY {name} | sort 0 -{OF_VALUE} +{name} \
                  | streamstats dc({name}) AS {rank} "
@@ -88,7 +88,7 @@ fn most_frequent(limits: [(&str, &str, usize); 2]) -> String {
             (ranked, format!("| where {rank}<={most} "))
         })
         .unzip();
-    // // The ranks of both fields count all values.
+    // The ranks of both fields count all values.
     ranked.concat() + &kept.concat()
 }
 

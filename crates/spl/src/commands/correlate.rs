@@ -16,7 +16,7 @@ impl Syntax for CorrelateCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["correlate"],
         syntax: "correlate",
-        summary: "Tells how often fields occur together",
+        summary: "Measures how often fields occur together",
         group: Group::Patterns,
         kind: Kind::Blocking,
         page: Some("associate"),

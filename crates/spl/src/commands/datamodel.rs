@@ -132,7 +132,7 @@ impl Parser<'_> {
             return Ok(DataModelName { model: "macro".to_owned(), object: None, span: self.here() });
         }
         let Word { mut text, mut span, .. } = self.expect_field("the name of a data model")?;
-        // // Each part may be quoted separately.
+        // Each part may be quoted separately.
         while self.text[self.pos..self.end].starts_with(".\"") {
             self.bump();
             if let Some(part) = self.quoted() {

@@ -14,7 +14,7 @@ impl Syntax for DeleteCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["delete"],
         syntax: "SEARCH | delete",
-        summary: "Takes the events of a search out of every later one, for good",
+        summary: "Hides the events of a search from every later search, permanently",
         group: Group::Keeping,
         capability: Some("delete_by_keyword"),
         kind: Kind::Blocking,

@@ -60,7 +60,7 @@ impl Syntax for DumpCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["dump"],
         syntax: "dump basefilename=NAME [rollsize=MB] [compress=N] [format=raw|csv|tsv|json|xml] [fields=FIELD,...]",
-        summary: "Writes the rows into files of the search",
+        summary: "Writes the rows to files in the directory of the search",
         group: Group::Keeping,
         capability: Some("run_dump"),
         kind: Kind::Blocking,
@@ -102,7 +102,7 @@ impl Syntax for DumpCommand {
                 _ => {
                     let names = option.value.split(',').map(str::trim).filter(|name| !name.is_empty());
                     command.fields = names.map(str::to_owned).collect();
-                    // // Unquoted values end at the first comma.
+                    // Unquoted values end at the first comma.
                     while parser.eat(',') {
                         command.fields.extend(parser.field_word().map(|word| word.text));
                     }

@@ -32,7 +32,7 @@ impl Syntax for ErexCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["erex"],
         syntax: "erex FIELD examples=\"A, B\" [counterexamples=TEXT] [fromfield=FIELD]",
-        summary: "Extracts a field by examples of its values",
+        summary: "Extracts a field, given examples of its values",
         group: Group::Fields,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

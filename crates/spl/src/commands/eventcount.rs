@@ -23,14 +23,14 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut indexes, mut summarizes, mut sizes) = (Vec::new(), true, false);
     loop {
-        // // Published searches write OR between indexes, like a condition.
+        // Published searches write OR between indexes, like a condition.
         parser.eat_keyword("or");
         let Some(option) = parser.option(OPTIONS)? else { break };
         match option.name.as_str() {
             "index" => indexes.push(format!("index={}", quote(&option.value))),
             "summarize" => summarizes = option.boolean()?,
             "report_size" => sizes = option.boolean()?,
-            // // There are no virtual indexes to list.
+            // There are no virtual indexes to list.
             _ => drop(option.boolean()?),
         }
     }
@@ -38,7 +38,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         indexes.push("index=*".to_owned());
     }
     let by = if summarizes { "" } else { "BY index | table count index" };
-    // // As in Splunk, the time range of the search is ignored.
+    // As in Splunk, the time range of the search is ignored.
     if sizes {
         let by = if summarizes { "" } else { "BY index" };
         return parser.standing_for(&format!(

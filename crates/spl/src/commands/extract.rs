@@ -40,7 +40,7 @@ impl Syntax for ExtractCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["extract", "kv"],
         syntax: "extract [pairdelim=TEXT kvdelim=TEXT] [limit=N] [maxchars=N] [clean_keys=] [mv_add=]",
-        summary: "Extracts name-value pairs of the text as fields",
+        summary: "Extracts name-value pairs from the text as fields",
         group: Group::Fields,
         kind: Kind::Row,
         ..CommandInfo::DEFAULT

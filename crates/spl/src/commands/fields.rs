@@ -35,7 +35,7 @@ impl Syntax for FieldsCommand {
             parser.bump();
         }
         parser.skip_blank();
-        // // An empty list keeps no field: `stats count | fields | eval …` uses it to start with an empty row.
+        // An empty list keeps no field: `stats count | fields | eval …` uses it to start with an empty row.
         let fields = if !removes && parser.at_end() { Vec::new() } else { parser.field_list("fields")? };
         Ok(FieldsCommand { removes, fields })
     }

@@ -62,7 +62,7 @@ impl Semantics for FillNullCommand {
     }
 
     fn kind(&self, declared: Kind) -> Kind {
-        // // The set of fields is known only after all rows have been read.
+        // The set of fields is known only after all rows have been read.
         if self.fields.is_empty() { declared } else { Kind::Row }
     }
 

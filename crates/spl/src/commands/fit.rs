@@ -159,7 +159,7 @@ impl Syntax for FitCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["fit"],
         syntax: "fit ALGORITHM [TARGET from] FIELD... [by FIELD...] [into [app:]MODEL] [as NEW] [OPTION=VALUE]...",
-        summary: "Learns a model of the rows and applies it to them",
+        summary: "Fits a model to the rows and applies it",
         group: Group::Patterns,
         capability: Some("output_file"),
         kind: Kind::Blocking,

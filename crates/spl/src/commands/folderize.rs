@@ -17,7 +17,7 @@ const FOLDERS_MIN: usize = 2;
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["folderize"],
     syntax: "folderize attr=FIELD [sep=TEXT] [size=FIELD] [minfolders=N] [maxfolders=N]",
-    summary: "Groups values into folders",
+    summary: "Groups values by their common prefixes",
     group: Group::Patterns,
     kind: Kind::Blocking,
     ..CommandInfo::DEFAULT

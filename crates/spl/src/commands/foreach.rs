@@ -64,7 +64,7 @@ impl Syntax for ForeachCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["foreach"],
         syntax: "foreach FIELD... [mode=multivalue|json_array] [ COMMANDS with <<FIELD>> ]",
-        summary: "Runs the same commands for several fields",
+        summary: "Runs the same commands for each of several fields",
         group: Group::Rows,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT
@@ -115,7 +115,7 @@ impl Syntax for ForeachCommand {
 
 impl Semantics for ForeachCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // // The fields of the template are known only after substitution.
+        // The fields of the template are known only after substitution.
         after.all = true;
         after
     }
@@ -126,7 +126,7 @@ impl Semantics for ForeachCommand {
             ForeachOver::Fields(fields) if fields.iter().all(|field| !field.is_wildcard()) => {
                 let parsed = crate::parse(&format!("| {}", self.sample(&self.template)));
                 let most = parsed.pipeline.commands.iter().map(|stage| stage.command.kind()).max();
-                // // Commands of apps are unknown here; they may need all rows.
+                // Commands of apps are unknown here; they may need all rows.
                 most.filter(|_| parsed.is_ok()).unwrap_or(declared)
             }
             _ => declared,

@@ -55,7 +55,7 @@ impl Syntax for FromCommand {
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FromCommand> {
         parser.skip_blank();
         let start = parser.pos;
-        // // The whole argument may be quoted.
+        // The whole argument may be quoted.
         let quoted = parser.peek() == Some('"');
         if quoted {
             parser.bump();

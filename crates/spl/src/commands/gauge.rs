@@ -18,7 +18,7 @@ impl Syntax for GaugeCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["gauge"],
         syntax: "gauge VALUE [BOUND...]",
-        summary: "Gives the value and the ranges of a gauge",
+        summary: "Formats a value and ranges for a gauge",
         group: Group::Reporting,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -29,7 +29,7 @@ const ZOOM_MAX: u32 = 9;
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["geostats"],
     syntax: "geostats [latfield=] [longfield=] [globallimit=N] AGG... [BY FIELD]",
-    summary: "Computes aggregates by place, for every zoom of a map",
+    summary: "Computes aggregates by location for each zoom level of a map",
     group: Group::Reporting,
     kind: Kind::Blocking,
     ..CommandInfo::DEFAULT
@@ -118,7 +118,7 @@ impl GeoMap {
         let places = format!("avg({}) AS {lat} avg({}) AS {long}", quote(&self.lat), quote(&self.long));
         let Some(by) = by else { return format!("{rows} | stats {places} {aggregates} BY geobin") };
         let (y, x, limit) = (eval_field(&self.out_lat), eval_field(&self.out_long), self.limit);
-        // // The position is part of the key, because chart keeps only one key field.
+        // The position is part of the key, because chart keeps only one key field.
         format!(
             "{rows} | eventstats {places} BY geobin | eval geobin=geobin.\" \".{y}.\" \".{x} \
              | chart limit={limit} {aggregates} OVER geobin BY {by} \

@@ -16,7 +16,7 @@ impl Syntax for HistoryCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["history"],
         syntax: "history",
-        summary: "Lists searches that ran before",
+        summary: "Lists earlier searches",
         group: Group::Making,
         kind: Kind::Generating,
         page: Some("rest"),

@@ -92,13 +92,13 @@ impl Group {
     pub fn title(self) -> &'static str {
         match self {
             Group::Searching => "Finding events",
-            Group::Reporting => "Reporting: tables of aggregates",
-            Group::Fields => "Fields: choosing, computing, cutting out",
-            Group::Rows => "Rows: ordering, joining, running searches",
+            Group::Reporting => "Reporting: aggregating rows into tables",
+            Group::Fields => "Fields: selecting, computing, extracting",
+            Group::Rows => "Rows: sorting, joining, running subsearches",
             Group::Patterns => "Patterns",
-            Group::Making => "Making and reading rows",
-            Group::Keeping => "Keeping and sending rows",
-            Group::Nothing => "Taken, and without effect",
+            Group::Making => "Generating and loading rows",
+            Group::Keeping => "Storing and sending results",
+            Group::Nothing => "Accepted, without effect",
         }
     }
 }

@@ -46,7 +46,7 @@ impl Syntax for InputLookupCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<InputLookupCommand> {
-        // // A missing table is an error, whatever `strict=` says.
+        // A missing table is an error, whatever `strict=` says.
         Ok(InputLookupCommand { strict: true, ..parser.inputlookup()? })
     }
 }

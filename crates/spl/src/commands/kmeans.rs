@@ -53,7 +53,7 @@ impl Syntax for KMeansCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["kmeans"],
         syntax: "kmeans [k=N] [reps=N] [maxiters=N] [dt=] [cfield=FIELD] [FIELD...]",
-        summary: "Groups rows whose numbers are near each other",
+        summary: "Clusters rows by their numeric fields",
         group: Group::Patterns,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -47,7 +47,7 @@ impl Syntax for LoadJobCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["loadjob"],
         syntax: "loadjob SID | savedsearch=\"USER:APP:NAME\"",
-        summary: "Loads the result of a search that ended",
+        summary: "Loads the results of a finished search",
         group: Group::Making,
         kind: Kind::Generating,
         page: Some("rest"),

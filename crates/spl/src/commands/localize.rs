@@ -27,7 +27,7 @@ impl Syntax for LocalizeCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["localize"],
         syntax: "localize [maxpause=] [timebefore=] [timeafter=]",
-        summary: "Finds the ranges of time in which rows lie close together",
+        summary: "Finds time ranges in which rows are close together",
         group: Group::Fields,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -11,7 +11,7 @@ const OPTIONS: Known = Known { command: "makejson", names: &["output"], ignored:
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["makejson"],
     syntax: "makejson FIELD... output=FIELD",
-    summary: "Writes fields as a JSON object into a field",
+    summary: "Combines fields into a JSON object",
     group: Group::Fields,
     kind: Kind::Row,
     page: Some("tojson"),
@@ -27,7 +27,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
         }
         parser.skip_separators();
         match parser.field_word() {
-            // // Types in parentheses are accepted as for tojson, but types are guessed anyway.
+            // Types in parentheses are accepted as for tojson, but types are guessed anyway.
             Some(word) => fields.push((JsonType::Auto, word.text)),
             None => break,
         }

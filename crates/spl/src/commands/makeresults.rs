@@ -37,7 +37,7 @@ impl Syntax for MakeResultsCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["makeresults"],
         syntax: "makeresults [count=N] [annotate=] [format=csv|json data=TEXT]",
-        summary: "Makes rows",
+        summary: "Generates rows",
         group: Group::Making,
         kind: Kind::Generating,
         ..CommandInfo::DEFAULT

@@ -99,10 +99,10 @@ impl Parser<'_> {
             }
             let blank = self.text[span.start..].len() - self.text[span.start..].trim_start().len();
             let at = span.start + blank;
-            // // A quoted text may have lost backslashes.
+            // A quoted text may have lost backslashes.
             let within = Span { start: at + remark.span.start, end: at + remark.span.end };
             remark.span = if in_brackets { within } else { span };
-            // // Callers that know the commands of apps remove this entry for those that exist.
+            // Callers that know the commands of apps remove this entry for those that exist.
             let is_told = |feature: &&String| {
                 let name = feature.strip_prefix("command:");
                 name.is_some_and(|name| remark.message.contains(&format!("`{name}`")))
@@ -133,7 +133,7 @@ fn without_tokens(text: &str) -> (String, Vec<Span>) {
 
 impl Semantics for MapCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // // The fields of the search are known only after substitution.
+        // The fields of the search are known only after substitution.
         after.all = true;
         after
     }

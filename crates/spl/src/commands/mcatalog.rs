@@ -72,7 +72,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
     let aggregates = aggregates.join(" ").replace("(_dims)", "(_dimensions)");
     let filter = without_times(filter, &mut range);
     let (before, after) = conditions(parser, &filter)?;
-    // // With prestats=true the next command aggregates the rows.
+    // With prestats=true the next command aggregates the rows.
     let fold = match prestats {
         true => format!("table _time {}", kept.join(" ")),
         false => format!("stats {aggregates} {by}"),
@@ -92,7 +92,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
 fn conditions(parser: &Parser<'_>, filter: &str) -> Read<(SearchExpr, SearchExpr)> {
     let expr = if filter.is_empty() { Ok(SearchExpr::All) } else { parse_condition(filter) };
     match expr {
-        // // The result of a subsearch may be names of metrics.
+        // The result of a subsearch may be names of metrics.
         Ok(expr) if !expr.subsearches().is_empty() => Ok((SearchExpr::All, expr)),
         Ok(expr) => Ok((MeasurementsCommand::events_of(&expr), MeasurementsCommand::left_of(&expr))),
         Err(faults) => {

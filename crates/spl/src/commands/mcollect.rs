@@ -52,7 +52,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Vec<Command
     }
     let mut text = String::from("| eval _quarry_time=_time");
     if splits {
-        // // Every numeric field that is not a dimension is a separate measurement.
+        // Every numeric field that is not a dimension is a separate measurement.
         let prefix = prefix.map_or(String::new(), |field| format!(".'{field}'.\".\""));
         let is_dimension = dimensions.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
         let guard =

@@ -39,7 +39,7 @@ impl Syntax for MultiKvCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["multikv"],
         syntax: "multikv [conf=STANZA] [fields NAME...] [filter TEXT...] [forceheader=N] [noheader=] [multitable=] [rmorig=] [copyattrs=]",
-        summary: "Makes a row of each row of a table in the text",
+        summary: "Extracts the rows of tables in the text",
         group: Group::Fields,
         kind: Kind::Row,
         ..CommandInfo::DEFAULT

@@ -22,7 +22,7 @@ impl Syntax for MvCombineCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["mvcombine"],
         syntax: "mvcombine [delim=TEXT] FIELD",
-        summary: "Combines rows that differ in one field",
+        summary: "Combines rows that differ in only one field",
         group: Group::Fields,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

@@ -29,7 +29,7 @@ impl Syntax for OutlierCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["outlier"],
         syntax: "outlier [action=rm|tf] [param=N] [uselower=] [mark=] [FIELD...]",
-        summary: "Removes or cuts off numbers far from the others",
+        summary: "Removes or caps outliers",
         group: Group::Patterns,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

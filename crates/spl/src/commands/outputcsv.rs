@@ -9,7 +9,7 @@ use crate::parse::{Parser, Read};
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["outputcsv"],
     syntax: "outputcsv [append=] [create_empty=] [override_if_empty=] [csv_safe=] [NAME]",
-    summary: "Writes the rows into a file of results",
+    summary: "Writes the rows to a CSV file",
     group: Group::Keeping,
     capability: Some("output_file"),
     kind: Kind::Blocking,
@@ -19,7 +19,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 /// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
     if parser.at_end() {
-        // // A file that nothing can refer to is not written.
+        // A file that nothing can refer to is not written.
         return Ok(Command::Noop(NoopCommand));
     }
     let mut command = OutputLookupCommand::parse(parser, call).map_err(|mut remark| {

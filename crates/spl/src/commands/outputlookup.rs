@@ -64,7 +64,7 @@ impl Syntax for OutputLookupCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["outputlookup"],
         syntax: "outputlookup [append=] [key_field=] [override_if_empty=] [csv_safe=] TABLE",
-        summary: "Writes the rows into a lookup table",
+        summary: "Writes the rows to a lookup table",
         group: Group::Keeping,
         capability: Some("output_file"),
         kind: Kind::Blocking,

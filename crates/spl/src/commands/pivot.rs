@@ -465,7 +465,7 @@ fn split_both_ways(chart: &str, rows: &[Split], column: &Split, ranking: Option<
     let targets = fields.iter().map(String::as_str).chain(ranking.map(|_| RANK));
     for (at, target) in targets.enumerate() {
         let part = format!("mvindex(split({ROW}, \"{JOINT}\"), {at})");
-        // // Times are converted back to numbers of seconds.
+        // Times are converted back to numbers of seconds.
         let value = if target == "'_time'" { format!("tonumber({part})") } else { part };
         text.push_str(&format!(" | eval {target}={value}"));
     }

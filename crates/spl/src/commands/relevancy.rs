@@ -18,14 +18,14 @@ impl Syntax for RelevancyCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["relevancy"],
         syntax: "relevancy",
-        summary: "Tells how much of a text is what the search asks for",
+        summary: "Scores how relevant each event is to the search terms",
         group: Group::Patterns,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT
     };
 
     fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<RelevancyCommand> {
-        // // The words are those of the whole search, which is not parsed yet.
+        // The words are those of the whole search, which is not parsed yet.
         Ok(RelevancyCommand { words: Vec::new() })
     }
 }

@@ -33,14 +33,14 @@ impl Syntax for RenameCommand {
                 break;
             }
             let from = parser.expect_field("a field to rename")?.field();
-            // // Splunk's usage message lists TO and `->` in addition to AS.
+            // Splunk's usage message lists TO and `->` in addition to AS.
             if !parser.eat_keyword("as") && !parser.eat_keyword("to") && !parser.eat_arrow() {
                 let message = format!("rename: expected AS after `{}`, found {}", from.text, parser.found());
                 return Err(Diagnostic::error(message, parser.here()).with_hint("write `rename old AS new`"));
             }
             let to = parser.expect_field("a new name after AS")?.field();
             let stars = |pattern: &FieldPattern| pattern.text.matches('*').count();
-            // // The new name of a single field is taken literally.
+            // The new name of a single field is taken literally.
             if stars(&from) > 0 && stars(&from) != stars(&to) {
                 let message = format!("rename: `{}` and `{}` differ in their number of `*`", from.text, to.text);
                 return Err(Diagnostic::error(message, to.span));

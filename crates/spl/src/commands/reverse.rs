@@ -14,7 +14,7 @@ impl Syntax for ReverseCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["reverse"],
         syntax: "reverse",
-        summary: "Turns the order of rows around",
+        summary: "Reverses the order of rows",
         group: Group::Rows,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

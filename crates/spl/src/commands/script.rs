@@ -52,7 +52,7 @@ impl Semantics for CustomCommand {
     }
 
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
-        // // Only the program knows the fields that it reads and creates.
+        // Only the program knows the fields that it reads and creates.
         FieldNeeds::everything()
     }
 

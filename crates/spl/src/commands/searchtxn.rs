@@ -49,7 +49,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
         let remark = Diagnostic::error("searchtxn: nothing is searched for", parser.here());
         return Err(remark.with_hint("write `searchtxn TYPE error`"));
     }
-    // // The text becomes part of the rewritten searches; the commands in it must be checked before.
+    // The text becomes part of the rewritten searches; the commands in it must be checked before.
     let place = parser.here();
     if has_subsearch(&parser.search_condition()?) {
         let remark = Diagnostic::error("searchtxn: a condition with a subsearch is not taken", place);

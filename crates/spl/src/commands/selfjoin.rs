@@ -27,7 +27,7 @@ impl Syntax for SelfJoinCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["selfjoin"],
         syntax: "selfjoin [overwrite=] [max=N] [keepsingle=] FIELD...",
-        summary: "Joins rows with others of the same result",
+        summary: "Joins rows of the result with one another",
         group: Group::Rows,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT
@@ -57,7 +57,7 @@ impl Syntax for SelfJoinCommand {
 
 impl Semantics for SelfJoinCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // // The fields of the joined row are known only at run time.
+        // The fields of the joined row are known only at run time.
         after.all = true;
         after
     }

@@ -30,7 +30,7 @@ impl Syntax for SendAlertCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["sendalert"],
         syntax: "sendalert ACTION [results_link=] [param.NAME=VALUE]...",
-        summary: "Hands the rows to an alert action of an app",
+        summary: "Passes the rows to an alert action of an app",
         group: Group::Keeping,
         capability: Some("run_sendalert"),
         kind: Kind::Blocking,

@@ -8,7 +8,7 @@ use crate::parse::{Parser, Read};
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["sichart"],
     syntax: "sichart AGG... [OVER ROW] [BY ROW [COLUMN]]",
-    summary: "Makes the rows of a summary that chart reads",
+    summary: "Prepares a summary index for chart",
     group: Group::Reporting,
     kind: Kind::Row,
     page: Some("sistats"),

@@ -8,7 +8,7 @@ use crate::parse::{Parser, Read};
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["sirare"],
     syntax: "sirare FIELD... [BY FIELD...]",
-    summary: "Makes the rows of a summary that rare reads",
+    summary: "Prepares a summary index for rare",
     group: Group::Reporting,
     kind: Kind::Row,
     page: Some("sistats"),

@@ -9,7 +9,7 @@ use crate::parse::{Parser, Read};
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["sistats"],
     syntax: "sistats AGG... [BY FIELD...]",
-    summary: "Makes the rows of a summary that stats reads",
+    summary: "Prepares a summary index for stats",
     group: Group::Reporting,
     kind: Kind::Row,
     ..CommandInfo::DEFAULT

@@ -8,7 +8,7 @@ use crate::parse::{Parser, Read};
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["sitimechart"],
     syntax: "sitimechart [span=] AGG... [BY FIELD]",
-    summary: "Makes the rows of a summary that timechart reads",
+    summary: "Prepares a summary index for timechart",
     group: Group::Reporting,
     kind: Kind::Row,
     page: Some("sistats"),

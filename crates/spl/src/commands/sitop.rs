@@ -8,7 +8,7 @@ use crate::parse::{Parser, Read};
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["sitop"],
     syntax: "sitop [N] FIELD... [BY FIELD...]",
-    summary: "Makes the rows of a summary that top reads",
+    summary: "Prepares a summary index for top",
     group: Group::Reporting,
     kind: Kind::Row,
     page: Some("sistats"),

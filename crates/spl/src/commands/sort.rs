@@ -54,7 +54,7 @@ impl Syntax for SortCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["sort"],
         syntax: "sort [N] [+|-]FIELD... [desc]",
-        summary: "Orders rows",
+        summary: "Sorts rows",
         group: Group::Rows,
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

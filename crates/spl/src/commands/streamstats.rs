@@ -147,7 +147,7 @@ impl Parser<'_> {
         self.pos += "\"(\"".len();
         let rest = self.rest();
         let mut length = rest.find("\")\"").unwrap_or(rest.len());
-        // // A text at the end of the expression closes before the parenthesis of a call.
+        // A text at the end of the expression closes before the parenthesis of a call.
         while rest[length..].starts_with("\")\")\"") {
             length += 2;
         }

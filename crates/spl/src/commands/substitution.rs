@@ -42,7 +42,7 @@ impl SubstitutionCommand {
 
 impl Semantics for SubstitutionCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // // The results of its subsearches may name any field.
+        // The results of its subsearches may name any field.
         after.all = true;
         after
     }

@@ -19,7 +19,7 @@ impl Syntax for SummaryCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["summary"],
         syntax: "summary [app:]MODEL",
-        summary: "Shows what a model holds",
+        summary: "Shows the parameters of a model",
         group: Group::Making,
         kind: Kind::Generating,
         ..CommandInfo::DEFAULT

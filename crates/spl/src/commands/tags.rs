@@ -60,7 +60,7 @@ impl Syntax for TagsCommand {
 
 impl Semantics for TagsCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // // The fields in conditions of tags are known only when they are read.
+        // The fields in conditions of tags are known only when they are read.
         after.all |= self.fields.is_empty();
         for field in &self.fields {
             after.add(field);

@@ -102,7 +102,7 @@ impl Syntax for TimeChartCommand {
                 parser.chart_aggregate("timechart", &mut command.aggregates, &mut command.computed)?;
             }
         }
-        // // A time span after BY can only be meant for the time axis.
+        // A time span after BY can only be meant for the time axis.
         if command.bin.span.is_none()
             && let Some(split) = &mut command.column
             && matches!(split.bin.span, Some(BinSpan::Time(_)))

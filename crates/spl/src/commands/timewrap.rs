@@ -60,7 +60,7 @@ impl Syntax for TimeWrapCommand {
                 }
             }
             let Some(word) = parser.field_word() else { break };
-            // // A unit without a number means one.
+            // A unit without a number means one.
             let text = if word.text.starts_with(|c: char| c.is_ascii_digit()) {
                 word.text.clone()
             } else {

@@ -172,7 +172,7 @@ impl Semantics for TransactionCommand {
         for made in ["duration", "eventcount", "closed_txn", "transactiontype"] {
             after.fields.remove(made);
         }
-        // // The fields of its stanza are not known here.
+        // The fields of its stanza are not known here.
         after.all |= self.kind.is_some();
         self.fields.iter().for_each(|field| after.add(field));
         after.add(TIME);
@@ -222,7 +222,7 @@ impl Parser<'_> {
             Some('"') => {
                 let end = self.quoted().map_or(start, |word| word.span.end);
                 let text = unescape(self.text[start + 1..end].strip_suffix('"').unwrap_or_default());
-                // // The text is parsed again without its quotes.
+                // The text is parsed again without its quotes.
                 parse_condition(&text).map(EventTest::Condition).map_err(|faults| {
                     let fault = faults.first().map(ToString::to_string).unwrap_or_default();
                     Diagnostic::error(fault, Span { start, end })
@@ -261,7 +261,7 @@ impl TransactionCommand {
             }
             text.push_str(&option);
         }
-        // // The last of a repeated option applies.
+        // The last of a repeated option applies.
         let parsed = parse::parse(&format!("{text} {}", kind.options));
         match parsed.pipeline.commands.into_iter().next().map(|stage| stage.command) {
             Some(Command::Transaction(command)) => Ok(TransactionCommand { kind: self.kind.clone(), ..command }),
@@ -278,7 +278,7 @@ fn transaction_option(option: OptionArg, command: &mut TransactionCommand) -> Re
             .map(str::to_owned)
             .collect()
     };
-    // -1 is no limit.
+    // -1 means unlimited.
     let span = |option: &OptionArg| if option.value == "-1" { Ok(None) } else { option.time_span().map(Some) };
     match option.name.as_str() {
         "fields" | "field" => command.fields.extend(names(&option.value)),

@@ -133,7 +133,7 @@ impl Syntax for TstatsCommand {
 impl Semantics for TstatsCommand {
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
         match self.append {
-            // // The next command finishes the rows before it; its needs are already included.
+            // The next command finishes the rows before it; its needs are already included.
             true => after,
             false => FieldNeeds::default(),
         }

@@ -27,7 +27,7 @@ impl Syntax for UniqCommand {
 
 impl Semantics for UniqCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // // Rows are equal only if all their fields are.
+        // Rows are equal only if all their fields are.
         after.all = true;
         after
     }

@@ -16,7 +16,7 @@ impl Syntax for XmlUnescapeCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["xmlunescape"],
         syntax: "xmlunescape",
-        summary: "Replaces the entities of XML by their characters",
+        summary: "Replaces XML entities with the characters they stand for",
         group: Group::Fields,
         kind: Kind::Row,
         page: Some("xmlkv"),

@@ -100,7 +100,7 @@ fn xpath_of(text: &str) -> Option<XPath> {
     let mut rest = text.trim();
     let mut path = XPath { steps: Vec::new(), attribute: None };
     if !rest.starts_with('/') {
-        // // As if from the root element: a single name is found anywhere.
+        // As if from the root element: a single name is found anywhere.
         path.steps.push(xpath_step(&mut rest, true)?);
     }
     while !rest.is_empty() {
@@ -152,7 +152,7 @@ fn xpath_step(rest: &mut &str, anywhere: bool) -> Option<XPathStep> {
             None => step.position = Some(test.parse().ok().filter(|position| *position > 0)?),
         }
     }
-    // // Positions are not supported for elements of any name.
+    // Positions are not supported for elements of any name.
     (step.name != "*" || step.position.is_none()).then_some(step)
 }
 

@@ -3,7 +3,7 @@
 mod brackets;
 mod commands;
 mod expressions;
-mod hostile;
+mod malformed_texts;
 mod wrong_searches;
 
 use super::*;

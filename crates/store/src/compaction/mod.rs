@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use quarry_bucket::BucketEncoder;
 
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::{Progress, Shared, State};
 use crate::sync::{lock, wait, wait_for};
 use crate::{Damage, Store, StoreError};
@@ -112,7 +112,9 @@ pub(crate) fn merge_noted(
         Ok(_) | Err(Failure::Stopped | Failure::Changed) => {}
         Err(Failure::Later(error)) => {
             let seconds = RETRY_AFTER.as_secs();
-            shared.tell(format!("buckets {names} are not compacted, again in {seconds} s at the soonest: {error}"));
+            shared.tell(format!(
+                "buckets {names} cannot be compacted; next attempt in {seconds} s at the earliest: {error}"
+            ));
         }
         Err(Failure::Damaged(number, damage)) => {
             shared.state().not_compacted.insert(*number);
@@ -120,7 +122,7 @@ pub(crate) fn merge_noted(
         }
         Err(Failure::Never(reason)) => {
             shared.state().not_compacted.extend(numbers);
-            shared.tell(format!("buckets {names} are not compacted, they stay as they are: {reason}"));
+            shared.tell(format!("buckets {names} cannot be compacted and stay as they are: {reason}"));
         }
     }
     drop(inputs);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use quarry_event::time::NS_PER_SEC;
 
 use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
 
 /// Minimum inputs of a merge on request.

@@ -7,7 +7,7 @@ use quarry_catalog::{DeletionCommit, DeletionRow};
 
 use super::found_rows::Deletion;
 use super::row_set::RowSet;
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::{Shared, State};
 use crate::sync::lock;
 use crate::{Store, StoreError};

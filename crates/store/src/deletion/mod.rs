@@ -8,7 +8,7 @@
 //! A merge leaves deleted events out. If a merge ends while a deletion is being collected, its rows move: [`Hold`]
 //! knows where. A bucket without remaining events is retired at once.
 //!
-//! Not here: reading a segment without its deleted events (`sealed::live_rows`), permissions (engine).
+//! Not here: reading a segment without its deleted events (`sealed_buckets::live_rows`), permissions (engine).
 
 mod commit;
 mod found_rows;

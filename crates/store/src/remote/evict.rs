@@ -13,7 +13,7 @@ use quarry_event::time::NS_PER_SEC;
 
 use super::copies::Part;
 use crate::StoreError;
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
 

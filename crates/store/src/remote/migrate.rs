@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::copies::RemotePath;
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::{Damage, Store, StoreError};
 

@@ -9,7 +9,7 @@
 //! catalog can be rebuilt from receipts ([`rebuild`]). Orphaned objects are found by listings and deleted after a grace
 //! period ([`sweep`]). Buckets are moved to, between and from volumes on request ([`migrate`]).
 //!
-//! Not here: requests to the store and the block cache (`blob`), reads by searches ([`crate::sealed`]).
+//! Not here: requests to the store and the block cache (`blob`), reads by searches ([`crate::sealed_buckets`]).
 
 pub(crate) mod copies;
 mod evict;
@@ -18,7 +18,7 @@ pub(crate) mod migrate;
 pub(crate) mod queue;
 pub(crate) mod rebuild;
 mod receipt;
-mod retired;
+mod retired_copies;
 pub(crate) mod sweep;
 mod upload;
 

@@ -15,7 +15,7 @@ use quarry_stdx::number::usize_of;
 
 use super::copies::{Part, RemotePath, STORE_ID, receipt_key, stem};
 use super::receipt::Receipt;
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Store, StoreError};
@@ -42,7 +42,7 @@ pub(crate) fn run(shared: &Shared) {
                 if shared.clock.elapsed_ns() >= sweep_at {
                     sweep_at = shared.clock.elapsed_ns().saturating_add(shared.sweep_every_ns());
                     if let Err(error) = shared.sweep() {
-                        shared.tell(format!("volumes are not looked through for objects of no bucket: {error}"));
+                        shared.tell(format!("volumes cannot be searched for orphaned objects: {error}"));
                     }
                 }
                 shared.uploads.rest(REST, false);
@@ -50,7 +50,9 @@ pub(crate) fn run(shared: &Shared) {
             Err(error) => {
                 let first = !std::mem::replace(&mut shared.uploads.waiting().is_told, true);
                 if first {
-                    shared.tell(format!("buckets are not uploaded, they stay here and are tried again: {error}"));
+                    shared.tell(format!(
+                        "buckets cannot be uploaded; they stay on the local disk, and the upload is retried: {error}"
+                    ));
                 }
                 shared.uploads.rest(retry, true);
                 retry = (retry * 2).min(RETRY_MAX);

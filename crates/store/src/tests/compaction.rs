@@ -9,7 +9,7 @@ use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::{all, append, expected, open, segment_texts, small, texts};
-use crate::hot::HotKey;
+use crate::hot_slabs::HotKey;
 use crate::state::Progress;
 use crate::tests::sample::batch;
 use crate::{AppendRequest, CompactionReport, IndexSelector, ListingState, Snapshot, Store, StoreError, StoreOptions};

@@ -203,7 +203,7 @@ fn what_does_not_decode_to_the_same_events_is_not_stored() {
         assert_eq!(texts(&of_index(&store, "main")), expected("main", 0..15));
     }
     let messages = store.messages();
-    assert!(messages[0].text.contains("buckets main~1 to main~5 are not compacted, they stay as they are"));
+    assert!(messages[0].text.contains("buckets main~1 to main~5 cannot be compacted and stay as they are"));
     assert_tidy(&store);
     assert_eq!(store.compact_all().unwrap().buckets_after, 2);
 }

@@ -161,7 +161,7 @@ fn buckets_of_one_index_that_are_sealed_together_move_its_position_to_the_last()
         // They are appended without a notification, so that they wait together.
         append(&store, "main", number, 1);
         let mut state = store.shared.state();
-        let key = crate::hot::HotKey { index: "main".into(), set: 0 };
+        let key = crate::hot_slabs::HotKey { index: "main".into(), set: 0 };
         state.close_hot(&key);
     }
     store.seal_all().unwrap();

@@ -7,7 +7,7 @@ mod crash;
 mod damage;
 mod deletion;
 mod faults;
-mod full;
+mod full_disk;
 mod gaps;
 mod life;
 mod log_damage;

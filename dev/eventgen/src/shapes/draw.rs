@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::chance::Chance;
-use crate::irregular::vocabulary;
+use crate::irregular_logs::vocabulary;
 
 /// Words for the names of services, users, tables and files.
 const NAME_WORDS: &[&str] = &[

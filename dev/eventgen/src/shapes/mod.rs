@@ -19,12 +19,12 @@ mod firewall;
 mod java;
 mod klog;
 mod kubernetes;
-mod mixed;
 mod nginx;
 mod otlp;
 mod postgres;
 mod prose;
 mod queries;
+mod sourcetype_mix;
 mod truth;
 mod windows;
 
@@ -169,7 +169,7 @@ pub fn shapes(seed: u64) -> Vec<Box<dyn Shape>> {
         Box::new(otlp::Otlp::draw(&mut chance(8))),
         Box::new(klog::Klog::draw(&mut chance(9))),
         Box::new(postgres::Postgres::draw(&mut chance(10))),
-        Box::new(mixed::Mixed::draw(&mut chance(11))),
+        Box::new(sourcetype_mix::Mixed::draw(&mut chance(11))),
     ]
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A word is an anchor if many texts contain it and its position is determined: nearly all texts have it; or it and an
 //! adjacent word nearly always occur together; or on one side of it there is nearly always a number, a pair, a quoted
-//! text or the edge of the line. A log level or a name is no anchor, since the words around it also occur with others.
+//! text or the edge of the line. A log level or a name is not an anchor, since the words around it also occur with others.
 //! Words are accepted in order of frequency, as long as they do not multiply the templates of the sample, as a word of
 //! free-form sentences would.
 

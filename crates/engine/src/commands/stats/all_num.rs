@@ -11,7 +11,7 @@ use quarry_spl::ast::{
 };
 
 use super::Execute;
-use crate::lower::{Lowering, Step};
+use crate::lowering::{Lowering, Step};
 
 /// `stats` with `allnum=true`, without wildcards in field names.
 pub(super) fn steps(stats: &StatsCommand, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

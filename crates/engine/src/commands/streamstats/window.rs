@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::aggregate::moments::Moments;
-use quarry_eval::aggregate::running::{Running, Sums, is_by_arrival, many, value_of_ends};
+use quarry_eval::aggregate::running_state::{Running, Sums, is_by_arrival, many, value_of_ends};
 use quarry_eval::aggregate::{Body, LIST_VALUES_MAX, OfDistinct};
 use quarry_eval::rows::Value;
 use quarry_event::TimeNs;

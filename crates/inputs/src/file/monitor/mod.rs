@@ -6,7 +6,7 @@
 //!
 //! Not here: threads, stores, parsing inputs.conf.
 
-mod held;
+mod held_files;
 mod notices;
 mod roster;
 mod session;

@@ -16,7 +16,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_stdx::number::{u32_of, usize_of};
 
-use super::held::Held;
+use super::held_files::HeldFile;
 
 /// Maximum known files; more are not read, with a message.
 pub(crate) const FILES_MAX: usize = 1 << 20;
@@ -46,7 +46,7 @@ pub(crate) struct Job {
     /// Its stanza.
     pub(crate) stanza: usize,
     /// The file held open since discovery, if it was not read yet.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<HeldFile>,
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct Entry {
     /// Too old when discovered.
     is_left: bool,
     /// The held file, until it is first read under its name.
-    held: Option<Held>,
+    held: Option<HeldFile>,
 }
 
 /// Queues of a worker.
@@ -151,7 +151,7 @@ impl Roster {
         path: &Path,
         metadata: &Metadata,
         (stanza, is_old): (usize, bool),
-        held: Option<Held>,
+        held: Option<HeldFile>,
     ) -> bool {
         let mut inner = self.lock();
         let round = inner.round;
@@ -190,7 +190,7 @@ impl Roster {
     }
 
     /// Keeps holding a file that could not be read yet.
-    pub(crate) fn hold(&self, number: FileNumber, held: Held) {
+    pub(crate) fn hold(&self, number: FileNumber, held: HeldFile) {
         if let Some(entry) = self.lock().entries.get_mut(&number) {
             entry.held = Some(held);
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::NANOSECONDS;
-use super::held::Held;
+use super::held_files::HeldFile;
 use super::roster::Inode;
 use crate::file::Packing;
 use crate::file::binary::left_out;
@@ -42,7 +42,7 @@ pub(crate) struct TailOptions<'a> {
     /// Its inode.
     pub(crate) node: Inode,
     /// The open file, if it is held.
-    pub(crate) held: Option<&'a Held>,
+    pub(crate) held: Option<&'a HeldFile>,
     pub(crate) info: SourceInfo,
     pub(crate) context: PipelineContext,
     pub(crate) scope: &'a str,
@@ -145,7 +145,7 @@ impl Tail {
         };
         let Some(handle) = opened.map_err(wrong)? else { return Ok(Opened::Changed) };
         let node = Inode::of(&handle.metadata);
-        let is_named = || options.held.is_some_and(Held::has_no_name) || Tail::is_at(node, path);
+        let is_named = || options.held.is_some_and(HeldFile::has_no_name) || Tail::is_at(node, path);
         if node != options.node || !is_named() {
             return Ok(Opened::Changed);
         }

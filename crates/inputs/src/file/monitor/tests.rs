@@ -13,9 +13,9 @@ use quarry_stdx::{Clock, ManualClock};
 
 mod bursts;
 mod copies;
-mod packed;
+mod packed_files;
 mod rotations;
-mod short;
+mod short_files;
 mod waits;
 
 use super::watcher::Watcher;

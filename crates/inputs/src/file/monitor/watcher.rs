@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::held::{Held, Slots};
+use super::held_files::{HeldFile, Slots};
 use super::notices::Notices;
 use super::roster::{FILES_MAX, Inode, Roster};
 use super::stanza::Stanza;
@@ -169,7 +169,7 @@ impl<'a> Watcher<'a> {
         let oldest = stanza.settings.ignore_older_than_seconds;
         let is_old = age.zip(oldest).is_some_and(|(age, oldest)| age > oldest.cast_signed());
         let is_held = self.holds_new && !is_old && !self.roster.knows(path, metadata);
-        let held = if is_held { Held::open(path, Inode::of(metadata), &self.slots) } else { None };
+        let held = if is_held { HeldFile::open(path, Inode::of(metadata), &self.slots) } else { None };
         if !self.roster.see(path, metadata, (at, is_old), held) {
             self.tell_once(format!("more than {FILES_MAX} files are watched; the others are not read"));
         }

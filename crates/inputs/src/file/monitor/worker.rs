@@ -15,7 +15,7 @@ use quarry_conf::PropsResolver;
 use quarry_event::EventBatch;
 use quarry_pipeline::{PipelineContext, SourceInfo};
 
-use super::held::Held;
+use super::held_files::HeldFile;
 use super::roster::{FileNumber, Job};
 use super::session::{Due, Session, wait_ns};
 use super::stanza::Stanza;
@@ -244,7 +244,7 @@ impl<'a> Worker<'a> {
             }
             Opened::AtEnd => {
                 // A file found empty is about to be written.
-                if let Some(held) = job.held.clone().filter(Held::is_empty) {
+                if let Some(held) = job.held.clone().filter(HeldFile::is_empty) {
                     self.monitor.roster.hold(job.number, held);
                 }
                 self.end(job).map(|()| false)

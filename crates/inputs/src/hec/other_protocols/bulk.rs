@@ -77,7 +77,7 @@ pub(super) fn document(
     }
     drop(lent);
     if is_object != Some(true) {
-        return Some(Err("failed to parse: the document is no JSON object"));
+        return Some(Err("failed to parse: the document is not a JSON object"));
     }
     event_of(body, index, share, lend).map(Ok)
 }

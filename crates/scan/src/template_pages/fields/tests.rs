@@ -259,7 +259,7 @@ fn a_variable_in_doubt_costs_no_other_field() {
                     .into(),
             ),
         ),
-        // Strings among them: their quotes are no part of the value, and other fields do not mind.
+        // Strings among them: their quotes are not part of the value, and other fields are unaffected.
         ("{\"f\":@1}", &[&["\"x\"", "@2"], &["12"]], "f", ValueLocation::Escaped([TemplatePart::Variable(1)].into())),
         ("{\"g\":@1,\"f\":\"@3\"}", &[&["\"@3\"", "@2"], &["12"], &["x"]], "f", ValueLocation::Variable(3)),
         // Escapes: whole ones, and half ones that the text behind ends.
@@ -281,7 +281,7 @@ fn a_variable_in_doubt_costs_no_other_field() {
         ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "f", ValueLocation::Variable(2)),
         ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "a.f", ValueLocation::Text),
         ("{\"@1\":1}", &[&["k", "host"]], "extracted_host", ValueLocation::Text),
-        // What is no value, breaks out of its string or is half an escape leaves all to the text.
+        // Anything that is not a value, ends its string or is half an escape is left to the text.
         ("{\"w\":@1,\"f\":1}", &[&["tru", "null"]], "f", ValueLocation::Text),
         ("{\"w\":@1,\"f\":1}", &[&["1,\"f\":2", "1"]], "f", ValueLocation::Text),
         ("{\"w\":@1,\"f\":1}", &[&["{}", "1"]], "f", ValueLocation::Text),
@@ -391,7 +391,7 @@ fn members_that_may_be_missing_are_columns_below_their_variables() {
         ("f", &[&[",\"f\":true"]], ValueLocation::Text),
         ("f", &[&[",\"f\":@,\"f\":@"]], ValueLocation::Text),
         ("a", &[f, &[",\"a\":@"]], ValueLocation::Text),
-        // What is no member leaves all to the text.
+        // Anything that is not a member is left to the text.
         ("a", &[&[",\"f\":@}"]], ValueLocation::Text),
         ("a", &[&["\"f\":@"]], ValueLocation::Text),
         ("a", &[&[",@"]], ValueLocation::Text),

@@ -23,21 +23,21 @@ const CANDIDATES_MAX: usize = 8;
 
 /// An expression with a prefix search.
 #[derive(Clone, Debug)]
-pub(super) struct Prefixed {
+pub(super) struct PrefixSearch {
     literals: Prefilter,
     dfa: DFA,
 }
 
 /// Positions of the groups of one match, and scratch space.
 #[derive(Clone, Debug)]
-pub(super) struct PrefixedPlaces {
+pub(super) struct PrefixMatches {
     cache: onepass::Cache,
     slots: Vec<Option<NonMaxUsize>>,
 }
 
-impl Prefixed {
+impl PrefixSearch {
     /// `None` for an expression that does not qualify.
-    pub(super) fn new(pattern: &str) -> Option<Prefixed> {
+    pub(super) fn new(pattern: &str) -> Option<PrefixSearch> {
         let tree = regex_automata::util::syntax::parse(pattern).ok()?;
         let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, &tree)?;
         if literals.max_needle_len() < LITERAL_BYTES_MIN || tree.properties().minimum_len().is_none_or(|len| len == 0) {
@@ -47,18 +47,18 @@ impl Prefixed {
         let nfa = NFA::compiler().configure(limits).build_from_hir(&tree).ok()?;
         let config = DFA::config().match_kind(MatchKind::LeftmostFirst).size_limit(Some(AUTOMATON_BYTES_MAX));
         let dfa = DFA::builder().configure(config).build_from_nfa(nfa).ok()?;
-        Some(Prefixed { literals, dfa })
+        Some(PrefixSearch { literals, dfa })
     }
 
     /// Room for a search.
-    pub(super) fn new_places(&self) -> PrefixedPlaces {
+    pub(super) fn new_places(&self) -> PrefixMatches {
         let slots = self.dfa.get_nfa().group_info().slot_len();
-        PrefixedPlaces { cache: self.dfa.create_cache(), slots: vec![None; slots] }
+        PrefixMatches { cache: self.dfa.create_cache(), slots: vec![None; slots] }
     }
 
     /// Whether there is a match at or after `start`; `None` if the linear engine must decide.
     #[inline]
-    pub(super) fn captures_at(&self, text: &str, start: usize, places: &mut PrefixedPlaces) -> Option<bool> {
+    pub(super) fn captures_at(&self, text: &str, start: usize, places: &mut PrefixMatches) -> Option<bool> {
         let mut from = start;
         for _ in 0..CANDIDATES_MAX {
             let Some(found) = self.literals.find(text.as_bytes(), Span { start: from, end: text.len() }) else {
@@ -74,7 +74,7 @@ impl Prefixed {
     }
 }
 
-impl PrefixedPlaces {
+impl PrefixMatches {
     /// Start and end of a group that took part in the match.
     #[inline]
     pub(super) fn get(&self, group: usize) -> Option<(usize, usize)> {

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
-use crate::hot::SlabRows;
-use crate::hot::rows::PageFacts;
+use crate::hot_slabs::SlabRows;
+use crate::hot_slabs::rows::PageFacts;
 use crate::selector::wildcard_match;
 use crate::sync::read;
 use crate::{PageInfo, Segment, StoreError};
@@ -35,7 +35,9 @@ impl HotSegment {
         rows: Arc<RwLock<SlabRows>>,
         pages: Vec<Arc<PageFacts>>,
     ) -> HotSegment {
-        let infos = pages.iter().map(|page| page.info).collect();
+        let infos: Vec<PageInfo> = pages.iter().map(|page| page.info).collect();
+        let follows = |pair: &[PageInfo]| pair[0].first_row + u64::from(pair[0].events) == pair[1].first_row;
+        assert!(infos.windows(2).all(follows), "each page begins where the one before ends");
         HotSegment { number, bucket, index, metas, rows, pages, infos }
     }
 
@@ -130,6 +132,7 @@ impl Segment for HotSegment {
         let Some(info) = self.infos.get(page) else { return Ok(Page::default()) };
         let first = usize_of(info.first_row);
         let out = read(&self.rows).page(first..first + info.events as usize, columns);
+        assert_eq!(out.len(), info.events as usize, "a page has the events that it lists");
         Ok(Page { metas: self.metas.clone(), ..out })
     }
 }

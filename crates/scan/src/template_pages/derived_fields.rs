@@ -16,12 +16,12 @@ use crate::fields::{Class, Extract};
 
 /// A group of a rule that produces a field.
 #[derive(Clone)]
-pub(super) struct Derived {
+pub(super) struct DerivedField {
     pub rule: Arc<Extract>,
     pub group: usize,
 }
 
-impl Derived {
+impl DerivedField {
     /// How field number `at` of `names` is derived from another field, if it is. Its locations become
     /// [`ValueLocation::Derived`], or text where the other field's location is unknown. Locations are by name and by
     /// key.
@@ -33,14 +33,14 @@ impl Derived {
         places: &mut [Vec<ValueLocation>],
         patterned: &[Vec<bool>],
         doubts: &mut [Vec<Box<[u32]>>],
-    ) -> Option<Derived> {
-        let mut derived: Option<Derived> = None;
+    ) -> Option<DerivedField> {
+        let mut derived: Option<DerivedField> = None;
         let keys = places[at].len() / classes.len().max(1);
         for (number, class) in classes.iter().enumerate() {
             let mut rules = class.of_fields.iter();
             let Some((rule, group)) = rules.find_map(|rule| Some((rule, rule.group(name)?))) else { continue };
             let source = names.iter().position(|known| *known == rule.field);
-            let known = derived.get_or_insert_with(|| Derived { rule: Arc::clone(rule), group });
+            let known = derived.get_or_insert_with(|| DerivedField { rule: Arc::clone(rule), group });
             let is_same = Arc::ptr_eq(&known.rule, rule);
             for key in number * keys..(number + 1) * keys {
                 // A value from another source takes precedence.

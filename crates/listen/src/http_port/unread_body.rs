@@ -19,7 +19,7 @@ use super::request_body::Unread;
 const LEFT_BYTES_MAX: u64 = 1 << 20;
 
 /// The rest of an HTTP/1 request. Over HTTP/2 the stream is simply reset.
-pub(super) struct LeftOver {
+pub(super) struct UnreadBody {
     unread: Unread,
     /// Maximum time of discarding.
     longest: Duration,
@@ -27,10 +27,10 @@ pub(super) struct LeftOver {
     is_awaited: bool,
 }
 
-impl LeftOver {
+impl UnreadBody {
     /// The rest of a request with these headers.
-    pub(super) fn new(unread: Unread, headers: &HeaderMap, longest: Duration) -> LeftOver {
-        LeftOver { unread, longest, is_awaited: headers.contains_key(EXPECT) }
+    pub(super) fn new(unread: Unread, headers: &HeaderMap, longest: Duration) -> UnreadBody {
+        UnreadBody { unread, longest, is_awaited: headers.contains_key(EXPECT) }
     }
 
     /// The answer, once the connection is reusable, or with `Connection: close`.

@@ -1,7 +1,7 @@
 //! Older custom commands and `script`: a program is started for some rows, reads them from standard input, writes its
 //! result and ends.
 //!
-//! The engine speaks the chunked protocol with all programs; [`OlderProgram`] implements it on behalf of an older one.
+//! The engine speaks the chunked protocol with all programs; [`ProgramV1`] implements it on behalf of an older one.
 //! A program's properties come from its settings, or from the program itself if it can be asked (`supports_getinfo`).
 //! It receives a header about the search, an empty line and the rows as CSV; it returns messages, an empty line and
 //! rows, or rows only.
@@ -18,7 +18,7 @@ use quarry_engine::{CommandChunk, CommandProcess};
 use quarry_stdx::Fault;
 use serde_json::{Value, json};
 
-use super::chunked::ProgramLimits;
+use super::running_program::ProgramLimits;
 use crate::group::{
     CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, no_answer, spawn,
 };
@@ -29,7 +29,7 @@ const EXECUTE: &str = "__EXECUTE__";
 
 /// Properties of an older program.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OlderSettings {
+pub(crate) struct SettingsV1 {
     /// It creates rows.
     pub(crate) generates: bool,
     /// Rows may be passed in portions, each to its own process.
@@ -46,11 +46,11 @@ pub(crate) struct OlderSettings {
 pub(crate) type FindProgram = Box<dyn Fn(&mut Vec<String>) -> Result<Program, Fault> + Send>;
 
 /// An older program behind the chunked protocol.
-pub(crate) struct OlderProgram {
+pub(crate) struct ProgramV1 {
     find: FindProgram,
     program: Option<Program>,
     limits: ProgramLimits,
-    settings: OlderSettings,
+    settings: SettingsV1,
     arguments: Vec<String>,
     /// Header about the search.
     header: Vec<u8>,
@@ -60,10 +60,10 @@ pub(crate) struct OlderProgram {
     was_cut: bool,
 }
 
-impl OlderProgram {
+impl ProgramV1 {
     /// A program that is started when needed.
-    pub(crate) fn new(find: FindProgram, limits: ProgramLimits, settings: OlderSettings) -> OlderProgram {
-        OlderProgram {
+    pub(crate) fn new(find: FindProgram, limits: ProgramLimits, settings: SettingsV1) -> ProgramV1 {
+        ProgramV1 {
             find,
             program: None,
             limits,
@@ -86,7 +86,7 @@ impl OlderProgram {
         if self.settings.can_be_asked {
             let (answer, _) = messages_of(&self.run(Some(GETINFO), Vec::new(), is_cancelled)?)?;
             let mut rows = csv::Reader::from_reader(answer.as_slice());
-            let no_csv = |error: csv::Error| Fault::unavailable(format!("what it says of itself is no CSV: {error}"));
+            let no_csv = |error: csv::Error| Fault::unavailable(format!("what it says of itself is not CSV: {error}"));
             let names = rows.headers().map_err(no_csv)?.clone();
             let says = rows.records().next().transpose().map_err(no_csv)?.unwrap_or_default();
             let is = |name: &str| {
@@ -168,7 +168,7 @@ impl OlderProgram {
     }
 }
 
-impl CommandProcess for OlderProgram {
+impl CommandProcess for ProgramV1 {
     fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
         let told: Value = serde_json::from_str(&chunk.metadata).map_err(|error| Fault::bug(error.to_string()))?;
         match told["action"].as_str() {

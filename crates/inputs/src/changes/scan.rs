@@ -22,7 +22,7 @@ const NANOSECONDS: i64 = 1_000_000_000;
 
 /// Result of a scan.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct Scan {
     /// Entries found.
     pub entries: Entries,
     /// Descriptions of what could not be read.
@@ -30,9 +30,9 @@ pub struct Look {
 }
 
 /// Scans everything. `goes_on` is called before each file and may wait; if it returns false, the scan is aborted.
-pub fn look(rules: &ChangeRules, before: &Entries, goes_on: &mut dyn FnMut() -> bool) -> Option<Look> {
+pub fn scan_files(rules: &ChangeRules, before: &Entries, goes_on: &mut dyn FnMut() -> bool) -> Option<Scan> {
     let room = rules.entries_max.saturating_sub(before.len());
-    let mut walk = Walk { rules, before, goes_on, room, found: Look::default() };
+    let mut walk = Walk { rules, before, goes_on, room, found: Scan::default() };
     walk.visit(&rules.path, 0, &mut BTreeSet::new()).then_some(walk.found)
 }
 
@@ -43,7 +43,7 @@ struct Walk<'a> {
     /// Remaining capacity for new entries. Known ones are always included, because a missing one would count as
     /// deleted.
     room: usize,
-    found: Look,
+    found: Scan,
 }
 
 impl Walk<'_> {

@@ -8,15 +8,15 @@ use quarry_eval::pattern::template_match::FlatTemplate;
 use quarry_event::template::{Template, TemplateSet};
 
 /// A template that several planners examine in turn.
-pub(super) struct AskedTemplate<'a> {
+pub(super) struct PlannedTemplate<'a> {
     pub template_set: &'a TemplateSet,
     pub template: &'a Template,
     flat: OnceCell<Option<FlatTemplate>>,
 }
 
-impl<'a> AskedTemplate<'a> {
-    pub(super) fn new(template_set: &'a TemplateSet, template: &'a Template) -> AskedTemplate<'a> {
-        AskedTemplate { template_set, template, flat: OnceCell::new() }
+impl<'a> PlannedTemplate<'a> {
+    pub(super) fn new(template_set: &'a TemplateSet, template: &'a Template) -> PlannedTemplate<'a> {
+        PlannedTemplate { template_set, template, flat: OnceCell::new() }
     }
 
     /// `None` if a variable has no column.

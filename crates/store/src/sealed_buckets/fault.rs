@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use quarry_bucket::BucketError;
 
 use crate::Damage;
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::sync::lock;
 
 /// Errors of term filters by bucket number.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::copies::RemotePath;
 use crate::StoreError;
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 
 impl Shared {

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use quarry_bucket::MAX_SLAB_EVENTS;
 use quarry_event::EventBatch;
 
-use crate::hot::SlabRows;
+use crate::hot_slabs::SlabRows;
 use crate::sync::lock;
 
 /// Maximum slabs kept.

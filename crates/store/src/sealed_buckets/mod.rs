@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore};
-use quarry_bucket::{BucketError, BucketReader, RangedFilter, ReadAheadBudget, ReadAt, ReadError, TermFilter};
+use quarry_bucket::{BucketError, BucketReader, ReadAheadBudget, ReadAt, ReadError, RemoteFilter, TermFilter};
 use quarry_catalog::{BucketRow, Origin};
 use quarry_event::{Page, TermQuery};
 use quarry_stdx::number::usize_of;
@@ -129,7 +129,7 @@ pub(crate) struct Readers {
     open: Cache<u64, Arc<OpenBucket>>,
     filters: Cache<u64, Arc<TermFilter>>,
     /// Filters of which single cells are read.
-    ranged_filters: Cache<u64, Arc<RangedFilter>>,
+    ranged_filters: Cache<u64, Arc<RemoteFilter>>,
     pub(crate) faults: Faults,
     pub(crate) pages: Cache<PageKey, Arc<Page>>,
     /// Memory budget of read-ahead in remote buckets.
@@ -385,12 +385,12 @@ impl Readers {
     }
 
     /// The bucket's term filter by cells, opened on first use; `None` if it must be read whole.
-    fn ranged_filter(&self, bucket: &SealedBucket) -> Result<Option<Arc<RangedFilter>>, BucketError> {
+    fn ranged_filter(&self, bucket: &SealedBucket) -> Result<Option<Arc<RemoteFilter>>, BucketError> {
         let number = bucket.row.number;
         if let Some(filter) = self.ranged_filters.get(&number) {
             return Ok(Some(filter));
         }
-        let filter = RangedFilter::open(self.filter_object(bucket)?)?.map(Arc::new);
+        let filter = RemoteFilter::open(self.filter_object(bucket)?)?.map(Arc::new);
         if let Some(filter) = &filter {
             self.ranged_filters.put(number, Arc::clone(filter), 1);
         }

@@ -366,7 +366,7 @@ fn delete_every(world: &World, index: &str, by: usize) -> u64 {
     world.store.delete(&every(&world.store, index, by)).unwrap().values().sum()
 }
 
-/// A deletion that commits while a search reads is no part of its answer, and no part of what is kept of it.
+/// A deletion that commits while a search reads is part neither of its answer nor of the states cached from it.
 #[test]
 fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
     let plain = off();

@@ -19,7 +19,7 @@ struct Slot(Arc<Slots>);
 
 /// A file held open.
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldFile {
     pub(crate) file: Arc<File>,
     _slot: Arc<Slot>,
     /// Whether it was awaited under another name.
@@ -43,13 +43,13 @@ impl Drop for Slot {
     }
 }
 
-impl Held {
+impl HeldFile {
     /// Opens the regular file at `path`, if it is this inode and a slot is free.
-    pub(crate) fn open(path: &Path, node: Inode, slots: &Arc<Slots>) -> Option<Held> {
+    pub(crate) fn open(path: &Path, node: Inode, slots: &Arc<Slots>) -> Option<HeldFile> {
         let slot = slots.take()?;
         let file = File::open(path).ok()?;
         let is_this = file.metadata().is_ok_and(|metadata| metadata.is_file() && Inode::of(&metadata) == node);
-        is_this.then(|| Held { file: Arc::new(file), _slot: Arc::new(slot), was_sought: false })
+        is_this.then(|| HeldFile { file: Arc::new(file), _slot: Arc::new(slot), was_sought: false })
     }
 
     /// Whether it is still empty.
@@ -74,14 +74,14 @@ mod tests {
         std::fs::write(&path, "1").unwrap();
         let node = Inode::of(&path.metadata().unwrap());
         let slots = Slots::new(2);
-        let held: Vec<_> = (0..3).filter_map(|_| Held::open(&path, node, &slots)).collect();
+        let held: Vec<_> = (0..3).filter_map(|_| HeldFile::open(&path, node, &slots)).collect();
         assert_eq!((held.len(), held[0].has_no_name()), (2, false));
         std::fs::remove_file(&path).unwrap();
-        assert!(held[0].has_no_name() && Held::open(&path, node, &slots).is_none());
+        assert!(held[0].has_no_name() && HeldFile::open(&path, node, &slots).is_none());
         drop(held);
         std::fs::write(&path, "2").unwrap();
-        assert!(Held::open(&path, Inode::of(&folder.path().metadata().unwrap()), &slots).is_none(), "another file");
+        assert!(HeldFile::open(&path, Inode::of(&folder.path().metadata().unwrap()), &slots).is_none(), "another file");
         let node = Inode::of(&path.metadata().unwrap());
-        assert!(Held::open(&path, node, &slots).is_some());
+        assert!(HeldFile::open(&path, node, &slots).is_some());
     }
 }

@@ -25,7 +25,7 @@ const HEAD_BYTES: usize = 24;
 const FIRST_BYTES: usize = 16 << 10;
 
 /// Like [`crate::TermFilter`], with its cells in a store.
-pub struct RangedFilter {
+pub struct RemoteFilter {
     object: Arc<dyn ReadAt>,
     slabs: Vec<SlabCells>,
 }
@@ -39,15 +39,15 @@ struct SlabCells {
     len: u64,
 }
 
-impl fmt::Debug for RangedFilter {
+impl fmt::Debug for RemoteFilter {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("RangedFilter").field("slabs", &self.slabs.len()).finish_non_exhaustive()
+        out.debug_struct("RemoteFilter").field("slabs", &self.slabs.len()).finish_non_exhaustive()
     }
 }
 
-impl RangedFilter {
+impl RemoteFilter {
     /// Opens a sidecar; `None` if it has an earlier version, which is small and read as a whole.
-    pub fn open(object: Arc<dyn ReadAt>) -> Result<Option<RangedFilter>, BucketError> {
+    pub fn open(object: Arc<dyn ReadAt>) -> Result<Option<RemoteFilter>, BucketError> {
         let place = BlockPosition::of("filter", 0);
         let len = object.len();
         let mut head = object.read_at(0, FIRST_BYTES.min(usize::try_from(len).unwrap_or(FIRST_BYTES)))?;
@@ -64,7 +64,7 @@ impl RangedFilter {
             head = object.read_at(0, end)?;
         }
         let slabs = place.decoded(slabs_of(&mut Cursor::new(&head[START_BYTES..]), count, len))?;
-        Ok(Some(RangedFilter { object, slabs }))
+        Ok(Some(RemoteFilter { object, slabs }))
     }
 
     /// Whether slab `slab` may hold a match, as [`crate::TermFilter::may_match_slab`].

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use quarry_eventgen::irregular::Irregular;
+use quarry_eventgen::irregular_logs::Irregular;
 use quarry_eventgen::repeats::{Stamp, repeat};
 
 const SEED: u64 = 11;

@@ -21,7 +21,7 @@ use super::scripts;
 use crate::files;
 use crate::group::Program;
 
-/// Folder of programs' checkpoints, relative to the data folder.
+/// Folder of programs' checkpoints, relative to the data directory.
 const CHECKPOINTS: &str = "var/lib/splunk/modinputs";
 /// File in which an app declares the settings of its inputs.
 const SPEC: &str = "README/inputs.conf.spec";

@@ -21,7 +21,7 @@ use quarry_spl::ast::{Command, Expr, FieldPattern, Pattern, Pipeline, SearchExpr
 use quarry_spl::commands::Kind;
 
 use crate::blocking::Blocking;
-use crate::custom::CommandSource;
+use crate::custom_commands::CommandSource;
 use crate::knowledge::KnowledgeSource;
 use crate::node::NodeSource;
 use crate::source::SnapshotSource;

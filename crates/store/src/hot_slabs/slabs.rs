@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::hot::HotSlab;
+use crate::hot_slabs::HotSlab;
 
 /// Key of a hot slab.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,7 +104,7 @@ impl HotSlabs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hot::BatchRows;
+    use crate::hot_slabs::BatchRows;
     use crate::tests::sample::batch;
 
     fn key(index: &str, set: usize) -> HotKey {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quarry_bucket::{EncodeOptions, SlabSource, encode_verified};
 use quarry_event::{EventBatch, Metadata};
-use quarry_eventgen::irregular::Irregular;
+use quarry_eventgen::irregular_logs::Irregular;
 use quarry_eventgen::repeats::{Stamp, repeat};
 
 const BYTES: u64 = 3 << 20;

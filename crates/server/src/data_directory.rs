@@ -1,4 +1,4 @@
-//! A data folder opened in this process: its configuration, and the settings of inputs and searches derived from it.
+//! A data directory opened in this process: its configuration, and the settings of inputs and searches derived from it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ use quarry_store::{MemoryStore, Store};
 use crate::failure::Failure;
 use crate::zone;
 
-/// Configuration errors reported last, relative to the data folder.
+/// Configuration errors reported last, relative to the data directory.
 const TOLD_FAULTS: &str = "run/told_faults";
 
 /// Configuration as used by verbs.
@@ -33,7 +33,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The configuration of a data folder. Its errors are reported once, by whichever command sees them first, until
+    /// The configuration of a data directory. Its errors are reported once, by whichever command sees them first, until
     /// they change.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
@@ -76,7 +76,7 @@ impl Settings {
         all.filter(|fault| told.insert(fault.clone())).collect()
     }
 
-    /// The configuration of a data folder without reporting errors, which were reported when data was added and are
+    /// The configuration of a data directory without reporting errors, which were reported when data was added and are
     /// listed by `btool`.
     pub(crate) fn of_data_dir_quietly(data_dir: &Path) -> Settings {
         Settings::of(read_configuration(data_dir))
@@ -113,7 +113,7 @@ impl Settings {
         }
     }
 
-    /// The configuration of a forwarder's data folder; errors are reported.
+    /// The configuration of a forwarder's data directory; errors are reported.
     pub(crate) fn of_forwarder(data_dir: &Path) -> Settings {
         let Settings { layers, clock, .. } = Settings::of_server(data_dir);
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
@@ -156,12 +156,12 @@ impl Settings {
         ServerSettings::new(&self.layers).parallel_ingestion_pipelines
     }
 
-    /// Stored results of a data folder.
+    /// Stored results of a data directory.
     pub(crate) fn kept_jobs(&self, data_dir: &Path) -> KeptJobs {
         KeptJobs::new(data_dir, &self.layers, self.clock.clone())
     }
 
-    /// Settings of searches; without a data folder, for searches over files.
+    /// Settings of searches; without a data directory, for searches over files.
     pub(crate) fn searching(&self, data_dir: Option<&Path>) -> SearchSettings {
         let host = host_name();
         let commands = CustomCommands::new(&self.layers, data_dir, (self.view.as_ref(), &self.readable), &host);

@@ -9,8 +9,8 @@ use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::event_scan::EventScan;
-use crate::far_segments::Begun;
 use crate::page::PageRef;
+use crate::remote_segments::Begun;
 use arrow::array::{AsArray, UInt32Array};
 use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;

@@ -19,7 +19,7 @@ const NONE: &str = "-";
 
 /// A saved scan.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct KeptLook {
+pub struct SavedScan {
     /// Number of scans with changes so far.
     pub number: u64,
     /// Entries.
@@ -27,7 +27,7 @@ pub struct KeptLook {
 }
 
 /// A scan as text.
-pub fn write_look(number: u64, entries: &Entries) -> String {
+pub fn write_scan(number: u64, entries: &Entries) -> String {
     let mut text = format!("{HEADER} {number}\n");
     for (path, entry) in entries {
         let kind = if entry.is_folder { 'd' } else { 'f' };
@@ -56,14 +56,14 @@ fn write_path(path: &Path, text: &mut String) {
 }
 
 /// Parses a saved scan; `None` if it is incomplete.
-pub fn parse_look(text: &str) -> Option<KeptLook> {
+pub fn parse_scan(text: &str) -> Option<SavedScan> {
     let mut lines = text.lines();
     let number = lines.next()?.strip_prefix(HEADER)?.trim().parse().ok()?;
     let mut entries = Entries::new();
     for line in lines {
         if let Some(count) = line.strip_prefix(END) {
             let is_whole = count.trim().parse() == Ok(entries.len());
-            return is_whole.then_some(KeptLook { number, entries });
+            return is_whole.then_some(SavedScan { number, entries });
         }
         if entries.len() >= ENTRIES_MAX {
             return None;

@@ -7,7 +7,7 @@ use quarry_event::{EventBatch, Metadata, Page, PageColumns, TimeRange};
 use quarry_store::{IndexSelector, MemoryStore, Segment, StoreError, TemplatePage};
 
 use super::shaper::{HandMade, Manner};
-use super::{CONDITIONS, Frozen, MANNERS, alike, answer, compare_in, engine, store};
+use super::{CONDITIONS, Frozen, MANNERS, answer, compare_in, engine, source_reports, store};
 
 const REPORTS: &[&str] = &[
     "stats count",
@@ -43,7 +43,7 @@ fn counts_tell_the_same() {
     });
     compare_in(&store(), &engine(), searches.clone());
     // No event has fields of its own, and those of a slab are cut alike.
-    compare_in(&alike::store(), &engine(), searches);
+    compare_in(&source_reports::store(), &engine(), searches);
 }
 
 /// Events of one source, a second apart.

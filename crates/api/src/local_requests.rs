@@ -1,6 +1,6 @@
 //! Requests from the process that has the node open, answered by the same endpoints without a port.
 //!
-//! The command line uses it to change a data folder that no server has open, so that each change is implemented once. Not
+//! The command line uses it to change a data directory that no server has open, so that each change is implemented once. Not
 //! here: streamed answers and searches with many rows.
 
 use axum::body::{Body, to_bytes};
@@ -42,7 +42,7 @@ pub async fn answer_in_process(
             shown.map_or_else(|| format!("Splunk {}", state.auth.local_token()), str::to_owned),
         )
         .body(Body::from(body))
-        .map_err(|error| Fault::invalid(format!("{path} is no path of a request: {error}")))?;
+        .map_err(|error| Fault::invalid(format!("{path} is not a request path: {error}")))?;
     request.extensions_mut().insert(Origin::LOCAL);
     // A router is always ready and infallible.
     let Ok(answer) = crate::router(state.clone()).call(request).await;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::hot::SLABS_PER_BUCKET_MAX;
-use crate::sealed::{Cut, Live, OpenBucket, Readers, SealedBucket, damage};
+use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
+use crate::sealed_buckets::{Cut, Live, OpenBucket, Readers, SealedBucket, damage};
 use crate::{Damage, Deletion, PageInfo, Segment, SlabIdentity, StoreError, StoredSlab, TemplatePage};
 use quarry_bucket::BucketReader;
 use quarry_event::template::{Dictionary, PageColumn, TemplateSet, Texts};
