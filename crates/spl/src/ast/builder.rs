@@ -100,8 +100,9 @@ mod tests {
         let make = NodeBuilder::at(Span::default());
         let difference = make.binary(BinaryOp::Sub, make.field("a b"), make.number(3));
         let condition = make.compare(CompareOp::Lt, difference, make.call("len", [make.text("x\"y")]));
-        let built = EvalCommand { assignments: vec![make.assignment("z", condition)] };
-        let parsed = crate::parse("| eval z='a b'-3<len(\"x\\\"y\")");
+        let choice = make.call("if", [condition, make.number(1), make.number(2)]);
+        let built = EvalCommand { assignments: vec![make.assignment("z", choice)] };
+        let parsed = crate::parse("| eval z=if('a b'-3<len(\"x\\\"y\"), 1, 2)");
         assert!(parsed.is_ok(), "{:?}", parsed.diagnostics);
         let built = make.stage(built);
         assert_eq!(without_places(&built.command), without_places(&parsed.pipeline.commands[0].command));
