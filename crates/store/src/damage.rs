@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use quarry_catalog::{Catalog, CheckpointKey, LoggedCheckpoint};
 
 use crate::wal::DAMAGED;
+use crate::wal::mark::mark_path;
 use crate::wal::read::list_damaged;
 use crate::{Damage, StoreError};
 
@@ -83,6 +84,12 @@ pub(crate) fn of_missing(path: &Path, from: u64, through: Option<u64>) -> Damage
         None => format!("records from {from} on are"),
     };
     describe(path, &format!("log segment {} is missing or was cut; {records} missing", path.display()), true)
+}
+
+/// Damage of the mark: nothing says which records were durable.
+pub(crate) fn of_mark(folder: &Path, fault: &str) -> Damage {
+    let reason = format!("{fault}: whether the newest records of the log are all there cannot be told this time");
+    Damage { bucket: name_of(&mark_path(folder)), reason }
 }
 
 /// Creates a file in place of a missing segment, so that the damage is reported until the file is removed.

@@ -20,6 +20,8 @@ use crate::wal::gather::BLOCK_BYTES;
 pub trait Disk: Debug + Send + Sync {
     /// Creates a file whose name is durable on return.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+    /// Opens a file and keeps its content, or creates it.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Free bytes of the file system of `path`.
@@ -68,6 +70,11 @@ fn open_direct(_: &Path) -> Option<File> {
     None
 }
 
+/// Makes the name of a new file durable.
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
 /// The part of `bytes` that can be written directly at `offset`; empty if there is none or little.
 fn direct_part(bytes: &[u8], offset: u64) -> Range<usize> {
     let to_block = usize_of(offset.wrapping_neg() % BLOCK_BYTES as u64);
@@ -81,9 +88,13 @@ fn direct_part(bytes: &[u8], offset: u64) -> Range<usize> {
 impl Disk for LocalDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = File::create(path)?;
-        if let Some(folder) = path.parent() {
-            File::open(folder)?.sync_all()?;
-        }
+        sync_folder_of(path)?;
+        Ok(Arc::new(LocalFile { file, direct: open_direct(path) }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        sync_folder_of(path)?;
         Ok(Arc::new(LocalFile { file, direct: open_direct(path) }))
     }
 

@@ -21,8 +21,8 @@ pub(crate) struct ExpectedLog {
     pub(crate) segments: Vec<ExpectedSegment>,
     /// Newest durable record, if known.
     pub(crate) durable: Option<u64>,
-    /// Notes for the operator.
-    pub(crate) notes: Vec<String>,
+    /// What is wrong with the mark, if there are records it should name.
+    pub(crate) mark_fault: Option<String>,
     listed: Vec<LogSegmentRow>,
 }
 
@@ -52,21 +52,15 @@ impl ExpectedLog {
             };
             segments.entry(row.first_lsn).or_insert_with(absent).row = Some(*row);
         }
-        let mut notes = Vec::new();
-        let durable = match read_mark(folder)? {
-            FoundMark::Durable(lsn) => Some(lsn),
-            FoundMark::Absent if listed.is_empty() => None,
-            found => {
-                let what = if found == FoundMark::Broken { "damaged" } else { "missing" };
-                let path = mark_path(folder);
-                notes.push(format!(
-                    "{} is {what}: whether the newest records of the log are all there cannot be told this time",
-                    path.display()
-                ));
-                None
-            }
+        let (durable, what) = match read_mark(folder)? {
+            FoundMark::Durable(lsn) => (Some(lsn), None),
+            FoundMark::Absent => (None, Some("missing")),
+            FoundMark::Broken => (None, Some("damaged")),
         };
-        Ok(ExpectedLog { segments: segments.into_values().collect(), durable, notes, listed })
+        // Without durable records it may not have been written yet.
+        let what = what.filter(|_| !listed.is_empty());
+        let mark_fault = what.map(|what| format!("{} is {what}", mark_path(folder).display()));
+        Ok(ExpectedLog { segments: segments.into_values().collect(), durable, mark_fault, listed })
     }
 
     /// The last record that segment number `at` contained; `None` if unknown.

@@ -5,7 +5,7 @@
 //! names its bucket, so slabs of several pipeline sets are restored as they were.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_blob::BlobStore;
@@ -43,11 +43,49 @@ pub(crate) struct Recovered {
 /// Reads catalog and log. With [`Repair::Cut`], truncates torn tails and replaces damaged segments.
 pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair) -> Result<Recovered, StoreError> {
     let mut replay = Replay::new(catalog)?;
-    let mut segments = Vec::new();
-    let mut damaged = Vec::new();
-    let mut missing = Vec::new();
     let folder = data_dir::log(&options.dir);
-    let mut log = ExpectedLog::new(catalog, &folder)?;
+    let log = ExpectedLog::new(catalog, &folder)?;
+    let ReadLog { mut segments, damaged, missing } = read_log(&log, &folder, &mut replay, repair)?;
+    let mut notes = Vec::new();
+    let mut log_damage: Vec<Damage> = damaged.iter().map(|(damage, ..)| damage.clone()).collect();
+    log_damage.extend(missing.iter().map(|(damage, _)| damage.clone()));
+    let mark_damage = log.mark_fault.as_ref().map(|fault| damage::of_mark(&folder, fault));
+    log_damage.extend(mark_damage.clone());
+    if repair == Repair::Cut {
+        replay.commit_losses(catalog)?;
+        segments.extend(keep_what_is_whole(catalog, &missing, &damaged)?);
+        segments.sort_by(|a, b| a.path.cmp(&b.path));
+        if let Err(error) = log.now_is(catalog, &segments) {
+            notes.push(format!("the catalog does not know of all log segments: {error}"));
+        }
+        log_damage.clear();
+        // The next record writes a new mark.
+        notes.extend(mark_damage.map(|damage| damage.reason));
+    }
+    for kept in damage::kept(catalog, &folder)? {
+        if log_damage.iter().all(|damage| damage.bucket != kept.bucket) {
+            log_damage.push(kept);
+        }
+    }
+    let next_lsn = replay.last_lsn + 1;
+    assert!(next_lsn > replay.state.durable_lsn, "no number of a record is used twice");
+    let next_bucket = replay.last_bucket.max(catalog.bucket_number_max()?) + 1;
+    let sent = std::mem::take(&mut replay.sent);
+    let state = replay.into_state();
+    Ok(Recovered { state, segments, next_lsn, next_bucket, log_damage, notes, sent })
+}
+
+/// The segments of a log as they were read.
+#[derive(Default)]
+struct ReadLog {
+    segments: Vec<LogSegment>,
+    damaged: Vec<(Damage, LogSegment, ReadSegment)>,
+    missing: Vec<(Damage, PathBuf)>,
+}
+
+/// Replays the segments. With [`Repair::Cut`], truncates torn tails.
+fn read_log(log: &ExpectedLog, folder: &Path, replay: &mut Replay, repair: Repair) -> Result<ReadLog, StoreError> {
+    let mut read_log = ReadLog::default();
     for (at, expected) in log.segments.iter().enumerate() {
         let path = &expected.path;
         let mut segment = LogSegment::new(path);
@@ -56,7 +94,7 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
         if !expected.exists {
             replay.losses.lost(expected.first_lsn);
             replay.last_lsn = replay.last_lsn.max(through.unwrap_or(expected.first_lsn));
-            missing.push((damage::of_missing(path, expected.first_lsn, through), path.clone()));
+            read_log.missing.push((damage::of_missing(path, expected.first_lsn, through), path.clone()));
             continue;
         }
         let following = log.segments.get(at + 1).map(|next| next.first_lsn);
@@ -72,43 +110,30 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
         segment.bytes = read.bytes();
         segment.last_lsn = read.runs.last().map_or(0, |run| run.last_lsn);
         if let Some(what) = &read.damage {
-            damaged.push((damage::describe(path, what, lost), segment, read));
+            read_log.damaged.push((damage::describe(path, what, lost), segment, read));
+            continue;
+        }
+        if let (true, Some(fault)) = (read.torn, &log.mark_fault) {
+            // Nothing says whether the unreadable bytes were stored: assume that they were.
+            let what = format!("log segment {} ends with bytes that cannot be read, and {fault}", path.display());
+            replay.last_lsn += 1;
+            replay.losses.lost(replay.last_lsn);
+            read_log.damaged.push((damage::describe(path, &what, true), segment, read));
             continue;
         }
         if read.torn && repair == Repair::Cut && segment.bytes > 0 {
             cut(path, segment.bytes)?;
         }
-        segments.push(segment);
+        read_log.segments.push(segment);
     }
     if let Some(durable) = log.durable.filter(|durable| replay.last_lsn < *durable) {
         let from = replay.last_lsn + 1;
-        let path = segment_path(&folder, from);
+        let path = segment_path(folder, from);
         replay.losses.lost(from);
         replay.last_lsn = durable;
-        missing.push((damage::of_missing(&path, from, Some(durable)), path));
+        read_log.missing.push((damage::of_missing(&path, from, Some(durable)), path));
     }
-    let mut log_damage: Vec<Damage> = damaged.iter().map(|(damage, ..)| damage.clone()).collect();
-    log_damage.extend(missing.iter().map(|(damage, _)| damage.clone()));
-    if repair == Repair::Cut {
-        replay.commit_losses(catalog)?;
-        segments.extend(keep_what_is_whole(catalog, &missing, &damaged)?);
-        segments.sort_by(|a, b| a.path.cmp(&b.path));
-        if let Err(error) = log.now_is(catalog, &segments) {
-            log.notes.push(format!("the catalog does not know of all log segments: {error}"));
-        }
-        log_damage.clear();
-    }
-    for kept in damage::kept(catalog, &folder)? {
-        if log_damage.iter().all(|damage| damage.bucket != kept.bucket) {
-            log_damage.push(kept);
-        }
-    }
-    let next_lsn = replay.last_lsn + 1;
-    assert!(next_lsn > replay.state.durable_lsn, "no number of a record is used twice");
-    let next_bucket = replay.last_bucket.max(catalog.bucket_number_max()?) + 1;
-    let sent = std::mem::take(&mut replay.sent);
-    let state = replay.into_state();
-    Ok(Recovered { state, segments, next_lsn, next_bucket, log_damage, notes: log.notes, sent })
+    Ok(read_log)
 }
 
 /// Records losses and replaces damaged segments; returns the new ones.

@@ -74,6 +74,15 @@ impl Disk for Machine {
         Ok(Arc::new(MachineFile { machine: self.clone(), file, path: path.to_owned() }))
     }
 
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.alive()?;
+        let file = LocalDisk.open(path)?;
+        // Existing content is only overwritten, so it is never lost.
+        let len = path.metadata()?.len();
+        self.0.lock().unwrap().files.entry(path.to_owned()).or_insert((len, len));
+        Ok(Arc::new(MachineFile { machine: self.clone(), file, path: path.to_owned() }))
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.alive()?;
         LocalDisk.remove(path)
@@ -103,7 +112,7 @@ impl DiskFile for MachineFile {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let spent = self.machine.spend(bytes.len() as u64) as usize;
         self.file.write_all_at(&bytes[..spent], offset)?;
-        self.note(|(written, _)| *written = offset + spent as u64);
+        self.note(|(written, _)| *written = (*written).max(offset + spent as u64));
         if spent < bytes.len() { Err(gone()) } else { Ok(()) }
     }
 
@@ -212,6 +221,10 @@ impl Disk for Room {
         let file = LocalDisk.create(path)?;
         self.0.lock().unwrap().used.insert(path.to_owned(), 0);
         Ok(Arc::new(RoomFile { room: self.clone(), file, path: path.to_owned() }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        LocalDisk.open(path)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

@@ -211,18 +211,44 @@ fn segments_that_were_let_go_are_not_missed() {
 }
 
 #[test]
-fn a_mark_that_is_gone_or_damaged_is_told_once() {
+fn a_mark_that_is_gone_or_damaged_is_told_until_there_is_a_new_one() {
     let dir = tempdir().unwrap();
     let (options, _) = written(dir.path());
     let mark = dir.path().join("wal/durable");
     for damage in [&|| fs::remove_file(&mark).unwrap() as _, &|| fs::write(&mark, [7; 24]).unwrap()] as [&dyn Fn(); 2] {
         damage();
+        let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
+        assert_eq!(look(&reader).1, ["wal~durable"]);
+        drop(reader);
         let store = open(&options);
         assert!(store.messages()[0].text.contains("wal/durable is"));
         append(&store, "b", 50);
         drop(store);
         let store = open(&options);
         assert_eq!((store.messages(), all(&store).damaged), (Vec::new(), Vec::new()));
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_read_and_a_mark_that_is_gone_are_no_torn_tail() {
+    for lose_mark in [|mark: &Path| fs::remove_file(mark).unwrap(), |mark: &Path| fs::write(mark, [7; 24]).unwrap()] {
+        let dir = tempdir().unwrap();
+        let (options, log) = written(dir.path());
+        lose_mark(&dir.path().join("wal/durable"));
+        let mut bytes = fs::read(&log).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&log, &bytes).unwrap();
+        let segment = "wal~00000000000000000001";
+        let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
+        assert_eq!(look(&reader), (without(&[RECORDS - 1]), vec![segment.to_owned(), "wal~durable".to_owned()]));
+        drop(reader);
+        for _ in 0..2 {
+            let store = open(&options);
+            assert_eq!(all(&store).damaged.iter().map(|damage| &*damage.bucket).collect::<Vec<_>>(), [segment]);
+            assert_eq!(offset(&store, "a"), RECORDS - 1);
+            append(&store, "b", 50);
+        }
+        assert_eq!(fs::read(log.with_extension("damaged")).unwrap(), bytes);
     }
 }
 

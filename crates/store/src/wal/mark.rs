@@ -73,12 +73,14 @@ impl DurableMark {
         DurableMark { disk, path: mark_path(folder), file: None }
     }
 
-    /// Records up to `lsn` are durable.
+    /// Records up to `lsn` are durable. The catalog must not list log segments before this succeeded once: a listed log
+    /// without a mark is damaged.
     pub(crate) fn set(&mut self, lsn: u64) -> io::Result<()> {
         if let Some(file) = &self.file {
             return file.write_all_at(&encode(lsn), 0);
         }
-        let file = self.disk.create(&self.path)?;
+        // In place: a crash leaves the old mark or the new one, never none.
+        let file = self.disk.open(&self.path)?;
         file.write_all_at(&encode(lsn), 0)?;
         file.sync()?;
         self.file = Some(file);
