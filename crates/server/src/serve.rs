@@ -144,6 +144,7 @@ async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNo
     let programs = start_inputs(data_dir, inputs, Some(address), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, address, hec, &listeners, state.auth.local_token())?;
+    let told = tell_messages(&node, data_dir, 0);
     log::info(format!("quarry serves {} on {scheme}://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(ingest), data_dir.to_path_buf());
     write_messages(
@@ -161,12 +162,11 @@ async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNo
         .map(String::as_str),
     );
     let figures = tokio::spawn(async move { write_figures(figured, &folder).await });
-    let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf()));
+    let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), told));
     let auth = Arc::clone(&state.auth);
     let jobs = tokio::spawn(look_after_jobs(Arc::clone(&state.jobs)));
     let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
-    let name = format!("management port {address}");
-    let router = quarry_api::router(state);
+    let (name, router) = (format!("management port {address}"), quarry_api::router(state));
     HttpPort { name, listener, security, router, bounds: Bounds::of_management() }.serve(stop).await;
     maintenance.abort();
     figures.abort();
@@ -245,9 +245,8 @@ async fn look_after_jobs(jobs: Arc<Jobs>) {
     }
 }
 
-/// Periodically seals idle slabs and removes expired buckets and results.
-async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf) {
-    let mut told = 0;
+/// Seals idle slabs and removes old buckets and results periodically. Messages of the store up to `told` are logged already.
+async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut told: i64) {
     loop {
         tokio::time::sleep(MAINTENANCE_EVERY).await;
         let (node, data_dir) = (node.clone(), data_dir.clone());
@@ -292,7 +291,13 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
         }
         Err(error) => log::warning(format!("thawed buckets cannot be looked at: {error}")),
     }
-    let fresh: Vec<_> = store.messages().into_iter().filter(|message| message.time > told).collect();
+    tell_messages(node, data_dir, told)
+}
+
+/// Logs messages of the store newer than `told`; returns the time of the newest.
+fn tell_messages(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
+    let fresh = node.ingest.store.messages().into_iter().filter(|message| message.time > told);
+    let fresh: Vec<_> = fresh.collect();
     fresh.iter().for_each(|message| log::warning(&message.text));
     write_messages(&node.ingest, data_dir, "WARN", fresh.iter().map(|message| message.text.as_str()));
     fresh.last().map_or(told, |message| message.time)

@@ -1,7 +1,10 @@
 //! A killed process loses and duplicates nothing; damaged buckets are named while the others answer.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
+use std::process::Stdio;
 
+use crate::server::{Server, begin};
 use crate::support::{Place, bytes_below, lines, sorted, wait_until};
 
 /// Lines of the file that is being added when the process is killed.
@@ -141,4 +144,27 @@ fn a_damaged_catalog_is_an_error_and_never_an_answer() {
     let verdict = place.run(&["bucket", "verify"]);
     assert_eq!(verdict.code, 5);
     assert!(verdict.out.contains("main/0000000009.bucket"), "{}", verdict.out);
+}
+
+#[test]
+fn damage_of_the_log_is_told_before_the_server_serves() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let mut answer = String::new();
+    begin(&place, "/services/receivers/simple?index=main", "an event").read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // It is killed: its events are in the log.
+    drop(server);
+    let logs = std::fs::read_dir(place.data().join("wal")).unwrap().map(|entry| entry.unwrap().path());
+    let log = logs.filter(|path| path.extension().is_some_and(|ending| ending == "log")).max().unwrap();
+    let mut bytes = std::fs::read(&log).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    let mut command = place.command(&["serve", "--mgmt", "127.0.0.1:0"]);
+    let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(server.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let told: Vec<String> = lines.take_while(|line| !line.contains("quarry serves")).collect();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(told.iter().any(|line| line.contains("is damaged at byte")), "{told:?}");
 }
