@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_conf::{IndexSettings, IndexesConf, Layers, MergeSettings, ServerSettings};
+use quarry_conf::{IndexSettings, IndexesConf, Layers, ServerSettings};
 use quarry_inputs::InputSettings;
 use quarry_stdx::{SharedClock, private_folder};
 use quarry_store::{
@@ -17,6 +17,8 @@ use crate::volumes::remote_options;
 
 /// Seconds for which the last events of an index must have been expired before they are removed.
 const EMPTIES_AFTER_SECS: u64 = 24 * 60 * 60;
+/// A merged bucket holds at most this fraction (as its reciprocal) of what its index keeps, by size and by time.
+const KEPT_PARTS: u64 = 8;
 /// Attempts to open a data directory that another process has open, and the pause between them.
 const LOCK_ROUNDS_MAX: usize = 50;
 const LOCK_ROUND: Duration = Duration::from_millis(20);
@@ -153,19 +155,51 @@ fn store_options(
 /// Applies the merge settings of indexes.conf.
 fn set_merges(options: &mut StoreOptions, layers: &Layers) {
     let conf = IndexesConf::new(layers);
-    options.compaction.merge = merge_options(&conf.defaults().merge);
-    let own = conf.own_merges().map(|(index, merge)| (index.to_owned(), merge_options(&merge)));
+    options.compaction.merge = merge_options(&conf.defaults());
+    let own = conf.own_merges().map(|(index, settings)| (index.to_owned(), merge_options(&settings)));
     options.compaction.merge_of = own.collect();
 }
 
-fn merge_options(conf: &MergeSettings) -> MergeOptions {
+/// Retention removes whole buckets. A bucket that held most of what its index may keep would be removed too late, or take
+/// too much with it.
+fn merge_options(settings: &IndexSettings) -> MergeOptions {
     let bytes = |megabytes: u64| megabytes.saturating_mul(1 << 20);
+    let conf = &settings.merge;
+    let kept = Some(bytes(settings.max_total_data_size_mb)).filter(|most| *most > 0).unwrap_or(u64::MAX);
     MergeOptions {
+        max_merge_stored_bytes: kept / KEPT_PARTS,
         background: conf.bucket_merging,
         min_merge_count: conf.min_merge_count,
         max_merge_count: conf.max_merge_count,
         min_merge_raw_bytes: bytes(conf.min_merge_size_mb),
         max_merge_raw_bytes: bytes(conf.max_merge_size_mb),
-        max_merge_time_span_secs: conf.max_merge_time_span_seconds,
+        max_merge_time_span_secs: conf
+            .max_merge_time_span_seconds
+            .min(settings.frozen_time_period_seconds / KEPT_PARTS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::{ConfSource, Layer};
+
+    use super::*;
+
+    #[test]
+    fn merged_buckets_are_small_beside_what_their_index_keeps() {
+        let text = "[small]\nmaxTotalDataSizeMB = 80\n[short]\nfrozenTimePeriodInSecs = 800\n\
+                    [any]\nmaxTotalDataSizeMB = 0\n[own]\nmaxTotalDataSizeMB = 80\nbucketMerge.maxMergeTimeSpanSecs = 9\n";
+        let (layer, file) = (Layer::SystemLocal, "indexes.conf".to_owned());
+        let layers = Layers::new([ConfSource { layer, app: None, file, text: text.to_owned() }]);
+        let mut options = StoreOptions::at("unused");
+        set_merges(&mut options, &layers);
+        let of = |index: &str| {
+            let merge = options.compaction.merge_of(index);
+            (merge.max_merge_stored_bytes, merge.max_merge_time_span_secs)
+        };
+        let (megabyte, span) = (1 << 20, 7_776_000);
+        assert_eq!(of("main"), (500_000 / 8 * megabyte, span));
+        assert_eq!((of("small"), of("short")), ((10 * megabyte, span), (500_000 / 8 * megabyte, 100)));
+        assert_eq!((of("any"), of("own")), ((u64::MAX / 8, span), (10 * megabyte, 9)));
     }
 }

@@ -113,6 +113,8 @@ pub struct MergeOptions {
     pub min_merge_raw_bytes: u64,
     /// Maximum text bytes of a merged bucket.
     pub max_merge_raw_bytes: u64,
+    /// Maximum bytes of the objects of a merged bucket, in addition to [`CompactionOptions::max_merge_stored_bytes`].
+    pub max_merge_stored_bytes: u64,
     /// Maximum seconds between first and last `_time` of a merged bucket, unless one input spans more. A bucket expires
     /// by its newest event, so a wide one keeps its oldest events longer.
     pub max_merge_time_span_secs: u64,
@@ -126,6 +128,7 @@ impl Default for MergeOptions {
             max_merge_count: MERGE_COUNT_MAX,
             min_merge_raw_bytes: 0,
             max_merge_raw_bytes: 2 << 30,
+            max_merge_stored_bytes: u64::MAX,
             max_merge_time_span_secs: 90 * 86_400,
         }
     }

@@ -22,6 +22,7 @@ const INDEX_NAME_SHOWN_BYTES: usize = 40;
 /// Prefix of all merge settings.
 const MERGE_PREFIX: &str = "bucketMerg";
 const MAX_TOTAL: &str = "maxTotalDataSizeMB";
+const FROZEN_PERIOD: &str = "frozenTimePeriodInSecs";
 const MIN_SIZE: &str = "bucketMerge.minMergeSizeMB";
 const MAX_SIZE: &str = "bucketMerge.maxMergeSizeMB";
 const MIN_COUNT: &str = "bucketMerge.minMergeCount";
@@ -166,12 +167,13 @@ impl<'a> IndexesConf<'a> {
         self.conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| is_index(name))
     }
 
-    /// Indexes whose own stanza sets how buckets are merged.
-    pub fn own_merges(&self) -> impl Iterator<Item = (&'a str, MergeSettings)> {
-        let is_own = |stanza: &&MergedStanza| stanza.settings.keys().any(|key| key.starts_with(MERGE_PREFIX));
+    /// Indexes with merge or retention settings of their own.
+    pub fn own_merges(&self) -> impl Iterator<Item = (&'a str, IndexSettings)> {
+        let counts = |key: &String| key.starts_with(MERGE_PREFIX) || [MAX_TOTAL, FROZEN_PERIOD].contains(&key.as_str());
+        let is_own = move |stanza: &&MergedStanza| stanza.settings.keys().any(counts);
         let own = self.conf.stanzas().iter().filter(is_own).map(|stanza| stanza.name.as_str());
         let view = *self;
-        own.filter(|name| is_index(name)).map(move |name| (name, view.read(name).merge))
+        own.filter(|name| is_index(name)).map(move |name| (name, view.read(name)))
     }
 
     fn read(&self, stanza: &str) -> IndexSettings {
@@ -197,7 +199,7 @@ impl<'a> IndexesConf<'a> {
             (merge.min_merge_count, merge.max_merge_count) = (of(MIN_COUNT), of(MAX_COUNT));
         }
         IndexSettings {
-            frozen_time_period_seconds: values.count("frozenTimePeriodInSecs"),
+            frozen_time_period_seconds: values.count(FROZEN_PERIOD),
             max_total_data_size_mb: values.count(MAX_TOTAL),
             cold_to_frozen_dir: values.optional("coldToFrozenDir"),
             cold_to_frozen_script: values.optional("coldToFrozenScript"),
@@ -377,7 +379,8 @@ mod tests {
             min_merge_count: 2,
             max_merge_count: 24,
         };
-        assert_eq!(indexes.own_merges().collect::<Vec<_>>(), [("small", small)]);
+        let own = |index: &str| indexes.own_merges().find(|(name, _)| *name == index).map(|(_, own)| own.merge);
+        assert_eq!((own("small"), own("web")), (Some(small), None));
     }
 
     #[test]
@@ -418,6 +421,6 @@ mod tests {
         let indexes = IndexesConf::new(&layers);
         assert_eq!(indexes.get("i19999").unwrap().frozen_time_period_seconds, 19_999);
         assert!(indexes.get("i20000").is_none());
-        assert_eq!(indexes.own_merges().count(), 0);
+        assert_eq!(indexes.own_merges().filter(|(name, _)| name.starts_with('i')).count(), 20_000);
     }
 }

@@ -130,7 +130,8 @@ impl<'a> Group<'a> {
             && self.inputs.len() < self.merge.max_merge_count.clamp(INPUTS_MIN, MERGE_COUNT_MAX)
             && self.events.saturating_add(row.events) <= self.options.max_merge_events
             && self.raw_bytes.saturating_add(row.raw_bytes) <= self.merge.max_merge_raw_bytes
-            && self.stored_bytes.saturating_add(row.stored_bytes()) <= self.options.max_merge_stored_bytes
+            && self.stored_bytes.saturating_add(row.stored_bytes())
+                <= self.options.max_merge_stored_bytes.min(self.merge.max_merge_stored_bytes)
             && span(first, end) <= widest
     }
 
@@ -234,6 +235,7 @@ mod tests {
             chosen_with(rows, request, &[], &options).len()
         };
         let defaults = MergeOptions::default();
+        let stored = row(1, 10).stored_bytes();
         for (merge, background, explicit) in [
             (defaults, 9, 9),
             (MergeOptions { background: false, ..defaults }, 0, 9),
@@ -243,6 +245,9 @@ mod tests {
             (MergeOptions { min_merge_raw_bytes: 90, ..defaults }, 9, 9),
             (MergeOptions { min_merge_raw_bytes: 91, ..defaults }, 0, 9),
             (MergeOptions { max_merge_raw_bytes: 65, ..defaults }, 6, 6),
+            (MergeOptions { max_merge_stored_bytes: 5 * stored, ..defaults }, 5, 5),
+            // The other index has something to merge on request.
+            (MergeOptions { max_merge_stored_bytes: stored, ..defaults }, 0, 3),
             (MergeOptions { min_merge_raw_bytes: 65, max_merge_raw_bytes: 65, ..defaults }, 0, 6),
         ] {
             assert_eq!(chosen(merge, Background), background, "{merge:?}");
