@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::props::{self, HOST_PREFIX, SOURCE_PREFIX, pattern};
 use crate::settings::transforms::{ACCEPTED_KEYS, TRANSFORMS};
 use crate::spelling::nearest;
-use crate::table::{ConfTable, Kind, Row, Section, StanzaName, name_fits};
+use crate::table::{ANY_NAME, ConfTable, Kind, Row, Section, StanzaName, name_fits};
 use crate::text::{Conf, Setting};
 use crate::values::{self, parse_bool};
 use crate::warning::{ConfWarning, Problem, shown};
@@ -88,7 +88,11 @@ fn pattern_reads(stanza: &str) -> bool {
 
 fn problem(table: &ConfTable, sections: &'static [Section], setting: &Setting) -> Option<Problem> {
     let rows = || sections.iter().flat_map(|section| section.rows);
-    let mut fitting = rows().filter(|row| row.fits(&setting.key)).peekable();
+    let is_listed = |names: &[&str]| names.iter().any(|name| name_fits(name, &setting.key));
+    let (is_unused, is_unsupported) = (is_listed(table.unused), is_listed(table.unsupported));
+    // The row for any name applies to names that no list contains.
+    let is_named = is_unused || is_unsupported;
+    let mut fitting = rows().filter(|row| row.fits(&setting.key) && !(is_named && row.name == ANY_NAME)).peekable();
     if fitting.peek().is_some() {
         // In [default] several sections may have a setting of this name; one that accepts the value is enough.
         let refused: Vec<&Row> = fitting.collect();
@@ -101,10 +105,10 @@ fn problem(table: &ConfTable, sections: &'static [Section], setting: &Setting) -
             allowed: refused[0].kind.allowed(),
         });
     }
-    if table.unused.iter().any(|name| name_fits(name, &setting.key)) {
+    if is_unused {
         return None;
     }
-    if table.unsupported.iter().any(|name| name_fits(name, &setting.key)) {
+    if is_unsupported {
         return Some(Problem::Unsupported { key: setting.key.clone() });
     }
     let (written, class) = match setting.key.split_once('-') {

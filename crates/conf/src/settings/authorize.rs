@@ -37,10 +37,9 @@ pub static AUTHORIZE: ConfTable = ConfTable {
         Section { stanza: StanzaName::Prefix(CAPABILITY_PREFIX), rows: &[] },
         Section { stanza: StanzaName::Named(TOKENS), rows: TOKEN_ROWS },
     ],
-    unsupported: &["fieldFilter-", "srchTimeEarliest"],
+    unsupported: &["cumulativeSrchJobsQuota", "fieldFilter-", "srchTimeEarliest"],
     unused: &[
         "cumulativeRTSrchJobsQuota",
-        "cumulativeSrchJobsQuota",
         "defaultApp",
         "ephemeralExpiration",
         "federatedProviders",
