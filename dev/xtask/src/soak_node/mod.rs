@@ -8,7 +8,7 @@
 //! a file size limit; or changes of its log, its objects or its catalog fail for a while with ENOSPC or EIO, after
 //! which it is told to stop and is killed if it takes too long. In the end everything is looked up: acknowledged events
 //! and lines of the file must be there exactly once; unacknowledged events may be missing. Events sent again on their
-//! channel may be there twice only in rare cases, which are counted. Then bits are flipped in a copy of the data:
+//! channel may be there twice if the disk did not take the records of answers; otherwise one request at most. Then bits are flipped in a copy of the data:
 //! [`damage`].
 //!
 //! Some worlds include a forwarder ([`forwarder`]); some consist only of files that are rotated in all ways
@@ -59,8 +59,10 @@ const DISK_FAULT_IN: u64 = 3;
 /// Files whose changes fail: of the log, of buckets (written when the node stops), of the catalog, of the
 /// configuration.
 const FAILING: [&str; 4] = ["/data/wal/", "/data/db/", "/data/catalog.sqlite", "/data/etc/"];
-/// One event in this many that are sent again may be stored twice: its server died after it recorded the answer and
-/// before the answer was sent.
+/// Maximum events stored twice because their server died after it recorded the answer and before it sent it: those of
+/// one request.
+const DOUBLED_MAX: u64 = senders::EVENTS_MAX;
+/// One event in this many that are sent again may be stored twice because the disk did not take the records of answers.
 const DOUBLED_IN: u64 = 20;
 /// ENOSPC and EIO.
 const DISK_ERRORS: [i32; 2] = [28, 5];
@@ -128,14 +130,24 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
     }
     drop(std::fs::remove_dir_all(&folder));
     let totals = total.into_inner().map_err(|_| "a thread of the soak failed")?;
+    print(&totals);
+    if totals.doubled > DOUBLED_MAX || totals.doubled_unrecorded * DOUBLED_IN > totals.repeated {
+        let (doubled, unrecorded, repeated) = (totals.doubled, totals.doubled_unrecorded, totals.repeated);
+        return Err(format!("{doubled} and {unrecorded} of {repeated} events that were sent again are stored twice"));
+    }
+    Ok(())
+}
+
+/// Prints what was done and found.
+fn print(totals: &Totals) {
     println!(
         "soak-node: of {} rotations of logs {} lines, all stored once, and {} of {} that were cut away at once",
         totals.rotations, totals.rotated, totals.doubtful_found, totals.doubtful
     );
     println!(
         "soak-node: {} kills, {} of them in a write, {} after faults of the disk; {} events acknowledged ({} in packets), \
-         {} lines watched, {} lines forwarded, all stored once; {} sent again, {} of them on a channel stored twice; of {} \
-         flipped bits {} were told, the others changed no answer",
+         {} lines watched, {} lines forwarded, all stored once; {} sent again, {} of them on a channel stored twice, and {} after \
+         faults of the disk of their records; of {} flipped bits {} were told, the others changed no answer",
         totals.kills,
         totals.torn_writes,
         totals.disk_faults,
@@ -145,14 +157,11 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
         totals.forwarded,
         totals.repeated,
         totals.doubled,
+        totals.doubled_unrecorded,
         totals.flips,
         totals.flips_told
     );
     println!("soak-node: {} changes of objects and jobs were answered for and are there", totals.changes);
-    if totals.doubled * DOUBLED_IN > totals.repeated {
-        return Err(format!("{} of {} events that were sent again are stored twice", totals.doubled, totals.repeated));
-    }
-    Ok(())
 }
 
 /// A world with a forwarder.
@@ -177,6 +186,8 @@ struct Totals {
     repeated: u64,
     /// Events stored twice among those sent again on a channel because no answer came.
     doubled: u64,
+    /// Others of these, if the disk did not take the records of answers.
+    doubled_unrecorded: u64,
     flips: u64,
     flips_told: u64,
     /// Acknowledged changes of objects and jobs.
@@ -207,6 +218,7 @@ impl Totals {
         self.forwarded += other.forwarded;
         self.repeated += other.repeated;
         self.doubled += other.doubled;
+        self.doubled_unrecorded += other.doubled_unrecorded;
         self.flips += other.flips;
         self.flips_told += other.flips_told;
         self.changes += other.changes;
@@ -222,6 +234,8 @@ impl Totals {
 pub(crate) struct Sent {
     /// How many times it was sent.
     times: u32,
+    /// In which rounds, one bit each.
+    rounds: u32,
     /// Whether the node acknowledged it.
     acknowledged: bool,
 }
@@ -242,7 +256,8 @@ fn one_world(
     let mut writer = FileWriter::new(&place.join("logs"))?;
     let mut editor = Editor::new();
     let mut totals = Totals::default();
-    for _ in 0..rounds {
+    let mut faults = Vec::new();
+    for round in 0..rounds {
         let fault = fault_by(&mut chance, round_ms);
         totals.note(&fault);
         let seeds = [chance.next(), chance.next(), chance.next(), chance.next(), chance.next()].map(Chance);
@@ -252,11 +267,11 @@ fn one_world(
         let management = running.management();
         let ended = std::thread::scope(|scope| {
             if let Some(hec) = &hec {
-                scope.spawn(|| plain.send(hec, plain_chance, &over));
-                scope.spawn(|| acked.send(hec, acked_chance, &over));
+                scope.spawn(|| plain.send(hec, round, plain_chance, &over));
+                scope.spawn(|| acked.send(hec, round, acked_chance, &over));
             }
             if let Some(address) = &forwarders {
-                scope.spawn(|| packets.send(address, packets_chance, &over));
+                scope.spawn(|| packets.send(address, round, packets_chance, &over));
             }
             if let Some((address, token)) = &management {
                 scope.spawn(|| editor.edit((address, token), editor_chance, &over));
@@ -267,6 +282,7 @@ fn one_world(
             ended
         });
         ended?;
+        faults.push(fault);
         writer.fault()?;
         editor.fault()?;
     }
@@ -285,14 +301,26 @@ fn one_world(
     totals.acknowledged -= totals.lines;
     totals.packets = packets.ledger.values().filter(|sent| sent.acknowledged).count() as u64;
     verdict::check(&found, &ledgers)?;
-    for ledger in [&plain.ledger, &acked.ledger] {
-        totals.doubled += verdict::doubled(&found, ledger);
+    for (text, sent) in [&plain.ledger, &acked.ledger].into_iter().flat_map(|ledger| verdict::doubled(&found, ledger)) {
+        let between = faults_between(&faults, sent.rounds);
+        if between.iter().any(Fault::is_of_records) {
+            totals.doubled_unrecorded += 1;
+        } else {
+            totals.doubled += 1;
+            println!("soak-node: world of seed {seed}: stored twice: {} {between:?}", verdict::short(text));
+        }
     }
     node.check_log()?;
     node.verify()?;
     let flips = damage::check(&node, place, &found, &mut chance)?;
     (totals.flips, totals.flips_told) = (flips.all, flips.told);
     Ok(totals)
+}
+
+/// The faults of the rounds from the first to the last in which something was sent.
+fn faults_between(faults: &[Fault], rounds: u32) -> &[Fault] {
+    let (first, end) = (rounds.trailing_zeros() as usize, (u32::BITS - rounds.leading_zeros()) as usize);
+    faults.get(first..end.min(faults.len())).unwrap_or_default()
 }
 
 /// How a round ends.

@@ -33,6 +33,7 @@ pub(crate) fn pause(time: Duration) {
 }
 
 /// How a round ends.
+#[derive(Debug)]
 pub(crate) enum Fault {
     /// No fault.
     None,
@@ -57,8 +58,15 @@ pub(crate) enum Fault {
     },
 }
 
+impl Fault {
+    /// Whether it can keep the node from recording which requests it answered.
+    pub(crate) fn is_of_records(&self) -> bool {
+        matches!(self, Fault::Disk { errors, .. } if ["/data/wal/", "/data/catalog.sqlite"].contains(&errors.path_part))
+    }
+}
+
 /// Errors of a failing disk.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct DiskErrors {
     /// Part of the names of the affected files.
     pub(crate) path_part: &'static str,

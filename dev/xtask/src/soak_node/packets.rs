@@ -140,14 +140,14 @@ pub(crate) struct Packets {
 
 impl Packets {
     /// Sends until the round or the node ends.
-    pub(crate) fn send(&mut self, address: &str, mut chance: Chance, over: &AtomicBool) {
+    pub(crate) fn send(&mut self, address: &str, round: u64, mut chance: Chance, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(address) else { return };
         let mut open: VecDeque<(u64, Request)> = VecDeque::new();
         let mut id = 0;
         while !over.load(Ordering::SeqCst) {
             let kept = self.again.pop().filter(|_| chance.below(2) == 0);
             let request = kept.unwrap_or_else(|| Request::make("packet", &mut self.next, &mut chance));
-            request.note_sent(&mut self.ledger);
+            request.note_sent(&mut self.ledger, round);
             id += 1;
             let sent = connection.send(id, &request);
             open.push_back((id, request));

@@ -20,7 +20,7 @@ const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
 /// Maximum wait for an answer of a node that may be dead.
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// Maximum events of a request.
-const EVENTS_MAX: u64 = 20;
+pub(crate) const EVENTS_MAX: u64 = 20;
 /// Maximum outstanding acknowledgements.
 pub(crate) const OPEN_MAX: usize = 8;
 /// One line in this many is the last before the file is rotated.
@@ -37,7 +37,7 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn make(kind: &str, next: &mut u64, chance: &mut Chance) -> Request {
-        let texts = (0..=chance.below(EVENTS_MAX)).map(|_| {
+        let texts = (0..1 + chance.below(EVENTS_MAX)).map(|_| {
             *next += 1;
             format!("{kind} {next} {}", "x".repeat(chance.below(300) as usize))
         });
@@ -49,8 +49,12 @@ impl Request {
         self.texts.iter().map(event).collect()
     }
 
-    pub(crate) fn note_sent(&self, ledger: &mut Ledger) {
-        self.texts.iter().for_each(|text| ledger.entry(text.clone()).or_default().times += 1);
+    pub(crate) fn note_sent(&self, ledger: &mut Ledger, round: u64) {
+        for text in &self.texts {
+            let sent = ledger.entry(text.clone()).or_default();
+            sent.times += 1;
+            sent.rounds |= 1 << round;
+        }
     }
 
     pub(crate) fn note_acknowledged(&self, ledger: &mut Ledger) {
@@ -109,12 +113,12 @@ pub(crate) struct Plain {
 
 impl Plain {
     /// Sends until the round or the node ends.
-    pub(crate) fn send(&mut self, hec: &str, mut chance: Chance, over: &AtomicBool) {
+    pub(crate) fn send(&mut self, hec: &str, round: u64, mut chance: Chance, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(hec, PLAIN_TOKEN) else { return };
         while !over.load(Ordering::SeqCst) {
             let kept = self.again.take().filter(|_| chance.below(2) == 0);
             let request = kept.unwrap_or_else(|| Request::make("plain", &mut self.next, &mut chance));
-            request.note_sent(&mut self.ledger);
+            request.note_sent(&mut self.ledger, round);
             match connection.post("/event", &request.body()) {
                 Some((200, _)) => request.note_acknowledged(&mut self.ledger),
                 Some(_) => self.again = Some(request),
@@ -137,13 +141,13 @@ pub(crate) struct Acked {
 
 impl Acked {
     /// Sends until the round or the node ends.
-    pub(crate) fn send(&mut self, hec: &str, mut chance: Chance, over: &AtomicBool) {
+    pub(crate) fn send(&mut self, hec: &str, round: u64, mut chance: Chance, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(hec, ACK_TOKEN) else { return };
         let mut open: Vec<(u64, Request)> = Vec::new();
         while !over.load(Ordering::SeqCst) {
             let kept = self.again.pop().filter(|_| chance.below(2) == 0);
             let request = kept.unwrap_or_else(|| Request::make("acked", &mut self.next, &mut chance));
-            request.note_sent(&mut self.ledger);
+            request.note_sent(&mut self.ledger, round);
             let id = connection.post("/event", &request.body()).and_then(|(_, answer)| answer["ackId"].as_u64());
             let Some(id) = id else {
                 self.again.push(request);

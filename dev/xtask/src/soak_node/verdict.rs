@@ -47,11 +47,12 @@ fn line_begun_by<'l>(text: &str, ledgers: &[&'l Ledger]) -> Option<&'l str> {
     begun.map(|(line, _)| line.as_str())
 }
 
-/// Number of these events that were found more than once.
-pub(crate) fn doubled(found: &[String], ledger: &Ledger) -> u64 {
+/// Those of these events that were found more than once.
+pub(crate) fn doubled<'l>(found: &[String], ledger: &'l Ledger) -> Vec<(&'l str, Sent)> {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     found.iter().for_each(|text| *counts.entry(text).or_default() += 1);
-    ledger.keys().filter(|text| counts.get(text.as_str()).is_some_and(|count| *count > 1)).count() as u64
+    let is_doubled = |text: &str| counts.get(text).is_some_and(|count| *count > 1);
+    ledger.iter().filter(|(text, _)| is_doubled(text)).map(|(text, sent)| (text.as_str(), *sent)).collect()
 }
 
 /// Describes the error if an event was found `count` times.
@@ -62,7 +63,8 @@ fn fault_of(count: u32, sent: &Sent) -> Option<String> {
     (count > sent.times).then(|| format!("sent {} times and stored {count} times", sent.times))
 }
 
-fn short(text: &str) -> &str {
+/// The beginning of an event.
+pub(crate) fn short(text: &str) -> &str {
     text.split_at_checked(40).map_or(text, |(start, _)| start)
 }
 
@@ -72,7 +74,7 @@ mod tests {
 
     #[test]
     fn losses_doubles_and_strangers_are_told() {
-        let of = |times, acknowledged| Sent { times, acknowledged };
+        let of = |times, acknowledged| Sent { times, acknowledged, ..Sent::default() };
         let ledger: Ledger = [("a", of(1, true)), ("b", of(1, false)), ("c", of(2, true))]
             .map(|(text, sent)| (text.to_owned(), sent))
             .into();
@@ -93,7 +95,7 @@ mod tests {
     fn a_line_that_was_cut_away_may_be_found_as_far_as_it_was_read() {
         let line = "doubtful 7 zzzz";
         let check = |found: &[&str], acknowledged| {
-            let ledger: Ledger = [(line.to_owned(), Sent { times: 1, acknowledged })].into();
+            let ledger: Ledger = [(line.to_owned(), Sent { times: 1, acknowledged, ..Sent::default() })].into();
             check(&found.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), &[&ledger])
         };
         assert!(check(&["doubtful 7 z"], false).is_ok() && check(&[line], false).is_ok());
