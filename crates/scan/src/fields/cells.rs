@@ -1,8 +1,10 @@
 //! Cells of a text separated by delimiters outside quotes, as `DELIMS` of transforms.conf defines them.
 //!
-//! Inside quotes a delimiter is an ordinary character; a backslash takes the next character literally. There are no
-//! errors: an unclosed quote turns the rest of the text into one cell. The state between two characters is a value
+//! Inside quotes a delimiter is an ordinary character; a backslash takes the next character literally. A doubled quote in
+//! a quoted cell stands for one, as in CSV; Splunk leaves open what it means. There are no errors: an unclosed quote turns the rest of the text into one cell. The state between two characters is a value
 //! ([`CellState`]), so that what holds for one text can be proven for all texts of a template.
+
+use std::borrow::Cow;
 
 use quarry_event::template::ByteSet;
 
@@ -79,8 +81,20 @@ pub(crate) fn cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl Iterator
     })
 }
 
-/// The value of a cell: surrounding blanks and quotes removed.
-pub(crate) fn unquoted(text: &str) -> &str {
-    let text = text.trim();
-    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
+/// A doubled quote.
+const DOUBLED: &str = "\"\"";
+
+/// The value of a cell: without surrounding blanks and quotes, and with a quote for each doubled one if it was quoted.
+pub(crate) fn value_of(cell: &str) -> Cow<'_, str> {
+    match unquoted(cell) {
+        (text, true) if text.contains(DOUBLED) => Cow::Owned(text.replace(DOUBLED, "\"")),
+        (text, _) => Cow::Borrowed(text),
+    }
+}
+
+/// A cell without surrounding blanks and quotes, and whether there were quotes.
+pub(crate) fn unquoted(cell: &str) -> (&str, bool) {
+    let text = cell.trim();
+    let inside = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    (inside.unwrap_or(text), inside.is_some())
 }

@@ -13,7 +13,7 @@ use quarry_event::Metadata;
 use quarry_pipeline::extract::clean_key;
 use quarry_stdx::Fault;
 
-use super::cells::{Delimiters, cells, unquoted};
+use super::cells::{Delimiters, cells, value_of};
 use super::{CutFields, Extract, SourceRules};
 use crate::event_fields::{is_given, metadata_text};
 
@@ -205,9 +205,9 @@ impl Report {
             Cut::Cells { delimiters, names } => {
                 // Their names are clean.
                 for (name, cell) in names.iter().take(count).zip(cells(text, delimiters)) {
-                    let value = unquoted(cell);
-                    if is_kept(name, value) {
-                        give(name, value);
+                    let value = value_of(cell);
+                    if is_kept(name, &value) {
+                        give(name, &value);
                     }
                 }
             }
@@ -215,14 +215,14 @@ impl Report {
                 for token in cells(text, delimiters).filter(|token| !token.is_empty()) {
                     if let Some(at) = token.find(|letter| inner.contains(letter)) {
                         let value = token[at..].trim_start_matches(|letter| inner.contains(letter));
-                        give_clean(unquoted(&token[..at]), unquoted(value));
+                        give_clean(&value_of(&token[..at]), &value_of(value));
                     }
                 }
             }
             Cut::Pairs { delimiters, inner: None } => {
                 let mut tokens = cells(text, delimiters).filter(|token| !token.is_empty());
                 while let (Some(name), Some(value)) = (tokens.next(), tokens.next()) {
-                    give_clean(unquoted(name), unquoted(value));
+                    give_clean(&value_of(name), &value_of(value));
                 }
             }
         }

@@ -87,7 +87,12 @@ impl<'a> CellPlanner<'a> {
     fn place_of_cell(&self, parts: &[TemplatePart]) -> ValueLocation {
         let template = Template { parts: parts.to_vec() };
         let Some(sample) = Sample::new(self.template_set, &template) else { return ValueLocation::Text };
-        let value = sample.span(unquoted(&sample.text));
+        let (value, is_quoted) = unquoted(&sample.text);
+        // Doubled quotes make a value that the text does not contain.
+        if is_quoted && (value.contains('"') || self.has_quotes(parts)) {
+            return ValueLocation::Text;
+        }
+        let value = sample.span(value);
         if !sample.keeps_ends(sample.span(sample.text.trim())) {
             return ValueLocation::Text;
         }
@@ -107,6 +112,17 @@ impl<'a> CellPlanner<'a> {
             // An empty value produces no field; the values differ in that.
             (false, false) => ValueLocation::Text,
         }
+    }
+
+    /// Whether values of the cell's variables may contain quotes.
+    fn has_quotes(&self, parts: &[TemplatePart]) -> bool {
+        let quote = ByteSet::of(b"\"");
+        parts.iter().any(|part| match part {
+            TemplatePart::Literal(_) => false,
+            TemplatePart::Variable(column) => {
+                self.template_set.columns.get(*column as usize).is_none_or(|column| column.traits.bytes.meets(quote))
+            }
+        })
     }
 
     fn split(&self, template: &Template) -> SplitTemplate {

@@ -83,12 +83,17 @@ fn cells_are_parts_of_templates() {
     let dashed = ValueLocation::Composite(
         [TemplatePart::Variable(1), TemplatePart::Literal(b"-".as_slice().into()), TemplatePart::Variable(2)].into(),
     );
+    let tailed =
+        ValueLocation::Composite([TemplatePart::Literal(b"y".as_slice().into()), TemplatePart::Variable(1)].into());
     for (text, slots, expected) in [
         ("@1,\"@2\", x ", &[&["12"][..], &["ab", "c d"]][..], [Variable(1), Variable(2), constant("x")]),
         ("@1-@2,,x", &[&["12"], &["ab"]], [dashed, Absent, constant("x")]),
-        // Delimiters in quotes, in values too; quotes inside quotes; a backslash before a delimiter.
+        // Delimiters in quotes, in values too; a backslash before a delimiter.
         ("\"a,b\",\"@1\",@2", &[&["x,y", "z"], &["1"]], [constant("a,b"), Variable(1), Variable(2)]),
-        ("\"@1\",@2,x", &[&["say \"\"hi\"\"", "z"], &["1"]], [Variable(1), Variable(2), constant("x")]),
+        // Doubled quotes stand for one in a quoted cell only.
+        ("\"@1\",@2,x", &[&["say \"\"hi\"\"", "z"], &["1"]], [Text, Variable(2), constant("x")]),
+        ("\"a \"\"@1\"\"\",@2,x", &[&["y"], &["1"]], [Text, Variable(2), constant("x")]),
+        ("y@1,@2,x", &[&["say \"\"hi\"\"", "z"], &["1"]], [tailed, Variable(2), constant("x")]),
         ("a\\,b,@1,x", &[&["1"]], [constant("a\\,b"), Variable(1), constant("x")]),
         // Too few, too many.
         ("@1", &[&["1"]], [Variable(1), Absent, Absent]),
@@ -97,7 +102,8 @@ fn cells_are_parts_of_templates() {
         ("x@1y,@2", &[&["a,b", "c,d"], &["1"]], [Text, Text, Variable(2)]),
         ("x,@1", &[&["a,b", "c"]], [constant("x"), Text, Text]),
         // Templates in variables.
-        ("\"@1\",@2,x", &[&["a \"\"@3\"\"", "b"], &["1"], &["w"]], [Variable(1), Variable(2), constant("x")]),
+        ("\"@1\",@2,x", &[&["a \"\"@3\"\"", "b"], &["1"], &["w"]], [Text, Variable(2), constant("x")]),
+        ("\"@1\",@2,x", &[&["a-@3-", "b"], &["1"], &["w"]], [Variable(1), Variable(2), constant("x")]),
     ] {
         assert_eq!(places(text, slots, &["a", "b", "c"], false), expected, "{text} {slots:?}");
     }
