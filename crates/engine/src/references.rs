@@ -5,8 +5,8 @@ use quarry_spl::ast::Span;
 use quarry_spl::fault_of;
 use quarry_stdx::Fault;
 
-use crate::knowledge::did_you_mean;
 use crate::knowledge::macros::expanded;
+use crate::knowledge::near_or_listed;
 use crate::run::Runner;
 
 impl Runner {
@@ -23,8 +23,8 @@ impl Runner {
         span: Span,
     ) -> Result<String, EngineError> {
         let Some(text) = self.knowledge.saved_search(name) else {
-            let hint = did_you_mean(name, &self.knowledge.saved_searches());
-            return Err(EngineError::at(Fault::not_found(format!("there is no saved search {name}{hint}")), span));
+            let known = near_or_listed(name, &self.knowledge.saved_searches());
+            return Err(EngineError::at(Fault::not_found(format!("there is no saved search {name}{known}")), span));
         };
         let fill = |text: String, (token, value): &(String, String)| text.replace(&format!("${token}$"), value);
         let text = tokens.iter().fold(text, fill);

@@ -14,6 +14,8 @@ use crate::parse::{COMMENT, MAX_SEARCH_BYTES, quoted_len};
 pub const MAX_MACRO_DEPTH: usize = 100;
 /// Maximum missing macros that are reported for one search.
 const MISSING_MAX: usize = 100;
+/// Maximum macros listed in a suggestion.
+const LISTED_MAX: usize = 12;
 /// Maximum macros of one search that are reported with their expansion.
 const REPLACED_MAX: usize = 100;
 /// Maximum macros in a search, including nested ones: empty macros do not lengthen the text, so a limit on its length
@@ -183,8 +185,18 @@ fn suggestion(missing: &str, source: &dyn MacroSource) -> Option<String> {
     if let Some(same) = same {
         return Some(format!("there is `{same}`, which takes another number of arguments"));
     }
-    let near = nearest(&bare(missing), names.iter().map(|name| name.split('(').next().unwrap_or_default()))?;
-    Some(format!("did you mean `{near}`?"))
+    let near = nearest(&bare(missing), names.iter().map(|name| name.split('(').next().unwrap_or_default()));
+    near.map(|near| format!("did you mean `{near}`?")).or_else(|| listed(&names))
+}
+
+/// The macros there are, or the first of them.
+fn listed(names: &[String]) -> Option<String> {
+    let shown = names.iter().take(LISTED_MAX).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(LISTED_MAX) {
+        0 if names.is_empty() => None,
+        0 => Some(format!("there is {shown}")),
+        rest => Some(format!("there is {shown} and {rest} more")),
+    }
 }
 
 /// Position of the next macro from `at` on, including backticks.
@@ -400,6 +412,7 @@ mod tests {
                 "there is no macro `drop`",
                 Some("there is `drop(1)`, which takes another number of arguments"),
             ),
+            ("a `weekly` b", "there is no macro `weekly`", Some("there is `web`, `twice`, `drop(1)`, `pair(2)`")),
             ("a `circle` b", "macros are nested deeper than the limit of 100", None),
             ("a `fan60` b", "the search uses more than the limit of 10000 macros", None),
             ("a `checked(no)` b", "macro `checked`: n must be true", None),

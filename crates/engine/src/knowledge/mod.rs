@@ -101,10 +101,8 @@ pub(crate) fn model_text(source: &dyn KnowledgeSource, name: &str) -> Result<Str
         return Ok(text);
     }
     common_information_model::json_of(name).map(str::to_owned).ok_or_else(|| {
-        let known = model_names(source);
-        let near = did_you_mean(name, &known);
-        let listed = if near.is_empty() { format!("; there is {}", listed(&known)) } else { near };
-        EngineError::invalid(format!("there is no data model {name}{listed}"))
+        let known = near_or_listed(name, &model_names(source));
+        EngineError::invalid(format!("there is no data model {name}{known}"))
     })
 }
 
@@ -119,6 +117,14 @@ fn listed(names: &[String]) -> String {
     match names.len().saturating_sub(NAMES_MAX) {
         0 => first,
         rest => format!("{first} and {rest} more"),
+    }
+}
+
+/// ` (did you mean ...?)` if there is a similar name, else the names there are.
+pub(crate) fn near_or_listed(name: &str, known: &[String]) -> String {
+    match did_you_mean(name, known) {
+        near if near.is_empty() && !known.is_empty() => format!("; there is {}", listed(known)),
+        near => near,
     }
 }
 
