@@ -143,9 +143,8 @@ fn refusal(error: StoreError) -> AppendError {
     match error {
         StoreError::Full { .. } | StoreError::SealStalled { .. } => AppendError::Busy(error.into()),
         StoreError::Closed => AppendError::Stopping,
-        StoreError::TooLarge { .. } | StoreError::InvalidBatch { .. } | StoreError::TooManyIndexes { .. } => {
-            AppendError::Refused(error.into())
-        }
+        StoreError::TooLarge { .. } | StoreError::InvalidBatch { .. } => AppendError::Refused(error.into()),
+        StoreError::TooManyIndexes { .. } => AppendError::IndexRefused(error.into()),
         _ => AppendError::Failed(error.into()),
     }
 }

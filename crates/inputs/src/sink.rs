@@ -76,6 +76,9 @@ pub enum AppendError {
     /// Permanently: the events exceed a limit.
     #[error("{0}")]
     Refused(SinkError),
+    /// Permanently: their index has no stanza, and there are too many such indexes.
+    #[error("{0}")]
+    IndexRefused(SinkError),
     /// The store failed.
     #[error("{0}")]
     Failed(SinkError),

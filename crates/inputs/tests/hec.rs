@@ -703,9 +703,15 @@ fn every_malformed_envelope_is_refused_for_good() {
     }
     served.store.lines();
     // An event that the store refuses would also be refused when it is repeated.
-    *served.store.broken.lock().unwrap() = Some(|| AppendError::Refused("too large".into()));
-    let (status, answer) = served.send("", ANY, r#"{"event":"a"}"#);
-    assert!(status == 400 && answer.contains("\"code\":6"), "{status} {answer}");
+    let refusals: [(fn() -> AppendError, &str); 2] = [
+        (|| AppendError::Refused("too large".into()), "\"code\":6"),
+        (|| AppendError::IndexRefused("too many indexes".into()), "\"code\":7"),
+    ];
+    for (refusal, code) in refusals {
+        *served.store.broken.lock().unwrap() = Some(refusal);
+        let (status, answer) = served.send("", ANY, r#"{"event":"a"}"#);
+        assert!(status == 400 && answer.contains(code), "{status} {answer}");
+    }
 }
 
 #[test]

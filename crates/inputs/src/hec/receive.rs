@@ -338,6 +338,7 @@ pub(crate) fn answer_of(error: AppendError) -> Answer {
         AppendError::Busy(_) => Code::Busy,
         AppendError::Stopping => Code::ShuttingDown,
         AppendError::Refused(_) => Code::Refused,
+        AppendError::IndexRefused(_) => Code::IncorrectIndex,
         AppendError::Failed(_) => Code::ServerError,
     })
 }

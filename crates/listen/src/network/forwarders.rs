@@ -365,7 +365,7 @@ impl Session<'_> {
                 Ok(receipt) => return Ok(Some(receipt)),
                 Err(AppendError::Busy(_)) if !*shared.stopping.borrow() => std::thread::park_timeout(BUSY_WAIT),
                 // A resent batch would be refused again.
-                Err(AppendError::Refused(reason)) => {
+                Err(AppendError::Refused(reason) | AppendError::IndexRefused(reason)) => {
                     shared.limits.homeless.fetch_add(events, Ordering::Relaxed);
                     store.tell(&format!("events of a forwarder are left out: {reason}"));
                     return Ok(None);
