@@ -319,7 +319,7 @@ impl Auth {
             }
             (record, _) => {
                 let user = record.map(|(record, _)| record.user.clone()).unwrap_or_default();
-                let (reason, client) = (Some("a token that is not good, or not any more"), origin.address);
+                let (reason, client) = (Some("invalid or expired token"), origin.address);
                 let event = AuditEvent { user, action: LOGIN, info: "failed", reason, object: None, client };
                 ledger.note(event, now_ns);
                 Err(AuthError::Denied)

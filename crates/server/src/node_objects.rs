@@ -102,7 +102,7 @@ fn remove(client: &NodeClient, kind: &ObjectKind, root: &str, name: &str) -> Res
         tell_messages(&answer);
     }
     if names.is_empty() {
-        log::info(format!("there are no {}", kind.word));
+        log::info(format!("no `{}` entries", kind.word));
     }
     Ok(0)
 }
@@ -127,7 +127,7 @@ fn name_of(row: &Map<String, Value>) -> String {
 fn list(kind: &ObjectKind, feed: &Value, form: ListForm) -> Result<u8, Failure> {
     let rows = entries(feed);
     if rows.is_empty() && form == ListForm::Table {
-        log::info(format!("there are no {}: {}", kind.word, kind.about.to_lowercase()));
+        log::info(format!("no `{}` entries ({})", kind.word, kind.about.to_lowercase()));
         return Ok(0);
     }
     print(&rows.into_iter().map(flat).collect(), kind.columns, form)?;

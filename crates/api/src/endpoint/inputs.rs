@@ -18,7 +18,7 @@ use crate::message::ApiError;
 /// The conf of inputs.
 const CONF: &str = "inputs";
 /// Message that accompanies a change.
-const FROM_START: &str = "The change is written; it counts from the next start of the node.";
+const FROM_START: &str = "The change is saved and takes effect at the next start of the node.";
 /// Settings of ports for any sender.
 const PORT: &[&str] = &[
     "_TCP_ROUTING",
