@@ -201,9 +201,38 @@ fn looks_numeric(text: &[u8]) -> bool {
         && text.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
 }
 
+/// A number written with at most [`SAFE_DIGITS`] digits and no exponent, as nearly all are: `-12`, `3.50`. The digits and
+/// the power of ten are exact as doubles, so their quotient is the double nearest to the text. `None` does not mean that
+/// the text is no number.
+#[inline]
+fn short_number(text: &[u8]) -> Option<Number> {
+    const POWERS: [f64; SAFE_DIGITS] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if !(1..=SAFE_DIGITS).contains(&digits.len()) {
+        return None;
+    }
+    let (mut units, mut point) = (0i64, None);
+    for (at, byte) in digits.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => units = units * 10 + i64::from(byte - b'0'),
+            b'.' if point.is_none() && at > 0 => point = Some(at),
+            _ => return None,
+        }
+    }
+    let is_negative = digits.len() < text.len();
+    let Some(point) = point else { return Some(Number::Int(if is_negative { -units } else { units })) };
+    let value = Number::Int(units).as_f64() / POWERS.get(digits.len() - 1 - point)?;
+    Some(Number::Float(if is_negative { -value } else { value }))
+}
+
 /// Parses a number to its most exact form.
 #[inline]
 pub fn exact_number(text: &str) -> Option<Number> {
+    short_number(text.as_bytes()).or_else(|| any_number(text))
+}
+
+/// The same for any text, without the short cut for the usual ones.
+fn any_number(text: &str) -> Option<Number> {
     if !looks_numeric(text.as_bytes()) {
         return None;
     }

@@ -286,3 +286,18 @@ fn heads_of_sort_keys_never_tell_another_order() {
         }
     }
 }
+
+proptest! {
+    #[test]
+    fn short_numbers_are_those_of_the_general_parser(text in r"-?[0-9]{0,16}(\.[0-9]{0,16})?") {
+        let short = short_number(text.as_bytes());
+        // Bits, since an equal double is not the same one.
+        let bits = |number: Number| (matches!(number, Number::Int(_)), number.as_f64().to_bits());
+        if let Some(short) = short {
+            prop_assert_eq!(any_number(&text).map(bits), Some(bits(short)), "{}", text);
+        }
+        let plain = text.trim_start_matches('-');
+        let is_short = (1..=SAFE_DIGITS).contains(&plain.len()) && !plain.starts_with('.');
+        prop_assert_eq!(short.is_some(), is_short, "{}", text);
+    }
+}
