@@ -121,21 +121,33 @@ impl RecordLines {
     /// Searches for the end of an object; returns whether it was found.
     fn object(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
         let ReadState::Object { mut depth, mut in_text, mut is_escaped } = self.place else { return false };
-        while let Some(byte) = self.text().get(self.seen) {
-            match byte {
+        let text = &self.window[self.front..];
+        let limit = text.len().min(super::LINE_BYTES_MAX);
+        let (mut seen, mut is_whole) = (self.seen, false);
+        while seen < limit && !is_whole {
+            if in_text && !is_escaped {
+                // Most bytes are in strings, and most of those mean nothing.
+                let Some(mark) = memchr2(b'"', b'\\', &text[seen..limit]) else {
+                    seen = limit;
+                    break;
+                };
+                seen += mark;
+            }
+            match text[seen] {
                 _ if is_escaped => is_escaped = false,
                 b'\\' if in_text => is_escaped = true,
                 b'"' => in_text = !in_text,
-                _ if in_text => {}
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' => depth = depth.saturating_sub(1),
                 _ => {}
             }
-            self.seen += 1;
-            if depth == 0 || self.seen >= super::LINE_BYTES_MAX {
-                self.hand_on(self.seen, self.seen, sink);
-                return true;
-            }
+            seen += 1;
+            is_whole = depth == 0;
+        }
+        self.seen = seen;
+        if is_whole || seen >= super::LINE_BYTES_MAX {
+            self.hand_on(seen, seen, sink);
+            return true;
         }
         self.place = ReadState::Object { depth, in_text, is_escaped };
         false
