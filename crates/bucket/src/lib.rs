@@ -41,7 +41,7 @@ mod wire;
 #[cfg(test)]
 mod mutation;
 
-pub use columns::TemplatePage;
+pub use columns::{FEW_ROWS, TemplatePage};
 pub use encode::{BucketEncoder, EncodeOptions, EncodedBucket, SlabSource, encode, encode_slabs};
 pub use error::{BlockPosition, BucketError, ReadError};
 pub use filter::{RemoteFilter, TermFilter};

@@ -66,6 +66,8 @@ pub struct StoreOptions {
     pub filter_cache_bytes: usize,
     /// Bytes of decoded pages kept in memory.
     pub page_cache_bytes: usize,
+    /// Bytes of decoded columns kept in memory.
+    pub column_cache_bytes: usize,
     /// zstd level of sealing.
     pub zstd_level: i32,
     /// How sealed buckets are merged.
@@ -182,6 +184,7 @@ impl StoreOptions {
             open_buckets_max: 256,
             filter_cache_bytes: 256 << 20,
             page_cache_bytes: 128 << 20,
+            column_cache_bytes: 64 << 20,
             zstd_level: 1,
             compaction: CompactionOptions::default(),
             configured_indexes: BTreeSet::new(),

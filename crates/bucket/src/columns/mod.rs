@@ -24,6 +24,7 @@ pub(crate) mod tests;
 mod write;
 
 pub(crate) use layout::Layout;
+pub use point_reads::FEW_ROWS;
 pub(crate) use read::PageFacts;
 pub(crate) use read::SlabColumns;
 pub use read::TemplatePage;

@@ -20,7 +20,7 @@ use crate::columns::rebuild::NO_VARIABLE;
 use crate::error::BucketError;
 
 /// Number of rows up to which values are read this way.
-pub(super) const FEW_ROWS: usize = 16;
+pub const FEW_ROWS: usize = 16;
 
 /// The values of one column, as far as decoded.
 #[derive(Debug)]

@@ -386,6 +386,29 @@ impl TemplatePage {
         Ok(read)
     }
 
+    /// Whether a column is at hand.
+    pub fn holds(&self, column: u32) -> bool {
+        self.kept(column).is_some()
+    }
+
+    /// The column whose templates name this one, if it is not the texts themselves.
+    pub fn parent_of(&self, column: u32) -> Option<u32> {
+        self.columns.layout.template_set.columns.get(column as usize)?.parent
+    }
+
+    /// A column and all columns whose values are part of its own.
+    pub fn columns_of(&self, column: u32) -> Vec<u32> {
+        self.columns.below(column)
+    }
+
+    /// Takes what was read of this page and column before. Anything that cannot be that is ignored.
+    pub fn hold(&mut self, column: u32, known: Arc<PageColumn>) {
+        let expected = self.columns.layout.stored.get(column as usize).map(|stored| stored.counts[self.page] as usize);
+        if expected == Some(known.values.len()) {
+            self.read[column as usize] = Some(known);
+        }
+    }
+
     /// When a search reads ahead: fetches a column and the parent columns needed to find its rows, unless read.
     fn fetch_with_parents(&self, column: u32) -> Result<(), BucketError> {
         if self.source.search().is_none() {

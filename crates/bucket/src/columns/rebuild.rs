@@ -26,6 +26,8 @@ const COPY_BYTES: usize = CELL_BYTES;
 pub(super) const NO_VARIABLE: u32 = u32::MAX;
 /// If at least one row in four is requested, the whole page is rebuilt and the rows are taken from it.
 const WHOLE_FROM: usize = 4;
+/// Rows that a cursor passes one by one before it skips ahead.
+const CURSOR_STEPS: usize = 8;
 /// Number of steps up to which a column's only template is inlined into the templates that contain the column.
 const INLINED_STEPS: usize = 16;
 /// And the number of bytes of its literals.
@@ -231,6 +233,30 @@ impl Held {
     }
 }
 
+/// The position in a column of which some rows are rebuilt, in ascending order.
+struct Cursor {
+    read: Arc<PageColumn>,
+    dictionary: Option<Arc<Dictionary>>,
+    /// The first of its rows that was not passed yet.
+    next: usize,
+}
+
+impl Cursor {
+    /// Position of the row's value.
+    #[inline]
+    fn place(&mut self, row: u32) -> Option<usize> {
+        let Some(rows) = &self.read.rows else { return Some(row as usize) };
+        let near = rows.len().min(self.next + CURSOR_STEPS);
+        while self.next < near && rows[self.next] < row {
+            self.next += 1;
+        }
+        if self.next == near {
+            self.next += rows[near..].partition_point(|known| *known < row);
+        }
+        (rows.get(self.next) == Some(&row)).then_some(self.next)
+    }
+}
+
 impl TemplatePage {
     /// The texts of a column in these ascending rows, each of which must have one; column 0 yields the events.
     pub fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
@@ -326,13 +352,15 @@ impl TemplatePage {
         Ok(held)
     }
 
-    /// Rebuilds a column in some rows, looking up each value.
+    /// Rebuilds a column in some rows, looking up each value. Only columns that one of the rows needs are read.
     fn some_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
         self.fetch_below(column)?;
+        let mut cursors = Vec::new();
+        cursors.resize_with(columns.layout.stored.len(), || None);
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
         for row in rows {
-            self.put_value(&columns, column, *row, &mut bytes)?;
+            self.put_value(&columns, &mut cursors, column, *row, &mut bytes)?;
             ends.push(u32_of(bytes.len()));
         }
         Ok(Texts { bytes: bytes.into(), ends })
@@ -341,45 +369,51 @@ impl TemplatePage {
     fn put_value(
         &mut self,
         columns: &SlabColumns,
+        cursors: &mut [Option<Cursor>],
         column: u32,
         row: u32,
         out: &mut Vec<u8>,
     ) -> Result<(), BucketError> {
-        let read = match self.kept(column) {
-            Some(kept) => kept.clone(),
-            None => self.column(column)?,
+        let slot = &mut cursors[column as usize];
+        let cursor = match slot {
+            Some(cursor) => cursor,
+            None => {
+                let is_dictionary =
+                    matches!(columns.layout.template_set.columns[column as usize].kind, ColumnKind::Dictionary { .. });
+                let dictionary = match is_dictionary {
+                    true => Some(columns.dictionary(&self.source, column)?),
+                    false => None,
+                };
+                slot.insert(Cursor { read: self.column(column)?, dictionary, next: 0 })
+            }
         };
-        let Some(place) = read.place(row).filter(|place| *place < read.values.len()) else {
+        let Some(place) = cursor.place(row).filter(|place| *place < cursor.read.values.len()) else {
             return Err(self.no_value(column, row));
         };
-        match &read.values {
+        let code = match &cursor.read.values {
             ColumnValues::Texts { bytes, ends } => {
                 let start = if place == 0 { 0 } else { ends[place - 1] as usize };
-                self.put_bytes(&bytes[start..ends[place] as usize], out)
+                return self.put_bytes(&bytes[start..ends[place] as usize], out);
             }
             ColumnValues::Numbers(numbers) => {
                 if let ColumnKind::Numbers { format, .. } = columns.layout.template_set.columns[column as usize].kind {
                     format.write(numbers[place], out);
                 }
-                self.put_bytes(&[], out)
+                return self.put_bytes(&[], out);
             }
-            ColumnValues::Codes(codes) => match columns.plans.of_column(column) {
-                None => {
-                    let dictionary = columns.dictionary(&self.source, column)?;
-                    self.put_bytes(dictionary.get(codes[place]), out)
-                }
-                Some(plan) => {
-                    for step in plan.steps_of(codes[place]) {
-                        let start = step.literal_at as usize;
-                        self.put_bytes(&plan.literals[start..start + step.literal_len as usize], out)?;
-                        if step.variable != NO_VARIABLE {
-                            self.put_value(columns, step.variable, row, out)?;
-                        }
-                    }
-                    Ok(())
-                }
-            },
+            ColumnValues::Codes(codes) => codes[place],
+        };
+        if let Some(dictionary) = &cursor.dictionary {
+            return self.put_bytes(dictionary.get(code), out);
         }
+        let Some(plan) = columns.plans.of_column(column) else { return Err(self.no_value(column, row)) };
+        for step in plan.steps_of(code) {
+            self.put_bytes(plan.literal(step), out)?;
+            if step.variable != NO_VARIABLE {
+                self.put_value(columns, cursors, step.variable, row, out)?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn put_bytes(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), BucketError> {

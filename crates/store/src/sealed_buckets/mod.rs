@@ -18,6 +18,7 @@ use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore};
 use quarry_bucket::{BucketError, BucketReader, ReadAheadBudget, ReadAt, ReadError, RemoteFilter, TermFilter};
 use quarry_catalog::{BucketRow, Origin};
+use quarry_event::template::PageColumn;
 use quarry_event::{Page, TermQuery};
 use quarry_stdx::number::usize_of;
 use quarry_stdx::{Fault, HasKind};
@@ -117,6 +118,9 @@ impl fmt::Debug for OpenBucket {
 /// Bucket number, slab, page.
 pub(crate) type PageKey = (u64, u32, u32);
 
+/// Bucket number, slab, page, column.
+pub(crate) type ColumnKey = (u64, u32, u32, u32);
+
 /// Number of stores opened in this process.
 static INSTANCES: AtomicU64 = AtomicU64::new(0);
 
@@ -132,6 +136,7 @@ pub(crate) struct Readers {
     ranged_filters: Cache<u64, Arc<RemoteFilter>>,
     pub(crate) faults: Faults,
     pub(crate) pages: Cache<PageKey, Arc<Page>>,
+    pub(crate) columns: Cache<ColumnKey, Arc<PageColumn>>,
     /// Memory budget of read-ahead in remote buckets.
     pub(crate) read_ahead: ReadAheadBudget,
     /// Sequence number of bucket uses.
@@ -235,6 +240,7 @@ impl Readers {
             ranged_filters: Cache::new(options.open_buckets_max),
             faults: Faults::default(),
             pages: Cache::new(options.page_cache_bytes),
+            columns: Cache::new(options.column_cache_bytes),
             read_ahead: ReadAheadBudget::default(),
             uses: AtomicU64::new(0),
         }
@@ -444,6 +450,7 @@ impl Readers {
         self.ranged_filters.remove_if(|key| *key == number);
         self.faults.forget(number);
         self.pages.remove_if(|key| key.0 == number);
+        self.columns.remove_if(|key| key.0 == number);
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
-use crate::sealed_buckets::{Cut, Live, OpenBucket, Readers, SealedBucket, damage};
+use crate::sealed_buckets::{ColumnKey, Cut, Live, OpenBucket, PageKey, Readers, SealedBucket, damage};
 use crate::{Damage, Deletion, PageInfo, Segment, SlabIdentity, StoreError, StoredSlab, TemplatePage};
-use quarry_bucket::BucketReader;
-use quarry_event::template::{Dictionary, PageColumn, TemplateSet, Texts};
+use quarry_bucket::{BucketReader, FEW_ROWS};
+use quarry_event::template::{ColumnValues, Dictionary, PageColumn, TemplateSet, Texts};
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
 use quarry_stdx::number::u32_of;
 
@@ -243,22 +243,61 @@ impl Segment for SealedSegment {
         }
         let opened = self.reader().template_page(self.slab, page);
         let opened = opened.map_err(|error| damage(&self.bucket.id, &error))?;
-        Ok(opened.map(|page| Box::new(SealedPage { bucket: self.bucket.clone(), page }) as Box<dyn TemplatePage>))
+        let place = (self.bucket.row.number, u32_of(self.slab), u32_of(page));
+        let open = |page| SealedPage { bucket: self.bucket.clone(), readers: self.readers.clone(), place, page };
+        Ok(opened.map(|page| Box::new(open(page)) as Box<dyn TemplatePage>))
     }
 }
 
-/// An open page of a template slab.
+/// An open page of a template slab. Columns that are decoded whole are kept for other searches.
 struct SealedPage {
     bucket: Arc<SealedBucket>,
+    readers: Arc<Readers>,
+    place: PageKey,
     page: quarry_bucket::TemplatePage,
+}
+
+impl SealedPage {
+    fn key(&self, column: u32) -> ColumnKey {
+        let (bucket, slab, page) = self.place;
+        (bucket, slab, page, column)
+    }
+
+    /// Takes a column that another search has decoded; `None` if there is none.
+    fn take_known(&mut self, column: u32) -> Option<Arc<PageColumn>> {
+        let known = self.readers.columns.get(&self.key(column))?;
+        self.page.hold(column, Arc::clone(&known));
+        Some(known)
+    }
 }
 
 impl TemplatePage for SealedPage {
     fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, StoreError> {
+        if !self.page.holds(column) {
+            if let Some(known) = self.take_known(column) {
+                return Ok(known);
+            }
+            // Its rows follow from the column that names it, which is then decoded once for all that it names. Of a
+            // remote bucket both are fetched in one request instead.
+            if let Some(parent) = self.page.parent_of(column).filter(|_| self.bucket.copies.is_local()) {
+                self.column(parent)?;
+            }
+            let read = self.page.column(column).map_err(|error| damage(&self.bucket.id, &error))?;
+            self.readers.columns.put(self.key(column), Arc::clone(&read), memory_of(&read));
+            return Ok(read);
+        }
         self.page.column(column).map_err(|error| damage(&self.bucket.id, &error))
     }
 
     fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, StoreError> {
+        if rows.len() > FEW_ROWS {
+            return self.column(column);
+        }
+        if !self.page.holds(column)
+            && let Some(known) = self.take_known(column)
+        {
+            return Ok(known);
+        }
         self.page.column_of_rows(column, rows).map_err(|error| damage(&self.bucket.id, &error))
     }
 
@@ -267,17 +306,38 @@ impl TemplatePage for SealedPage {
     }
 
     fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError> {
+        if rows.len() > FEW_ROWS {
+            for part in self.page.columns_of(column) {
+                if !self.page.holds(part) {
+                    self.take_known(part);
+                }
+            }
+        }
         self.page.texts(column, rows).map_err(|error| damage(&self.bucket.id, &error))
     }
 }
 
+/// Bytes of a decoded column in memory.
+fn memory_of(column: &PageColumn) -> usize {
+    let rows = column.rows.as_ref().map_or(0, |rows| size_of_val(&**rows));
+    let values = match &column.values {
+        ColumnValues::Codes(codes) => size_of_val(codes.as_slice()),
+        ColumnValues::Numbers(numbers) => size_of_val(numbers.as_slice()),
+        ColumnValues::Texts { bytes, ends } => bytes.len() + size_of_val(ends.as_slice()),
+    };
+    rows + values + size_of::<PageColumn>()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use quarry_event::template::{ColumnKind, TEXT_COLUMN};
+    use quarry_stdx::number::u32_of;
     use tempfile::tempdir;
 
     use crate::tests::{all, append, expected, open, segment_texts, small};
-    use crate::{SlabIdentity, Store};
+    use crate::{SlabIdentity, Store, StoreOptions};
 
     #[test]
     fn a_slab_is_known_by_its_store_bucket_and_number_once_it_is_sealed() {
@@ -336,5 +396,39 @@ mod tests {
             seen.extend(texts);
         }
         assert_eq!(seen, expected("main", 0..300));
+    }
+
+    #[test]
+    fn columns_are_decoded_once_and_the_same_either_way() {
+        let read = |column_cache_bytes: usize| {
+            let dir = tempdir().unwrap();
+            let options = StoreOptions { column_cache_bytes, ..small(dir.path()) };
+            let store = open(&options);
+            append(&store, "main", 0, 300);
+            store.seal_all().unwrap();
+            let (mut columns, mut texts, mut shared) = (Vec::new(), Vec::new(), 0);
+            for segment in all(&store).segments {
+                let template_set = segment.template_set().unwrap().unwrap();
+                for (number, info) in segment.pages().iter().enumerate() {
+                    // From the last column on, so that parents are asked after their children.
+                    for column in (0..u32_of(template_set.columns.len())).rev() {
+                        let first = segment.template_page(number).unwrap().unwrap().column(column).unwrap();
+                        let again = segment.template_page(number).unwrap().unwrap().column(column).unwrap();
+                        shared += usize::from(Arc::ptr_eq(&first, &again));
+                        assert_eq!(first, again);
+                        columns.push(first);
+                    }
+                    for step in [1, 2, 7] {
+                        let rows: Vec<u32> = (0..info.events).step_by(step).collect();
+                        let mut page = segment.template_page(number).unwrap().unwrap();
+                        texts.push(page.texts(TEXT_COLUMN, &rows).unwrap());
+                    }
+                }
+            }
+            (columns, texts, shared)
+        };
+        let (columns, texts, shared) = read(64 << 20);
+        assert_eq!(shared, columns.len());
+        assert_eq!(read(0), (columns, texts, 0));
     }
 }
