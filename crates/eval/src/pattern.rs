@@ -9,6 +9,7 @@
 mod like;
 mod prefix_search;
 mod replacement;
+mod required;
 pub mod template_match;
 mod translate;
 mod wildcard;
@@ -222,6 +223,11 @@ impl Regex {
     /// Replaces every match; `None` if there is no match.
     pub fn replace_all(&self, text: &str, replacement: &Replacement) -> Option<String> {
         self.replace(text, replacement, usize::MAX)
+    }
+
+    /// A few literals that every match contains, the longest first; none if there are none or they are not known.
+    pub fn required_literals(&self) -> Vec<Box<[u8]>> {
+        self.linear_pattern().map(required::literals).unwrap_or_default()
     }
 
     /// The pattern in the linear engine's dialect, if it runs there.

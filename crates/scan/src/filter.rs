@@ -18,7 +18,7 @@ use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 use super::derive::{DerivedNames, Scope, is_default_field};
 use super::event_fields::{given_column, given_values, is_given, is_in_text};
 use super::fields::{FieldRules, Projection};
-use super::template_pages::Conditions;
+use super::template_pages::{Conditions, WrittenWords};
 
 /// Where field values come from.
 pub(crate) struct Origins<'a> {
@@ -333,19 +333,24 @@ fn written_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Str
     if rules.is_cut_by_pattern(field) { format!("*{}*", value.text) } else { value.text.clone() }
 }
 
-/// Words of which at least one occurs in the text of every event that passes a field test, as in [`early_test`]; empty
-/// if events may pass without.
-fn written_values(expr: &SearchExpr, rules: &Origins<'_>) -> Vec<String> {
+/// Words of which at least one occurs in the text of every event that passes a field test, as in [`early_test`].
+fn written_values(expr: &SearchExpr, rules: &Origins<'_>) -> WrittenWords {
     let (field, values) = match expr {
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => (&field.text, std::slice::from_ref(value)),
         SearchExpr::In { field, values } => (&field.text, values.as_slice()),
-        _ => return Vec::new(),
+        _ => return WrittenWords::default(),
     };
-    let is_free = rules.is_index_time_only() || rules.derived.scope_of(field).is_some();
-    if is_free || meta_field(field).is_some() || values.iter().any(|value| !is_in_text(field, value)) {
-        return Vec::new();
+    let except = match rules.derived.scope_of(field) {
+        Some(Scope::Everywhere) => return WrittenWords::default(),
+        Some(Scope::Sourcetypes(sourcetypes)) => sourcetypes,
+        None => Vec::new(),
+    };
+    let is_free = rules.is_index_time_only() || meta_field(field).is_some();
+    if is_free || values.iter().any(|value| !is_in_text(field, value)) {
+        return WrittenWords::default();
     }
-    values.iter().map(|value| written_value(field, value, rules)).collect()
+    let words = values.iter().map(|value| written_value(field, value, rules)).collect();
+    WrittenWords { words, except }
 }
 
 /// Whether an event has this index-time field.

@@ -6,15 +6,19 @@
 
 use std::sync::Arc;
 
-use arrow::array::UInt32Array;
-use arrow::array::{Array, ArrayRef, Decimal64Array, DictionaryArray, Int64Array, StringViewArray, StringViewBuilder};
-use arrow::buffer::Buffer;
+use arrow::array::{
+    Array, ArrayRef, Decimal64Array, DictionaryArray, Int64Array, StringArray, StringViewArray, StringViewBuilder,
+    UInt32Array,
+};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow::compute::take;
 use arrow::datatypes::UInt32Type;
 use bytes::Bytes;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{DECIMAL_PRECISION, first_of};
 use quarry_event::Metadata;
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
+use quarry_event::value::{Number, canonical_number};
 use quarry_pipeline::extract::json_string;
 use quarry_stdx::number::u32_of;
 
@@ -23,6 +27,8 @@ use super::slab::{FieldLocations, agrees, top_of};
 use super::value_location::{NestedValue, ValueLocation};
 use crate::event_fields::metadata_text;
 
+/// A text in so many or more: all texts of a column are checked and some taken, in place of checking each.
+const FEW_IN: usize = 8;
 /// Number of rows up to which looking for a common column does not pay off.
 const FEW_ROWS: usize = 64;
 
@@ -62,14 +68,19 @@ impl MetadataColumn {
 
 /// A string view array over concatenated texts.
 pub(super) fn text_array(bytes: &Bytes, ends: &[u32]) -> Result<ArrayRef, EngineError> {
-    let mut builder = StringViewBuilder::with_capacity(ends.len());
-    let block = builder.append_block(Buffer::from(bytes.clone()));
-    let mut start = 0;
-    for end in ends {
-        builder.try_append_view(block, start, end - start)?;
-        start = *end;
+    views(Buffer::from(bytes.clone()), ends, None)
+}
+
+/// The same where some texts are null. All bytes are checked at once, which costs much less than checking each text.
+fn views(bytes: Buffer, ends: &[u32], nulls: Option<NullBuffer>) -> Result<ArrayRef, EngineError> {
+    let too_long = |_| EngineError::invalid("the texts of a page exceed 2 GiB; rebuild the bucket");
+    let offsets = std::iter::once(&0).chain(ends).map(|end| i32::try_from(*end));
+    let offsets: Vec<i32> = offsets.collect::<Result<_, _>>().map_err(too_long)?;
+    if !offsets.is_sorted() {
+        return Err(EngineError::invalid("a text of a bucket ends before it starts; rebuild the bucket"));
     }
-    Ok(Arc::new(builder.finish()))
+    let texts = StringArray::try_new(OffsetBuffer::new(offsets.into()), bytes, nulls)?;
+    Ok(Arc::new(StringViewArray::from(&texts)))
 }
 
 /// Numbers as their texts.
@@ -117,7 +128,10 @@ fn own_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) ->
             typed_column(column, &values, &places, page)?
         }
         None if field.places.iter().all(is_null) => return Ok(None),
-        None => mixed_column(field, rows, page)?,
+        None => match integer_column(field, rows, page)? {
+            Some(integers) => integers,
+            None => mixed_column(field, rows, page)?,
+        },
     };
     assert_eq!(array.len(), rows.len(), "a field has a value or none in each row");
     Ok((array.null_count() < array.len()).then_some(array))
@@ -281,6 +295,9 @@ fn picked_texts(bytes: &Bytes, ends: &[u32], places: &Places) -> Result<ArrayRef
         Places::Each(places) => places.iter().copied().map(Some).collect(),
         Places::Some(places) => places.clone(),
     };
+    if picked.len() >= ends.len() / FEW_IN {
+        return Ok(take(&text_array(bytes, ends)?, &UInt32Array::from(picked), None)?);
+    }
     let mut builder = StringViewBuilder::with_capacity(picked.len());
     let block = builder.append_block(Buffer::from(bytes.clone()));
     for place in picked {
@@ -299,32 +316,89 @@ fn picked_texts(bytes: &Bytes, ends: &[u32], places: &Places) -> Result<ArrayRef
 #[derive(Default)]
 struct TextWriter {
     bytes: Vec<u8>,
-    start: u32,
-    views: Vec<Option<(u32, u32)>>,
+    ends: Vec<u32>,
+    valid: Vec<bool>,
 }
 
 impl TextWriter {
     fn end(&mut self) {
-        let end = self.bytes.len() as u32;
-        self.views.push(Some((self.start, end - self.start)));
-        self.start = end;
+        self.ends.push(u32_of(self.bytes.len()));
+        self.valid.push(true);
     }
 
     fn null(&mut self) {
-        self.views.push(None);
+        self.ends.push(u32_of(self.bytes.len()));
+        self.valid.push(false);
     }
 
     fn finish(self) -> Result<ArrayRef, EngineError> {
-        let mut builder = StringViewBuilder::with_capacity(self.views.len());
-        let block = builder.append_block(Buffer::from(self.bytes));
-        for view in self.views {
-            match view {
-                Some((start, len)) => builder.try_append_view(block, start, len)?,
-                None => builder.append_null(),
-            }
-        }
-        Ok(Arc::new(builder.finish()))
+        let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
+        views(Buffer::from(self.bytes), &self.ends, nulls)
     }
+}
+
+/// The values of a field in these rows as integers, if each is one of a column of integers, a constant integer, or
+/// missing.
+fn integer_column(
+    field: &FieldLocations,
+    rows: &Rows,
+    page: &mut PageReader<'_>,
+) -> Result<Option<ArrayRef>, EngineError> {
+    let template_set = page.template_set();
+    let mut columns: Vec<u32> = Vec::new();
+    let places = field.places.iter().map(|place| match place {
+        place if is_null(place) => IntegerPlace::Null,
+        ValueLocation::Constant(text) => match canonical_number(text) {
+            Some(Number::Int(number)) => IntegerPlace::Constant(number),
+            _ => IntegerPlace::Other,
+        },
+        ValueLocation::Variable(column) => match &template_set.columns[*column as usize].kind {
+            ColumnKind::Numbers { format: NumberFormat::Integer, .. } => {
+                let known = columns.iter().position(|known| known == column);
+                IntegerPlace::Column(known.unwrap_or_else(|| {
+                    columns.push(*column);
+                    columns.len() - 1
+                }))
+            }
+            _ => IntegerPlace::Other,
+        },
+        _ => IntegerPlace::Other,
+    });
+    let places: Vec<IntegerPlace> = places.collect();
+    let keys = page.keys()?;
+    let place_of = |row: u32| places.get(keys[row as usize] as usize).copied().unwrap_or(IntegerPlace::Null);
+    let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); columns.len()];
+    for row in rows.iter() {
+        match place_of(row) {
+            IntegerPlace::Other => return Ok(None),
+            IntegerPlace::Column(column) => wanted[column].push(row),
+            IntegerPlace::Null | IntegerPlace::Constant(_) => {}
+        }
+    }
+    let mut found = Vec::with_capacity(columns.len());
+    for (column, wanted) in columns.iter().zip(wanted) {
+        let wanted = Rows::Some(wanted);
+        let values = page.column_of(*column, &wanted)?;
+        let ColumnValues::Numbers(numbers) = &values.values else { return Ok(None) };
+        found.push(places_of(&values, &wanted).pick(numbers).collect::<Vec<_>>().into_iter());
+    }
+    let value_of = |row: u32| match place_of(row) {
+        IntegerPlace::Constant(number) => Some(number),
+        IntegerPlace::Column(column) => found[column].next().flatten(),
+        IntegerPlace::Null | IntegerPlace::Other => None,
+    };
+    Ok(Some(Arc::new(rows.iter().map(value_of).collect::<Int64Array>())))
+}
+
+/// Where a template has a field whose values are integers.
+#[derive(Clone, Copy)]
+enum IntegerPlace {
+    Null,
+    Constant(i64),
+    /// In the column with this position among those of the field.
+    Column(usize),
+    /// Not an integer for sure.
+    Other,
 }
 
 /// Values of a field whose location differs between templates.

@@ -19,7 +19,7 @@ use quarry_eval::rows;
 use quarry_event::Metadata;
 use quarry_event::segment::{WordBound, WordPattern, is_breaker};
 use quarry_event::template::{ColumnKind, ColumnValues, CountedValues, NumberFormat, TEXT_COLUMN};
-use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
+use quarry_event::value::{MAX_EXACT_INTEGER, parse_ipv4, parse_number};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 use quarry_stdx::number::u32_of;
 
@@ -38,6 +38,10 @@ const RUN_MIN: usize = 2;
 const RUNS_MAX: usize = 4;
 /// If fewer than one in this many rows of a page are in doubt, their texts are rebuilt without looking for runs.
 const FEW_DOUBTS: usize = 8;
+/// Shortest word of a value that is looked for, in bytes.
+const WORD_MIN: usize = 3;
+/// Digits of a number from which on it is rare.
+const NUMBER_MIN: usize = 5;
 /// Number of pages in which searching for runs ruled out little, after which it is given up.
 const PAGES_IN_VAIN: usize = 3;
 
@@ -56,9 +60,8 @@ enum Condition {
     Not(Box<Condition>),
     /// A word, and runs that every text with this word contains.
     Word(usize, Runs),
-    /// A field test, and words of which at least one must occur in the text; consulted where only the text can decide,
-    /// empty if none is known.
-    Field(usize, Vec<usize>),
+    /// A field test, and words of which at least one must occur in the text; consulted where only the text can decide.
+    Field(usize, NeededWords),
     Metadata(usize),
 }
 
@@ -102,7 +105,34 @@ enum ColumnPlan {
     Texts,
 }
 
-/// Runs of a word without breakers, the longest first.
+/// Words of which at least one occurs in the text of every event that passes a test, unless the text contains a
+/// backslash; none if none is known.
+#[derive(Default)]
+pub(crate) struct WrittenWords {
+    pub(crate) words: Vec<String>,
+    /// Sourcetypes whose events may pass without.
+    pub(crate) except: Vec<String>,
+}
+
+/// The same, compiled.
+#[derive(Default)]
+struct NeededWords {
+    words: Vec<usize>,
+    except: Vec<String>,
+    /// Pages in which they ruled out little.
+    in_vain: AtomicUsize,
+}
+
+impl NeededWords {
+    /// The words, if all events with this metadata need one, and they have ruled out enough so far.
+    fn of(&self, metas: &[Metadata]) -> &[usize] {
+        let is_excepted = |meta: &Metadata| self.except.iter().any(|name| meta.sourcetype.eq_ignore_ascii_case(name));
+        let is_in_vain = self.in_vain.load(Ordering::Relaxed) >= PAGES_IN_VAIN;
+        if self.words.is_empty() || is_in_vain || metas.iter().any(is_excepted) { &[] } else { &self.words }
+    }
+}
+
+/// Whole numbers of a phrase, and its runs without breakers, the longest first.
 #[derive(Default)]
 struct Runs {
     words: Vec<usize>,
@@ -111,12 +141,11 @@ struct Runs {
 }
 
 impl Conditions {
-    /// Compiles a condition. `written` returns words of which at least one occurs in the text of every event that
-    /// passes a test, unless the text contains a backslash; empty if none is known.
+    /// Compiles a condition. `written` returns the words that events need to pass a test.
     pub(crate) fn new(
         expr: &SearchExpr,
         context: &ExprContext,
-        written: &dyn Fn(&SearchExpr) -> Vec<String>,
+        written: &dyn Fn(&SearchExpr) -> WrittenWords,
     ) -> Result<Conditions, EngineError> {
         let mut all =
             Conditions { root: Condition::Same(YES), words: Vec::new(), tests: Vec::new(), metas: Vec::new() };
@@ -136,18 +165,22 @@ impl Conditions {
         &mut self,
         expr: &SearchExpr,
         context: &ExprContext,
-        written: &dyn Fn(&SearchExpr) -> Vec<String>,
+        written: &dyn Fn(&SearchExpr) -> WrittenWords,
     ) -> Result<Condition, EngineError> {
         let mut condition = self.compile(expr, context)?;
-        if let Condition::Field(_, words) = &mut condition {
-            let mut patterns = written(expr);
+        if let Condition::Field(_, needed) = &mut condition {
+            let WrittenWords { words: mut patterns, except } = written(expr);
+            needed.except = except;
+            if !patterns.iter().all(|pattern| is_quickly_found(pattern)) {
+                patterns.clear();
+            }
             if !patterns.is_empty() {
                 // After a backslash, values may be written with escapes.
                 patterns.push("*\\*".to_owned());
             }
             for pattern in patterns {
                 self.words.push(Word::new(&pattern, WordBound::Breaker, false));
-                words.push(self.words.len() - 1);
+                needed.words.push(self.words.len() - 1);
             }
         }
         Ok(condition)
@@ -191,7 +224,7 @@ impl Conditions {
                     Condition::Same(MAYBE)
                 } else {
                     self.tests.push(FieldTest::new(expr, name, context)?);
-                    Condition::Field(self.tests.len() - 1, Vec::new())
+                    Condition::Field(self.tests.len() - 1, NeededWords::default())
                 }
             }
             SearchExpr::Subsearch(_) => Condition::Same(MAYBE),
@@ -205,20 +238,20 @@ impl Conditions {
             |letter: char| letter == '*' || u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte));
         // Runs that may be part of a number or an address would be searched for in every one of them, which takes
         // longer than rebuilding texts.
-        let is_word = |run: &&str| run.len() >= RUN_MIN && run.bytes().any(|byte| matches!(byte | 0x20, b'g'..=b'z'));
+        let is_word = |run: &&str| run.len() >= RUN_MIN && has_letter_beyond_hex(run);
         let mut runs: Vec<&str> = pattern.text.split(is_between).filter(is_word).collect();
-        if runs.first().is_none_or(|run| run.len() == pattern.text.len()) {
-            return Condition::Word(word, Runs::default());
-        }
+        runs.retain(|run| run.len() < pattern.text.len());
         // Longer runs are usually rarer.
         runs.sort_by_key(|run| std::cmp::Reverse(run.len()));
         runs.dedup();
-        runs.truncate(RUNS_MAX);
-        let runs = runs.into_iter().map(|run| {
-            self.words.push(Word::new(&format!("*{run}*"), WordBound::Breaker, case_sensitive));
+        // Numbers are rarer still, and cheaper to look for.
+        let numbers = whole_numbers(&pattern.text).into_iter().map(str::to_owned);
+        let words = numbers.chain(runs.into_iter().map(|run| format!("*{run}*"))).take(RUNS_MAX);
+        let words = words.map(|run| {
+            self.words.push(Word::new(&run, WordBound::Breaker, case_sensitive));
             self.words.len() - 1
         });
-        Condition::Word(word, Runs { words: runs.collect(), in_vain: AtomicUsize::new(0) })
+        Condition::Word(word, Runs { words: words.collect(), in_vain: AtomicUsize::new(0) })
     }
 
     /// The answer for every event of a page.
@@ -306,13 +339,18 @@ impl Conditions {
                 let found = word.run(&plan, page)?;
                 self.without_runs(found, runs, page)?
             }
-            Condition::Field(at, words) => {
+            Condition::Field(at, needed) => {
                 let test = &self.tests[*at];
                 let plan = page.slab.test(*at, test)?;
                 let found = test.run(&plan, page)?;
                 // Events with an index-time field of this name become undecided again where the field is read.
-                let words = if page.slab.reads(&test.name) { words.as_slice() } else { &[] };
-                self.without_absent(found, words, page)?
+                let words = if page.slab.reads(&test.name) { needed.of(&page.slab.metas) } else { &[] };
+                let doubts = found.doubts(page.len());
+                let found = self.without_absent(found, words, page)?;
+                if !words.is_empty() && found.doubts(page.len()) * 2 > doubts {
+                    needed.in_vain.fetch_add(1, Ordering::Relaxed);
+                }
+                found
             }
             Condition::Metadata(at) => self.metas[*at].run(page)?,
         })
@@ -367,6 +405,44 @@ impl Conditions {
         absent.for_each(|(answer, _)| *answer = NO);
         Ok(Outcome::Each(answers))
     }
+}
+
+/// Whether looking for this word takes less time than reading texts. One that may be part of a number or an address
+/// would be looked for in the digits of each, and a short one is in most texts.
+fn is_quickly_found(pattern: &str) -> bool {
+    let inside = pattern.trim_matches('*');
+    let is_whole = inside.len() == pattern.len();
+    let is_short_number = inside.len() < NUMBER_MIN && inside.bytes().all(|byte| byte.is_ascii_digit());
+    inside.len() >= WORD_MIN && !is_short_number && (is_whole || has_letter_beyond_hex(inside))
+}
+
+/// Whether no number has this in it, hexadecimal ones included.
+fn has_letter_beyond_hex(text: &str) -> bool {
+    text.bytes().any(|byte| matches!(byte | 0x20, b'g'..=b'z'))
+}
+
+/// Long numbers and addresses that are words of every text with this phrase, since what bounds them is part of the
+/// phrase or bounds it. They are compared with columns of numbers without formatting any.
+fn whole_numbers(phrase: &str) -> Vec<&str> {
+    let is_between = |letter: char| {
+        letter != '.' && (letter == '*' || u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte)))
+    };
+    let mut found = Vec::new();
+    let mut end = 0;
+    for piece in phrase.split(is_between) {
+        let start = end;
+        let (before, after) = phrase.as_bytes().split_at(start);
+        let after = after.get(piece.len());
+        // Breakers are single bytes.
+        end = start + piece.len() + 1;
+        let is_number = piece.len() >= NUMBER_MIN && piece.bytes().all(|byte| byte.is_ascii_digit());
+        // Behind a percent sign, the first digits may be part of an encoded breaker.
+        let is_bounded = !matches!(before.last(), Some(b'*' | b'%')) && after != Some(&b'*');
+        if is_bounded && piece.len() < phrase.len() && (is_number || parse_ipv4(piece).is_some()) {
+            found.push(piece);
+        }
+    }
+    found
 }
 
 /// The patterns of the early metadata test, and whether one of them must match or none may.
@@ -745,6 +821,46 @@ fn texts_of(column: u32, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineEr
             };
             let texts = page.texts(column, &rows)?;
             text_array(&texts.bytes, &texts.ends)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_in_most_texts_or_in_most_numbers_are_not_looked_for() {
+        for (pattern, expected) in [
+            ("3e27e8c421742c31", true),
+            ("*3e27e8c421742c31*", false),
+            ("*kubelet*", true),
+            ("10.1.2.3", true),
+            ("12345", true),
+            ("404", false),
+            ("*I*", false),
+            ("I", false),
+        ] {
+            assert_eq!(is_quickly_found(pattern), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_a_phrase_are_those_bounded_on_both_sides() {
+        for (phrase, numbers) in [
+            ("outside:167.53.205.102/443", vec!["167.53.205.102"]),
+            ("TCP connection 90101548", vec!["90101548"]),
+            ("id 12345 of 10.0.0.1,67890", vec!["12345", "10.0.0.1", "67890"]),
+            ("connection 90101548*", vec![]),
+            ("*12345 of", vec![]),
+            ("a%2012345 b", vec![]),
+            ("port 4431", vec![]),
+            ("1.23456 s", vec![]),
+            ("x12345 y", vec![]),
+            ("90101548", vec![]),
+            ("grün 12345", vec!["12345"]),
+        ] {
+            assert_eq!(whole_numbers(phrase), numbers, "{phrase}");
         }
     }
 }

@@ -42,6 +42,12 @@ impl Cursors {
         row: u32,
         page: &mut PageReader<'_>,
     ) -> Result<Option<u32>, EngineError> {
+        Ok(self.cursor(column, page)?.and_then(|cursor| cursor.code(row)))
+    }
+
+    /// The cursor of a column, opened on first use.
+    #[inline]
+    fn cursor(&mut self, column: u32, page: &mut PageReader<'_>) -> Result<Option<&mut Cursor>, EngineError> {
         let Some(place) = self.open.get_mut(column as usize) else { return Ok(None) };
         if place.is_none() {
             let base = match &page.template_set().columns[column as usize].kind {
@@ -50,7 +56,18 @@ impl Cursors {
             };
             *place = Some(Cursor { values: page.column(column)?, next: 0, base });
         }
-        Ok(place.as_mut().and_then(|cursor| cursor.code(row)))
+        Ok(place.as_mut())
+    }
+
+    /// The position of the row's value, and the column; `None` if the row has none.
+    pub(super) fn place(
+        &mut self,
+        column: u32,
+        row: u32,
+        page: &mut PageReader<'_>,
+    ) -> Result<Option<(usize, &PageColumn)>, EngineError> {
+        let Some(cursor) = self.cursor(column, page)? else { return Ok(None) };
+        Ok(cursor.place(row).map(|place| (place, &*cursor.values)))
     }
 
     /// The row's value in a text column; `None` if it has none.
@@ -60,9 +77,7 @@ impl Cursors {
         row: u32,
         page: &mut PageReader<'_>,
     ) -> Result<Option<&[u8]>, EngineError> {
-        // Opens the cursor.
-        self.code(column, row, page)?;
-        let Some(Some(cursor)) = self.open.get_mut(column as usize) else { return Ok(None) };
+        let Some(cursor) = self.cursor(column, page)? else { return Ok(None) };
         let Some(place) = cursor.place(row) else { return Ok(None) };
         let ColumnValues::Texts { bytes, ends } = &cursor.values.values else { return Ok(None) };
         let start = place.checked_sub(1).and_then(|before| ends.get(before)).map_or(0, |end| *end as usize);
@@ -78,9 +93,7 @@ impl Cursors {
         page: &mut PageReader<'_>,
         text: &mut Vec<u8>,
     ) -> Result<bool, EngineError> {
-        // Opens the cursor.
-        self.code(column, row, page)?;
-        let Some(Some(cursor)) = self.open.get_mut(column as usize) else { return Ok(false) };
+        let Some(cursor) = self.cursor(column, page)? else { return Ok(false) };
         let Some(place) = cursor.place(row) else { return Ok(false) };
         match (&cursor.values.values, &page.template_set().columns[column as usize].kind) {
             (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {

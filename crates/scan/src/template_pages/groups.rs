@@ -16,7 +16,8 @@ use quarry_eval::extract::rex::Rex;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
 
 use super::page::{PageReader, Rows};
-use super::rex::{RexReader, reads_on_columns};
+use super::rex::RexReader;
+use super::roots::reads_on_columns;
 use super::slab::Slab;
 
 /// Code of a group that did not take part in the match.

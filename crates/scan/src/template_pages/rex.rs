@@ -31,9 +31,10 @@ use super::group_memos::GroupMemos;
 use super::groups::{ABSENT, Groups};
 use super::interner::Interner;
 use super::page::{PageReader, Rows};
+use super::required::{Literals, PageHits, Sites};
+use super::roots::{AskedKeys, Roots, nodes_of_field, reads_on_columns};
 use super::row_values::{Dictionaries, RowOf, RowValues, append_text};
 use super::slab::{FieldLocations, Slab};
-use super::value_location::ValueLocation;
 use crate::fields::Extract;
 use crate::rexes::PushedRex;
 
@@ -64,6 +65,7 @@ pub(crate) struct RexReader {
     captures: Captures,
     pub(super) groups: Vec<(usize, String)>,
     planner: Option<Planner>,
+    literals: Literals,
     slabs: Vec<Tree>,
 }
 
@@ -95,7 +97,7 @@ struct Quick {
 }
 
 /// Plan of the pattern for one flat template.
-enum TemplateNode {
+pub(super) enum TemplateNode {
     /// Not planned yet: the template with this number.
     Root(u32),
     /// Not planned yet: a variable replaced by the template with this number.
@@ -115,14 +117,14 @@ enum TemplateNode {
 }
 
 /// A template of which one variable is expanded.
-struct BranchOf {
+pub(super) struct BranchOf {
     template: FlatTemplate,
     part: usize,
     column: u32,
 }
 
 /// What a pattern reads of a flat template.
-struct Leaf {
+pub(super) struct Leaf {
     /// The parts that contain the windows.
     template: FlatTemplate,
     /// The windows as planned, used to recognise equal templates.
@@ -144,6 +146,8 @@ struct Asked {
     decider: Option<Decider>,
     /// Answers group by group, in place of `memo`, where together they would be too many.
     apart: Option<GroupMemos>,
+    /// Where literals that a match needs can be, if the pattern runs on free text.
+    sites: Option<Sites>,
 }
 
 impl Asked {
@@ -152,6 +156,7 @@ impl Asked {
         window: Window,
         (columns, has_codes): (Vec<(u32, usize)>, bool),
         decider: Option<Decider>,
+        literals: &Literals,
         template: &FlatTemplate,
         template_set: &TemplateSet,
     ) -> Asked {
@@ -159,7 +164,11 @@ impl Asked {
         let apart = window.apart.as_ref().filter(|_| is_too_much);
         let apart = apart.and_then(|apart| GroupMemos::new(apart, &columns, template));
         let (memo, found) = (CombinationMemo::default(), Vec::new());
-        Asked { window, columns, has_codes, memo, found, decider, apart }
+        let sites = match has_codes || decider.is_some() || window.groups.is_some() {
+            true => None,
+            false => Sites::of(literals, &window, template, template_set),
+        };
+        Asked { window, columns, has_codes, memo, found, decider, apart, sites }
     }
 }
 
@@ -185,7 +194,8 @@ impl RexReader {
     fn of_pattern(regex: &Regex, groups: Vec<(usize, String)>, extract: Option<Arc<Extract>>) -> RexReader {
         let planner = Planner::new(regex, groups.iter().map(|(group, _)| *group));
         let (regex, captures) = (regex.clone(), regex.new_captures());
-        RexReader { extract, test: None, of_field: None, regex, captures, groups, planner, slabs: Vec::new() }
+        let literals = Literals::of(&regex);
+        RexReader { extract, test: None, of_field: None, regex, captures, groups, planner, literals, slabs: Vec::new() }
     }
 
     /// The groups of these rows of a page.
@@ -216,14 +226,26 @@ impl RexReader {
         let at = self.tree(page);
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
         let asked_rows = rows.iter().enumerate().filter(|(_, row)| is_for(*row));
-        let RexReader { extract, test, regex, captures, groups, planner, slabs, .. } = self;
+        let RexReader { extract, test, regex, captures, groups, planner, literals, slabs, .. } = self;
         match planner {
             Some(planner) => {
                 let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
                 let (text, codes, values, some) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-                let kept = Vec::new();
-                let mut work =
-                    Work { regex, skips_empty, captures, groups, planner, text, codes, values, found: kept, some };
+                let (kept, hits) = (Vec::new(), PageHits::for_rows(rows.len()));
+                let mut work = Work {
+                    regex,
+                    skips_empty,
+                    captures,
+                    groups,
+                    planner,
+                    literals,
+                    hits,
+                    text,
+                    codes,
+                    values,
+                    found: kept,
+                    some,
+                };
                 slabs[at].read_rows(asked_rows, roots.codes(), test.is_some(), &mut work, page, &mut found)?;
             }
             None => found.undecided.extend(asked_rows.map(|(_, row)| row)),
@@ -387,76 +409,6 @@ impl RexReader {
     }
 }
 
-/// Where the evaluation of a row begins.
-enum Roots {
-    /// By the template of the row's text.
-    Templates(Arc<PageColumn>),
-    /// By their keys.
-    Keys(Arc<[u32]>),
-}
-
-impl Roots {
-    fn codes(&self) -> &[u32] {
-        match self {
-            Roots::Keys(keys) => keys,
-            Roots::Templates(texts) => match &texts.values {
-                ColumnValues::Codes(codes) => codes,
-                _ => &[],
-            },
-        }
-    }
-}
-
-/// Whether a command that reads this field can take its values from the columns of a slab; rows that need their text
-/// run the command in any case.
-pub(super) fn reads_on_columns(slab: &Slab, field: &str) -> bool {
-    slab.field(field).is_some_and(|field| field.patterned.is_empty())
-}
-
-/// The first nodes for a field, by key; one for each distinct composition.
-fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSet) -> Vec<TemplateNode> {
-    let mut known: HashMap<Template, usize, FixedState> = HashMap::default();
-    let nodes = places.iter().enumerate().map(|(at, place)| {
-        let parts = match place {
-            ValueLocation::Absent => return TemplateNode::Never,
-            ValueLocation::Constant(text) => vec![TemplatePart::Literal(text.as_bytes().into())],
-            ValueLocation::Variable(column) => vec![TemplatePart::Variable(*column)],
-            ValueLocation::Composite(parts) => parts.to_vec(),
-            ValueLocation::Escaped(_) | ValueLocation::Nested(_) | ValueLocation::Derived | ValueLocation::Text => {
-                return TemplateNode::Unknown;
-            }
-        };
-        let template = Template { parts };
-        if let Some(same) = known.get(&template) {
-            return TemplateNode::Same(*same);
-        }
-        let flat = FlatTemplate::of(template_set, &template);
-        known.insert(template, at);
-        flat.map_or(TemplateNode::Unknown, TemplateNode::Field)
-    });
-    nodes.collect()
-}
-
-/// The keys that a rule applies to.
-struct AskedKeys {
-    any: Vec<bool>,
-    /// By group, then by key.
-    by_group: Vec<Vec<bool>>,
-}
-
-impl AskedKeys {
-    /// Removes results of groups that were not asked for.
-    fn forget_others(&self, found: &mut Groups, rows: &Rows, keys: &[u32]) {
-        for (codes, asked) in found.codes.iter_mut().zip(&self.by_group) {
-            // Rows that were not asked for have no result.
-            if *asked != self.any {
-                let others = codes.iter_mut().zip(rows.iter()).filter(|(_, row)| !asked[keys[*row as usize] as usize]);
-                others.for_each(|(code, _)| *code = ABSENT);
-            }
-        }
-    }
-}
-
 impl TemplateNode {
     /// The template of a node that is not planned yet.
     fn template(&self, template_set: &TemplateSet) -> Option<FlatTemplate> {
@@ -483,6 +435,9 @@ pub(super) struct Work<'a> {
     pub captures: &'a mut Captures,
     groups: &'a [(usize, String)],
     pub planner: &'a mut Planner,
+    literals: &'a Literals,
+    /// What the values of the page contain; `None` if each row is better tested by itself.
+    hits: Option<PageHits>,
     pub text: Vec<u8>,
     pub codes: Vec<u32>,
     /// Parts and their values.
@@ -636,7 +591,10 @@ impl Tree {
             _ => return Ok(Answer::Unknown),
         };
         let Leaf { template, windows, .. } = leaf.as_mut();
-        for Asked { window, columns, has_codes, memo, found, decider, apart } in windows {
+        for Asked { window, columns, has_codes, memo, found, decider, apart, sites } in windows {
+            if work.excludes(sites.as_ref(), row, cursors, page)? {
+                continue;
+            }
             if let Some(decider) = decider {
                 let mut of_row = RowOf { row, cursors: &mut *cursors, page: &mut *page, segment, dictionaries };
                 match decider.has_match(window, template, &mut of_row, work)? {
@@ -671,20 +629,19 @@ impl Tree {
                     if let Some(apart) = apart {
                         apart.keep(&work.codes, &mut work.some, is_match.then_some(&work.found));
                     }
-                    if !remembers && is_match {
-                        return Ok(Answer::Groups(&work.found));
-                    } else if !remembers {
-                        continue;
+                    match is_match {
+                        true if !remembers => return Ok(Answer::Groups(&work.found)),
+                        false if !remembers => continue,
+                        _ => {}
                     }
                     let place = is_match.then_some(start);
                     memo.number(&work.codes, || place);
                     place
                 }
             };
-            if let Some(place) = place {
-                let groups = found.get(place as usize..).and_then(|found| found.get(..texts.len()));
-                return Ok(groups.map_or(Answer::Unknown, Answer::Groups));
-            }
+            let Some(place) = place else { continue };
+            let groups = found.get(place as usize..).and_then(|found| found.get(..texts.len()));
+            return Ok(groups.map_or(Answer::Unknown, Answer::Groups));
         }
         Ok(Answer::No)
     }
@@ -753,7 +710,7 @@ impl Tree {
                 }
             }
             let decider = decision.map(|decision| Decider::new(decision, &window, &inside, template_set));
-            asked.push(Asked::new(window, (columns, has_codes), decider, &inside, template_set));
+            asked.push(Asked::new(window, (columns, has_codes), decider, work.literals, &inside, template_set));
         }
         self.make_quick(at, &asked, work.groups.len(), template_set);
         self.leaves.entry(key).or_default().push(at);
@@ -850,6 +807,20 @@ fn evaluate(
 }
 
 impl Work<'_> {
+    /// Whether a literal that every match contains is not in the window of this row.
+    fn excludes(
+        &mut self,
+        sites: Option<&Sites>,
+        row: u32,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<bool, EngineError> {
+        match (sites, &mut self.hits) {
+            (Some(sites), Some(hits)) => Ok(!sites.may_match(row, self.literals, hits, cursors, page)?),
+            _ => Ok(false),
+        }
+    }
+
     /// Reads the codes of a row in these columns; `false` if one is missing.
     #[inline]
     pub(super) fn take_codes(

@@ -220,6 +220,19 @@ impl Probe {
         self.needle.len() <= traits.max_len as usize && self.needle.iter().all(|byte| self.in_set(*byte, traits.bytes))
     }
 
+    /// Whether it may be in a time of this layout. Such times differ in their digits and letters only.
+    fn fits_time(&self, layout: TimeLayout) -> bool {
+        let mut sample = Vec::new();
+        NumberFormat::Time(layout).write(0, &mut sample);
+        let is_alike = |(byte, mine): (&u8, &u8)| match byte {
+            byte if byte.is_ascii_digit() => mine.is_ascii_digit(),
+            byte if byte.is_ascii_alphabetic() => mine.is_ascii_alphabetic(),
+            byte => byte == mine,
+        };
+        let mut places = 0..(sample.len() + 1).saturating_sub(self.needle.len());
+        places.any(|place| sample[place..].iter().zip(&self.needle).all(is_alike))
+    }
+
     /// Whether it would have to be at the start or end of a value, as nothing inside bounds words, but cannot be.
     fn is_too_short(&self, traits: &ValueTraits) -> bool {
         let Some(Whole { leading_star, trailing_star, .. }) = &self.whole else { return false };
@@ -449,11 +462,13 @@ impl Planner<'_> {
     /// Digits are searched for in numbers without formatting them, if nothing in a number bounds a word.
     fn numbers(&self, format: NumberFormat, min: i64, around: Around) -> ProbePlan {
         let needle = &self.probe.needle;
-        let digits = needle.iter().all(u8::is_ascii_digit);
         if let NumberFormat::Time(layout) = format
-            && digits
-            && needle.len() > longest_run(layout)
+            && !self.probe.fits_time(layout)
         {
+            return ProbePlan::Same(NO);
+        }
+        // No part of an address between its points is longer.
+        if format == NumberFormat::Ip4 && needle.len() > "255".len() && !needle.contains(&b'.') {
             return ProbePlan::Same(NO);
         }
         let is_one_word = match format {
@@ -572,14 +587,34 @@ impl Planner<'_> {
     }
 }
 
-/// Longest run of digits.
-fn longest_run(layout: TimeLayout) -> usize {
-    match layout {
-        TimeLayout::Iso { digits, .. } => usize::from(digits).max(4),
-        TimeLayout::Common => 4,
-        TimeLayout::Clock => 2,
-    }
-}
-
 /// A plan shared by the workers of one slab.
 pub(super) type SharedPlan = Arc<WordPlan>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_a_time_fits_its_layout_and_an_address_does_not() {
+        let iso = |digits, zulu| TimeLayout::Iso { between: b'T', point: b'.', digits, zulu };
+        let layouts = [TimeLayout::Common, TimeLayout::Clock, iso(0, false), iso(3, true), iso(6, false), iso(9, true)];
+        let fits = |text: &str, layout| Word::new(text, WordBound::Breaker, false).probes[0].fits_time(layout);
+        for layout in layouts {
+            for time in [0, 1_795_392_123_123_456_789, -86_400_000_000_001] {
+                let mut text = Vec::new();
+                NumberFormat::Time(layout).write(time, &mut text);
+                let text = String::from_utf8(text).unwrap();
+                for (start, end) in
+                    (0..text.len()).flat_map(|start| (start + 1..=text.len()).map(move |end| (start, end)))
+                {
+                    assert!(fits(&text[start..end], layout), "{layout:?}: {}", &text[start..end]);
+                    assert!(fits(&text[start..end].to_lowercase(), layout), "{layout:?}: {}", &text[start..end]);
+                }
+                assert!(!fits(&format!("{text}0"), layout));
+            }
+            for other in ["167.53.205.102", "190c48feb00422ed", "12345678901"] {
+                assert!(!fits(other, layout), "{layout:?}: {other}");
+            }
+        }
+    }
+}

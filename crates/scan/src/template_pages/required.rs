@@ -1,0 +1,297 @@
+//! Literals that a pattern cannot do without, looked for in all values of a page at once.
+//!
+//! Running a pattern on the free text of every row costs far more than looking for `ticket ` through the values of a page,
+//! which lie one behind the other. A row whose window has no room for a literal that every match contains has no match
+//! there. Where a literal may cross from one part of the window to the next, the ends of the row's value tell.
+//!
+//! Not here: which literals these are ([`quarry_eval::pattern::Regex::required_literals`]); running the pattern
+//! ([`super::rex`]).
+
+use memchr::memmem::{self, Finder};
+use quarry_eval::EngineError;
+use quarry_eval::pattern::Regex;
+use quarry_eval::pattern::template_match::{FlatPart, FlatTemplate, Window};
+use quarry_event::template::{ColumnKind, ColumnValues, PageColumn, TemplateSet, ValueTraits};
+
+use super::cursors::Cursors;
+use super::page::PageReader;
+
+/// Rows of a page from which on looking through all of its values pays off.
+const ROWS_MIN: usize = 256;
+
+/// The literals of a pattern.
+pub(super) struct Literals(Vec<Finder<'static>>);
+
+impl Literals {
+    pub(super) fn of(regex: &Regex) -> Literals {
+        Literals(regex.required_literals().iter().map(|literal| Finder::new(&**literal).into_owned()).collect())
+    }
+}
+
+/// Where the literals of a pattern can be in one window.
+pub(super) struct Sites(Vec<Site>);
+
+/// Where one literal can be. Columns are those of free texts.
+#[derive(Default)]
+struct Site {
+    literal: usize,
+    /// Inside a value.
+    inside: Vec<u32>,
+    /// Up to this byte of the literal before a value, the rest in it.
+    starts: Vec<(u32, usize)>,
+    /// Up to this byte of the literal at the end of a value, the rest behind it.
+    ends: Vec<(u32, usize)>,
+}
+
+/// A part of a window's text.
+enum Piece<'a> {
+    /// The same in every row.
+    Fixed(Vec<u8>),
+    /// A value of this column of free texts.
+    Text(u32),
+    /// Another value.
+    Other(&'a ValueTraits),
+}
+
+impl Sites {
+    /// `None` if the literals exclude nothing.
+    pub(super) fn of(
+        literals: &Literals,
+        window: &Window,
+        template: &FlatTemplate,
+        template_set: &TemplateSet,
+    ) -> Option<Sites> {
+        let pieces = pieces_of(window, template, template_set)?;
+        let literals = literals.0.iter().enumerate();
+        let sites = literals.filter_map(|(number, literal)| site_of(number, literal.needle(), &pieces));
+        Some(Sites(sites.collect())).filter(|sites| !sites.0.is_empty())
+    }
+
+    /// Whether the window of this row may have a match. `hits` are those of the row's page.
+    pub(super) fn may_match(
+        &self,
+        row: u32,
+        literals: &Literals,
+        hits: &mut PageHits,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<bool, EngineError> {
+        'literals: for site in &self.0 {
+            let finder = &literals.0[site.literal];
+            for column in &site.inside {
+                let Some((place, values)) = cursors.place(*column, row, page)? else { return Ok(true) };
+                if hits.of(*column, site.literal, finder, values).is_set(place) {
+                    continue 'literals;
+                }
+            }
+            for (column, before) in &site.starts {
+                let Some(value) = cursors.text(*column, row, page)? else { return Ok(true) };
+                let rest = &finder.needle()[*before..];
+                if value.starts_with(rest) || rest.starts_with(value) {
+                    continue 'literals;
+                }
+            }
+            for (column, before) in &site.ends {
+                let Some(value) = cursors.text(*column, row, page)? else { return Ok(true) };
+                if value.ends_with(&finder.needle()[..*before]) {
+                    continue 'literals;
+                }
+            }
+            return Ok(false);
+        }
+        Ok(true)
+    }
+}
+
+/// The text of a window in pieces; `None` if one of its parts is not known.
+fn pieces_of<'a>(window: &Window, template: &'a FlatTemplate, template_set: &TemplateSet) -> Option<Vec<Piece<'a>>> {
+    let mut pieces: Vec<Piece<'a>> = Vec::new();
+    let fixed = |pieces: &mut Vec<Piece<'a>>, bytes: &[u8]| match pieces.last_mut() {
+        Some(Piece::Fixed(last)) => last.extend_from_slice(bytes),
+        _ => pieces.push(Piece::Fixed(bytes.to_vec())),
+    };
+    for part in window.context.part..=window.end.part {
+        let first = if part == window.context.part { window.context.offset } else { 0 };
+        match template.parts().get(part) {
+            Some(FlatPart::Literal(bytes)) => {
+                let last = if part == window.end.part { window.end.offset } else { bytes.len() };
+                fixed(&mut pieces, bytes.get(first..last).unwrap_or_default());
+            }
+            Some(FlatPart::Variable(column, traits)) if part < window.end.part => {
+                match window.fillers.iter().find(|(known, _)| *known == part) {
+                    Some((_, filler)) => fixed(&mut pieces, filler.as_bytes()),
+                    None => pieces.push(match template_set.columns.get(*column as usize)?.kind {
+                        ColumnKind::Texts => Piece::Text(*column),
+                        _ => Piece::Other(traits),
+                    }),
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(pieces)
+}
+
+/// Where a literal can be; `None` if it is there in every row, or values that are no free texts decide.
+fn site_of(number: usize, literal: &[u8], pieces: &[Piece<'_>]) -> Option<Site> {
+    let mut site = Site { literal: number, ..Site::default() };
+    for (at, piece) in pieces.iter().enumerate() {
+        let following = &pieces[at + 1..];
+        match piece {
+            Piece::Fixed(bytes) if memmem::find(bytes, literal).is_some() => return None,
+            Piece::Fixed(_) => {}
+            Piece::Text(column) => site.inside.push(*column),
+            Piece::Other(traits) if may_hold(traits, literal) => return None,
+            Piece::Other(_) => {}
+        }
+        for cut in 1..literal.len() {
+            let (head, tail) = literal.split_at(cut);
+            if !may_go_on(following, tail) {
+                continue;
+            }
+            match (piece, following.first()) {
+                (Piece::Text(column), _) => site.ends.push((*column, cut)),
+                (Piece::Fixed(bytes), _) if !bytes.ends_with(head) => {}
+                (Piece::Fixed(_), Some(Piece::Text(column))) => site.starts.push((*column, cut)),
+                (Piece::Fixed(_), _) => return None,
+                (Piece::Other(traits), _) if may_hold(traits, head) => return None,
+                (Piece::Other(_), _) => {}
+            }
+        }
+    }
+    Some(site)
+}
+
+/// Whether a value may contain these bytes.
+fn may_hold(traits: &ValueTraits, bytes: &[u8]) -> bool {
+    bytes.len() <= traits.max_len as usize && bytes.iter().all(|byte| traits.bytes.contains(*byte))
+}
+
+/// Whether these pieces may begin with the rest of a literal.
+fn may_go_on(pieces: &[Piece<'_>], rest: &[u8]) -> bool {
+    match pieces.split_first() {
+        None => false,
+        Some((Piece::Fixed(bytes), _)) if bytes.len() >= rest.len() => bytes.starts_with(rest),
+        Some((Piece::Fixed(bytes), following)) => {
+            rest.strip_prefix(bytes.as_slice()).is_some_and(|rest| may_go_on(following, rest))
+        }
+        Some((Piece::Text(_), _)) => true,
+        Some((Piece::Other(traits), following)) => {
+            rest.first().is_some_and(|byte| traits.bytes.contains(*byte))
+                || traits.min_len == 0 && may_go_on(following, rest)
+        }
+    }
+}
+
+/// Which values of a page contain which literals, as far as they were looked for.
+#[derive(Default)]
+pub(super) struct PageHits(Vec<(u32, usize, Hits)>);
+
+impl PageHits {
+    /// Nothing looked for yet; `None` if so few rows are asked that each is better tested by itself.
+    pub(super) fn for_rows(rows: usize) -> Option<PageHits> {
+        (rows >= ROWS_MIN).then(PageHits::default)
+    }
+
+    fn of(&mut self, column: u32, literal: usize, finder: &Finder<'_>, values: &PageColumn) -> &Hits {
+        let known = self.0.iter().position(|(known, number, _)| (*known, *number) == (column, literal));
+        let at = known.unwrap_or_else(|| {
+            self.0.push((column, literal, Hits::of(finder, values)));
+            self.0.len() - 1
+        });
+        &self.0[at].2
+    }
+}
+
+/// A bit for each value that contains a literal.
+struct Hits(Vec<u64>);
+
+impl Hits {
+    fn of(finder: &Finder<'_>, column: &PageColumn) -> Hits {
+        let ColumnValues::Texts { bytes, ends } = &column.values else { return Hits(Vec::new()) };
+        let mut bits = vec![0u64; ends.len().div_ceil(u64::BITS as usize)];
+        let (mut at, mut value) = (0, 0);
+        while let Some(found) = bytes.get(at..).and_then(|rest| finder.find(rest)) {
+            let start = at + found;
+            value += ends[value..].partition_point(|end| (*end as usize) <= start);
+            let Some(end) = ends.get(value).map(|end| *end as usize) else { break };
+            if start + finder.needle().len() <= end {
+                bits[value / u64::BITS as usize] |= 1 << (value % u64::BITS as usize);
+                at = end;
+            } else {
+                // It crosses from this value to the next.
+                at = start + 1;
+            }
+        }
+        Hits(bits)
+    }
+
+    fn is_set(&self, value: usize) -> bool {
+        self.0.get(value / u64::BITS as usize).is_some_and(|bits| bits >> (value % u64::BITS as usize) & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use quarry_event::template::ByteSet;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn hits_are_the_values_that_contain_the_literal(
+            values in prop::collection::vec("[ab]{0,5}", 0..150),
+            literal in "[ab]{2,3}",
+        ) {
+            let ends = values.iter().scan(0u32, |end, value| {
+                *end += u32::try_from(value.len()).unwrap();
+                Some(*end)
+            });
+            let column = PageColumn {
+                rows: None,
+                values: ColumnValues::Texts { bytes: values.concat().into(), ends: ends.collect() },
+            };
+            let hits = Hits::of(&Finder::new(&literal), &column);
+            for (at, value) in values.iter().enumerate() {
+                prop_assert_eq!(hits.is_set(at), value.contains(&literal), "{} of {:?}", at, values);
+            }
+        }
+
+        /// Whatever a window's text consists of, a literal in it is at one of its sites.
+        #[test]
+        fn a_literal_is_at_one_of_its_sites(
+            parts in prop::collection::vec((0..3u8, "[ab]{0,3}"), 1..6),
+            literal in "[ab]{2,3}",
+        ) {
+            let mut bytes = ByteSet::EMPTY;
+            bytes.insert(b'a');
+            let only_a = ValueTraits { bytes, max_len: 3, ..ValueTraits::default() };
+            let (mut pieces, mut texts) = (Vec::new(), Vec::new());
+            for (number, (kind, text)) in (0u32..).zip(&parts) {
+                match kind {
+                    0 => match pieces.last_mut() {
+                        Some(Piece::Fixed(last)) => last.extend_from_slice(text.as_bytes()),
+                        _ => pieces.push(Piece::Fixed(text.clone().into_bytes())),
+                    },
+                    1 => {
+                        pieces.push(Piece::Text(number));
+                        texts.push((number, text));
+                    }
+                    _ => pieces.push(Piece::Other(&only_a)),
+                }
+            }
+            let value_of = |kind: u8, text: &str| if kind == 2 { text.replace('b', "") } else { text.to_owned() };
+            let whole: String = parts.iter().map(|(kind, text)| value_of(*kind, text)).collect();
+            let Some(site) = site_of(0, literal.as_bytes(), &pieces) else { return Ok(()) };
+            let text_of = |column: u32| texts.iter().find(|(known, _)| *known == column).unwrap().1.as_str();
+            let is_there = site.inside.iter().any(|column| text_of(*column).contains(&literal))
+                || site.starts.iter().any(|(column, cut)| {
+                    let (value, rest) = (text_of(*column), &literal[*cut..]);
+                    value.starts_with(rest) || rest.starts_with(value)
+                })
+                || site.ends.iter().any(|(column, cut)| text_of(*column).ends_with(&literal[..*cut]));
+            prop_assert!(is_there || !whole.contains(&literal), "{literal} in {parts:?}");
+        }
+    }
+}

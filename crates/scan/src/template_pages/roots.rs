@@ -1,0 +1,86 @@
+//! Where the evaluation of a pattern begins for a row, and which rows a rule is evaluated for.
+//!
+//! Not here: the evaluation ([`super::rex`]).
+
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_eval::pattern::template_match::FlatTemplate;
+use quarry_event::template::{ColumnValues, PageColumn, Template, TemplatePart, TemplateSet};
+
+use super::groups::{ABSENT, Groups};
+use super::page::Rows;
+use super::rex::TemplateNode;
+use super::slab::Slab;
+use super::value_location::ValueLocation;
+
+/// Where the evaluation of a row begins.
+pub(super) enum Roots {
+    /// By the template of the row's text.
+    Templates(Arc<PageColumn>),
+    /// By their keys.
+    Keys(Arc<[u32]>),
+}
+
+impl Roots {
+    pub(super) fn codes(&self) -> &[u32] {
+        match self {
+            Roots::Keys(keys) => keys,
+            Roots::Templates(texts) => match &texts.values {
+                ColumnValues::Codes(codes) => codes,
+                _ => &[],
+            },
+        }
+    }
+}
+
+/// Whether a command that reads this field can take its values from the columns of a slab; rows that need their text
+/// run the command in any case.
+pub(super) fn reads_on_columns(slab: &Slab, field: &str) -> bool {
+    slab.field(field).is_some_and(|field| field.patterned.is_empty())
+}
+
+/// The first nodes for a field, by key; one for each distinct composition.
+pub(super) fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSet) -> Vec<TemplateNode> {
+    let mut known: HashMap<Template, usize, FixedState> = HashMap::default();
+    let nodes = places.iter().enumerate().map(|(at, place)| {
+        let parts = match place {
+            ValueLocation::Absent => return TemplateNode::Never,
+            ValueLocation::Constant(text) => vec![TemplatePart::Literal(text.as_bytes().into())],
+            ValueLocation::Variable(column) => vec![TemplatePart::Variable(*column)],
+            ValueLocation::Composite(parts) => parts.to_vec(),
+            ValueLocation::Escaped(_) | ValueLocation::Nested(_) | ValueLocation::Derived | ValueLocation::Text => {
+                return TemplateNode::Unknown;
+            }
+        };
+        let template = Template { parts };
+        if let Some(same) = known.get(&template) {
+            return TemplateNode::Same(*same);
+        }
+        let flat = FlatTemplate::of(template_set, &template);
+        known.insert(template, at);
+        flat.map_or(TemplateNode::Unknown, TemplateNode::Field)
+    });
+    nodes.collect()
+}
+
+/// The keys that a rule applies to.
+pub(super) struct AskedKeys {
+    pub(super) any: Vec<bool>,
+    /// By group, then by key.
+    pub(super) by_group: Vec<Vec<bool>>,
+}
+
+impl AskedKeys {
+    /// Removes results of groups that were not asked for.
+    pub(super) fn forget_others(&self, found: &mut Groups, rows: &Rows, keys: &[u32]) {
+        for (codes, asked) in found.codes.iter_mut().zip(&self.by_group) {
+            // Rows that were not asked for have no result.
+            if *asked != self.any {
+                let others = codes.iter_mut().zip(rows.iter()).filter(|(_, row)| !asked[keys[*row as usize] as usize]);
+                others.for_each(|(code, _)| *code = ABSENT);
+            }
+        }
+    }
+}
