@@ -11,6 +11,7 @@ pub mod capabilities;
 mod check;
 pub mod commands;
 mod diagnostic;
+pub mod editing;
 pub mod functions;
 mod lints;
 pub mod macros;
