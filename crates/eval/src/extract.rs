@@ -2,5 +2,6 @@
 //!
 //! Not here: regular expressions ([`crate::pattern`]).
 
+pub mod examples;
 pub mod multikv;
 pub mod rex;

@@ -1,8 +1,6 @@
 //! `erex`: learns a regular expression from example values.
 //!
-//! Rows that contain an example show what comes before and after it. The common suffix of the texts before the examples
-//! is used, as short as possible while every example and no counterexample is found. The pattern of the value is
-//! derived from the characters of the examples.
+//! Rows that contain an example show where it stands; [`patterns_of`] makes the pattern.
 
 use std::sync::Arc;
 
@@ -10,6 +8,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
+use quarry_eval::extract::examples::{Example, patterns_of};
 use quarry_eval::extract::rex::Rex;
 use quarry_eval::pattern::Regex;
 use quarry_eval::rows::{self, RowIter, rows_in_memory};
@@ -18,9 +17,6 @@ use quarry_spl::ast::{ErexCommand, Pattern, RexExtraction};
 use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
-
-/// Maximum number of characters examined before a value.
-const BEFORE_MAX: usize = 30;
 
 impl Execute for ErexCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -31,23 +27,6 @@ impl Execute for ErexCommand {
 /// The command with its options.
 struct Erex(ErexCommand);
 
-/// An occurrence of an example.
-struct Sighting {
-    text: String,
-    example: String,
-    start: usize,
-}
-
-impl Sighting {
-    fn before(&self) -> &str {
-        &self.text[..self.start]
-    }
-
-    fn next(&self) -> Option<char> {
-        self.text[self.start + self.example.len()..].chars().next()
-    }
-}
-
 impl BlockingTable for Erex {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let all = rows_in_memory("erex", rows, context)?;
@@ -55,7 +34,8 @@ impl BlockingTable for Erex {
             return Ok(vec![all]);
         }
         let sightings = self.sightings(&all);
-        let Some(pattern) = self.learnt(&sightings) else {
+        let learnt = patterns_of(&self.group(), &sightings, &self.0.counterexamples, 1);
+        let Some(pattern) = learnt.into_iter().next() else {
             let message = match sightings.is_empty() {
                 true => format!("erex: {} holds none of the examples", self.0.field),
                 false => "erex: no regular expression fits all examples and no counterexample".to_owned(),
@@ -90,7 +70,7 @@ impl Erex {
     }
 
     /// Occurrences of the examples as whole values in the first rows.
-    fn sightings(&self, all: &RecordBatch) -> Vec<Sighting> {
+    fn sightings(&self, all: &RecordBatch) -> Vec<Example> {
         let (reader, mut scratch) = (rows::reader(all, &self.0.field), String::new());
         let mut found = Vec::new();
         for row in 0..all.num_rows().min(self.0.rows) {
@@ -101,74 +81,10 @@ impl Erex {
                     !is_part(text[..*start].chars().next_back())
                         && !is_part(text[start + example.len()..].chars().next())
                 };
-                if let Some(start) = text.match_indices(example.as_str()).map(|(start, _)| start).find(whole) {
-                    found.push(Sighting { text: text.to_owned(), example: example.clone(), start });
-                }
+                let start = text.match_indices(example.as_str()).map(|(start, _)| start).find(whole);
+                found.extend(start.and_then(|start| Example::new(text.to_owned(), start, start + example.len())));
             }
         }
         found
     }
-
-    /// The first pattern that finds every example at its place.
-    fn learnt(&self, sightings: &[Sighting]) -> Option<String> {
-        let first = sightings.first()?;
-        let before: Vec<char> = first.before().chars().rev().take(BEFORE_MAX).collect();
-        let common = (0..before.len())
-            .take_while(|at| {
-                sightings.iter().all(|other| other.before().chars().rev().nth(*at) == before.get(*at).copied())
-            })
-            .count();
-        let begins = sightings.iter().all(|sighting| sighting.before().is_empty());
-        let value = self.value(sightings);
-        let group = self.group();
-        // Shortest prefix first; one that starts inside a word only if no other works.
-        let has_word = |length: usize| before[..length].iter().any(|c| c.is_alphanumeric());
-        let is_whole = |length: &usize| {
-            has_word(*length) && before.get(*length).is_none_or(|c| !c.is_alphanumeric() || *length == common)
-        };
-        let lengths = (1..=common).filter(is_whole).chain(1..=common).chain(std::iter::once(0));
-        for length in lengths {
-            let head: String = before[..length].iter().rev().map(|c| escaped(*c)).collect();
-            let head = if length == 0 && begins { "^".to_owned() } else { head };
-            let pattern = format!("{head}(?<{group}>{value})");
-            if self.fits(&pattern, sightings) {
-                return Some(pattern);
-            }
-        }
-        None
-    }
-
-    /// Character classes of the examples.
-    fn value(&self, sightings: &[Sighting]) -> String {
-        let all = |test: fn(char) -> bool| sightings.iter().all(|sighting| sighting.example.chars().all(test));
-        if all(|c| c.is_ascii_digit()) {
-            return r"\d+".to_owned();
-        }
-        if all(|c| c.is_ascii_digit() || c == '.') && sightings.iter().all(|s| s.example.matches('.').count() == 3) {
-            return r"\d+\.\d+\.\d+\.\d+".to_owned();
-        }
-        if all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return r"\w+".to_owned();
-        }
-        let next = sightings.first().and_then(Sighting::next);
-        let is_end = |c: &char| sightings.iter().all(|s| s.next() == Some(*c) && !s.example.contains(*c));
-        match next.filter(is_end) {
-            Some(c) if c.is_whitespace() => r"\S+".to_owned(),
-            Some(c) => format!("[^{}]+", escaped(c)),
-            None if all(|c| !c.is_whitespace()) => r"\S+".to_owned(),
-            None => ".+".to_owned(),
-        }
-    }
-
-    fn fits(&self, pattern: &str, sightings: &[Sighting]) -> bool {
-        let Ok(regex) = Regex::new(pattern) else { return false };
-        let finds = |text: &str, wanted: &str| regex.first_group(text).is_some_and(|found| found == wanted);
-        let good = sightings.iter().all(|sighting| finds(&sighting.text, &sighting.example));
-        good && !self.0.counterexamples.iter().any(|wrong| sightings.iter().any(|s| finds(&s.text, wrong)))
-    }
-}
-
-/// A letter as a regular expression.
-fn escaped(letter: char) -> String {
-    if letter.is_alphanumeric() || letter == ' ' || letter == '_' { letter.to_string() } else { format!("\\{letter}") }
 }

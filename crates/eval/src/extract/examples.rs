@@ -1,0 +1,146 @@
+//! Regular expressions learnt from examples: texts in which a value is marked.
+//!
+//! What precedes the values in all texts anchors the pattern, as short as possible while every example is found where it
+//! is marked and no counterexample is found. The characters of the values make the pattern of the group.
+
+use crate::pattern::Regex;
+
+/// Maximum number of characters examined before a value.
+const BEFORE_MAX: usize = 30;
+
+/// A text with a marked value; the positions are byte offsets on character boundaries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// The text.
+    pub text: String,
+    /// Start of the value.
+    pub start: usize,
+    /// End of the value.
+    pub end: usize,
+}
+
+impl Example {
+    /// A text with the value between two positions; `None` if these are not positions of characters in it, in order.
+    pub fn new(text: String, start: usize, end: usize) -> Option<Example> {
+        let has_value = text.get(start..end).is_some_and(|value| !value.is_empty());
+        has_value.then_some(Example { text, start, end })
+    }
+
+    fn value(&self) -> &str {
+        &self.text[self.start..self.end]
+    }
+
+    fn before(&self) -> &str {
+        &self.text[..self.start]
+    }
+
+    fn next(&self) -> Option<char> {
+        self.text[self.end..].chars().next()
+    }
+}
+
+/// The patterns that fit all examples, best first, with the value in the group `group`; at most `most`.
+pub fn patterns_of(group: &str, examples: &[Example], counterexamples: &[String], most: usize) -> Vec<String> {
+    let Some(first) = examples.first() else { return Vec::new() };
+    let before: Vec<char> = first.before().chars().rev().take(BEFORE_MAX).collect();
+    let is_common =
+        |at: &usize| examples.iter().all(|other| other.before().chars().rev().nth(*at) == before.get(*at).copied());
+    let common = (0..before.len()).take_while(is_common).count();
+    let begins = examples.iter().all(|example| example.before().is_empty());
+    let value = value_pattern(examples);
+    // Shortest prefix first; one that starts inside a word only if no other works.
+    let has_word = |length: usize| before[..length].iter().any(|c| c.is_alphanumeric());
+    let is_whole = |length: &usize| {
+        has_word(*length) && before.get(*length).is_none_or(|c| !c.is_alphanumeric() || *length == common)
+    };
+    let lengths = (1..=common).filter(is_whole).chain(1..=common).chain(std::iter::once(0));
+    let mut found: Vec<String> = Vec::new();
+    for length in lengths {
+        let head: String = before[..length].iter().rev().map(|c| escaped(*c)).collect();
+        let head = if length == 0 && begins { "^".to_owned() } else { head };
+        let pattern = format!("{head}(?<{group}>{value})");
+        if !found.contains(&pattern) && fits(&pattern, examples, counterexamples) {
+            found.push(pattern);
+        }
+        if found.len() >= most {
+            break;
+        }
+    }
+    found
+}
+
+/// What the first group of a pattern finds in a text; `None` if it finds nothing or is no pattern.
+pub fn value_found(pattern: &str, text: &str) -> Option<String> {
+    Regex::new(pattern).ok()?.first_group(text).map(str::to_owned)
+}
+
+/// Character classes of the values.
+fn value_pattern(examples: &[Example]) -> String {
+    let all = |test: fn(char) -> bool| examples.iter().all(|example| example.value().chars().all(test));
+    if all(|c| c.is_ascii_digit()) {
+        return r"\d+".to_owned();
+    }
+    let is_address = |example: &Example| example.value().matches('.').count() == 3;
+    if all(|c| c.is_ascii_digit() || c == '.') && examples.iter().all(is_address) {
+        return r"\d+\.\d+\.\d+\.\d+".to_owned();
+    }
+    if all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        return r"\w+".to_owned();
+    }
+    let next = examples.first().and_then(Example::next);
+    let is_end = |c: &char| examples.iter().all(|example| example.next() == Some(*c) && !example.value().contains(*c));
+    match next.filter(is_end) {
+        Some(c) if c.is_whitespace() => r"\S+".to_owned(),
+        Some(c) => format!("[^{}]+", escaped(c)),
+        None if all(|c| !c.is_whitespace()) => r"\S+".to_owned(),
+        None => ".+".to_owned(),
+    }
+}
+
+/// Whether a pattern finds every example and no counterexample in the texts.
+fn fits(pattern: &str, examples: &[Example], counterexamples: &[String]) -> bool {
+    let Ok(regex) = Regex::new(pattern) else { return false };
+    let finds = |text: &str, wanted: &str| regex.first_group(text).is_some_and(|found| found == wanted);
+    let good = examples.iter().all(|example| finds(&example.text, example.value()));
+    good && !counterexamples.iter().any(|wrong| examples.iter().any(|example| finds(&example.text, wrong)))
+}
+
+/// A letter as a regular expression.
+fn escaped(letter: char) -> String {
+    if letter.is_alphanumeric() || letter == ' ' || letter == '_' { letter.to_string() } else { format!("\\{letter}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marked(text: &str) -> Example {
+        let (before, rest) = text.split_once('<').unwrap();
+        let (value, after) = rest.split_once('>').unwrap();
+        let (start, end) = (before.len(), before.len() + value.len());
+        Example::new(format!("{before}{value}{after}"), start, end).unwrap()
+    }
+
+    #[test]
+    fn every_pattern_finds_what_is_marked() {
+        for (texts, best) in [
+            (&["took=<12> ms", "x took=<7> ms"][..], r"took\=(?<v>\d+)"),
+            (&["from <10.0.0.1> port 5"][..], r"from (?<v>\d+\.\d+\.\d+\.\d+)"),
+            (&["user [<a b>] in", "é [<c>] out"][..], r"\[(?<v>[^\]]+)"),
+            (&["<start> x"][..], r"^(?<v>\w+)"),
+        ] {
+            let examples: Vec<Example> = texts.iter().map(|text| marked(text)).collect();
+            let found = patterns_of("v", &examples, &[], 3);
+            assert_eq!(found.first().map(String::as_str), Some(best), "{texts:?}");
+            assert!(found.iter().all(|pattern| fits(pattern, &examples, &[])), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_counterexample_rules_a_pattern_out() {
+        let examples = [marked("id=<5> id=7")];
+        assert!(!patterns_of("v", &examples, &[], 5).is_empty());
+        assert!(patterns_of("v", &examples, &["5".to_owned()], 5).is_empty());
+        assert!(Example::new("é".to_owned(), 1, 2).is_none() && Example::new("a".to_owned(), 1, 1).is_none());
+    }
+}
