@@ -17,7 +17,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows;
 use quarry_event::time::NS_PER_SEC;
-use quarry_event::{Page, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_event::{Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
 use quarry_stdx::number::u32_of;
 use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
 
@@ -207,6 +207,11 @@ impl EventScan {
         segment: &Arc<dyn Segment>,
         context: &CommandContext,
     ) -> Result<Option<Vec<PageRef>>, EngineError> {
+        // What arrived before the requested range of index time need not be opened.
+        let is_too_old = |earliest: TimeNs| segment.latest_arrival().is_some_and(|latest| latest < earliest);
+        if self.index_range.earliest.is_some_and(is_too_old) {
+            return Ok(Some(Vec::new()));
+        }
         let fields = LaterSlab { scan: self, segment, messages: &context.messages };
         let candidates = match segment.candidate_pages(self.filter.terms(), &fields) {
             Ok(candidates) => candidates,

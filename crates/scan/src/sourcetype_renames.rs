@@ -9,7 +9,7 @@ use std::sync::Arc;
 use quarry_conf::PropsResolver;
 use quarry_event::template::{Dictionary, TemplateSet};
 use quarry_event::term::MetaField;
-use quarry_event::{FieldColumns, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery};
+use quarry_event::{FieldColumns, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_store::{Damage, Deletion, PageInfo, Segment, SlabIdentity, Snapshot, StoreError, StoredSlab, TemplatePage};
 
 /// Field with the original sourcetype of an event.
@@ -96,6 +96,10 @@ impl Segment for Renamed {
 
     fn stored(&self) -> Option<StoredSlab> {
         self.segment.stored()
+    }
+
+    fn latest_arrival(&self) -> Option<TimeNs> {
+        self.segment.latest_arrival()
     }
 
     fn metas(&self) -> Arc<[Metadata]> {

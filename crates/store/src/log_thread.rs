@@ -233,6 +233,7 @@ impl LogThread {
             self.next_lsn += 1;
             drop(append.record);
             let checkpoint = append.checkpoint.map(|checkpoint| LoggedCheckpoint { checkpoint, lsn });
+            self.shared.followers.offer(&append.batch);
             match hot_key(&append.batch, append.set) {
                 Some(key) => {
                     closed |= self.move_in(&key, append.batch, *bucket, checkpoint, lsn);

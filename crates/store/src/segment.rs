@@ -27,6 +27,10 @@ pub trait Segment: Debug + Send + Sync {
     fn stored(&self) -> Option<StoredSlab> {
         None
     }
+    /// Largest `_indextime` of its bucket; `None` if unknown.
+    fn latest_arrival(&self) -> Option<TimeNs> {
+        None
+    }
     /// Distinct metadata of its events.
     fn metas(&self) -> Arc<[Metadata]>;
     /// Its pages in arrival order, at most 64.

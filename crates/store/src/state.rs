@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use crate::day_clock::DayClock;
 use crate::emptying::Emptying;
+use crate::follow::Followers;
 use crate::gaps::Gaps;
 use crate::hot_slabs::{HotKey, HotSegment, HotSlabs, Spares};
 use crate::log_files::{LogFiles, LogSegment};
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) gaps: Gaps,
     /// Requests that senders may repeat.
     pub(crate) sent: SentRequests,
+    /// Readers of new events.
+    pub(crate) followers: Followers,
     /// Memory for reuse.
     pub(crate) spares: Spares,
     /// The upload queue.
@@ -163,6 +166,7 @@ impl Shared {
             log_damage,
             gaps: Gaps::default(),
             sent,
+            followers: Followers::default(),
             spares: Spares::default(),
             uploads: Uploads::default(),
             state: Mutex::new(state),

@@ -7,7 +7,7 @@ use crate::sealed_buckets::{ColumnKey, Cut, Live, OpenBucket, PageKey, Readers, 
 use crate::{Damage, Deletion, PageInfo, Segment, SlabIdentity, StoreError, StoredSlab, TemplatePage};
 use quarry_bucket::{BucketReader, FEW_ROWS};
 use quarry_event::template::{ColumnValues, Dictionary, PageColumn, TemplateSet, Texts};
-use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
+use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::number::u32_of;
 
 /// Memory of the columns of one event in a cached page.
@@ -118,6 +118,10 @@ impl Segment for SealedSegment {
         let slab = u32::try_from(self.slab).ok()?;
         let (bucket, created, level) = (row.number, row.created, row.level);
         Some(StoredSlab { bucket, created, slab, level, deleted: self.deleted })
+    }
+
+    fn latest_arrival(&self) -> Option<TimeNs> {
+        Some(self.open.reader.summary().index_time_max)
     }
 
     fn metas(&self) -> Arc<[Metadata]> {

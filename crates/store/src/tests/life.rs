@@ -601,3 +601,43 @@ fn large_batches_between_small_ones_come_back_from_the_log() {
     store.seal_all().unwrap();
     assert!(texts(&all(&store)) == expected("main", 0..next + 3));
 }
+
+#[test]
+fn the_events_of_an_index_are_removed_wherever_they_are_and_those_of_others_stay() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    append(&store, "web", 0, 20);
+    append(&store, "main", 0, 5);
+    store.seal_all().unwrap();
+    append(&store, "web", 20, 3);
+    let before = all(&store);
+    assert!(!store.remove_events_of("web").unwrap().is_empty());
+    assert_eq!(texts(&all(&store)), expected("main", 0..5));
+    assert_eq!(texts(&before).len(), 28, "a search that began before reads them still");
+    drop(before);
+    assert_eq!(store.remove_events_of("web").unwrap(), Vec::<String>::new());
+    append(&store, "web", 0, 2);
+    drop(store);
+    let store = open(&small(dir.path()));
+    let of_web = store.snapshot(&IndexSelector::new(["web"]), &TimeRange::ALL);
+    assert_eq!(texts(&of_web), expected("web", 0..2), "also after a restart");
+    assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
+}
+
+#[test]
+fn a_follower_gets_each_event_that_is_stored_once() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    append(&store, "main", 0, 2);
+    let follower = store.follow(&IndexSelector::new(["main"])).unwrap();
+    for from in 0..10 {
+        append(&store, "main", 2 + from * 3, 3);
+        append(&store, "other", from, 1);
+    }
+    let followed = follower.next(std::time::Duration::ZERO);
+    let of_batch = |batch: &std::sync::Arc<EventBatch>| -> Vec<String> {
+        (0..batch.len()).map(|row| String::from_utf8_lossy(batch.raw(row)).into_owned()).collect()
+    };
+    let found: Vec<String> = followed.batches.iter().flat_map(of_batch).collect();
+    assert_eq!((found, followed.missed), (expected("main", 2..32), 0));
+}

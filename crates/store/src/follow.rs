@@ -1,0 +1,167 @@
+//! Followers receive events as they are stored, for searches that show new events at once.
+//!
+//! The log thread hands each batch to the followers of its index when it is durable. It never waits for them: a follower
+//! has a queue of limited size, and what does not fit is counted and left out. Without followers nothing is copied.
+//!
+//! Not here: searching the events (search).
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use quarry_event::EventBatch;
+
+use crate::sync::lock;
+use crate::{IndexSelector, Store};
+
+/// Maximum followers of a store; further ones are refused.
+pub const FOLLOWERS_MAX: usize = 256;
+/// Maximum bytes of event text that wait for one follower; further events are left out until it has taken some.
+pub const FOLLOWED_BYTES_MAX: usize = 8 << 20;
+
+/// The followers of a store.
+#[derive(Debug, Default)]
+pub(crate) struct Followers {
+    queues: Mutex<Vec<Weak<Queue>>>,
+    /// Length of `queues`, for the log thread.
+    count: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Queue {
+    indexes: IndexSelector,
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    batches: VecDeque<Arc<EventBatch>>,
+    bytes: usize,
+    missed: u64,
+}
+
+/// New events of a follower.
+#[derive(Clone, Debug, Default)]
+pub struct Followed {
+    /// Batches in the order of arrival, each of one index.
+    pub batches: Vec<Arc<EventBatch>>,
+    /// Number of events that were left out since the last call, because the queue was full.
+    pub missed: u64,
+}
+
+/// Receives the events of some indexes from its creation on.
+#[derive(Debug)]
+pub struct Follower(Arc<Queue>);
+
+impl Follower {
+    /// The events that have arrived since the last call; waits for some, up to a timeout.
+    pub fn next(&self, most: Duration) -> Followed {
+        let is_empty = |waiting: &mut Waiting| waiting.batches.is_empty() && waiting.missed == 0;
+        let waited = self.0.arrived.wait_timeout_while(lock(&self.0.waiting), most, is_empty);
+        let (mut waiting, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let Waiting { batches, missed, .. } = std::mem::take(&mut *waiting);
+        Followed { batches: batches.into(), missed }
+    }
+}
+
+impl Followers {
+    fn add(&self, indexes: &IndexSelector) -> Option<Follower> {
+        let mut queues = lock(&self.queues);
+        queues.retain(|queue| queue.strong_count() > 0);
+        let has_room = queues.len() < FOLLOWERS_MAX;
+        let queue = has_room.then(|| {
+            let queue =
+                Arc::new(Queue { indexes: indexes.clone(), waiting: Mutex::default(), arrived: Condvar::new() });
+            queues.push(Arc::downgrade(&queue));
+            queue
+        });
+        self.count.store(queues.len(), Ordering::Release);
+        queue.map(Follower)
+    }
+
+    /// Offers a batch of one index to those who follow it.
+    pub(crate) fn offer(&self, batch: &EventBatch) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let Some(meta) = batch.metas.first().filter(|_| !batch.is_empty()) else { return };
+        let mut queues = lock(&self.queues);
+        queues.retain(|queue| queue.strong_count() > 0);
+        self.count.store(queues.len(), Ordering::Release);
+        let mut shared: Option<Arc<EventBatch>> = None;
+        for queue in queues.iter().filter_map(Weak::upgrade).filter(|queue| queue.indexes.matches(&meta.index)) {
+            let mut waiting = lock(&queue.waiting);
+            let bytes = batch.raw.len();
+            // A batch larger than the limit is taken by an empty queue.
+            if waiting.bytes > 0 && waiting.bytes + bytes > FOLLOWED_BYTES_MAX {
+                waiting.missed += batch.len() as u64;
+            } else {
+                let shared = shared.get_or_insert_with(|| Arc::new(batch.clone()));
+                waiting.bytes += bytes.max(1);
+                waiting.batches.push_back(Arc::clone(shared));
+            }
+            queue.arrived.notify_all();
+        }
+    }
+}
+
+impl Store {
+    /// A follower of these indexes; `None` if there are [`FOLLOWERS_MAX`] already.
+    pub fn follow(&self, indexes: &IndexSelector) -> Option<Follower> {
+        self.shared.followers.add(indexes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::Metadata;
+
+    use super::*;
+
+    fn batch(index: &str, text: &str) -> EventBatch {
+        let name = |name: &str| -> Arc<str> { name.into() };
+        let meta = Metadata { index: name(index), host: name("h"), source: name("s"), sourcetype: name("t") };
+        let mut batch = EventBatch { metas: vec![meta], ..EventBatch::default() };
+        batch.raw.extend_from_slice(text.as_bytes());
+        batch.ends.push(text.len() as u32);
+        batch.time.push(1);
+        batch.meta.push(0);
+        batch
+    }
+
+    #[test]
+    fn followers_get_the_events_of_their_indexes_and_are_told_what_they_miss() {
+        let followers = Followers::default();
+        followers.offer(&batch("main", "nobody follows yet"));
+        let follower = followers.add(&IndexSelector::new(["main".to_owned()])).unwrap();
+        followers.offer(&batch("main", "a"));
+        followers.offer(&batch("other", "b"));
+        let Followed { batches, missed } = follower.next(Duration::ZERO);
+        assert_eq!((batches.len(), missed), (1, 0));
+        assert_eq!(batches[0].raw(0), b"a");
+        let large = "x".repeat(FOLLOWED_BYTES_MAX);
+        for text in [large.as_str(), "c", "d"] {
+            followers.offer(&batch("main", text));
+        }
+        let Followed { batches, missed } = follower.next(Duration::ZERO);
+        assert_eq!((batches.len(), missed), (1, 2));
+        followers.offer(&batch("main", "e"));
+        assert_eq!(follower.next(Duration::ZERO).batches.len(), 1);
+        assert!(follower.next(Duration::ZERO).batches.is_empty());
+        drop(follower);
+        followers.offer(&batch("main", "f"));
+        assert_eq!(followers.count.load(Ordering::Acquire), 0);
+    }
+
+    #[test]
+    fn there_are_so_many_followers_at_most() {
+        let followers = Followers::default();
+        let all = IndexSelector::new(["*".to_owned()]);
+        let kept: Vec<Follower> = (0..FOLLOWERS_MAX).filter_map(|_| followers.add(&all)).collect();
+        assert!(kept.len() == FOLLOWERS_MAX && followers.add(&all).is_none());
+        drop(kept);
+        assert!(followers.add(&all).is_some());
+    }
+}

@@ -1,0 +1,47 @@
+//! Removal of all events of an index, when the index itself is removed.
+//!
+//! What is in memory is sealed first, so that removing means retiring buckets in one transaction of the catalog. Events
+//! that arrive meanwhile stay. Not here: retention ([`crate::retire`]), deleting single events ([`crate::deletion`]).
+
+use std::sync::Arc;
+
+use crate::sealed::SealedBucket;
+use crate::state::Shared;
+use crate::sync::lock;
+use crate::{IndexSelector, Store, StoreError};
+
+impl Store {
+    /// Removes the events of an index; returns the ids of its buckets. Objects that a search still reads are deleted
+    /// later. Thawed buckets stay, because their folders belong to whoever thawed them.
+    pub fn remove_events_of(&self, index: &str) -> Result<Vec<String>, StoreError> {
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly);
+        }
+        self.seal_selected(&IndexSelector::new([index.to_owned()]))?;
+        let removed = self.shared.retire_index(index)?;
+        self.shared.delete_retired();
+        Ok(removed)
+    }
+}
+
+impl Shared {
+    fn retire_index(&self, index: &str) -> Result<Vec<String>, StoreError> {
+        // A merge that reads these buckets finds under this lock that they are gone.
+        let _commit = lock(&self.commit);
+        let mut chosen: Vec<Arc<SealedBucket>> = {
+            let state = self.state();
+            state.sealed_of(index).filter(|bucket| !bucket.row.thawed).cloned().collect()
+        };
+        chosen.sort_by_key(|bucket| bucket.row.number);
+        let numbers: Vec<u64> = chosen.iter().map(|bucket| bucket.row.number).collect();
+        let ids = chosen.iter().map(|bucket| bucket.id.to_string()).collect();
+        if numbers.is_empty() {
+            return Ok(ids);
+        }
+        self.catalog.retire(&numbers)?;
+        let mut state = self.state();
+        numbers.iter().for_each(|number| state.remove_sealed(*number));
+        state.retired.extend(chosen);
+        Ok(ids)
+    }
+}
