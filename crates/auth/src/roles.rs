@@ -31,6 +31,7 @@ pub fn permissions(known: &Roles, identity: &Identity) -> Permissions {
         filter: filter_of(&roles),
         window_s: window_of(&roles),
         jobs: most(|role| role.jobs_quota),
+        real_time_jobs: most(|role| role.real_time_quota),
         disk_bytes: most(|role| role.disk_quota_mb).map(|megabytes| (megabytes as u64).saturating_mul(1 << 20)),
         time_s: roles.iter().map(|role| role.time_max_s).max().filter(|seconds| *seconds > 0),
     };
@@ -116,6 +117,7 @@ mod tests {
         assert!(user.capabilities.is_subset(&power.capabilities) && power.holds("rtsearch"));
         assert!(power.capabilities.is_subset(&admin.capabilities) && admin.holds("edit_token_http"));
         assert_eq!([&user, &power, &admin].map(|who| who.limits.jobs), [Some(3), Some(10), Some(50)]);
+        assert_eq!([&user, &power, &admin].map(|who| who.limits.real_time_jobs), [Some(6), Some(20), Some(100)]);
         assert_eq!((user.allowed_indexes, power.allowed_indexes), (vec!["*".to_owned()], vec!["*".to_owned()]));
         assert_eq!(admin.allowed_indexes, ["*", "_*"]);
         assert_eq!(admin.default_indexes, ["main"]);

@@ -65,6 +65,8 @@ pub struct SearchLimits {
     pub window_s: Option<u64>,
     /// Maximum concurrent searches (`srchJobsQuota`); `None` is unlimited.
     pub jobs: Option<usize>,
+    /// Maximum concurrent real-time searches (`rtSrchJobsQuota`); `None` is unlimited.
+    pub real_time_jobs: Option<usize>,
     /// Maximum bytes of the user's jobs on disk (`srchDiskQuota`); `None` is unlimited.
     pub disk_bytes: Option<u64>,
     /// Seconds after which a search ends with its results so far (`srchMaxTime`).

@@ -24,6 +24,8 @@ pub const ENABLED: &str = "enabled";
 pub const DISABLED: &str = "disabled";
 /// Concurrent searches per user of a role by default, as in Splunk.
 const JOBS_QUOTA: &str = "3";
+/// Concurrent real-time searches per user of a role by default, as in Splunk.
+const REAL_TIME_QUOTA: &str = "6";
 /// Megabytes of jobs per user of a role by default, as in Splunk.
 const DISK_QUOTA: &str = "100";
 /// Maximum duration of a search by a user of a role by default, as in Splunk.
@@ -43,7 +45,6 @@ pub static AUTHORIZE: ConfTable = ConfTable {
         "defaultApp",
         "ephemeralExpiration",
         "federatedProviders",
-        "rtSrchJobsQuota",
     ],
 };
 
@@ -80,6 +81,7 @@ const ROLE_ROWS: &[Row] = &[
         "",
         "roles that its users may grant to others; empty: not restricted by this setting",
     ),
+    row("rtSrchJobsQuota", COUNT, REAL_TIME_QUOTA, "real-time searches", "of a user that run at once; 0: any number"),
     row("srchDiskQuota", COUNT, DISK_QUOTA, "MB", "that jobs of a user keep on disk; 0: any number"),
     row("srchMaxTime", Kind::Text, MAX_TIME, "", "after which a search ends with what it has; 0: never"),
     row("srchJobsQuota", COUNT, JOBS_QUOTA, "searches", "of a user that run at once; 0: any number"),
@@ -121,6 +123,8 @@ pub struct RoleSettings {
     pub filter_selects: bool,
     /// Maximum concurrent searches; 0 is unlimited.
     pub jobs_quota: usize,
+    /// Maximum concurrent real-time searches; 0 is unlimited.
+    pub real_time_quota: usize,
     /// Maximum seconds of a search's time range, counted back from its end; 0 is unlimited, -1 is not set.
     pub time_window_s: i64,
     /// Maximum megabytes of jobs on disk; 0 is unlimited.
@@ -172,6 +176,7 @@ impl Roles {
                 search_filter: values.owned("srchFilter").trim().to_owned(),
                 filter_selects: values.bool("srchFilterSelecting"),
                 jobs_quota: values.size("srchJobsQuota"),
+                real_time_quota: values.size("rtSrchJobsQuota"),
                 time_window_s: values.integer("srchTimeWin"),
                 disk_quota_mb: values.size("srchDiskQuota"),
                 time_max_s: values.read("srchMaxTime", span_seconds).unwrap_or(0),

@@ -37,6 +37,13 @@ const SECTIONS: &[Section] = &[
         rows: &[
             row("base_max_searches", COUNT, "62", "searches", "that run at once, beside those of max_searches_per_cpu"),
             row("max_searches_per_cpu", COUNT, "1", "searches", "that run at once for each core"),
+            row(
+                "max_rt_search_multiplier",
+                COUNT,
+                "1",
+                "times",
+                "as many real-time searches run at once as others may; 0: none",
+            ),
             row("max_mem_usage_mb", COUNT, "1024", "megabytes", "memory that grouping and sorting may take"),
             row(
                 "partial_state_cache_mb",
@@ -118,6 +125,8 @@ pub struct LimitSettings {
     pub searches_base: usize,
     /// `[search] max_searches_per_cpu`.
     pub searches_per_cpu: usize,
+    /// `[search] max_rt_search_multiplier`.
+    pub real_time_multiplier: usize,
     /// `[search] partial_state_cache_mb`.
     pub partial_state_cache_mb: u64,
     /// `[http_input] max_content_length`.
@@ -167,6 +176,7 @@ impl LimitSettings {
             search_max_mem_mb: count("search", "max_mem_usage_mb"),
             searches_base: size("search", "base_max_searches"),
             searches_per_cpu: size("search", "max_searches_per_cpu"),
+            real_time_multiplier: size("search", "max_rt_search_multiplier"),
             partial_state_cache_mb: count("search", "partial_state_cache_mb"),
             http_body_bytes: count("http_input", "max_content_length"),
             indexed_fields_max: match count("kv", "indexed_kv_limit") {
@@ -202,6 +212,11 @@ impl LimitSettings {
         let of_cpus = self.searches_per_cpu.saturating_mul(cpus);
         of_cpus.saturating_add(self.searches_base).clamp(1, SEARCHES_AT_ONCE_MAX)
     }
+
+    /// Maximum concurrent real-time searches, by Splunk's formula; they are not counted among the others.
+    pub fn real_time_searches_at_once(&self, cpus: usize) -> usize {
+        self.real_time_multiplier.saturating_mul(self.searches_at_once(cpus)).min(SEARCHES_AT_ONCE_MAX)
+    }
 }
 
 #[cfg(test)]
@@ -216,6 +231,11 @@ mod tests {
         assert_eq!((of("", 2), of("", 16)), (64, 78));
         let set = "[search]\nbase_max_searches = 6\nmax_searches_per_cpu = 2\n";
         assert_eq!((of(set, 4), of("[search]\nbase_max_searches = 0\nmax_searches_per_cpu = 0\n", 4)), (14, 1));
+        let real_time = |text: &str| {
+            LimitSettings::new(&Layers::new([local("limits", text)])).real_time_searches_at_once(4)
+        };
+        let few = "[search]\nbase_max_searches = 6\nmax_rt_search_multiplier = 2\n";
+        assert_eq!((real_time(few), real_time("[search]\nmax_rt_search_multiplier = 0\n")), (20, 0));
     }
 
     #[test]
@@ -235,6 +255,7 @@ mod tests {
         let bounds = |search_max_mem_mb, partial_state_cache_mb, http_body_bytes| LimitSettings {
             searches_base: 62,
             searches_per_cpu: 1,
+            real_time_multiplier: 1,
             search_max_mem_mb,
             partial_state_cache_mb,
             http_body_bytes,
