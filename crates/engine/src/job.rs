@@ -4,6 +4,7 @@
 //! makes a slow reader slow the search down instead of filling memory. Alternatively, rows are made on the thread that
 //! reads them, because the two hand-overs take a fifth of the time of a search for one event.
 
+mod language;
 mod row_source;
 pub(crate) mod shape;
 
@@ -239,11 +240,31 @@ impl Engine {
         with_stack(|| {
             let (_, mut parsed, spans) = self.parsed(&request)?;
             shape.apply(&mut parsed).map_err(|fault| vec![Diagnostic { span: spans.original(fault.span), ..fault }])?;
+            if shape.is_repeated {
+                self.refuse_effects(&request, &parsed.pipeline, &spans)?;
+            }
             let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
             let job = self.job(row_thread, parsed.pipeline, spans, request, source);
             told.into_iter().for_each(|warning| job.messages.push(warning));
             Ok(job)
         })
+    }
+
+    /// Refuses a search with side effects, because it would have them again and again.
+    fn refuse_effects(
+        &self,
+        request: &SearchRequest,
+        pipeline: &Pipeline,
+        spans: &SpanMap,
+    ) -> Result<(), Vec<Diagnostic>> {
+        let runner = self.runner(request.clone(), Arc::new(MemoryStore::new("none")));
+        // A command that the user may not run is refused when the search starts.
+        if runner.permit_all(pipeline).is_ok_and(|effects| effects.any) {
+            let text = "the search changes something, and a real-time search runs again and again";
+            let refusal = Diagnostic::error(text, spans.original(pipeline.span));
+            return Err(vec![refusal.with_hint("run it over a past time range")]);
+        }
+        Ok(())
     }
 
     /// Starts a parsed search; `spans` maps its positions to the original text, which is not parsed.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use quarry_event::{EventBatch, TimeRange};
 use quarry_stdx::Fault;
-use quarry_store::{AppendRequest, BucketListing, Deletion, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
+use quarry_store::{AppendRequest, BucketListing, Deletion, Follower, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
 /// Error text if events are not stored in buckets.
 const NOT_DELETED: &str = "no events can be deleted here: they are in no index";
@@ -14,6 +14,10 @@ pub trait SnapshotSource: Send + Sync {
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError>;
     /// The buckets; `None` if events are not stored in buckets.
     fn buckets(&self) -> Option<Vec<BucketListing>> {
+        None
+    }
+    /// Follows the new events of these indexes; `None` if that is not possible here, or too many do.
+    fn follow(&self, _indexes: &IndexSelector) -> Option<Follower> {
         None
     }
     /// Stores events made by a search, all of one index.
@@ -37,6 +41,10 @@ impl SnapshotSource for Store {
 
     fn buckets(&self) -> Option<Vec<BucketListing>> {
         Some(Store::buckets(self))
+    }
+
+    fn follow(&self, indexes: &IndexSelector) -> Option<Follower> {
+        Store::follow(self, indexes)
     }
 
     fn keep(&self, events: EventBatch) -> Result<(), Fault> {

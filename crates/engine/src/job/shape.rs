@@ -28,6 +28,10 @@ pub struct SearchShape {
     pub sample: u32,
     /// Whether events have only the fields named in the search and the default ones.
     pub named_fields_only: bool,
+    /// Whether the search is run again and again, so that it must have no side effects.
+    pub is_repeated: bool,
+    /// Reads only events that arrived at this time or later.
+    pub arrived_from: Option<TimeNs>,
     /// Runs only the commands before the first one that is transforming or has side effects, over the events that had
     /// arrived at this time.
     pub events_until: Option<TimeNs>,
@@ -37,6 +41,9 @@ impl SearchShape {
     /// Applies the options to the search.
     pub(super) fn apply(&self, parsed: &mut Parsed) -> Result<(), Diagnostic> {
         let pipeline = &mut parsed.pipeline;
+        if let Some(from) = self.arrived_from {
+            keep_arrivals(pipeline, from)?;
+        }
         if let Some(until) = self.events_until {
             cut_to_events(pipeline, until);
         }
@@ -67,14 +74,34 @@ fn begin_with_job(pipeline: &mut Pipeline, sid: &str) -> Result<(), Diagnostic> 
     Ok(())
 }
 
+/// Limits the events at the start to those that arrived at a time or later.
+fn keep_arrivals(pipeline: &mut Pipeline, from: TimeNs) -> Result<(), Diagnostic> {
+    match pipeline.commands.first_mut() {
+        Some(Stage { command: Command::Search(search), span }) => {
+            search.time.index_earliest.get_or_insert(time_text(from, *span));
+            Ok(())
+        }
+        first => {
+            let (name, span) = first.map_or(("", Span::default()), |first| (first.command.name(), first.span));
+            let text = format!("{name} reads no new events, which a real-time search without a window is for");
+            Err(Diagnostic::error(text, span).with_hint("give a window, as in earliest_time=rt-5m"))
+        }
+    }
+}
+
+/// An instant as a search writes it.
+fn time_text(time: TimeNs, span: Span) -> TimeText {
+    let (seconds, rest) = (time.div_euclid(NS_PER_SEC), time.rem_euclid(NS_PER_SEC));
+    TimeText { text: format!("{seconds}.{rest:09}"), span }
+}
+
 fn cut_to_events(pipeline: &mut Pipeline, until: TimeNs) {
     let is_cut = |stage: &Stage| is_transforming(std::slice::from_ref(stage)) || stage.command.effect().is_some();
     let end = pipeline.commands.iter().position(is_cut).unwrap_or(pipeline.commands.len());
     pipeline.commands.truncate(end);
     match pipeline.commands.first_mut().map(|stage| (stage.span, &mut stage.command)) {
         Some((span, Command::Search(search))) => {
-            let (seconds, rest) = (until.div_euclid(NS_PER_SEC), until.rem_euclid(NS_PER_SEC));
-            search.time.index_latest.get_or_insert(TimeText { text: format!("{seconds}.{rest:09}"), span });
+            search.time.index_latest.get_or_insert(time_text(until, span));
         }
         // Rows from other sources are not events.
         _ => pipeline.commands.clear(),
@@ -143,6 +170,16 @@ mod tests {
         assert_eq!(shaped("search a=1 | head 5", &shape).as_deref(), Ok("loadjob | search | head"));
         assert_eq!(shaped("| stats count by a", &shape).as_deref(), Ok("loadjob | stats"));
         assert!(shaped("| makeresults | head 5", &shape).is_err());
+    }
+
+    #[test]
+    fn only_events_can_be_limited_to_those_that_arrive() {
+        let arriving = SearchShape { arrived_from: Some(5_000_000_001), ..SearchShape::default() };
+        let mut parsed = quarry_spl::parse("search a | stats count");
+        arriving.apply(&mut parsed).unwrap();
+        let Command::Search(search) = &parsed.pipeline.commands[0].command else { panic!("a search begins with search") };
+        assert_eq!(search.time.index_earliest.as_ref().unwrap().text, "5.000000001");
+        assert!(shaped("| makeresults", &arriving).unwrap_err().contains("earliest_time=rt-5m"));
     }
 
     #[test]
