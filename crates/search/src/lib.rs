@@ -10,16 +10,20 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod cell;
+pub mod comparison;
 mod dispatch;
 pub mod jobs;
 mod keeper;
 mod namespaces;
 mod node_facts;
+pub mod patterns;
 mod pending_rows;
+pub mod real_time;
 mod result_pages;
 mod service;
 mod setup;
 pub mod summaries;
+pub mod surroundings;
 mod table;
 
 pub use cell::Cell;

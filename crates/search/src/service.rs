@@ -8,18 +8,24 @@ use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
 use quarry_engine::{
     Engine, EngineError, Explanation, Job, NodeEntry, Previews, ResultKind, ScanProgress, SearchRequest, SearchShape,
-    SnapshotSource, Stopper, SummaryReport, SummaryRequest,
+    SnapshotSource, Stopper, SummaryReport, SummaryRequest, allowed_indexes,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::Diagnostic;
 use quarry_spl::commands::Beginning;
+use quarry_spl::editing::Vocabulary;
+use quarry_spl::macros::Expansion;
 use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
+use quarry_store::{Follower, IndexSelector};
 
 use crate::keeper::{JobFacts, JobKeeper, Keeping};
 use crate::pending_rows::PendingRows;
 use crate::result_pages::{SENT_BYTES, bytes_of};
 use crate::{CollectedRows, ResultTable};
+
+/// Path of the indexes among the node's entries.
+const INDEXES: &str = "/services/data/indexes";
 
 /// Parameters of a search.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +42,8 @@ pub struct SearchParams {
     pub rows_max: Option<usize>,
     /// Whether `text` was narrowed to what is displayed; then its rows are not stored.
     pub is_narrowed: bool,
+    /// Whether it serves a request that is no search of its user's; then it is neither logged nor stored.
+    pub is_internal: bool,
     /// The user's permissions; none by default.
     pub permissions: Arc<Permissions>,
     /// Name of the job that stores the rows; without one, the service names the search and passes its rows to its
@@ -187,6 +195,31 @@ impl SearchService {
         self.0.engine.explain(request, source).map_err(SearchError::Syntax)
     }
 
+    /// The errors and warnings of a search that is not run, with positions in its text.
+    pub fn diagnose(&self, params: SearchParams) -> Result<Vec<Diagnostic>, SearchError> {
+        let (request, _) = self.request(params)?;
+        Ok(self.0.engine.diagnose(request))
+    }
+
+    /// A search with its macros expanded.
+    pub fn expand_macros(&self, params: SearchParams) -> Result<Expansion, SearchError> {
+        let (request, _) = self.request(params)?;
+        Ok(self.0.engine.expand_macros(&request))
+    }
+
+    /// The names that a search of a user may use, except those of fields.
+    pub fn vocabulary(&self, params: SearchParams) -> Result<Vocabulary, SearchError> {
+        let indexes = self.node_entries(INDEXES, &params.permissions);
+        let titles = |entries: Vec<NodeEntry>| -> Vec<String> {
+            let title = |entry: NodeEntry| entry.into_iter().find(|(name, _)| name == "title")?.1.into_iter().next();
+            entries.into_iter().filter_map(title).collect()
+        };
+        // A reader who may not list indexes is offered none.
+        let indexes = indexes.ok().flatten().map(titles).unwrap_or_default();
+        let (request, _) = self.request(params)?;
+        Ok(Vocabulary { indexes, ..self.0.engine.vocabulary(&request) })
+    }
+
     /// Finds existing summaries of a data model, and builds missing ones if requested. `go_on` is asked before each
     /// page that is read.
     pub fn summarise(
@@ -208,22 +241,43 @@ impl SearchService {
 
     /// Starts a search on a thread of its own.
     pub fn start(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
-        self.start_with(params, Engine::start_apart)
+        self.start_with(params, Engine::start_apart, Arc::clone(&self.0.source))
     }
 
     /// Starts a search that runs on the thread that reads its rows. Threads without a stack of at least
     /// [`quarry_engine::STACK_BYTES`] are given a larger one meanwhile.
     pub fn start_here(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
-        self.start_with(params, Engine::start_shaped)
+        self.start_over(params, Arc::clone(&self.0.source))
     }
 
-    fn start_with(&self, params: SearchParams, start: StartSearch) -> Result<RunningSearch, SearchError> {
+    /// As [`SearchService::start_here`] over events of another source.
+    pub(crate) fn start_over(
+        &self,
+        params: SearchParams,
+        source: Arc<dyn SnapshotSource>,
+    ) -> Result<RunningSearch, SearchError> {
+        self.start_with(params, Engine::start_shaped, source)
+    }
+
+    /// Follows the new events of all indexes that a user may search; `None` if too many do.
+    pub(crate) fn follow(&self, permissions: &Permissions) -> Option<Follower> {
+        let all = || IndexSelector::new(["*", "_*"].map(str::to_owned));
+        let indexes = if permissions.is_owner() { all() } else { allowed_indexes(permissions) };
+        self.0.source.follow(&indexes)
+    }
+
+    fn start_with(
+        &self,
+        params: SearchParams,
+        start: StartSearch,
+        source: Arc<dyn SnapshotSource>,
+    ) -> Result<RunningSearch, SearchError> {
         let (rows_left, keeps_rows) = (params.rows_max, !params.is_narrowed);
-        let (sid, shape) = (params.sid.clone(), params.shape.clone());
+        let (sid, shape, is_internal) = (params.sid.clone(), params.shape.clone(), params.is_internal);
         let (mut request, zone) = self.request(params)?;
         let range = request.range;
         let started_ns = self.0.clock.elapsed_ns();
-        let keeper = self.0.keeper.as_ref().filter(|_| sid.is_none());
+        let keeper = self.0.keeper.as_ref().filter(|_| sid.is_none() && !is_internal);
         let mut keeping = keeper.and_then(|keeper| {
             let sid = keeper.begin(request.now)?;
             let (search, started) = (request.text.clone(), request.now);
@@ -232,7 +286,7 @@ impl SearchService {
             Some(Keeping::new(Arc::clone(keeper), facts, keeps_rows))
         });
         request.sid = sid.or_else(|| keeping.as_ref().map(|keeping| keeping.facts.sid.clone()));
-        let job = start(&self.0.engine, request, &shape, Arc::clone(&self.0.source)).map_err(SearchError::Syntax)?;
+        let job = start(&self.0.engine, request, &shape, source).map_err(SearchError::Syntax)?;
         if let Some(keeping) = &mut keeping {
             keeping.facts.events = job.kind() == ResultKind::Events;
         }

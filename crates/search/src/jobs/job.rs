@@ -13,127 +13,19 @@ use quarry_engine::{Previews, ScanProgress, SearchShape, Stopper};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::{SharedClock, log};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::record::JobRecord;
+use super::rounds::{Round, Rounds};
 use super::rows::{JobRows, RESULT_BYTES_MAX, Room, RowsView};
 use super::summary::{JobSummary, summarise};
 use super::timeline::Timeline;
 use super::work_turn::WorkTurn;
-use super::{SAVED_TTL_S, TTL_MAX_S, TTL_S};
+use super::{SAVED_TTL_S, TTL_MAX_S};
 use crate::dispatch::KeptJobs;
 use crate::keeper::JobFacts;
 use crate::result_pages::SENT_BYTES;
-use crate::service::{RunningSearch, SearchError, SearchParams, saved_name};
-
-/// Options of a job besides its search.
-#[derive(Clone, Debug, Default)]
-pub struct Asked {
-    /// Its name; a new one when absent.
-    pub id: Option<String>,
-    /// Display name.
-    pub label: Option<String>,
-    /// The saved search that it runs, if its text does not say so.
-    pub saved: Option<String>,
-    /// The app in whose namespace it runs.
-    pub app: String,
-    /// Maximum spans of its timeline; 0 for none.
-    pub status_buckets: usize,
-    /// Lifetime in seconds after its end; default [`TTL_S`].
-    pub ttl_s: Option<i64>,
-    /// Seconds without access after which it is cancelled; 0 for never.
-    pub auto_cancel_s: i64,
-    /// Seconds after which it ends with its rows so far; 0 for never.
-    pub time_max_s: i64,
-    /// Priority from 0 to 10, for display.
-    pub priority: u8,
-    /// Search mode: fields of events, and whether events of a report are available.
-    pub level: SearchLevel,
-    /// Notes about the request, such as parameters without effect.
-    pub notes: Vec<String>,
-}
-
-/// Splunk's search modes: which fields events have, and what is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SearchLevel {
-    /// Fields that the search names, and default fields.
-    Fast,
-    /// Events have all fields; reports only those they need.
-    #[default]
-    Smart,
-    /// As smart, and the events of a report are available.
-    Verbose,
-}
-
-impl SearchLevel {
-    /// Splunk's word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            SearchLevel::Fast => "fast",
-            SearchLevel::Smart => "smart",
-            SearchLevel::Verbose => "verbose",
-        }
-    }
-}
-
-/// What was asked of a job, as its folder keeps it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct JobRecord {
-    pub(crate) sid: String,
-    pub(crate) user: String,
-    pub(crate) app: String,
-    pub(crate) search: String,
-    pub(crate) saved: Option<String>,
-    pub(crate) label: Option<String>,
-    pub(crate) earliest: Option<String>,
-    pub(crate) latest: Option<String>,
-    pub(crate) began_ns: TimeNs,
-    pub(crate) status_buckets: usize,
-    pub(crate) ttl_s: i64,
-    pub(crate) auto_cancel_s: i64,
-    pub(crate) time_max_s: i64,
-    pub(crate) priority: u8,
-    #[serde(default)]
-    pub(crate) level: SearchLevel,
-    /// One of so many events is looked at.
-    #[serde(default)]
-    pub(crate) sample_ratio: u32,
-}
-
-impl Asked {
-    /// What is written down of a job.
-    pub(super) fn record(&self, sid: &str, params: &SearchParams, now: TimeNs) -> JobRecord {
-        JobRecord {
-            sid: sid.to_owned(),
-            user: params.permissions.user.clone(),
-            app: self.app.clone(),
-            search: params.text.clone(),
-            saved: self.saved.clone().or_else(|| saved_name(&params.text)),
-            label: self.label.clone(),
-            earliest: params.earliest.clone(),
-            latest: params.latest.clone(),
-            began_ns: now,
-            status_buckets: self.status_buckets,
-            ttl_s: self.ttl_s.unwrap_or(TTL_S).clamp(0, TTL_MAX_S),
-            auto_cancel_s: self.auto_cancel_s,
-            time_max_s: bounded_time(self.time_max_s, params.permissions.limits.time_s),
-            priority: self.priority,
-            level: self.level,
-            sample_ratio: params.shape.sample,
-        }
-    }
-}
-
-/// Maximum run time in seconds: as requested, limited by the user's roles (0 is unlimited).
-fn bounded_time(asked_s: i64, of_roles: Option<u64>) -> i64 {
-    let of_roles = of_roles.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
-    match (asked_s, of_roles) {
-        (0, of_roles) => of_roles.unwrap_or(0),
-        (asked, Some(most)) => asked.min(most),
-        (asked, None) => asked,
-    }
-}
+use crate::service::{RunningSearch, SearchError, SearchParams};
 
 /// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,100 +108,23 @@ pub struct JobStatus {
     pub ttl_left_s: i64,
 }
 
-impl JobRecord {
-    /// The job's name.
-    pub fn sid(&self) -> &str {
-        &self.sid
-    }
-
-    /// Its user.
-    pub fn user(&self) -> &str {
-        &self.user
-    }
-
-    /// Its app.
-    pub fn app(&self) -> &str {
-        &self.app
-    }
-
-    /// The search.
-    pub fn search(&self) -> &str {
-        &self.search
-    }
-
-    /// The saved search that it runs, if it does nothing else.
-    pub fn saved(&self) -> Option<&str> {
-        self.saved.as_deref()
-    }
-
-    /// Display name.
-    pub fn label(&self) -> Option<&str> {
-        self.label.as_deref()
-    }
-
-    /// Requested start of the time range.
-    pub fn earliest(&self) -> Option<&str> {
-        self.earliest.as_deref()
-    }
-
-    /// Requested end of the time range.
-    pub fn latest(&self) -> Option<&str> {
-        self.latest.as_deref()
-    }
-
-    /// Creation time.
-    pub fn began_ns(&self) -> TimeNs {
-        self.began_ns
-    }
-
-    /// Spans of its timeline at most.
-    pub fn status_buckets(&self) -> usize {
-        self.status_buckets
-    }
-
-    /// Search mode.
-    pub fn level(&self) -> SearchLevel {
-        self.level
-    }
-
-    /// Reads one in this many events; 1 is all.
-    pub fn sample_ratio(&self) -> u32 {
-        self.sample_ratio.max(1)
-    }
-
-    /// Whether the events of its report are available.
-    pub fn shows_events(&self) -> bool {
-        self.level == SearchLevel::Verbose || self.status_buckets > 0
-    }
-
-    /// Its priority.
-    pub fn priority(&self) -> u8 {
-        self.priority
-    }
-
-    /// Seconds without access after which it is cancelled; 0 for never.
-    pub fn auto_cancel_s(&self) -> i64 {
-        self.auto_cancel_s
-    }
-}
-
 /// Mutable state of a job.
-struct Changing {
+pub(super) struct Changing {
     state: JobState,
     failure: Option<String>,
     messages: Vec<String>,
     /// Messages in addition to those of its search.
     notes: Vec<String>,
-    rows: JobRows,
-    timeline: Timeline,
+    pub(super) rows: JobRows,
+    pub(super) timeline: Timeline,
     is_truncated: bool,
-    is_finalized: bool,
+    pub(super) is_finalized: bool,
     is_saved: bool,
     shows_previews: bool,
-    is_removed: bool,
+    pub(super) is_removed: bool,
     priority: u8,
-    scanned: u64,
-    matched: u64,
+    pub(super) scanned: u64,
+    pub(super) matched: u64,
     elapsed_ms: u64,
     /// Start of its run.
     started_ns: Option<i64>,
@@ -319,23 +134,28 @@ struct Changing {
     until_s: Option<i64>,
     /// Its search slot.
     turn: Option<Box<dyn WorkTurn>>,
+    /// The last complete round of a real-time search, and their number.
+    pub(super) round: Option<Round>,
+    pub(super) rounds: u64,
 }
 
 /// A job; see the module.
 pub struct SearchJob {
-    record: JobRecord,
-    is_events: bool,
+    pub(super) record: JobRecord,
+    pub(super) is_events: bool,
     range: TimeRange,
     zone: TimeZone,
     changing: Mutex<Changing>,
-    changed: Condvar,
+    pub(super) changed: Condvar,
     /// Stops its search; `None` for a job of an earlier process.
-    stopper: Option<Stopper>,
+    pub(super) stopper: Option<Stopper>,
     progress: Option<Arc<ScanProgress>>,
-    /// Previews of its report; `None` for a job of an earlier process.
+    /// Previews of its report; `None` for a job of an earlier process and for a real-time search.
     previews: Option<Arc<Previews>>,
+    /// Stops the current round of a real-time search.
+    pub(super) round_stopper: Mutex<Option<Stopper>>,
     kept: Arc<KeptJobs>,
-    clock: SharedClock,
+    pub(super) clock: SharedClock,
     /// Second of the last access.
     seen_s: AtomicI64,
 }
@@ -344,11 +164,13 @@ pub struct SearchJob {
 pub struct StartedJob {
     job: Arc<SearchJob>,
     running: RunningSearch,
+    /// The rounds of a real-time search; `running` then only checks and controls it.
+    rounds: Option<Rounds>,
 }
 
 impl StartedJob {
     pub(super) fn new(
-        running: RunningSearch,
+        (running, rounds): (RunningSearch, Option<Rounds>),
         (record, notes): (JobRecord, Vec<String>),
         zone: TimeZone,
         (kept, bytes_max): (Arc<KeptJobs>, u64),
@@ -363,14 +185,15 @@ impl StartedJob {
             changing: Mutex::new(changing),
             changed: Condvar::new(),
             stopper: Some(running.stopper()),
-            progress: Some(running.shared_progress()),
-            previews: Some(running.previews()),
+            progress: rounds.is_none().then(|| running.shared_progress()),
+            previews: rounds.is_none().then(|| running.previews()),
+            round_stopper: Mutex::default(),
             seen_s: AtomicI64::new(clock.now_ns().div_euclid(NS_PER_SEC)),
             record,
             kept,
             clock,
         };
-        StartedJob { job: Arc::new(job), running }
+        StartedJob { job: Arc::new(job), running, rounds }
     }
 
     /// The job, for concurrent access.
@@ -382,6 +205,9 @@ impl StartedJob {
     pub fn run(mut self, turn: Option<Box<dyn WorkTurn>>) {
         self.job.begin();
         self.job.work_in(turn);
+        if let Some(rounds) = self.rounds.take() {
+            return self.run_rounds(&rounds);
+        }
         let ended = self.take_rows();
         if self.running.is_at_its_most() {
             self.job.locked().is_truncated = true;
@@ -400,6 +226,16 @@ impl StartedJob {
             messages.push(format!("the rows are cut: {why}"));
         }
         self.job.end(ended, messages, self.running.elapsed_ms());
+        self.job.end_turn();
+    }
+
+    /// Repeats a real-time search until it is ended.
+    fn run_rounds(self, rounds: &Rounds) {
+        let began_ns = self.job.clock.elapsed_ns();
+        let ended = self.job.repeat(rounds);
+        let messages = self.job.locked().round.as_ref().map(|round| round.messages.clone()).unwrap_or_default();
+        let elapsed_ms = u64::try_from((self.job.clock.elapsed_ns() - began_ns) / 1_000_000).unwrap_or(0);
+        self.job.end(ended, messages, elapsed_ms);
         self.job.end_turn();
     }
 
@@ -443,7 +279,7 @@ impl StartedJob {
 
 /// Why a job has failed.
 #[derive(Debug, thiserror::Error)]
-enum JobFailure {
+pub(super) enum JobFailure {
     #[error(transparent)]
     Search(#[from] SearchError),
     #[error("{0}")]
@@ -472,7 +308,14 @@ impl Changing {
             ttl_s: None,
             until_s: None,
             turn: None,
+            round: None,
+            rounds: 0,
         }
+    }
+
+    /// The rows of a real-time search that runs.
+    fn live_rows(&self) -> Option<&[RecordBatch]> {
+        self.round.as_ref().filter(|_| !self.state.is_over()).map(|round| round.rows.as_slice())
     }
 
     fn ttl_of(&self, record: &JobRecord) -> i64 {
@@ -525,6 +368,7 @@ impl SearchJob {
             stopper: None,
             progress: None,
             previews: None,
+            round_stopper: Mutex::default(),
             seen_s: AtomicI64::new(clock.now_ns().div_euclid(NS_PER_SEC)),
             record,
             kept,
@@ -532,7 +376,7 @@ impl SearchJob {
         })
     }
 
-    fn locked(&self) -> MutexGuard<'_, Changing> {
+    pub(super) fn locked(&self) -> MutexGuard<'_, Changing> {
         // Each change completes before anything can fail.
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -549,6 +393,11 @@ impl SearchJob {
     /// Its user.
     pub fn user(&self) -> &str {
         &self.record.user
+    }
+
+    /// Whether it is a real-time search.
+    pub fn is_real_time(&self) -> bool {
+        self.record.is_real_time()
     }
 
     /// Creation time.
@@ -641,8 +490,9 @@ impl SearchJob {
             is_finalized: changing.is_finalized,
             is_saved: changing.is_saved,
             shows_previews: changing.shows_previews,
-            previews: self.previews.as_ref().map_or(0, |previews| previews.made()),
+            previews: self.previews.as_ref().map_or(changing.rounds, |previews| previews.made()),
             rows_shown: match &self.previews {
+                _ if changing.live_rows().is_some() => changing.round.as_ref().map_or(0, Round::len),
                 Some(previews) if changing.rows.len() == 0 => previews.rows(),
                 _ => changing.rows.len(),
             },
@@ -664,13 +514,20 @@ impl SearchJob {
 
     /// At most `count` rows from number `offset` on, as far as available.
     pub fn rows(&self, offset: usize, count: usize) -> Result<RowsView, SearchError> {
-        Ok(self.locked().rows.view(offset, count)?)
+        let mut changing = self.locked();
+        if let Some(rows) = changing.live_rows() {
+            return Ok(RowsView::of_batches(rows, offset, count));
+        }
+        Ok(changing.rows.view(offset, count)?)
     }
 
     /// As [`SearchJob::rows`]; for a report without rows yet, those of its latest preview.
     pub fn preview(&self, offset: usize, count: usize) -> Result<RowsView, SearchError> {
         let view = {
             let mut changing = self.locked();
+            if let Some(rows) = changing.live_rows().filter(|_| changing.shows_previews) {
+                return Ok(RowsView::of_batches(rows, offset, count));
+            }
             let has_rows = changing.rows.len() > 0 || changing.state.is_over() || !changing.shows_previews;
             has_rows.then(|| changing.rows.view(offset, count))
         };
@@ -690,7 +547,11 @@ impl SearchJob {
     pub fn summary(&self) -> Result<JobSummary, SearchError> {
         let (view, times) = {
             let mut changing = self.locked();
-            (changing.rows.view(0, usize::MAX)?, changing.timeline.bounds())
+            let view = match changing.live_rows() {
+                Some(rows) => RowsView::of_batches(rows, 0, usize::MAX),
+                None => changing.rows.view(0, usize::MAX)?,
+            };
+            (view, changing.timeline.bounds())
         };
         summarise(&view, times, &self.zone)
     }
@@ -835,6 +696,7 @@ impl SearchJob {
         stopper.finish_early();
         changing.is_finalized = true;
         changing.state = JobState::Finalizing;
+        self.stop_round();
     }
 
     /// Ends its search without a result; nothing more is written.
@@ -843,6 +705,7 @@ impl SearchJob {
         if let Some(stopper) = &self.stopper {
             stopper.cancel();
         }
+        self.stop_round();
     }
 
     /// Sets its expiry to this many seconds from now, or from its end.

@@ -6,9 +6,13 @@
 //! and one that was running then is marked as failed. A job expires a number of seconds after it ended or was last
 //! touched.
 //!
+//! A job of a real-time search repeats it over a moving window ([`rounds`]) until it is ended.
+//!
 //! Not here: limits on concurrent searches and the form of answers (api), previews of reports (engine).
 
 mod job;
+mod record;
+mod rounds;
 mod rows;
 mod summary;
 mod timeline;
@@ -20,7 +24,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use quarry_conf::Permissions;
 use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 
-pub use self::job::{Asked, JobState, JobStatus, SearchJob, SearchLevel, StartedJob};
+pub use self::job::{JobState, JobStatus, SearchJob, StartedJob};
+pub use self::record::{Asked, JobRecord, SearchLevel};
+use self::rounds::Rounds;
+pub use self::rounds::ROUND_ROWS_MAX;
 pub use self::rows::{RESULT_BYTES_MAX, RowsView};
 pub use self::summary::{FieldSummary, FieldValue, JobSummary};
 pub use self::timeline::{SPANS_MAX, TimeSpan, Timeline};
@@ -127,7 +134,7 @@ impl Jobs {
     /// Creates a job. Its search is parsed and checked but reads nothing until [`StartedJob::run`].
     pub fn create(
         &self,
-        service: &SearchService,
+        service: &Arc<SearchService>,
         params: SearchParams,
         asked: Asked,
     ) -> Result<StartedJob, CreateError> {
@@ -140,9 +147,15 @@ impl Jobs {
         let sid = self.kept.begin_job(asked.id.as_deref(), &record)?;
         let params = SearchParams { sid: Some(sid.clone()), ..params };
         let record = asked.record(&sid, &params, self.clock.now_ns());
-        let running = service.start_here(params).inspect_err(|_| self.kept.remove_job(&sid))?;
+        let started = match &asked.real_time {
+            None => service.start_here(params).map(|running| (running, None)),
+            Some(window) => {
+                Rounds::start(service, params, window, (&zone, self.clock.now_ns(), !asked.is_not_backfilled))
+            }
+        };
+        let started = started.inspect_err(|_| self.kept.remove_job(&sid))?;
         let started = StartedJob::new(
-            running,
+            started,
             (record, asked.notes),
             zone,
             (Arc::clone(&self.kept), bytes_max),

@@ -12,8 +12,11 @@ use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::MemoryStore;
 
+use jiff::tz::TimeZone;
+
 use super::*;
 use crate::namespaces::Sight;
+use crate::real_time::RealTimeWindow;
 use crate::setup::tests::settings_of;
 
 const START: i64 = 1_795_186_800;
@@ -339,4 +342,41 @@ fn events_behind_a_report_are_those_it_read() {
     let outcome = events(&job, 5);
     assert!(outcome.events && outcome.table.len() == 5 && outcome.table.fields().contains(&"a".to_owned()));
     assert_eq!(events(&job, EVENTS).table.len() as u64, job.status().matched);
+}
+
+#[test]
+fn a_real_time_job_follows_its_window_until_it_is_finalised() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let window = RealTimeWindow::of((Some("rt-100s"), Some("rt")), false).unwrap();
+    let asked = || Asked { real_time: window.clone(), status_buckets: 100, ..Asked::default() };
+    let started = world.create("eva", "* | stats count", asked()).unwrap();
+    let job = Arc::clone(started.job());
+    let work = std::thread::spawn(move || started.run(None));
+    let shows = |count: &str| {
+        while job.preview(0, 1).unwrap().tables(&TimeZone::UTC).next().is_none_or(|table| {
+            table.unwrap().rows().next().is_none_or(|row| row.named("count").joined("") != count)
+        }) {
+            assert_eq!(job.state(), JobState::Running, "{:?}", job.status().failure);
+            std::thread::yield_now();
+        }
+    };
+    shows("100");
+    assert!(job.status().rows == 0 && job.status().rows_shown == 1 && job.status().previews > 0);
+    // Forty seconds later the window has the last sixty events.
+    world.clock.advance_ns(40 * NS_PER_SEC);
+    shows("60");
+    job.finalize();
+    work.join().unwrap();
+    assert_eq!((job.state(), first_cells(&job, 0, 1)), (JobState::Done, vec!["60".to_owned()]));
+    let events = world.create("eva", "kind=k1", asked()).unwrap();
+    let job = Arc::clone(events.job());
+    let work = std::thread::spawn(move || events.run(None));
+    while job.status().previews == 0 {
+        std::thread::yield_now();
+    }
+    assert!(job.is_events() && job.timeline().spans().count() > 0 && job.status().rows_shown == 20, "{:?}", job.status());
+    world.jobs.remove(&job);
+    work.join().unwrap();
+    assert!(world.create("eva", "* | outputlookup x.csv", asked()).is_err());
 }

@@ -1,0 +1,158 @@
+//! Compares the events of a search in two time ranges: which field values are more or less frequent in the selection
+//! than in the baseline.
+//!
+//! Frequencies are shares of the events of a range, so that ranges of different length can be compared. Values are the
+//! most frequent ones of each field in either range. Fields in which nearly every event has another value, such as ids,
+//! say nothing and are left out.
+//!
+//! Not here: choosing the ranges, showing the differences.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::service::Outcome;
+use crate::table::Row;
+
+/// Values of each field that are compared; `fieldsummary` gives this many for each range.
+pub const VALUES_MAX: usize = 100;
+/// Maximum differences returned.
+pub const DIFFERENCES_MAX: usize = 200;
+/// A field whose distinct values are more than this share of its events is left out.
+const DISTINCT_SHARE_MAX: f64 = 0.5;
+/// Unless it has at most this many distinct values.
+const DISTINCT_FEW: f64 = 20.0;
+/// A field that every event has; its count is the number of events.
+const EVERYWHERE: &str = "index";
+
+/// A value that is not equally frequent in both ranges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The field.
+    pub field: String,
+    /// Its value.
+    pub value: String,
+    /// Events with it in the selection.
+    pub selected: u64,
+    /// Events with it in the baseline.
+    pub baseline: u64,
+    /// Its share in the selection minus that in the baseline, from -1 to 1.
+    pub difference: f64,
+}
+
+/// The fields of a range, as `fieldsummary` describes them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RangeFields {
+    /// Number of events.
+    pub events: u64,
+    fields: BTreeMap<String, FieldCounts>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct FieldCounts {
+    count: f64,
+    distinct: f64,
+    values: BTreeMap<String, u64>,
+}
+
+impl RangeFields {
+    /// Reads the result of `fieldsummary`.
+    pub fn of_summary(outcome: &Outcome) -> RangeFields {
+        let mut found = RangeFields::default();
+        for row in outcome.table.rows() {
+            let text = |name: &str| row.named(name).joined("\n").into_owned();
+            let number = |name: &str| text(name).parse::<f64>().unwrap_or(0.0);
+            let counts =
+                FieldCounts { count: number("count"), distinct: number("distinct_count"), values: values(&row) };
+            if text("field") == EVERYWHERE {
+                found.events = counts.count as u64;
+            }
+            found.fields.insert(text("field"), counts);
+        }
+        found
+    }
+
+    /// Share of the events with a value.
+    fn share(&self, field: &str, value: &str) -> (u64, f64) {
+        let count = self.fields.get(field).and_then(|counts| counts.values.get(value)).copied().unwrap_or(0);
+        (count, count as f64 / self.events.max(1) as f64)
+    }
+}
+
+fn values(row: &Row<'_>) -> BTreeMap<String, u64> {
+    let text = row.named("values").joined("\n").into_owned();
+    let listed: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
+    let pair = |value: &Value| Some((value["value"].as_str()?.to_owned(), value["count"].as_u64()?));
+    listed.iter().filter_map(pair).collect()
+}
+
+impl FieldCounts {
+    /// Whether its values are too many to compare.
+    fn is_id(&self) -> bool {
+        self.distinct > DISTINCT_FEW && self.distinct > DISTINCT_SHARE_MAX * self.count
+    }
+}
+
+/// The differences between two ranges, the largest first.
+pub fn differences(selected: &RangeFields, baseline: &RangeFields) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let names: std::collections::BTreeSet<&String> = selected.fields.keys().chain(baseline.fields.keys()).collect();
+    let is_id = |range: &RangeFields, name: &str| range.fields.get(name).is_some_and(FieldCounts::is_id);
+    for name in names.into_iter().filter(|name| !is_id(selected, name) && !is_id(baseline, name)) {
+        let of = |range: &'_ RangeFields| -> Vec<String> {
+            range.fields.get(name).map(|counts| counts.values.keys().cloned().collect()).unwrap_or_default()
+        };
+        let mut values = of(selected);
+        values.extend(of(baseline));
+        values.sort();
+        values.dedup();
+        for value in values {
+            let ((own, own_share), (other, other_share)) = (selected.share(name, &value), baseline.share(name, &value));
+            let difference = own_share - other_share;
+            if difference != 0.0 {
+                found.push(Difference { field: name.clone(), value, selected: own, baseline: other, difference });
+            }
+        }
+    }
+    found.sort_by(|a, b| {
+        let by_size = b.difference.abs().total_cmp(&a.difference.abs());
+        by_size.then_with(|| a.field.cmp(&b.field)).then_with(|| a.value.cmp(&b.value))
+    });
+    found.truncate(DIFFERENCES_MAX);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(events: u64, fields: &[(&str, &[(&str, u64)])]) -> RangeFields {
+        let counts = |values: &[(&str, u64)]| FieldCounts {
+            count: events as f64,
+            distinct: values.len() as f64,
+            values: values.iter().map(|(value, count)| ((*value).to_owned(), *count)).collect(),
+        };
+        RangeFields {
+            events,
+            fields: fields.iter().map(|(name, values)| ((*name).to_owned(), counts(values))).collect(),
+        }
+    }
+
+    #[test]
+    fn shares_are_compared_and_not_counts() {
+        let selected = range(10, &[("status", &[("200", 5), ("500", 5)]), ("same", &[("x", 10)])]);
+        let baseline = range(100, &[("status", &[("200", 100)]), ("same", &[("x", 100)])]);
+        let found = differences(&selected, &baseline);
+        let shown: Vec<(&str, f64)> = found.iter().map(|found| (found.value.as_str(), found.difference)).collect();
+        assert_eq!(shown, [("200", -0.5), ("500", 0.5)]);
+        assert!(differences(&selected, &selected).is_empty());
+    }
+
+    #[test]
+    fn ids_are_left_out() {
+        let names: Vec<String> = (0..40).map(|at| at.to_string()).collect();
+        let values: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+        assert!(differences(&range(40, &[("id", &values)]), &range(40, &[])).is_empty());
+        assert_eq!(differences(&range(0, &[]), &range(0, &[])), []);
+    }
+}

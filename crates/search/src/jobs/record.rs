@@ -1,0 +1,206 @@
+//! What is asked of a job, and the record of it in the job's folder.
+
+use quarry_event::TimeNs;
+use serde::{Deserialize, Serialize};
+
+use super::{TTL_MAX_S, TTL_S};
+use crate::real_time::RealTimeWindow;
+use crate::service::{SearchParams, saved_name};
+
+/// Options of a job besides its search.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// Its name; a new one when absent.
+    pub id: Option<String>,
+    /// Display name.
+    pub label: Option<String>,
+    /// The saved search that it runs, if its text does not say so.
+    pub saved: Option<String>,
+    /// The app in whose namespace it runs.
+    pub app: String,
+    /// Maximum spans of its timeline; 0 for none.
+    pub status_buckets: usize,
+    /// Lifetime in seconds after its end; default [`TTL_S`].
+    pub ttl_s: Option<i64>,
+    /// Seconds without access after which it is cancelled; 0 for never.
+    pub auto_cancel_s: i64,
+    /// Seconds after which it ends with its rows so far; 0 for never.
+    pub time_max_s: i64,
+    /// Priority from 0 to 10, for display.
+    pub priority: u8,
+    /// Search mode: fields of events, and whether events of a report are available.
+    pub level: SearchLevel,
+    /// The window of a real-time search.
+    pub real_time: Option<RealTimeWindow>,
+    /// Whether that window leaves out events that arrived before the job began.
+    pub is_not_backfilled: bool,
+    /// Notes about the request, such as parameters without effect.
+    pub notes: Vec<String>,
+}
+
+/// Splunk's search modes: which fields events have, and what is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchLevel {
+    /// Fields that the search names, and default fields.
+    Fast,
+    /// Events have all fields; reports only those they need.
+    #[default]
+    Smart,
+    /// As smart, and the events of a report are available.
+    Verbose,
+}
+
+impl SearchLevel {
+    /// Splunk's word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            SearchLevel::Fast => "fast",
+            SearchLevel::Smart => "smart",
+            SearchLevel::Verbose => "verbose",
+        }
+    }
+}
+
+/// What was asked of a job, as its folder keeps it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobRecord {
+    pub(crate) sid: String,
+    pub(crate) user: String,
+    pub(crate) app: String,
+    pub(crate) search: String,
+    pub(crate) saved: Option<String>,
+    pub(crate) label: Option<String>,
+    pub(crate) earliest: Option<String>,
+    pub(crate) latest: Option<String>,
+    pub(crate) began_ns: TimeNs,
+    pub(crate) status_buckets: usize,
+    pub(crate) ttl_s: i64,
+    pub(crate) auto_cancel_s: i64,
+    pub(crate) time_max_s: i64,
+    pub(crate) priority: u8,
+    #[serde(default)]
+    pub(crate) level: SearchLevel,
+    /// One of so many events is looked at.
+    #[serde(default)]
+    pub(crate) sample_ratio: u32,
+    #[serde(default)]
+    pub(crate) is_real_time: bool,
+}
+
+impl Asked {
+    /// What is written down of a job.
+    pub(super) fn record(&self, sid: &str, params: &SearchParams, now: TimeNs) -> JobRecord {
+        JobRecord {
+            sid: sid.to_owned(),
+            user: params.permissions.user.clone(),
+            app: self.app.clone(),
+            search: params.text.clone(),
+            saved: self.saved.clone().or_else(|| saved_name(&params.text)),
+            label: self.label.clone(),
+            earliest: params.earliest.clone(),
+            latest: params.latest.clone(),
+            began_ns: now,
+            status_buckets: self.status_buckets,
+            ttl_s: self.ttl_s.unwrap_or(TTL_S).clamp(0, TTL_MAX_S),
+            auto_cancel_s: self.auto_cancel_s,
+            time_max_s: bounded_time(self.time_max_s, params.permissions.limits.time_s),
+            priority: self.priority,
+            level: self.level,
+            sample_ratio: params.shape.sample,
+            is_real_time: self.real_time.is_some(),
+        }
+    }
+}
+
+/// Maximum run time in seconds: as requested, limited by the user's roles (0 is unlimited).
+fn bounded_time(asked_s: i64, of_roles: Option<u64>) -> i64 {
+    let of_roles = of_roles.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
+    match (asked_s, of_roles) {
+        (0, of_roles) => of_roles.unwrap_or(0),
+        (asked, Some(most)) => asked.min(most),
+        (asked, None) => asked,
+    }
+}
+
+impl JobRecord {
+    /// The job's name.
+    pub fn sid(&self) -> &str {
+        &self.sid
+    }
+
+    /// Its user.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// Its app.
+    pub fn app(&self) -> &str {
+        &self.app
+    }
+
+    /// The search.
+    pub fn search(&self) -> &str {
+        &self.search
+    }
+
+    /// The saved search that it runs, if it does nothing else.
+    pub fn saved(&self) -> Option<&str> {
+        self.saved.as_deref()
+    }
+
+    /// Display name.
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// Requested start of the time range.
+    pub fn earliest(&self) -> Option<&str> {
+        self.earliest.as_deref()
+    }
+
+    /// Requested end of the time range.
+    pub fn latest(&self) -> Option<&str> {
+        self.latest.as_deref()
+    }
+
+    /// Creation time.
+    pub fn began_ns(&self) -> TimeNs {
+        self.began_ns
+    }
+
+    /// Spans of its timeline at most.
+    pub fn status_buckets(&self) -> usize {
+        self.status_buckets
+    }
+
+    /// Search mode.
+    pub fn level(&self) -> SearchLevel {
+        self.level
+    }
+
+    /// Reads one in this many events; 1 is all.
+    pub fn sample_ratio(&self) -> u32 {
+        self.sample_ratio.max(1)
+    }
+
+    /// Whether it is a real-time search.
+    pub fn is_real_time(&self) -> bool {
+        self.is_real_time
+    }
+
+    /// Whether the events of its report are available.
+    pub fn shows_events(&self) -> bool {
+        self.level == SearchLevel::Verbose || self.status_buckets > 0
+    }
+
+    /// Its priority.
+    pub fn priority(&self) -> u8 {
+        self.priority
+    }
+
+    /// Seconds without access after which it is cancelled; 0 for never.
+    pub fn auto_cancel_s(&self) -> i64 {
+        self.auto_cancel_s
+    }
+}

@@ -1,0 +1,187 @@
+//! Jobs of real-time searches: the search is run again and again over the window as it then is.
+//!
+//! Each run is a *round*, and its rows replace those of the round before. What is sealed does not change, so that most of a
+//! round is answered from cached partial states. A round takes at most half of the time, because the pause after it is as
+//! long as the round. Finalising keeps the rows of the last complete round as the result.
+//!
+//! Not here: the meaning of a window ([`crate::real_time`]).
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use arrow::array::AsArray;
+use arrow::datatypes::TimestampNanosecondType;
+use arrow::record_batch::RecordBatch;
+use jiff::tz::TimeZone;
+use quarry_event::TimeNs;
+
+use super::job::{JobFailure, SearchJob};
+use super::timeline::Timeline;
+use crate::keeper::owned;
+use crate::real_time::RealTimeWindow;
+use crate::service::{RunningSearch, SearchError, SearchParams, SearchService};
+
+/// Maximum rows of a round; of more, those are kept that the search gives first, for events the newest.
+pub const ROUND_ROWS_MAX: usize = 50_000;
+/// Maximum bytes of the rows of a round.
+const ROUND_BYTES_MAX: usize = 32 << 20;
+/// Minimum pause between two rounds.
+const PAUSE_NS: i64 = 300_000_000;
+/// Maximum pause between two rounds.
+const PAUSE_MAX_NS: i64 = 10_000_000_000;
+
+/// The rounds of a job.
+pub(crate) struct Rounds {
+    service: Arc<SearchService>,
+    params: SearchParams,
+    window: RealTimeWindow,
+    zone: TimeZone,
+}
+
+/// What a round has found.
+#[derive(Debug)]
+pub(super) struct Round {
+    pub(super) rows: Vec<RecordBatch>,
+    pub(super) messages: Vec<String>,
+    pub(super) timeline: Timeline,
+    pub(super) scanned: u64,
+    pub(super) matched: u64,
+}
+
+impl Round {
+    /// Number of its rows.
+    pub(super) fn len(&self) -> usize {
+        self.rows.iter().map(RecordBatch::num_rows).sum()
+    }
+}
+
+impl Rounds {
+    /// Checks the search of a job that begins at an instant; returns it, not to be read but to be controlled, and its
+    /// rounds.
+    pub(super) fn start(
+        service: &Arc<SearchService>,
+        params: SearchParams,
+        window: &RealTimeWindow,
+        (zone, now, is_backfilled): (&TimeZone, TimeNs, bool),
+    ) -> Result<(RunningSearch, Option<Rounds>), SearchError> {
+        let shape = window.shape(params.shape.clone(), now, is_backfilled);
+        let rows_max = params.rows_max.unwrap_or(ROUND_ROWS_MAX).min(ROUND_ROWS_MAX);
+        let params = SearchParams { shape, rows_max: Some(rows_max), earliest: None, latest: None, ..params };
+        let rounds = Rounds { service: Arc::clone(service), params, window: window.clone(), zone: zone.clone() };
+        let running = rounds.begin(now)?;
+        Ok((running, Some(rounds)))
+    }
+
+    /// Begins a round.
+    fn begin(&self, now: TimeNs) -> Result<RunningSearch, SearchError> {
+        let range = self.window.range(now, &self.zone)?;
+        self.service.start_here(SearchParams { range: Some(range), now: Some(now), ..self.params.clone() })
+    }
+}
+
+impl SearchJob {
+    /// Runs rounds until the job is ended; the rows of the last complete one become its result.
+    pub(super) fn repeat(&self, rounds: &Rounds) -> Result<(), JobFailure> {
+        while !self.is_ending() {
+            if let Some(stopper) = &self.stopper {
+                stopper.wait_while_paused();
+            }
+            let began_ns = self.clock.elapsed_ns();
+            let round = self.round(rounds)?;
+            if let Some(round) = round.filter(|_| !self.is_ending()) {
+                self.show(round);
+            }
+            let took_ns = self.clock.elapsed_ns() - began_ns;
+            self.rest(took_ns.clamp(PAUSE_NS, PAUSE_MAX_NS));
+        }
+        let mut changing = self.locked();
+        let rows: Vec<RecordBatch> = changing.round.iter().flat_map(|round| round.rows.iter().cloned()).collect();
+        for batch in &rows {
+            changing.rows.push(batch).map_err(SearchError::from)?;
+        }
+        Ok(())
+    }
+
+    /// Runs one round; `None` if it was stopped.
+    fn round(&self, rounds: &Rounds) -> Result<Option<Round>, JobFailure> {
+        let mut running = rounds.begin(self.clock.now_ns())?;
+        *self.round_stopper.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.stopper());
+        // It may have been ended before the round could be stopped.
+        if self.is_ending() {
+            return Ok(None);
+        }
+        let mut timeline = Timeline::new(self.record.status_buckets);
+        let (mut rows, mut bytes, mut is_cut) = (Vec::new(), 0, false);
+        while let Some(batch) = self.next_of_round(&mut running)? {
+            // Rows outlive the search, and must not keep its pages.
+            let batch = owned(&batch);
+            bytes += batch.get_array_memory_size();
+            is_cut = bytes > ROUND_BYTES_MAX;
+            if is_cut {
+                running.cancel();
+                break;
+            }
+            if self.is_events {
+                count_times(&batch, &mut timeline);
+            }
+            rows.push(batch);
+        }
+        if self.is_ending() {
+            return Ok(None);
+        }
+        let mut messages = running.messages();
+        if is_cut || running.is_at_its_most() {
+            messages
+                .push("the window has more rows than a real-time search keeps: the first ones are shown".to_owned());
+        }
+        let progress = running.progress();
+        let (scanned, matched) = (progress.events_scanned(), progress.events_matched());
+        Ok(Some(Round { rows, messages, timeline, scanned, matched }))
+    }
+
+    /// The next rows of a round; a round that was stopped has no more, whatever its search says of it.
+    fn next_of_round(&self, running: &mut RunningSearch) -> Result<Option<RecordBatch>, SearchError> {
+        match running.next_rows() {
+            Err(_) if self.is_ending() => Ok(None),
+            next => next,
+        }
+    }
+
+    /// Replaces the rows shown.
+    fn show(&self, round: Round) {
+        let mut changing = self.locked();
+        (changing.scanned, changing.matched) = (round.scanned, round.matched);
+        changing.timeline = round.timeline.clone();
+        changing.round = Some(round);
+        changing.rounds += 1;
+    }
+
+    /// Whether its user, or its time, has ended it.
+    fn is_ending(&self) -> bool {
+        let changing = self.locked();
+        changing.is_finalized || changing.is_removed
+    }
+
+    /// Waits between two rounds, unless the job is ended.
+    fn rest(&self, pause_ns: i64) {
+        let pause = Duration::from_nanos(pause_ns.unsigned_abs());
+        let is_on = |changing: &mut super::job::Changing| !changing.is_finalized && !changing.is_removed;
+        drop(self.changed.wait_timeout_while(self.locked(), pause, is_on));
+    }
+
+    /// Stops the current round and the pause after it.
+    pub(super) fn stop_round(&self) {
+        let stopper = self.round_stopper.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stopper) = stopper.as_ref() {
+            stopper.cancel();
+        }
+        self.changed.notify_all();
+    }
+}
+
+/// Counts the times of events.
+fn count_times(rows: &RecordBatch, timeline: &mut Timeline) {
+    let times = rows.column_by_name("_time");
+    let Some(times) = times.and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>()) else { return };
+    times.iter().flatten().for_each(|time| timeline.add(time));
+}

@@ -1,0 +1,230 @@
+//! Patterns of events: texts that differ only in some words, with the words that differ replaced by `*`.
+//!
+//! A word ends at a blank or after a mark such as `=`, so that `user=` and `eva` are two. A text joins the pattern with the
+//! same number of words that shares most of them, if these are enough, and words that differ then become variable; otherwise
+//! it begins a pattern of its own. Candidates are those with the same first word without a digit, so that a text is compared
+//! with few of them. The idea is that of Drain (He et al., "Drain: An Online Log Parsing Approach with Fixed Depth Tree",
+//! 2017).
+//!
+//! The newest [`SAMPLE_MAX`] events are read, as for Splunk's patterns. Not here: `cluster`, which compares sets of words.
+
+use std::collections::BTreeMap;
+
+use quarry_event::TimeNs;
+
+/// Maximum events that are read.
+pub const SAMPLE_MAX: usize = 50_000;
+/// Maximum patterns; texts that fit none of them are counted, not shown.
+const PATTERNS_MAX: usize = 5_000;
+/// Maximum patterns that a text is compared with; beyond it, texts that fit none of them are counted, too.
+const COMPARED_MAX: usize = 200;
+/// Maximum words of a text that are compared; the rest is left out.
+const WORDS_MAX: usize = 200;
+/// Marks after which a word ends.
+const MARKS: &str = "=:,;|\"'()[]{}<>/&?";
+/// Maximum bytes of a text that are compared.
+const TEXT_BYTES_MAX: usize = 4_096;
+/// Stands for a word that differs.
+const VARIABLE: &str = "*";
+/// Sensitivity if none is given.
+pub const SENSITIVITY: f64 = 0.5;
+
+/// A pattern and its events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pattern {
+    /// Its words, with a blank where its first text has some.
+    pub text: String,
+    /// Number of its events.
+    pub count: u64,
+    /// The first text that was read of it.
+    pub example: String,
+    /// Times of its earliest and latest event, if known.
+    pub times: Option<(TimeNs, TimeNs)>,
+    /// The run of its words that do not differ with the most letters: a phrase that finds its events.
+    pub phrase: String,
+}
+
+/// Finds patterns in texts.
+#[derive(Debug)]
+pub struct PatternFinder {
+    /// Share of words that must be equal.
+    threshold: f64,
+    found: Vec<Group>,
+    /// Numbers of patterns, by number of words and first word.
+    by_start: BTreeMap<(usize, String), Vec<usize>>,
+    read: u64,
+    without: u64,
+}
+
+#[derive(Debug)]
+struct Group {
+    words: Vec<Option<String>>,
+    /// Whether a blank precedes a word.
+    blanks: Vec<bool>,
+    count: u64,
+    example: String,
+    times: Option<(TimeNs, TimeNs)>,
+}
+
+impl PatternFinder {
+    /// A finder of this sensitivity, from 0 (few, wide patterns) to 1 (many, narrow ones).
+    pub fn new(sensitivity: f64) -> PatternFinder {
+        let threshold = 0.3 + 0.6 * sensitivity.clamp(0.0, 1.0);
+        PatternFinder { threshold, found: Vec::new(), by_start: BTreeMap::new(), read: 0, without: 0 }
+    }
+
+    /// Adds a text.
+    pub fn add(&mut self, text: &str, time: Option<TimeNs>) {
+        self.read += 1;
+        let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX.min(text.len()))];
+        let (words, blanks) = words_of(text);
+        let key = (words.len(), start_of(&words));
+        let near = self.by_start.get(&key).map(Vec::as_slice).unwrap_or_default();
+        let is_full = self.found.len() >= PATTERNS_MAX || near.len() >= COMPARED_MAX;
+        let alike = near.iter().map(|at| (self.found[*at].equal_words(&words), *at));
+        // Of several that are as similar, the oldest.
+        let best = alike.max_by(|(left, a), (right, b)| left.cmp(right).then(b.cmp(a)));
+        let is_enough = |equal: usize| equal as f64 >= self.threshold * words.len() as f64;
+        match best.filter(|(equal, _)| is_enough(*equal)) {
+            Some((_, at)) => self.found[at].join(&words, time),
+            None if is_full => self.without += 1,
+            None => {
+                let words = words.iter().map(|word| Some((*word).to_owned())).collect();
+                let times = time.map(|time| (time, time));
+                let group = Group { words, blanks, count: 1, example: text.to_owned(), times };
+                self.by_start.entry(key).or_default().push(self.found.len());
+                self.found.push(group);
+            }
+        }
+    }
+
+    /// Number of texts read, and of those that fit no pattern because there are too many.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.read, self.without)
+    }
+
+    /// The patterns, most frequent first.
+    pub fn finish(self) -> Vec<Pattern> {
+        let mut found: Vec<Pattern> = self.found.into_iter().map(Group::pattern).collect();
+        found.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.text.cmp(&b.text)));
+        found
+    }
+}
+
+impl Group {
+    fn equal_words(&self, words: &[&str]) -> usize {
+        self.words.iter().zip(words).filter(|(own, word)| own.as_deref() == Some(**word)).count()
+    }
+
+    fn join(&mut self, words: &[&str], time: Option<TimeNs>) {
+        self.count += 1;
+        for (own, word) in self.words.iter_mut().zip(words) {
+            if own.as_deref() != Some(*word) {
+                *own = None;
+            }
+        }
+        if let Some(time) = time {
+            let (first, last) = self.times.unwrap_or((time, time));
+            self.times = Some((first.min(time), last.max(time)));
+        }
+    }
+
+    fn pattern(self) -> Pattern {
+        let mut text = String::new();
+        let (mut phrase, mut run) = (String::new(), String::new());
+        for (at, word) in self.words.iter().enumerate() {
+            let blank = if self.blanks[at] && at > 0 { " " } else { "" };
+            text.push_str(blank);
+            text.push_str(word.as_deref().unwrap_or(VARIABLE));
+            match word {
+                Some(word) => {
+                    run.push_str(if run.is_empty() { "" } else { blank });
+                    run.push_str(word);
+                }
+                None => run.clear(),
+            }
+            // The first of several that have as many.
+            if letters(&run) > letters(&phrase) {
+                phrase.clone_from(&run);
+            }
+        }
+        let Group { count, example, times, .. } = self;
+        Pattern { text, count, example, times, phrase }
+    }
+}
+
+fn letters(text: &str) -> usize {
+    text.chars().filter(|c| c.is_alphabetic()).count()
+}
+
+/// The words of a text, and whether a blank precedes each.
+fn words_of(text: &str) -> (Vec<&str>, Vec<bool>) {
+    let (mut words, mut blanks) = (Vec::new(), Vec::new());
+    for run in text.split_whitespace() {
+        let mut is_first = true;
+        for word in run.split_inclusive(|c| MARKS.contains(c)) {
+            if words.len() == WORDS_MAX {
+                return (words, blanks);
+            }
+            words.push(word);
+            blanks.push(is_first);
+            is_first = false;
+        }
+    }
+    (words, blanks)
+}
+
+/// The first word without a digit: times, addresses and numbers vary.
+fn start_of(words: &[&str]) -> String {
+    let is_fixed = |word: &&&str| !word.chars().any(|c| c.is_ascii_digit());
+    words.iter().find(is_fixed).copied().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(texts: &[&str]) -> Vec<(String, u64)> {
+        let mut finder = PatternFinder::new(SENSITIVITY);
+        texts.iter().for_each(|text| finder.add(text, None));
+        finder.finish().into_iter().map(|pattern| (pattern.text, pattern.count)).collect()
+    }
+
+    #[test]
+    fn words_that_differ_become_variable() {
+        let texts = ["10:01 login of eva failed after 3 s", "10:02 login of tom failed after 5 s", "10:03 disk full"];
+        assert_eq!(
+            found(&texts),
+            [("10:* login of * failed after * s".to_owned(), 2), ("10:03 disk full".to_owned(), 1)]
+        );
+        assert_eq!(found(&[]), []);
+    }
+
+    #[test]
+    fn every_text_is_counted_once_and_its_phrase_is_in_its_example() {
+        let mut finder = PatternFinder::new(1.0);
+        let words = ["get", "put", "of", "é", "7", "x"];
+        for at in 0..PATTERNS_MAX * 3 {
+            let text: Vec<&str> = (0..at % 7).map(|word| words[(at / (word + 1)) % words.len()]).collect();
+            finder.add(&format!("{} w{}", text.join(" "), at % 6_000), Some(at as i64));
+        }
+        let (read, without) = finder.counts();
+        let patterns = finder.finish();
+        assert_eq!(patterns.iter().map(|pattern| pattern.count).sum::<u64>() + without, read);
+        assert!(patterns.len() <= PATTERNS_MAX && patterns.windows(2).all(|pair| pair[0].count >= pair[1].count));
+        for pattern in patterns {
+            let example = pattern.example.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(example.contains(&pattern.phrase), "{pattern:?}");
+        }
+    }
+
+    #[test]
+    fn a_higher_sensitivity_gives_no_fewer_patterns() {
+        let count = |sensitivity| {
+            let mut finder = PatternFinder::new(sensitivity);
+            (0..200).for_each(|at| finder.add(&format!("req a{} b{} c{} d e", at % 3, at % 5, at % 7), None));
+            finder.finish().len()
+        };
+        assert!(count(0.0) <= count(0.5) && count(0.5) <= count(1.0), "{} {} {}", count(0.0), count(0.5), count(1.0));
+    }
+}

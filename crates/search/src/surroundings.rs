@@ -1,0 +1,117 @@
+//! The events around an event: those of the same host and source just before and after it.
+//!
+//! Times alone place an event, so all events with exactly its time are returned together, in the order of their source.
+//! Later events are the oldest ones after it, which a search finds last; the range searched is therefore widened step by
+//! step, until it has enough of them.
+//!
+//! Not here: finding the event (a search), showing them.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_conf::Permissions;
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::{TimeNs, TimeRange};
+
+use crate::service::{SearchError, SearchParams, SearchService};
+use crate::table::ResultTable;
+
+/// Maximum events on each side.
+pub const EVENTS_MAX: usize = 1_000;
+/// Seconds after the event that are searched, one step after the other; then everything.
+const STEPS_S: [i64; 3] = [60, 3_600, 86_400];
+/// Maximum events with exactly the same time that are returned.
+const SAME_TIME_MAX: usize = 1_000;
+
+/// An event, and how much of its surroundings is wanted.
+#[derive(Clone, Debug)]
+pub struct Surrounded {
+    /// Its time.
+    pub time: TimeNs,
+    /// Its fields that its surroundings have too, such as host and source, with their values.
+    pub alike: Vec<(String, String)>,
+    /// A further search condition.
+    pub condition: Option<String>,
+    /// Events before it, at most [`EVENTS_MAX`].
+    pub before: usize,
+    /// Events after it, at most [`EVENTS_MAX`].
+    pub after: usize,
+}
+
+/// Events around an event, each list oldest first.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// Those before it.
+    pub before: ResultTable,
+    /// Those with its time, itself among them.
+    pub same_time: ResultTable,
+    /// Those after it.
+    pub after: ResultTable,
+}
+
+/// Reads the events around one.
+pub fn surroundings(
+    service: &SearchService,
+    permissions: &Arc<Permissions>,
+    zone: &TimeZone,
+    wanted: &Surrounded,
+) -> Result<Surroundings, SearchError> {
+    let search = search_of(wanted);
+    let run = |tail: &str, earliest: Option<TimeNs>, latest: Option<TimeNs>| {
+        let params = SearchParams {
+            text: format!("{search} {tail}"),
+            zone: Some(zone.clone()),
+            permissions: Arc::clone(permissions),
+            range: Some(TimeRange { earliest, latest }),
+            is_internal: true,
+            ..SearchParams::default()
+        };
+        service.run(params).map(|outcome| outcome.table)
+    };
+    let end = wanted.time.saturating_add(1);
+    let (before, after) = (wanted.before.min(EVENTS_MAX), wanted.after.min(EVENTS_MAX));
+    let newest = |count: usize| format!("| head {count} | reverse");
+    let earlier = run(&newest(before), None, Some(wanted.time))?;
+    let same_time = run(&newest(SAME_TIME_MAX), Some(wanted.time), Some(end))?;
+    let later = |latest| run(&format!("| tail {after}"), Some(end), latest);
+    for seconds in STEPS_S {
+        let found = later(Some(end.saturating_add(seconds * NS_PER_SEC)))?;
+        if found.len() >= after {
+            return Ok(Surroundings { before: earlier, same_time, after: found });
+        }
+    }
+    Ok(Surroundings { before: earlier, same_time, after: later(None)? })
+}
+
+/// The search for what is like the event.
+fn search_of(wanted: &Surrounded) -> String {
+    let mut text = "search".to_owned();
+    for (field, value) in &wanted.alike {
+        text.push_str(&format!(" {field}={}", quoted(value)));
+    }
+    match wanted.condition.as_deref().map(str::trim).filter(|condition| !condition.is_empty()) {
+        Some(condition) => text.push_str(&format!(" ({condition})")),
+        None if wanted.alike.is_empty() => text.push_str(" *"),
+        None => {}
+    }
+    text
+}
+
+/// A value in double quotes.
+fn quoted(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_quoted_and_conditions_kept_together() {
+        let alike = vec![("host".to_owned(), "a\"b".to_owned())];
+        let mut wanted = Surrounded { time: 0, alike, condition: Some("x OR y".to_owned()), before: 1, after: 1 };
+        assert_eq!(search_of(&wanted), "search host=\"a\\\"b\" (x OR y)");
+        wanted = Surrounded { alike: Vec::new(), condition: None, ..wanted };
+        assert_eq!(search_of(&wanted), "search *");
+    }
+}
