@@ -19,8 +19,15 @@ use quarry_spl::{Diagnostic, Severity, excerpt};
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 /// Path prefixes that default to JSON; others default to XML, because that is what Splunk's clients parse.
-const JSON_PATHS: [&str; 6] =
-    ["/quarry/", "/authentication/", "/auth/logout", "/data/inputs/http", "/data/inputs/oneshot", "/indexing/"];
+const JSON_PATHS: [&str; 7] = [
+    "/api/v1/",
+    "/quarry/",
+    "/authentication/",
+    "/auth/logout",
+    "/data/inputs/http",
+    "/data/inputs/oneshot",
+    "/indexing/",
+];
 /// Maximum bytes of an error text from elsewhere.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// `Retry-After` when all permits are taken.
@@ -78,6 +85,11 @@ impl ApiError {
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
         let messages = errors.map(|diagnostic| message_of(text, diagnostic)).collect();
         ApiError { status, messages, retry_after_s: None }
+    }
+
+    /// Whether what was asked for does not exist.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
     }
 
     /// The error as text.

@@ -206,6 +206,8 @@ pub trait Node: Send + Sync {
     fn thaw(&self, index: &str, folder: &str) -> Result<String, Fault>;
     /// Brings the buckets of an index to a volume, or to the data directory with `local`; gives the report as a JSON object.
     fn migrate(&self, index: &str, to: &str) -> Result<String, Fault>;
+    /// Removes the events of an index; returns the number of its buckets.
+    fn remove_events_of(&self, index: &str) -> Result<usize, Fault>;
     /// Tokens of the HTTP Event Collector by name.
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError>;
     /// Writes a token to inputs.conf, effective at once; returns it.

@@ -107,6 +107,11 @@ impl Outlet {
         (Outlet { sender, text: String::new(), turn, turns, user, patience, place }, chunks)
     }
 
+    /// Whether the client has disconnected.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
     /// Appends the output of `write`, at most a row, and sends complete chunks.
     pub(crate) fn write(&mut self, write: impl FnOnce(&mut String), let_go: LetGo<'_>) -> Result<(), Gone> {
         write(&mut self.text);

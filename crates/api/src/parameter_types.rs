@@ -6,6 +6,7 @@
 
 use jiff::tz::TimeZone;
 use quarry_event::time::{parse_time, parse_zone};
+use quarry_search::real_time::real_time_modifier;
 
 /// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,29 +21,36 @@ pub(crate) enum ParameterType {
     Number,
     /// A time: absolute, in seconds or relative.
     Time,
+    /// A time, or a bound of a real-time window such as `rt-5m`.
+    SearchTime,
     /// A time zone.
     Zone,
     /// One of these words.
     Word(&'static [&'static str]),
 }
 
-use ParameterType::{Count, Flag, Limit, Number, Time, Word, Zone};
+use ParameterType::{Count, Flag, Limit, Number, SearchTime, Time, Word, Zone};
 
 /// Parameters and their types, by name.
 pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("adhoc_search_level", Word(&["fast", "smart", "verbose"])),
+    ("after", Count),
     ("again", Flag),
     ("allow_partial_results", Flag),
     ("allowQueryStringAuth", Flag),
     ("auto_cancel", Count),
     ("auto_finalize_ec", Count),
     ("auto_pause", Count),
+    ("baseline_earliest_time", Time),
+    ("baseline_latest_time", Time),
+    ("before", Count),
     ("cookie", Flag),
     ("count", Limit),
     ("csv_safe", Flag),
+    ("cursor", Count),
     ("disabled", Flag),
     ("dispatch.sample_ratio", Count),
-    ("earliest_time", Time),
+    ("earliest_time", SearchTime),
     ("enable_lookups", Flag),
     ("exec_mode", Word(&["blocking", "normal", "oneshot"])),
     ("force_bundle_replication", Flag),
@@ -51,7 +59,7 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("index_latest", Time),
     ("indexedRealtime", Flag),
     ("indexedRealtimeOffset", Count),
-    ("latest_time", Time),
+    ("latest_time", SearchTime),
     ("limit", Limit),
     ("max_count", Count),
     ("max_lines", Count),
@@ -60,6 +68,7 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("now", Time),
     ("offset", Count),
     ("output_mode", Word(&["atom", "csv", "csv-safe", "json", "json_cols", "json_rows", "raw", "text", "xml"])),
+    ("positions", Word(&["bytes", "utf-16"])),
     ("preview", Flag),
     ("priority", Count),
     ("reduce_freq", Count),
@@ -74,6 +83,7 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("sample_ratio", Count),
     ("sample_seed", Count),
     ("search_mode", Word(&["normal", "realtime"])),
+    ("sensitivity", Number),
     ("shared", Flag),
     ("skip", Count),
     ("sort_dir", Word(&["asc", "desc"])),
@@ -104,7 +114,8 @@ pub(crate) fn fault(name: &str, value: &str) -> Option<String> {
             Count => value.parse::<usize>().is_ok(),
             Limit => value == ALL || value.parse::<usize>().is_ok(),
             Number => value.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0),
-            Time => parse_time(value, 0, &TimeZone::UTC).is_ok(),
+            Time => is_time(value),
+            SearchTime => real_time_modifier(value).map_or_else(|| is_time(value), |rest| rest.is_empty() || is_time(rest)),
             Zone => parse_zone(value).is_some(),
             Word(words) => words.contains(&value),
         };
@@ -117,10 +128,14 @@ pub(crate) fn fault(name: &str, value: &str) -> Option<String> {
         Count => format!("{name}={shown}: give a whole number from 0"),
         Limit => format!("{name}={shown}: give a whole number from 0, or {ALL} for all"),
         Number => format!("{name}={shown}: give a number from 0"),
-        Time => format!("{name}={shown} is not a time: give one as 2026-11-20T10:00:00, seconds since 1970, or -15m@m"),
+        Time | SearchTime => format!("{name}={shown} is not a time: give one as 2026-11-20T10:00:00, seconds since 1970, or -15m@m"),
         Zone => format!("{name}={shown} is not known: give one as Europe/Berlin"),
         Word(words) => format!("{name}={shown}: give one of {}", words.join(", ")),
     })
+}
+
+fn is_time(text: &str) -> bool {
+    parse_time(text, 0, &TimeZone::UTC).is_ok()
 }
 
 /// All, as some clients write an unlimited count.
@@ -149,7 +164,8 @@ mod tests {
             ("count", "0 1 100 -1", "abc -2 1.5 1e3 0x10 99999999999999999999"),
             ("offset", "0 1 100", "abc -1 1.5 1e3 0x10 99999999999999999999"),
             ("replay_speed", "0 1 1.5", "-1 nan inf fast"),
-            ("earliest_time", "0 1763600000.5 -15m@m now 2026-11-20T10:00:00", "someday 15zz"),
+            ("earliest_time", "0 1763600000.5 -15m@m now 2026-11-20T10:00:00 rt rt-5m@m rtnow", "someday 15zz rtx rt-5zz"),
+            ("now", "0 -15m", "rt rt-5m"),
             ("zone", "UTC Europe/Berlin", "Mars"),
             ("exec_mode", "oneshot", "ONE oneshots"),
         ] {

@@ -38,6 +38,8 @@ pub struct ApiState {
     pub(crate) streams: Streams,
     /// Search slots.
     pub(crate) turns: Arc<Turns>,
+    /// Slots of real-time searches.
+    pub(crate) real_time_turns: Arc<Turns>,
     /// Documents of collections.
     pub(crate) collections: Arc<Collections>,
     /// Permits of requests that work with documents.
@@ -49,13 +51,13 @@ pub struct ApiState {
 }
 
 impl ApiState {
-    /// The state of a node with a maximum number of concurrent searches.
+    /// The state of a node with a maximum number of concurrent searches, and of concurrent real-time searches.
     pub fn new(
         auth: Arc<Auth>,
         jobs: Arc<Jobs>,
         node: Arc<dyn Node>,
         objects: Objects,
-        searches_max: usize,
+        (searches_max, real_time_max): (usize, usize),
     ) -> ApiState {
         let collections = Collections::of_data_dir(objects.data_dir());
         ApiState {
@@ -66,6 +68,7 @@ impl ApiState {
             bulletins: Arc::default(),
             streams: Streams::default(),
             turns: Turns::of_server(searches_max),
+            real_time_turns: Turns::of_server(real_time_max),
             collections,
             document_turns: Arc::new(Semaphore::new(DOCUMENT_TURNS)),
             document_bodies: Arc::new(Semaphore::new(DOCUMENT_BODIES)),
@@ -76,6 +79,11 @@ impl ApiState {
     /// Maximum concurrent searches.
     pub fn searches_max(&self) -> usize {
         self.turns.searches_max()
+    }
+
+    /// Maximum concurrent real-time searches.
+    pub fn real_time_max(&self) -> usize {
+        self.real_time_turns.searches_max()
     }
 
     /// A slot for a caller's search, as soon as one is free.

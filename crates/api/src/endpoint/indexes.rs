@@ -253,7 +253,8 @@ async fn write(
     change(state, caller, CONF, put).await
 }
 
-/// Removes the stanza of an index. Events are never removed with it: their time does so.
+/// Removes an index with its events, as Splunk does: first its stanza, so that no more events are taken, then the events.
+/// Without a stanza, an index that has events is what an earlier removal has left, or one that was created by itself.
 async fn remove(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -261,20 +262,18 @@ async fn remove(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let (name, scope) = (name_of(&parts), scope_of(&parts, &caller)?);
-    let found = known(&state, &caller).await?.into_iter().find(|entry| entry.name == name);
-    let entry = found.ok_or_else(|| ObjectError::Unknown(name.clone()))?;
-    let counted = entry
-        .content
-        .get("totalEventCount")
-        .map(|count| count.as_str().map_or_else(|| count.to_string(), str::to_owned));
-    if let Some(events) = counted.filter(|count| count != "0") {
-        return Err(ApiError::bad_request(format!(
-            "index {name} holds {events} events, which are not removed with it: disable it, or let frozenTimePeriodInSecs \
-             remove them first"
-        )));
+    let is_known = known(&state, &caller).await?.iter().any(|entry| entry.name == name);
+    if !is_known {
+        return Err(ObjectError::Unknown(name).into());
     }
-    let gone = move |objects: &Objects, viewer: &Permissions| objects.remove(CONF, &name, &scope, viewer);
+    let of_stanza = name.clone();
+    let gone = move |objects: &Objects, viewer: &Permissions| match objects.remove(CONF, &of_stanza, &scope, viewer) {
+        Err(ObjectError::Unknown(_)) => Ok(()),
+        removed => removed,
+    };
     change(&state, &caller, CONF, gone).await?;
+    let node = state.node.clone();
+    blocking(move || node.remove_events_of(&name)).await??;
     page(TITLE, format!("/services/{COLLECTION}"), known(&state, &caller).await?, &parameters.only("output_mode"))
 }
 

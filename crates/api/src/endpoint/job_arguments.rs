@@ -30,6 +30,7 @@ const KNOWN: &[&str] = &[
     "output_mode",
     "preview",
     "priority",
+    "rt_backfill",
     "search",
     "search_mode",
     "status_buckets",

@@ -5,7 +5,7 @@
 //! keeps it, `DELETE` removes it; its contents are in [`super::job_results`]. Users see their own jobs, administrators
 //! all.
 //!
-//! Not here: real-time searches, scheduling.
+//! Not here: real-time windows ([`super::real_time`]), scheduling.
 
 use std::sync::Arc;
 
@@ -27,6 +27,7 @@ use serde_json::{Map, Value, json};
 use super::blocking;
 use super::job_arguments::{shape_of, told_of};
 use super::job_results::COUNT_MAX;
+use super::real_time::{refuse_window, window_of};
 use super::row::{Access, Endpoint};
 use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of};
 use crate::ApiState;
@@ -53,6 +54,8 @@ const CREATED: &[&str] = &[
     "latest_time",
     "zone",
     "exec_mode",
+    "search_mode",
+    "rt_backfill",
     "id",
     "label",
     "max_count",
@@ -111,14 +114,17 @@ async fn create(
     let service = service_of(&state, &caller, &place).await?;
     let mode = parameters.get("exec_mode");
     if mode == Some("oneshot") {
+        refuse_window(&state, &caller, &parameters, "exec_mode=oneshot")?;
         return oneshot(state, service, caller, parameters).await;
     }
-    if parameters.get("search_mode") == Some("realtime") {
-        return Err(ApiError::bad_request("search_mode=realtime is not served: search again, or follow with export"));
+    if mode == Some("blocking") {
+        refuse_window(&state, &caller, &parameters, "exec_mode=blocking")?;
     }
+    let real_time = window_of(&state, &caller, &parameters)?;
     let most = parameters.number("max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
     let params = params_of(&parameters, &caller, Some(most))?;
-    let asked = asked_of(&parameters, &place)?;
+    let is_not_backfilled = parameters.get("rt_backfill").is_some() && !parameters.is_set("rt_backfill");
+    let asked = Asked { real_time, is_not_backfilled, ..asked_of(&parameters, &place)? };
     let is_waited_for = mode == Some("blocking");
     begin(&state, &caller, &service, params, asked, (is_waited_for, Form::of(parameters.get("output_mode")))).await
 }
@@ -136,8 +142,13 @@ pub(super) async fn begin(
     let started = blocking(move || jobs.create(&service, params, asked)).await?;
     let started = started.map_err(|error| refusal(&text, error))?;
     let sid = started.job().sid().to_owned();
-    state.turns.limit(&caller.identity.user, caller.permissions.limits.jobs);
-    let running = tokio::spawn(run(Arc::clone(&state.turns), caller.identity.user.clone(), started));
+    let limits = &caller.permissions.limits;
+    let (turns, quota) = match started.job().is_real_time() {
+        true => (&state.real_time_turns, limits.real_time_jobs),
+        false => (&state.turns, limits.jobs),
+    };
+    turns.limit(&caller.identity.user, quota);
+    let running = tokio::spawn(run(Arc::clone(turns), caller.identity.user.clone(), started));
     if is_waited_for {
         running.await.map_err(|error| ApiError::internal(format!("the job's task ended early: {error}")))?;
     }
@@ -175,6 +186,8 @@ fn asked_of(parameters: &Parameters, Path(parts): &PathParts) -> Result<Asked, A
         saved: None,
         app: parts.get("app").cloned().or_else(|| text("namespace")).unwrap_or_else(|| APP.to_owned()),
         status_buckets: parameters.number("status_buckets")?.unwrap_or(0),
+        real_time: None,
+        is_not_backfilled: false,
         ttl_s: seconds("timeout")?,
         auto_cancel_s: seconds("auto_cancel")?.unwrap_or(0),
         time_max_s: seconds("max_time")?.unwrap_or(0),
@@ -260,7 +273,8 @@ async fn control(
     let action = parameters.required("action")?.to_owned();
     let ttl = parameters.number("ttl")?.map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX));
     let priority = priority_of(&parameters)?;
-    let (jobs, turns) = (Arc::clone(&state.jobs), Arc::clone(&state.turns));
+    let turns = if job.is_real_time() { &state.real_time_turns } else { &state.turns };
+    let (jobs, turns) = (Arc::clone(&state.jobs), Arc::clone(turns));
     let text = blocking(move || -> Result<&str, ApiError> {
         let missing = |name: &str| ApiError::bad_request(format!("action={action} needs the parameter {name}"));
         Ok(match action.as_str() {
@@ -359,9 +373,9 @@ fn time(time: TimeNs) -> Value {
 fn content(status: &JobStatus) -> Map<String, Value> {
     let record = &status.record;
     let parts = SearchParts::of(record.search());
-    let events = if status.is_events { status.rows as u64 } else { status.matched };
+    let events = if status.is_events { status.rows_shown as u64 } else { status.matched };
     let available = match status.is_events {
-        true => status.rows,
+        true => status.rows_shown,
         false if record.shows_events() => usize::try_from(status.matched).unwrap_or(usize::MAX).min(COUNT_MAX),
         false => 0,
     };
@@ -375,7 +389,7 @@ fn content(status: &JobStatus) -> Map<String, Value> {
     let seconds = |time: Option<TimeNs>| time.map(|time| time.div_euclid(NS_PER_SEC));
     let of_search = json!({
         "delegate": "", "earliestTime": time(status.range.earliest.unwrap_or(0)), "eventSearch": parts.events,
-        "isBatchModeSearch": false, "isRealTimeSearch": false, "isSavedSearch": record.saved().is_some(),
+        "isBatchModeSearch": false, "isRealTimeSearch": record.is_real_time(), "isSavedSearch": record.saved().is_some(),
         "keywords": parts.events, "label": record.label().unwrap_or_default(), "normalizedSearch": record.search(),
         "remoteSearch": parts.events, "reportSearch": parts.report, "sampleRatio": record.sample_ratio().to_string(), "search": record.search(),
         "searchCanBeEventType": parts.report.is_empty(),

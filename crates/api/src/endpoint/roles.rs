@@ -33,9 +33,8 @@ const NAME_CHARS_MAX: usize = 100;
 /// Maximum roles.
 const ROLES_MAX: usize = 1_000;
 /// Parameters that are stored without effect, and the message about them.
-const WITHOUT_EFFECT: [&str; 4] =
-    ["cumulativeRTSrchJobsQuota", "cumulativeSrchJobsQuota", "defaultApp", "rtSrchJobsQuota"];
-const KEPT_ONLY: &str = "rtSrchJobsQuota, cumulativeSrchJobsQuota, cumulativeRTSrchJobsQuota and defaultApp of roles are kept and have no effect.";
+const WITHOUT_EFFECT: [&str; 3] = ["cumulativeRTSrchJobsQuota", "cumulativeSrchJobsQuota", "defaultApp"];
+const KEPT_ONLY: &str = "cumulativeSrchJobsQuota, cumulativeRTSrchJobsQuota and defaultApp of roles are kept and have no effect.";
 /// Capabilities that the administrator role must keep, because nobody could grant them again.
 const KEPT_BY_ADMIN: [&str; 4] = [ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH];
 
@@ -125,6 +124,7 @@ fn entry(known: &Roles, role: &RoleSettings, caller: &Caller) -> Entry {
         "imported_srchTimeWin": imported.limits.window_s.map_or(-1, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
         "srchDiskQuota": role.disk_quota_mb, "srchMaxTime": role.time_max_s.to_string(), "grantable_roles": role.grantable,
         "srchJobsQuota": role.jobs_quota, "imported_srchJobsQuota": imported.limits.jobs.unwrap_or(0), "defaultApp": "",
+        "rtSrchJobsQuota": role.real_time_quota, "imported_rtSrchJobsQuota": imported.limits.real_time_jobs.unwrap_or(0),
     });
     entity(ROLES, &role.name, content, caller.permissions.holds(EDIT_ROLES))
 }

@@ -26,6 +26,7 @@ use tokio::task::JoinHandle;
 
 use super::blocking;
 use super::job_arguments::{shape_of, told_of};
+use super::real_time::{export_new_events, window_of};
 use super::row::{Access, Endpoint};
 use crate::ApiState;
 use crate::caller::Caller;
@@ -43,7 +44,7 @@ const NOT_USERS: [&str; 2] = ["-", "nobody"];
 
 /// Parameters that select the events searched.
 pub(super) const SEARCHED: &[&str] =
-    &["earliest_time", "latest_time", "zone", "sample_ratio", "dispatch.sample_ratio", "adhoc_search_level"];
+    &["earliest_time", "latest_time", "search_mode", "zone", "sample_ratio", "dispatch.sample_ratio", "adhoc_search_level"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);
@@ -134,7 +135,7 @@ pub(super) fn mode_of(parameters: &Parameters) -> Result<OutputMode, ApiError> {
 }
 
 /// Explains a search: `output_mode=text` or `json`.
-async fn explain(
+pub(super) async fn explain(
     State(state): State<ApiState>,
     place: PathParts,
     caller: Caller,
@@ -461,6 +462,9 @@ async fn export(
     let service = service_of(&state, &caller, &place).await?;
     let mode = mode_of(&parameters)?;
     let params = params_of(&parameters, &caller, parameters.number("count")?)?;
+    if let Some(window) = window_of(&state, &caller, &parameters)? {
+        return export_new_events(&state, service, &caller, params, (window, mode)).await;
+    }
     let (text, zone) = (params.text.clone(), params.zone.clone().unwrap_or_else(|| service.zone()));
     let answer_place = state.answer_place()?;
     let user = &caller.identity.user;

@@ -51,6 +51,7 @@ struct Facts {
     now: TimeNs,
     jobs: usize,
     searches_max: usize,
+    real_time_max: usize,
 }
 
 const INTROSPECTION: Access = Access::Capability(LIST_INTROSPECTION);
@@ -120,7 +121,7 @@ const FACTS: [Fact; 9] = [
         name: "result",
         access: INTROSPECTION,
         summary: "Shows the limits of concurrent searches.",
-        content: |facts| json!({ "max_hist_searches": facts.searches_max, "max_hist_scheduled_searches": 0, "max_rt_searches": 0 }),
+        content: |facts| json!({ "max_hist_searches": facts.searches_max, "max_hist_scheduled_searches": 0, "max_rt_searches": facts.real_time_max }),
     },
 ];
 
@@ -155,8 +156,8 @@ fn entity(collection: &str, name: &str, author: &str, updated: TimeNs, content: 
 async fn facts_of(state: &ApiState) -> Result<Facts, ApiError> {
     let (node, jobs) = (state.node.clone(), Arc::clone(&state.jobs));
     let now = state.auth.now();
-    let searches_max = state.turns.searches_max();
-    blocking(move || Facts { condition: node.condition(), now, jobs: jobs.count(), searches_max }).await
+    let (searches_max, real_time_max) = (state.searches_max(), state.real_time_max());
+    blocking(move || Facts { condition: node.condition(), now, jobs: jobs.count(), searches_max, real_time_max }).await
 }
 
 async fn show(state: ApiState, parameters: Parameters, at: usize) -> Result<Response, ApiError> {
@@ -319,7 +320,7 @@ mod tests {
                 fault_age_s.map(|age| (-age * NS_PER_SEC, "a bucket is damaged".to_owned())).into_iter().collect();
             let condition =
                 NodeCondition { disk: gigabytes(free), disk_free_min: 5 << 30, faults, ..Default::default() };
-            let facts = Facts { condition, now: 0, jobs: 0, searches_max: 0 };
+            let facts = Facts { condition, now: 0, jobs: 0, searches_max: 0, real_time_max: 0 };
             (health(&facts), indexer(&facts)["status"].clone())
         };
         assert_eq!((of(50, None).0.0, of(9, None).0.0, of(4, None).0.0), ("green", "yellow", "red"));

@@ -1,0 +1,232 @@
+//! `/api/v1/context`, `patterns` and `compare`: the events around one, groups of similar events, and what differs between
+//! two time ranges.
+//!
+//! Each runs a few searches in one search slot. Not here: how they are computed (`quarry_search`).
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Method;
+use axum::response::Response;
+use axum::routing::post;
+use jiff::tz::TimeZone;
+use quarry_conf::permissions::SEARCH;
+use quarry_event::TimeNs;
+use quarry_event::time::{parse_time, parse_zone};
+use quarry_search::cell::iso_time;
+use quarry_search::comparison::{self, RangeFields, VALUES_MAX, differences};
+use quarry_search::patterns::{PatternFinder, SAMPLE_MAX, SENSITIVITY};
+use quarry_search::surroundings::{EVENTS_MAX, Surrounded, surroundings};
+use quarry_search::{Cell, ResultTable, SearchError, SearchParams, SearchService};
+use serde_json::{Value, json};
+
+use super::row::{Access, Endpoint};
+use super::search_jobs::{PathParts, params_of, service_of};
+use super::{blocking, json as answer};
+use crate::ApiState;
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+use crate::turns::Use;
+use crate::wire::OutputMode;
+
+/// Default number of events on each side.
+const AROUND: usize = 20;
+/// Fields that place an event.
+const PLACED_BY: [&str; 4] = ["index", "host", "source", "sourcetype"];
+/// Default and maximum number of patterns in an answer.
+const PATTERNS: usize = 50;
+const PATTERNS_MAX: usize = 1_000;
+/// Default number of differences in an answer.
+const DIFFERENCES: usize = 50;
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let row = |path: &str, summary, serve| {
+        Endpoint::new(Method::POST, path, Access::Capability(SEARCH), summary, serve).of_api()
+    };
+    vec![
+        row("context", "Returns the events before and after an event.", post(context)).needs(&["time"]).takes(&[
+            "index",
+            "host",
+            "source",
+            "sourcetype",
+            "condition",
+            "before",
+            "after",
+            "zone",
+        ]),
+        row("patterns", "Groups the events of a search by their pattern.", post(patterns)).needs(&["search"]).takes(&[
+            "earliest_time",
+            "latest_time",
+            "zone",
+            "sensitivity",
+            "count",
+        ]),
+        row("compare", "Finds field values that differ between two time ranges.", post(compare))
+            .needs(&["search"])
+            .takes(&[
+                "earliest_time",
+                "latest_time",
+                "baseline_earliest_time",
+                "baseline_latest_time",
+                "zone",
+                "count",
+            ]),
+    ]
+}
+
+/// The zone of a request, or the server's.
+fn zone_of(parameters: &Parameters, service: &SearchService) -> TimeZone {
+    parameters.get("zone").and_then(parse_zone).unwrap_or_else(|| service.zone())
+}
+
+async fn context(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let service = service_of(&state, &caller, &parts).await?;
+    let zone = zone_of(&parameters, &service);
+    let time = parameters.required("time")?;
+    let time = parse_time(time, state.auth.now(), &zone)
+        .map_err(|error| ApiError::bad_request(format!("time={time}: {error}")))?;
+    let given = |name: &&str| Some(((*name).to_owned(), parameters.text(name).filter(|text| !text.is_empty())?));
+    let wanted = Surrounded {
+        time,
+        alike: PLACED_BY.iter().filter_map(given).collect(),
+        condition: parameters.text("condition"),
+        before: parameters.number("before")?.unwrap_or(AROUND).min(EVENTS_MAX),
+        after: parameters.number("after")?.unwrap_or(AROUND).min(EVENTS_MAX),
+    };
+    let turn = state.turn(&caller, Use::Search).await?;
+    let permissions = Arc::clone(&caller.permissions);
+    let condition = wanted.condition.clone().unwrap_or_default();
+    let found = blocking(move || {
+        let found = surroundings(&service, &permissions, &zone, &wanted);
+        drop(turn);
+        found
+    });
+    let found = found.await?.map_err(|error| ApiError::of_search(&condition, error))?;
+    let lists = [("before", &found.before), ("same_time", &found.same_time), ("after", &found.after)];
+    let mut out = "{".to_owned();
+    for (at, (name, rows)) in lists.into_iter().enumerate() {
+        out.push_str(if at == 0 { "\"" } else { ",\"" });
+        out.push_str(name);
+        out.push_str("\":[");
+        rows.rows().enumerate().for_each(|(at, row)| OutputMode::Json.row(row, at, at == 0, &mut out));
+        out.push(']');
+    }
+    out.push('}');
+    Ok(answer(out))
+}
+
+/// Refuses a search whose rows are not events.
+fn check_events(text: &str) -> Result<(), ApiError> {
+    let commands = quarry_spl::parse(text).pipeline.commands;
+    let report = commands.iter().find(|stage| quarry_spl::analyse::is_transforming(std::slice::from_ref(stage)));
+    let Some(report) = report else { return Ok(()) };
+    let name = report.command.name();
+    Err(ApiError::bad_request(format!("this is for events, and {name} makes other rows: give the search before it")))
+}
+
+/// Runs a search with a command appended.
+fn run(service: &SearchService, params: &SearchParams, tail: &str) -> Result<quarry_search::Outcome, SearchError> {
+    let text = format!("{} {tail}", params.text);
+    service.run(SearchParams { text, is_internal: true, ..params.clone() })
+}
+
+async fn patterns(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let service = service_of(&state, &caller, &parts).await?;
+    let zone = zone_of(&parameters, &service);
+    let params = params_of(&parameters, &caller, None)?;
+    check_events(&params.text)?;
+    let sensitivity = parameters.get("sensitivity").and_then(|text| text.trim().parse::<f64>().ok());
+    let sensitivity = sensitivity.unwrap_or(SENSITIVITY);
+    if sensitivity > 1.0 {
+        return Err(ApiError::bad_request(format!("sensitivity={sensitivity}: give a number from 0 to 1")));
+    }
+    let most = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(PATTERNS).min(PATTERNS_MAX);
+    let turn = state.turn(&caller, Use::Search).await?;
+    let text = params.text.clone();
+    let found = blocking(move || {
+        let outcome = run(&service, &params, &format!("| head {SAMPLE_MAX} | fields _time _raw"))?;
+        drop(turn);
+        let mut finder = PatternFinder::new(sensitivity);
+        add_rows(&outcome.table, &zone, &mut finder);
+        Ok((finder, zone))
+    });
+    let (finder, zone) = found.await?.map_err(|error| ApiError::of_search(&text, error))?;
+    let (events, without) = finder.counts();
+    let found = finder.finish();
+    let total = found.len();
+    let shown = found.into_iter().take(most).map(|pattern| {
+        let times = pattern.times.map(|(first, last)| [iso_time(first, &zone), iso_time(last, &zone)]);
+        json!({
+            "pattern": pattern.text, "count": pattern.count, "share": pattern.count as f64 / events.max(1) as f64,
+            "example": pattern.example, "phrase": pattern.phrase, "times": times,
+        })
+    });
+    let shown: Vec<Value> = shown.collect();
+    let body = json!({
+        "events": events, "is_sample": events >= SAMPLE_MAX as u64, "without_pattern": without, "total": total,
+        "patterns": shown,
+    });
+    Ok(answer(body.to_string()))
+}
+
+fn add_rows(table: &ResultTable, zone: &TimeZone, finder: &mut PatternFinder) {
+    for row in table.rows() {
+        let (Cell::Single(text), time) = (row.named("_raw"), row.named("_time")) else { continue };
+        let time: Option<TimeNs> = match time {
+            Cell::Single(time) => parse_time(&time, 0, zone).ok(),
+            _ => None,
+        };
+        finder.add(&text, time);
+    }
+}
+
+async fn compare(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let service = service_of(&state, &caller, &parts).await?;
+    let selected = params_of(&parameters, &caller, None)?;
+    check_events(&selected.text)?;
+    let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
+    let baseline = SearchParams {
+        earliest: text("baseline_earliest_time"),
+        latest: text("baseline_latest_time"),
+        ..selected.clone()
+    };
+    let most = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(DIFFERENCES);
+    let turn = state.turn(&caller, Use::Search).await?;
+    let shown = selected.text.clone();
+    let compared = blocking(move || {
+        let summary = format!("| fieldsummary maxvals={VALUES_MAX}");
+        let selected = RangeFields::of_summary(&run(&service, &selected, &summary)?);
+        let baseline = RangeFields::of_summary(&run(&service, &baseline, &summary)?);
+        drop(turn);
+        Ok((selected, baseline))
+    });
+    let (selected, baseline) = compared.await?.map_err(|error| ApiError::of_search(&shown, error))?;
+    let found = differences(&selected, &baseline);
+    let one = |found: &comparison::Difference| {
+        json!({
+            "field": found.field, "value": found.value, "selected": found.selected, "baseline": found.baseline,
+            "difference": found.difference,
+        })
+    };
+    let listed: Vec<Value> = found.iter().take(most).map(one).collect();
+    let body = json!({
+        "selected_events": selected.events, "baseline_events": baseline.events, "differences": listed,
+    });
+    Ok(answer(body.to_string()))
+}

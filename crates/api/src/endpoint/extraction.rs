@@ -1,0 +1,104 @@
+//! `/api/v1/extract/suggest`: regular expressions for a value marked in sample texts.
+//!
+//! Each `sample` has a `mark`, `START-END` in characters, in the same order. Samples without a mark show what the
+//! expressions find in other texts. Not here: how they are learnt (`quarry_eval`).
+
+use axum::http::Method;
+use axum::response::Response;
+use axum::routing::post;
+use quarry_conf::permissions::SEARCH;
+use quarry_engine::examples::{Example, patterns_of, value_found};
+use serde_json::{Value, json};
+
+use super::row::{Access, Endpoint};
+use super::{blocking, json as answer};
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+
+/// Maximum samples of a request.
+const SAMPLES_MAX: usize = 100;
+/// Maximum bytes of a sample.
+const SAMPLE_BYTES_MAX: usize = 64 << 10;
+/// Maximum expressions suggested.
+const SUGGESTIONS_MAX: usize = 5;
+/// Maximum characters of a field's name.
+const FIELD_CHARS_MAX: usize = 64;
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let summary = "Suggests regular expressions for a value marked in sample texts.";
+    vec![
+        Endpoint::new(Method::POST, "extract/suggest", Access::Capability(SEARCH), summary, post(suggest))
+            .of_api()
+            .needs(&["field", "sample", "mark"])
+            .takes(&["counterexample"]),
+    ]
+}
+
+async fn suggest(parameters: Parameters) -> Result<Response, ApiError> {
+    let field = parameters.required("field")?.to_owned();
+    let is_name = field.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && field.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && field.len() <= FIELD_CHARS_MAX;
+    if !is_name {
+        return Err(ApiError::bad_request(format!(
+            "field={field}: give a name of ASCII letters, digits and _, at most {FIELD_CHARS_MAX}, as a group of a \
+             regular expression has"
+        )));
+    }
+    let all = |name: &str| -> Vec<String> {
+        let named = parameters.clone().all().into_iter().filter(|(other, _)| other == name);
+        named.map(|(_, value)| value).collect()
+    };
+    let (samples, marks, counterexamples) = (all("sample"), all("mark"), all("counterexample"));
+    if samples.is_empty() || samples.len() > SAMPLES_MAX || samples.iter().any(|text| text.len() > SAMPLE_BYTES_MAX) {
+        return Err(ApiError::bad_request(format!(
+            "give sample= once to {SAMPLES_MAX} times, each of at most {SAMPLE_BYTES_MAX} bytes"
+        )));
+    }
+    let mut examples = Vec::new();
+    for (sample, mark) in samples.iter().zip(marks.iter()).filter(|(_, mark)| !mark.trim().is_empty()) {
+        examples.push(example_of(sample, mark)?);
+    }
+    if examples.is_empty() {
+        return Err(ApiError::bad_request("mark a value: give mark=START-END for a sample"));
+    }
+    let found = blocking(move || {
+        let patterns = patterns_of(&field, &examples, &counterexamples, SUGGESTIONS_MAX);
+        let one = |pattern: &String| {
+            let values: Vec<Value> = samples.iter().map(|sample| json!(value_found(pattern, sample))).collect();
+            json!({ "regex": pattern, "values": values })
+        };
+        patterns.iter().map(one).collect::<Vec<Value>>()
+    });
+    Ok(answer(json!({ "suggestions": found.await? }).to_string()))
+}
+
+/// A sample with the value that a mark names, in characters.
+fn example_of(sample: &str, mark: &str) -> Result<Example, ApiError> {
+    let wrong = || {
+        let characters = sample.chars().count();
+        ApiError::bad_request(format!("mark={mark}: give START-END within the {characters} characters of its sample"))
+    };
+    let (start, end) = mark.trim().split_once('-').ok_or_else(wrong)?;
+    let byte = |position: &str| -> Option<usize> {
+        let position = position.trim().parse::<usize>().ok()?;
+        let ends = std::iter::once(sample.len());
+        sample.char_indices().map(|(at, _)| at).chain(ends).nth(position)
+    };
+    let (start, end) = (byte(start).ok_or_else(wrong)?, byte(end).ok_or_else(wrong)?);
+    Example::new(sample.to_owned(), start, end).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_count_characters() {
+        let example = example_of("é=12 x", "2-4").unwrap();
+        assert_eq!(&example.text[example.start..example.end], "12");
+        for wrong in ["", "2", "4-2", "2-2", "0-99", "a-b", "-1-2"] {
+            assert!(example_of("é=12 x", wrong).is_err(), "{wrong}");
+        }
+    }
+}

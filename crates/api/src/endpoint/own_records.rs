@@ -1,0 +1,242 @@
+//! `/api/v1/history`, `links` and `preferences`: what the server remembers for a user's interface.
+//!
+//! The history is that of the `history` command. A short link stands for a path with its parameters; all users may follow
+//! it, and what it shows depends on who follows it. The preferences of a user are one JSON object that the server does not
+//! interpret. Links and preferences are documents of collections of the app `system`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use quarry_collections::{
+    Collection, CollectionDefinition, CollectionError, KEY, NOBODY, Object, Removed, TakeObject, USER, parse_object,
+};
+use quarry_conf::permissions::SEARCH;
+use quarry_engine::NodeEntry;
+use serde_json::{Map, Value, json};
+
+use super::row::{Access, Endpoint, RequestBody};
+use super::search_jobs::{PathParts, service_of};
+use super::{blocking, json as answer};
+use crate::ApiState;
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+
+/// App of the collections.
+const APP: &str = "system";
+/// Collections of links and of preferences.
+const LINKS: &str = "links";
+const PREFERENCES: &str = "preferences";
+/// Maximum bytes of a link's path.
+const PATH_BYTES_MAX: usize = 64 << 10;
+/// Maximum links of all users; further ones are refused until some are deleted.
+const LINKS_MAX: usize = 10_000;
+/// Random bytes of a link's id, written in hexadecimal.
+const ID_BYTES: usize = 5;
+/// Ids tried for a link, since another may have one already.
+const IDS_MAX: usize = 8;
+/// Key of a user's preferences.
+const PREFERENCES_KEY: &str = "preferences";
+/// Maximum bytes of a user's preferences.
+const PREFERENCES_BYTES_MAX: usize = 256 << 10;
+/// Default and maximum entries of the history.
+const HISTORY: usize = 50;
+const HISTORY_MAX: usize = 1_000;
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let row = |method, path: &str, summary, serve| {
+        Endpoint::new(method, path, Access::Capability(SEARCH), summary, serve).of_api()
+    };
+    vec![
+        row(Method::GET, "history", "Lists earlier searches, newest first.", get(history))
+            .takes(&["count", "offset", "filter"]),
+        row(Method::POST, "links", "Makes a short link to a path of the interface.", post(make_link)).needs(&["path"]),
+        row(Method::GET, "links/{id}", "Returns the path that a short link stands for.", get(show_link)),
+        row(Method::DELETE, "links/{id}", "Deletes a short link.", delete(remove_link)),
+        row(Method::GET, "preferences", "Returns the caller's preferences.", get(preferences)),
+        row(
+            Method::POST,
+            "preferences",
+            "Changes members of the caller's preferences; null removes one.",
+            post(prefer),
+        )
+        .body(RequestBody::JsonObject),
+    ]
+}
+
+async fn history(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let service = service_of(&state, &caller, &parts).await?;
+    let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(HISTORY).min(HISTORY_MAX);
+    let offset = parameters.number("offset")?.unwrap_or(0);
+    let filter = parameters.text("filter").unwrap_or_default().to_lowercase();
+    let permissions = Arc::clone(&caller.permissions);
+    let entries = blocking(move || service.engine().node().history(&permissions)).await?.unwrap_or_default();
+    let of_entry = |entry: NodeEntry| -> Map<String, Value> {
+        entry.into_iter().map(|(name, values)| (name, Value::String(values.join("\n")))).collect()
+    };
+    let is_wanted = |entry: &Map<String, Value>| {
+        filter.is_empty() || entry["search"].as_str().is_some_and(|search| search.to_lowercase().contains(&filter))
+    };
+    let found: Vec<Map<String, Value>> = entries.into_iter().map(of_entry).filter(is_wanted).collect();
+    let total = found.len();
+    let page: Vec<Map<String, Value>> = found.into_iter().skip(offset).take(count).collect();
+    Ok(answer(json!({ "total": total, "searches": page }).to_string()))
+}
+
+/// Requests for links and preferences come one after the other.
+static CHANGES: Mutex<()> = Mutex::new(());
+
+/// Runs work on one of the collections when there is a permit.
+async fn with_collection<T: Send + 'static>(
+    state: &ApiState,
+    name: &'static str,
+    work: impl FnOnce(&Collection) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let turn = state.document_turns.clone().acquire_owned().await;
+    let _turn = turn.map_err(|error| ApiError::internal(format!("no turn for a request of documents: {error}")))?;
+    let collections = state.collections.clone();
+    blocking(move || {
+        let collection = collections.get(APP, name)?;
+        // A change reads what is there first, so that changes must follow each other.
+        let _change = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&collection)
+    })
+    .await?
+}
+
+async fn make_link(
+    State(state): State<ApiState>,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let path = parameters.required("path")?.to_owned();
+    // Only a path: a link must not lead to another site.
+    let is_path = path.starts_with('/') && !path.starts_with("//") && !path.contains(['\\', '\r', '\n']);
+    if !is_path || path.len() > PATH_BYTES_MAX {
+        return Err(ApiError::bad_request(format!(
+            "path: give a path of this server, as in /search?q=error, of at most {PATH_BYTES_MAX} bytes"
+        )));
+    }
+    let user = caller.identity.user.clone();
+    let id = with_collection(&state, LINKS, move |links| {
+        let mut found = (0, None);
+        links.each(NOBODY, &mut |key, link| {
+            found.0 += 1;
+            if link.get("path").and_then(Value::as_str) == Some(&path) {
+                found.1 = Some(key.to_owned());
+            }
+            Ok(())
+        })?;
+        if let (_, Some(known)) = found {
+            return Ok(known);
+        }
+        if found.0 >= LINKS_MAX {
+            return Err(ApiError::too_many(format!(
+                "there are {LINKS_MAX} short links, the most that may be: delete some"
+            )));
+        }
+        for _ in 0..IDS_MAX {
+            let members = [(KEY, new_id()), ("path", path.clone()), ("by", user.clone())];
+            let link: Object = members.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect();
+            match links.insert(NOBODY, link, &CollectionDefinition::default()) {
+                Err(CollectionError::Exists) => {}
+                made => return Ok(made?),
+            }
+        }
+        Err(ApiError::internal(format!("{IDS_MAX} ids of links were all in use: try again")))
+    });
+    let id = id.await?;
+    Ok((StatusCode::CREATED, answer(json!({ "id": id }).to_string())).into_response())
+}
+
+/// A random id in hexadecimal.
+fn new_id() -> String {
+    let mut bytes = [0; ID_BYTES];
+    quarry_stdx::random::fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The link that a path names.
+async fn link_of(state: &ApiState, parts: &PathParts) -> Result<(String, Value), ApiError> {
+    let Path(names) = parts;
+    let id = names.get("id").cloned().unwrap_or_default();
+    let key = id.clone();
+    let text = with_collection(state, LINKS, move |links| Ok(links.document(&[NOBODY], &key)?)).await;
+    let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("there is no short link {id}"));
+    let text = text.map_err(|error| if error.is_not_found() { missing() } else { error })?;
+    let link = serde_json::from_str(&text).map_err(|error| ApiError::internal(format!("a short link: {error}")))?;
+    Ok((id, link))
+}
+
+async fn show_link(State(state): State<ApiState>, parts: PathParts) -> Result<Response, ApiError> {
+    let (id, link) = link_of(&state, &parts).await?;
+    Ok(answer(json!({ "id": id, "path": link["path"], "by": link["by"] }).to_string()))
+}
+
+async fn remove_link(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
+    let (id, link) = link_of(&state, &parts).await?;
+    let by = link["by"].as_str();
+    if !caller.permissions.may_see(by) {
+        let owner = by.unwrap_or_default();
+        return Err(ApiError::forbidden(format!("user {} may not delete a link of {owner}", caller.identity.user)));
+    }
+    with_collection(&state, LINKS, move |links| Ok(links.remove(NOBODY, &id, &CollectionDefinition::default())?))
+        .await?;
+    Ok(answer(json!({}).to_string()))
+}
+
+/// A user's preferences, without the members that the collection adds.
+fn preferences_of(documents: &Collection, user: &str) -> Result<Object, ApiError> {
+    let text = match documents.document(&[user], PREFERENCES_KEY) {
+        Ok(text) => text,
+        Err(CollectionError::Unknown) => return Ok(Object::default()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut members = parse_object(text.as_bytes())?;
+    members.remove(KEY);
+    members.remove(USER);
+    Ok(members)
+}
+
+async fn preferences(State(state): State<ApiState>, caller: Caller) -> Result<Response, ApiError> {
+    let user = caller.identity.user.clone();
+    let members = with_collection(&state, PREFERENCES, move |documents| preferences_of(documents, &user)).await?;
+    Ok(answer(Value::Object(members).to_string()))
+}
+
+async fn prefer(State(state): State<ApiState>, caller: Caller, body: Bytes) -> Result<Response, ApiError> {
+    let changes = parse_object(&body)?;
+    let user = caller.identity.user.clone();
+    let members = with_collection(&state, PREFERENCES, move |documents| {
+        let mut members = preferences_of(documents, &user)?;
+        for (name, value) in changes {
+            match value {
+                Value::Null => drop(members.remove(&name)),
+                value => drop(members.insert(name, value)),
+            }
+        }
+        members.remove(USER);
+        members.remove(KEY);
+        let shown = Value::Object(members.clone()).to_string();
+        if shown.len() > PREFERENCES_BYTES_MAX {
+            let bytes = shown.len();
+            return Err(ApiError::bad_request(format!(
+                "the preferences would have {bytes} bytes, more than the limit of {PREFERENCES_BYTES_MAX}"
+            )));
+        }
+        members.insert(KEY.to_owned(), PREFERENCES_KEY.into());
+        let mut fill = |take: TakeObject<'_>| take(members.clone());
+        documents.save_all(&user, &CollectionDefinition::default(), &Removed::Nothing, &mut fill)?;
+        Ok(shown)
+    });
+    Ok(answer(members.await?))
+}

@@ -1,0 +1,175 @@
+//! Real-time searches over REST: the window of a request, who may have one, and `export` of events as they arrive.
+//!
+//! Real-time searches have slots of their own, since they last until they are ended (limits.conf
+//! `max_rt_search_multiplier`, `rtSrchJobsQuota` of roles).
+//!
+//! Not here: jobs over a window (search), starting them ([`super::jobs`]).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use quarry_search::real_time::{NewEvents, NewRows, RealTimeWindow};
+use quarry_search::{SearchParams, SearchService};
+
+use super::blocking;
+use super::search_jobs::{Answer, body_of, warnings};
+use crate::ApiState;
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::outlet::{Gone, Outlet};
+use crate::parameters::Parameters;
+use crate::turns::{Turn, Use};
+use crate::wire::{OutputMode, ResultsHead, export_row};
+
+/// The capability that real-time searches take.
+const RTSEARCH: &str = "rtsearch";
+/// How often a client without news is looked at, to see that it has left.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// The real-time window of a request; `None` if it is about the past. Refuses callers who may have none.
+pub(super) fn window_of(
+    state: &ApiState,
+    caller: &Caller,
+    parameters: &Parameters,
+) -> Result<Option<RealTimeWindow>, ApiError> {
+    let is_wanted = parameters.get("search_mode").map(str::trim) == Some("realtime");
+    let window = RealTimeWindow::of((parameters.get("earliest_time"), parameters.get("latest_time")), is_wanted)?;
+    if window.is_some() && !caller.permissions.holds(RTSEARCH) {
+        let user = &caller.identity.user;
+        return Err(ApiError::forbidden(format!(
+            "user {user} may not run real-time searches: they take the capability {RTSEARCH}, which none of the user's \
+             roles has"
+        )));
+    }
+    if window.is_some() && state.real_time_turns.searches_max() == 0 {
+        return Err(ApiError::forbidden("real-time searches are switched off (limits.conf max_rt_search_multiplier)"));
+    }
+    Ok(window)
+}
+
+/// Refuses a real-time window where only the past can be searched.
+pub(super) fn refuse_window(
+    state: &ApiState,
+    caller: &Caller,
+    parameters: &Parameters,
+    what: &str,
+) -> Result<(), ApiError> {
+    match window_of(state, caller, parameters)? {
+        None => Ok(()),
+        Some(_) => Err(ApiError::bad_request(format!(
+            "{what} ends when it has read everything, and a real-time search does not end: leave exec_mode out"
+        ))),
+    }
+}
+
+/// A slot for a caller's real-time search, as soon as one is free.
+pub(super) async fn real_time_turn(state: &ApiState, caller: &Caller) -> Result<Turn, ApiError> {
+    let user = &caller.identity.user;
+    state.real_time_turns.limit(user, caller.permissions.limits.real_time_jobs);
+    state.real_time_turns.take(user, Use::Search).await
+}
+
+/// Sends events as they arrive, until the client leaves.
+pub(super) async fn export_new_events(
+    state: &ApiState,
+    service: Arc<SearchService>,
+    caller: &Caller,
+    params: SearchParams,
+    (window, mode): (RealTimeWindow, OutputMode),
+) -> Result<Response, ApiError> {
+    if window != RealTimeWindow::Arrivals {
+        return Err(ApiError::bad_request(
+            "export sends events as they arrive: give earliest_time=rt and latest_time=rt, or create a job for a window",
+        ));
+    }
+    if !matches!(mode, OutputMode::Json | OutputMode::Raw | OutputMode::Xml) {
+        return Err(ApiError::bad_request(
+            "this output_mode begins with the columns of all rows, which a real-time search never knows: give json, xml or \
+             raw",
+        ));
+    }
+    let text = params.text.clone();
+    let answer_place = state.answer_place()?;
+    let turn = real_time_turn(state, caller).await?;
+    let events = blocking(move || NewEvents::new(service, params)).await?;
+    let events = events.map_err(|error| ApiError::of_search(&text, error))?;
+    let user = &caller.identity.user;
+    let (mut outlet, chunks) = Outlet::new(&state.real_time_turns, user, Some(turn), answer_place);
+    tokio::task::spawn_blocking(move || send(&events, mode, &mut outlet));
+    let headers = [(header::CONTENT_TYPE, mode.content_type())];
+    Ok((headers, body_of(None, Answer { chunks, attendance: None })).into_response())
+}
+
+/// Sends what arrives.
+fn send(events: &NewEvents, mode: OutputMode, outlet: &mut Outlet) {
+    let mut offset = 0;
+    while !outlet.is_closed() {
+        let sent = match events.next(LOOK_EVERY) {
+            Ok(found) => send_rows(&found, mode, &mut offset, outlet),
+            Err(error) => {
+                // A client that has left cannot be told.
+                let _left = outlet.fail(error);
+                return;
+            }
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+fn send_rows(found: &NewRows, mode: OutputMode, offset: &mut usize, outlet: &mut Outlet) -> Result<(), Gone> {
+    let let_go = &mut || {};
+    let missed = found.missed;
+    let told = (missed > 0).then(|| format!("{missed} events came faster than they were read and are left out"));
+    let Some(rows) = found.rows.as_ref() else {
+        return match told {
+            Some(told) => tell(told, mode, outlet),
+            None => Ok(()),
+        };
+    };
+    if mode == OutputMode::Xml && !rows.is_empty() {
+        let (fields, messages) = (rows.fields(), warnings(told.into_iter().collect()));
+        let head =
+            ResultsHead { is_preview: false, offset: *offset, fields, messages: &messages, post_processed: None };
+        outlet.write(|out| mode.head(&head, out), let_go)?;
+    } else if let Some(told) = told {
+        tell(told, mode, outlet)?;
+    }
+    for row in rows.rows() {
+        outlet.write(
+            |out| match mode {
+                OutputMode::Json => export_row(row, *offset, false, out),
+                _ => mode.row(row, *offset, false, out),
+            },
+            let_go,
+        )?;
+        *offset += 1;
+    }
+    if mode == OutputMode::Xml && !rows.is_empty() {
+        outlet.write(|out| mode.end(out), let_go)?;
+    }
+    outlet.flush(let_go)
+}
+
+/// Sends a message without rows; raw text has no place for one.
+fn tell(told: String, mode: OutputMode, outlet: &mut Outlet) -> Result<(), Gone> {
+    let let_go = &mut || {};
+    match mode {
+        OutputMode::Json => {
+            let line = serde_json::json!({ "preview": false, "messages": [{ "type": "WARN", "text": told }] });
+            outlet.write(|out| out.push_str(&format!("{line}\n")), let_go)?;
+        }
+        OutputMode::Xml => {
+            let messages = warnings(vec![told]);
+            let head =
+                ResultsHead { is_preview: false, offset: 0, fields: &[], messages: &messages, post_processed: None };
+            outlet.write(|out| mode.head(&head, out), let_go)?;
+            outlet.write(|out| mode.end(out), let_go)?;
+        }
+        _ => {}
+    }
+    outlet.flush(let_go)
+}

@@ -1,0 +1,266 @@
+//! `/api/v1/spl`: what an editor of searches needs: tokens, errors and warnings, completion, help, formatting, macros
+//! and plans.
+//!
+//! Positions are byte offsets in the search, or UTF-16 units with `positions=utf-16`, as editors in browsers count.
+//! Nothing is run. Not here: the analysis itself (`quarry_spl::editing`).
+
+use axum::extract::State;
+use axum::http::Method;
+use axum::response::Response;
+use axum::routing::post;
+use quarry_conf::permissions::SEARCH;
+use quarry_search::SearchParams;
+use quarry_spl::ast::Span;
+use quarry_spl::editing::{CANDIDATES_MAX, complete, format, hover, tokens};
+use quarry_spl::{MAX_SEARCH_BYTES, Severity};
+use serde_json::{Value, json};
+
+use super::row::{Access, Endpoint};
+use super::search_jobs::{PathParts, explain, service_of};
+use super::{blocking, json as answer};
+use crate::ApiState;
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+
+/// Default number of candidates.
+const CANDIDATES: usize = 50;
+/// Maximum fields that a request may offer for completion.
+const FIELDS_MAX: usize = 5_000;
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let row = |path: &str, summary, serve| {
+        Endpoint::new(Method::POST, path, Access::Capability(SEARCH), summary, serve).of_api()
+    };
+    vec![
+        row("spl/tokens", "Splits a search into classed tokens.", post(show_tokens))
+            .needs(&["search"])
+            .takes(&["positions"]),
+        row("spl/lint", "Finds errors and warnings in a search without running it.", post(lint))
+            .needs(&["search"])
+            .takes(&["positions", "earliest_time", "latest_time", "zone"]),
+        row("spl/complete", "Suggests what may follow at a cursor.", post(show_completion))
+            .needs(&["search", "cursor"])
+            .takes(&["positions", "fields", "count"]),
+        row("spl/hover", "Explains the word at a position.", post(show_help))
+            .needs(&["search", "cursor"])
+            .takes(&["positions"]),
+        row("spl/format", "Formats a search.", post(show_formatted)).needs(&["search"]),
+        row("spl/expand", "Expands the macros of a search.", post(expand)).needs(&["search"]).takes(&["positions"]),
+        row("spl/explain", "Shows the plan of a search.", post(explain)).needs(&["search"]).takes(&[
+            "earliest_time",
+            "latest_time",
+            "zone",
+        ]),
+    ]
+}
+
+/// The search of a request, which may be empty but not too long.
+fn text_of(parameters: &Parameters) -> Result<String, ApiError> {
+    let text = parameters.required("search")?;
+    if text.len() > MAX_SEARCH_BYTES {
+        let length = text.len();
+        return Err(ApiError::bad_request(format!(
+            "search has {length} bytes, more than the limit of {MAX_SEARCH_BYTES}"
+        )));
+    }
+    Ok(text.to_owned())
+}
+
+/// How a request counts positions in its search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Positions {
+    Bytes,
+    Utf16,
+}
+
+impl Positions {
+    fn of(parameters: &Parameters) -> Positions {
+        if parameters.get("positions") == Some("utf-16") { Positions::Utf16 } else { Positions::Bytes }
+    }
+
+    /// A byte offset as shown; offsets beyond the text are those of its end.
+    fn shown(self, text: &str, offset: usize) -> usize {
+        let offset = text.floor_char_boundary(offset.min(text.len()));
+        match self {
+            Positions::Bytes => offset,
+            Positions::Utf16 => text[..offset].encode_utf16().count(),
+        }
+    }
+
+    /// The byte offset of a position in a request, at most the text's length.
+    fn offset(self, text: &str, position: usize) -> usize {
+        match self {
+            Positions::Bytes => text.floor_char_boundary(position.min(text.len())),
+            Positions::Utf16 => {
+                let mut units = 0;
+                let found = text.char_indices().find(|(_, character)| {
+                    units += character.len_utf16();
+                    units > position
+                });
+                found.map_or(text.len(), |(at, _)| at)
+            }
+        }
+    }
+
+    fn span(self, text: &str, span: Span) -> (usize, usize) {
+        (self.shown(text, span.start), self.shown(text, span.end))
+    }
+}
+
+/// The cursor of a request, as a byte offset.
+fn cursor_of(parameters: &Parameters, text: &str) -> Result<usize, ApiError> {
+    parameters.required("cursor")?;
+    let position = parameters.number("cursor")?.unwrap_or(text.len());
+    Ok(Positions::of(parameters).offset(text, position))
+}
+
+async fn show_tokens(parameters: Parameters) -> Result<Response, ApiError> {
+    let (text, positions) = (text_of(&parameters)?, Positions::of(&parameters));
+    let mut place = Places::new(&text, positions);
+    let shown = |token: &quarry_spl::editing::Token| {
+        let (start, end) = (place.next(token.span.start), place.next(token.span.end));
+        json!({ "kind": token.kind.name(), "start": start, "end": end })
+    };
+    let shown: Vec<Value> = tokens(&text).iter().map(shown).collect();
+    Ok(answer(json!({ "tokens": shown }).to_string()))
+}
+
+/// Converts ascending offsets without counting from the start each time.
+struct Places<'t> {
+    text: &'t str,
+    positions: Positions,
+    offset: usize,
+    shown: usize,
+}
+
+impl Places<'_> {
+    fn new(text: &str, positions: Positions) -> Places<'_> {
+        Places { text, positions, offset: 0, shown: 0 }
+    }
+
+    fn next(&mut self, offset: usize) -> usize {
+        let part = self.text.get(self.offset..offset).unwrap_or_default();
+        self.shown += self.positions.shown(part, part.len());
+        self.offset = offset.max(self.offset);
+        self.shown
+    }
+}
+
+async fn lint(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let (text, positions) = (text_of(&parameters)?, Positions::of(&parameters));
+    let service = service_of(&state, &caller, &parts).await?;
+    let params = params_of(&text, &caller);
+    let shown = text.clone();
+    let found =
+        blocking(move || service.diagnose(params)).await?.map_err(|error| ApiError::of_search(&shown, error))?;
+    let is_error = |severity| severity == Severity::Error;
+    let has_error = found.iter().any(|remark| is_error(remark.severity));
+    let one = |remark: &quarry_spl::Diagnostic| {
+        let (start, end) = positions.span(&text, remark.span);
+        let severity = if is_error(remark.severity) { "error" } else { "warning" };
+        json!({ "severity": severity, "text": remark.message, "start": start, "end": end, "hint": remark.hint })
+    };
+    let diagnostics: Vec<Value> = found.iter().map(one).collect();
+    Ok(answer(json!({ "runs": !has_error, "diagnostics": diagnostics }).to_string()))
+}
+
+/// Parameters of a search that is looked at, not run.
+fn params_of(text: &str, caller: &Caller) -> SearchParams {
+    let permissions = std::sync::Arc::clone(&caller.permissions);
+    SearchParams { text: text.to_owned(), permissions, ..SearchParams::default() }
+}
+
+async fn show_completion(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let (text, positions) = (text_of(&parameters)?, Positions::of(&parameters));
+    let cursor = cursor_of(&parameters, &text)?;
+    let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(CANDIDATES).min(CANDIDATES_MAX);
+    let mut fields = parameters.list("fields");
+    fields.truncate(FIELDS_MAX);
+    let service = service_of(&state, &caller, &parts).await?;
+    let params = params_of(&text, &caller);
+    let shown = text.clone();
+    let completed = blocking(move || {
+        let mut vocabulary = service.vocabulary(params)?;
+        vocabulary.fields = fields;
+        Ok(complete(&text, cursor, &vocabulary))
+    });
+    let completed = completed.await?.map_err(|error| ApiError::of_search(&shown, error))?;
+    let (start, end) = positions.span(&shown, completed.replaces);
+    let candidates =
+        completed.candidates.iter().take(count).map(
+            |candidate| json!({ "text": candidate.text, "kind": candidate.kind.name(), "detail": candidate.detail }),
+        );
+    let candidates: Vec<Value> = candidates.collect();
+    Ok(answer(json!({ "start": start, "end": end, "candidates": candidates }).to_string()))
+}
+
+async fn show_help(parameters: Parameters) -> Result<Response, ApiError> {
+    let (text, positions) = (text_of(&parameters)?, Positions::of(&parameters));
+    let cursor = cursor_of(&parameters, &text)?;
+    let help = hover(&text, cursor).map(|help| {
+        let (start, end) = positions.span(&text, help.span);
+        json!({
+            "start": start, "end": end, "kind": help.kind, "name": help.name, "syntax": help.syntax,
+            "summary": help.summary, "page": help.page,
+        })
+    });
+    Ok(answer(json!({ "help": help }).to_string()))
+}
+
+async fn show_formatted(parameters: Parameters) -> Result<Response, ApiError> {
+    let text = text_of(&parameters)?;
+    Ok(answer(json!({ "search": format(&text) }).to_string()))
+}
+
+async fn expand(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let (text, positions) = (text_of(&parameters)?, Positions::of(&parameters));
+    let service = service_of(&state, &caller, &parts).await?;
+    let params = params_of(&text, &caller);
+    let expanded = blocking(move || service.expand_macros(params)).await?;
+    let expanded = expanded.map_err(|error| ApiError::of_search(&text, error))?;
+    let faults = expanded.diagnostics.iter().map(|fault| {
+        let (start, end) = positions.span(&text, fault.span);
+        json!({ "severity": "error", "text": fault.message, "start": start, "end": end, "hint": fault.hint })
+    });
+    let faults: Vec<Value> = faults.collect();
+    let macros = expanded.replaced.iter().map(|(name, definition)| json!({ "name": name, "definition": definition }));
+    let macros: Vec<Value> = macros.collect();
+    Ok(answer(json!({ "search": expanded.text, "macros": macros, "diagnostics": faults }).to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_count_bytes_or_utf16_units() {
+        let text = "é𝄞|x";
+        let offsets = [0, 2, 6, 7, 8];
+        for (positions, shown) in [(Positions::Bytes, offsets), (Positions::Utf16, [0, 1, 3, 4, 5])] {
+            let mut places = Places::new(text, positions);
+            for (offset, shown) in offsets.into_iter().zip(shown) {
+                assert_eq!(positions.shown(text, offset), shown);
+                assert_eq!(places.next(offset), shown);
+                assert_eq!(positions.offset(text, shown), offset, "{positions:?} {shown}");
+            }
+            assert_eq!(positions.offset(text, 99), text.len());
+        }
+        assert_eq!(Positions::Utf16.offset(text, 2), 2, "inside a character: its start");
+    }
+}
