@@ -183,10 +183,13 @@ pub(crate) struct SearchArgs {
     /// Sourcetype of FILEs; detected by default.
     #[arg(long)]
     pub(crate) sourcetype: Option<String>,
+    /// Show events as a server receives them, until interrupted.
+    #[arg(short = 'f', long, conflicts_with_all = ["detach", "id", "timeout", "max_time"])]
+    pub(crate) follow: bool,
     #[command(flatten)]
     pub(crate) job: JobArgs,
     #[command(flatten)]
-    pub(crate) ignored: IgnoredArgs,
+    pub(crate) splunks: SplunkArgs,
     #[command(flatten)]
     pub(crate) place: NamespaceArgs,
     #[command(flatten)]
@@ -211,16 +214,16 @@ pub(crate) struct JobArgs {
     pub(crate) max_time: Option<u64>,
 }
 
-/// Splunk options without effect here, accepted because scripts pass them.
+/// Options of Splunk's command line that scripts pass.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct IgnoredArgs {
-    /// Only final rows are printed.
+pub(crate) struct SplunkArgs {
+    /// Whether previews are printed; only `false` is supported.
     #[arg(long, hide = true, value_name = "BOOL", value_parser = BoolishValueParser::new())]
     pub(crate) preview: Option<bool>,
-    /// Lines are folded only on a terminal.
+    /// Whether lines longer than the terminal are folded.
     #[arg(long, hide = true, value_name = "BOOL", value_parser = BoolishValueParser::new())]
     pub(crate) wrap: Option<bool>,
-    /// Rows are printed as they become final.
+    /// Whether previews are printed only when they change; only `false` is supported.
     #[arg(long, hide = true, value_name = "BOOL", value_parser = BoolishValueParser::new())]
     pub(crate) batch: Option<bool>,
 }

@@ -15,6 +15,7 @@ mod datamodel;
 mod demo;
 mod dispatch;
 mod failure;
+mod follow;
 mod forward;
 mod help;
 mod hints;

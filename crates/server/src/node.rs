@@ -277,6 +277,10 @@ impl Node for LocalNode {
         Ok(volume_verbs::migration(&report).to_string())
     }
 
+    fn remove_events_of(&self, index: &str) -> Result<usize, Fault> {
+        Ok(self.ingest.store.remove_events_of(index)?.len())
+    }
+
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError> {
         Ok(self.tokens.list())
     }

@@ -3,6 +3,7 @@
 //! Each verb is one REST request ([`crate::node_client`]). Each kind is a table row ([`crate::cli::objects`]), from which command line, help,
 //! completions and manual pages are generated. Not here: adding files once ([`crate::add`]).
 
+use std::io::IsTerminal;
 use std::path::Path;
 
 use quarry_inputs::file::absolute_text;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::bucket::print;
 use crate::cli::ListForm;
-use crate::cli::objects::{ObjectKind, ObjectRequest, ObjectVerb};
+use crate::cli::objects::{INDEX, ObjectKind, ObjectRequest, ObjectVerb};
 use crate::failure::Failure;
 use crate::node_client::NodeClient;
 use crate::password_input::new_password;
@@ -42,7 +43,12 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     let answer = match (verb, name.as_deref()) {
         (ObjectVerb::Add, Some(name)) => client.post(&root, &[&[("name", name)], form.as_slice()].concat())?,
         (ObjectVerb::Edit, Some(name)) => client.post(&one(&root, name), &form)?,
-        (ObjectVerb::Remove, Some(name)) => return remove(&client, kind, &root, name),
+        (ObjectVerb::Remove, Some(name)) => {
+            if kind.word == INDEX && !request.is_confirmed {
+                confirm_removal(&client, &root, name)?;
+            }
+            return remove(&client, kind, &root, name);
+        }
         (ObjectVerb::List | ObjectVerb::Show, Some(name)) => {
             return show(&client.get(&one(&root, name))?, request.output);
         }
@@ -89,6 +95,26 @@ fn root(request: &ObjectRequest) -> Result<String, Failure> {
 
 fn one(root: &str, name: &str) -> String {
     format!("{root}/{}", encoded(name))
+}
+
+/// Asks before an index is removed with its events.
+fn confirm_removal(client: &NodeClient, root: &str, name: &str) -> Result<(), Failure> {
+    let found = entries(&client.get(&one(root, name))?);
+    let count = found.first().and_then(|entry| entry.get("totalEventCount")).map(Value::to_string).unwrap_or_default();
+    let events = count.trim_matches('"');
+    if matches!(events, "" | "0") {
+        return Ok(());
+    }
+    let told = format!("index {name} holds {events} events, which are removed with it for good");
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::Usage(format!("{told}: confirm it with --yes")));
+    }
+    let terminal = console::Term::stderr();
+    terminal.write_str(&format!("{told}. Remove it? [y/N] "))?;
+    match terminal.read_line()?.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(Failure::Usage(format!("index {name} stays"))),
+    }
 }
 
 fn remove(client: &NodeClient, kind: &ObjectKind, root: &str, name: &str) -> Result<u8, Failure> {

@@ -50,7 +50,8 @@ impl OpenNode {
         let ingest = Arc::new(Ingest::new(store, settings.inputs()));
         let node = Arc::new(LocalNode::new(data_dir, ingest, settings, namespaces));
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let searches_max = LimitSettings::new(&node.settings().layers).searches_at_once(cpus);
+        let limits = LimitSettings::new(&node.settings().layers);
+        let searches_max = (limits.searches_at_once(cpus), limits.real_time_searches_at_once(cpus));
         let state = ApiState::new(auth, jobs, node.clone(), Objects::new(data_dir), searches_max);
         Ok(OpenNode { state, node, searching, search })
     }

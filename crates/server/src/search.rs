@@ -23,6 +23,7 @@ use quarry_store::MemoryStore;
 use crate::cli::{Cli, EventOrder, OutputForm, SearchArgs};
 use crate::data_directory::{self, MemorySink, Settings, open_read_only};
 use crate::dispatch;
+use crate::follow;
 use crate::failure::{self, Failure};
 use crate::hints::{HintRow, SearchOutcome, hints};
 use crate::interrupt::Interrupt;
@@ -40,6 +41,9 @@ const HINT_ROWS_MAX: usize = 2_000;
 pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     if arguments.job.detach {
         return dispatch::run(cli, arguments);
+    }
+    if arguments.follow {
+        return follow::run(cli, arguments, &mut std::io::stdout());
     }
     if arguments.job.is_given() {
         return Err(Failure::Usage(
@@ -63,6 +67,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         ));
     }
     check_words(arguments)?;
+    check_previews(arguments)?;
     // Another node has apps, and so commands, of its own.
     if arguments.node.uri.is_none() {
         check(&arguments.text, &cli.data_dir, namespace.clone())?;
@@ -310,7 +315,9 @@ fn summary(answer: &Answer, elapsed_ns: i64) -> String {
 }
 
 fn style(cli: &Cli, arguments: &SearchArgs, events: bool) -> OutputStyle {
-    let (color, width) = (terminal::colors(cli.color), terminal::width());
+    // Without a width, lines are as long as they are.
+    let width = terminal::width().filter(|_| arguments.splunks.wrap != Some(false));
+    let color = terminal::colors(cli.color);
     OutputStyle { form: arguments.form(), has_head: arguments.header, events, color, width }
 }
 
@@ -450,6 +457,19 @@ fn stream(
     let written = writer.end()?;
     let (messages, is_partial) = (running.messages(), running.is_partial());
     Ok(Answer { messages, is_partial, is_events: style.events, written })
+}
+
+/// Refuses Splunk's options that ask for previews: only the rows of the answer are printed.
+fn check_previews(arguments: &SearchArgs) -> Result<(), Failure> {
+    for (name, value) in [("-preview", arguments.splunks.preview), ("-batch", arguments.splunks.batch)] {
+        if value == Some(true) {
+            return Err(Failure::Usage(format!(
+                "{name} true: only the rows of the answer are printed; previews of a job are at \
+                 search/jobs/SID/results_preview"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a search that the shell has split into words, and a file in place of the search.

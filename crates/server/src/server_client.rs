@@ -129,6 +129,15 @@ impl Remote {
         Ok(RemoteAnswer { partial, events, body: Box::new(body) })
     }
 
+    /// Runs a search without end; gives its answer, to be read as it comes.
+    pub(crate) fn follow(&self, form: &[(&str, &str)]) -> Result<impl std::io::Read, Failure> {
+        let mut answer = self.answer(self.send(&format!("{}/search/jobs/export", self.root), &typed(form)))?;
+        if !answer.status().is_success() {
+            return Err(self.refusal(&mut answer));
+        }
+        Ok(answer.into_body().into_with_config().limit(u64::MAX).reader())
+    }
+
     /// Begins a job, or waits for its end where the form says so; gives its id.
     pub(crate) fn begin_job(&self, form: &[(&str, &str)]) -> Result<String, Failure> {
         let form = [typed(form), vec![("output_mode", "json")]].concat();

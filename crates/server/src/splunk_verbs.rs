@@ -39,7 +39,7 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["cmd"], "there is no wrapper: scripts of apps run by themselves; `quarry btool` shows configuration"),
     (&["login"], "no login is needed on this machine; other nodes are asked with --uri and --auth or --token"),
     (&["logout"], "no login is needed on this machine; other nodes are asked with --uri and --auth or --token"),
-    (&["rtsearch"], "searches look back; run one again, or with --earliest -1m"),
+    (&["rtsearch"], "`quarry search -f 'SPL'`"),
     (&["export"], "`quarry search 'index=NAME' -o raw`"),
     (&["import"], "`quarry add oneshot FILE...`"),
     (&["spool"], "`quarry add oneshot FILE...`"),
@@ -57,8 +57,8 @@ const VERBS: &[(&[&str], &str)] = &[
 const SEARCH_OPTIONS: &[(&str, &str)] = &[
     ("-index_earliest", "write _index_earliest=TIME in the search"),
     ("-index_latest", "write _index_latest=TIME in the search"),
-    ("-rt_maxtime", "searches look back; run one again, or with --earliest -1m"),
-    ("-realtime", "searches look back; run one again, or with --earliest -1m"),
+    ("-rt_maxtime", "`quarry search -f` runs until it is interrupted, or until it has shown --maxout events"),
+    ("-realtime", "`quarry search -f` shows events as they come"),
 ];
 
 /// The equivalent of these arguments, if they are Splunk's.

@@ -11,12 +11,17 @@ use super::{BucketArgs, ListForm, NamespaceArgs, NodeArgs, OneshotArgs};
 const POSITION: &str = "NAME";
 /// The same as an option, Splunk's form for saved searches.
 const NAME: &str = "name";
+/// Flag that confirms a removal.
+const YES: &str = "yes";
 /// Option for settings without one of their own.
 const SET: &str = "set";
 /// Parameters that are passed with `--set`, because an option of every kind has the name.
 const RESERVED: &[&str] = &["app", "auth", "ca_cert", "insecure", "name", "output", "set", "token", "uri", "user"];
 /// Subcommand that adds files once.
 const ONESHOT: &str = "oneshot";
+
+/// The kind whose removal removes events.
+pub(crate) const INDEX: &str = "index";
 
 /// Verbs on objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +68,8 @@ pub(crate) struct ObjectRequest {
     pub(crate) place: NamespaceArgs,
     pub(crate) node: NodeArgs,
     pub(crate) output: ListForm,
+    /// Whether a removal that cannot be undone needs no confirmation.
+    pub(crate) is_confirmed: bool,
 }
 
 impl ObjectRequest {
@@ -95,7 +102,8 @@ impl ObjectRequest {
             false => ListForm::Table,
         };
         let (name, node) = (text(POSITION).or_else(|| text(NAME)), NodeArgs::from_arg_matches(matches)?);
-        Ok(ObjectRequest { verb, kind, name, settings, place, node, output })
+        let is_confirmed = matches.try_get_one::<bool>(YES).ok().flatten() == Some(&true);
+        Ok(ObjectRequest { verb, kind, name, settings, place, node, output, is_confirmed })
     }
 }
 
@@ -121,6 +129,10 @@ fn command_of(verb: ObjectVerb, kind: &'static ObjectKind) -> Command {
         command = options_of(kind).into_iter().fold(command, |command, parameter| command.arg(option(kind, parameter)));
         let set = Arg::new(SET).long(SET).value_name("KEY=VALUE").action(ArgAction::Append);
         command = command.arg(set.help("Setting without an option of its own; repeatable"));
+    }
+    if verb == ObjectVerb::Remove && kind.word == INDEX {
+        let yes = Arg::new(YES).long(YES).short('y').action(ArgAction::SetTrue);
+        command = command.arg(yes.help("Remove the index with its events without asking"));
     }
     if kind.is_in_app {
         command = NamespaceArgs::augment_args(command);

@@ -21,6 +21,7 @@ mod jobs;
 mod kept_results;
 mod knowledge;
 mod links;
+mod live_tail;
 mod lookup_uploads;
 mod models;
 mod monitor;

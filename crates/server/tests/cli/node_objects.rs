@@ -164,14 +164,22 @@ fn a_user_is_added_by_either_verb_and_a_data_folder_that_is_not_there_is_told() 
 }
 
 #[test]
-fn an_index_with_events_is_not_removed() {
+fn an_index_with_events_is_removed_only_when_that_is_confirmed() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));
     place.run(&["add", "index", "web"]).good();
     place.run(&["add", "oneshot", &log, "-index", "web"]).good();
     let refused = place.run(&["remove", "index", "web"]);
     assert_eq!((refused.code, refused.err.contains("holds 3 events")), (2, true), "{refused:?}");
-    assert_eq!(place.run(&["search", "index=web | stats count", "-o", "csv"]).good(), "count\n3\n");
+    let count = || place.run(&["search", "index=web | stats count", "-o", "csv"]).good();
+    assert_eq!(count(), "count\n3\n");
+    place.run(&["remove", "index", "web", "--yes"]).good();
+    assert_eq!((count(), place.run(&["show", "index", "web"]).code), ("count\n0\n".to_owned(), 2));
+    assert_ne!(place.run(&["remove", "index", "main", "--yes"]).code, 0, "it comes with the program");
+    // The bytes of the file were removed with the index and may be added anew.
+    place.run(&["add", "index", "web"]).good();
+    place.run(&["add", "oneshot", &log, "-index", "web", "--again"]).good();
+    assert_eq!(count(), "count\n3\n");
 }
 
 #[test]

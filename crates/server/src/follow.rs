@@ -1,0 +1,80 @@
+//! `quarry search -f`: prints events as the server receives them, until interrupted.
+//!
+//! The search runs in the server (`search/jobs/export` with `search_mode=realtime`), which sends each event as a line of
+//! JSON. Not here: searches that end ([`crate::search`]).
+
+use std::io::{BufRead, Write};
+
+use serde_json::Value;
+
+use crate::cli::{Cli, OutputForm, SearchArgs};
+use crate::failure::Failure;
+use crate::server_client::Remote;
+use crate::{search, zone};
+
+/// Maximum bytes of a line that is read; the server sends rows of a few megabytes at most.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+
+/// Follows the events that a search finds.
+pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Result<u8, Failure> {
+    check(arguments)?;
+    let namespace = arguments.place.namespace()?;
+    let Some(remote) = Remote::of(&arguments.node, &cli.data_dir)? else {
+        let folder = cli.data_dir.display();
+        return Err(Failure::Usage(format!(
+            "-f shows what a server receives, and none has {folder} open: start `quarry serve`, or name another node with --uri"
+        )));
+    };
+    let remote = remote.in_namespace(namespace.as_ref());
+    let zone_name = zone::name(&zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine));
+    let mut form = vec![
+        ("search", arguments.text.as_str()),
+        ("search_mode", "realtime"),
+        ("earliest_time", "rt"),
+        ("latest_time", "rt"),
+        ("output_mode", "json"),
+    ];
+    form.extend(zone_name.as_deref().map(|zone| ("zone", zone)));
+    let mut lines = std::io::BufReader::new(remote.follow(&form)?);
+    let (mut shown, mut line) = (0, String::new());
+    while arguments.maxout == 0 || shown < arguments.maxout {
+        line.clear();
+        let read = std::io::Read::take(&mut lines, LINE_BYTES_MAX).read_line(&mut line);
+        if read.map_err(|error| Failure::Storage(format!("server {}: {error}", remote.address())))? == 0 {
+            return Err(Failure::Storage(format!("server {}: it has ended the search", remote.address())));
+        }
+        let row: Value = serde_json::from_str(&line)
+            .map_err(|error| Failure::Storage(format!("server {}: its answer is not JSON: {error}", remote.address())))?;
+        for message in row["messages"].as_array().into_iter().flatten() {
+            quarry_stdx::log::note(message["text"].as_str().unwrap_or_default());
+        }
+        let result = &row["result"];
+        if result.is_object() {
+            match arguments.form() {
+                OutputForm::Json => writeln!(out, "{result}")?,
+                _ => writeln!(out, "{}", result["_raw"].as_str().unwrap_or_default())?,
+            }
+            // Each event is seen when it comes.
+            out.flush()?;
+            shown += 1;
+        }
+    }
+    Ok(0)
+}
+
+/// Refuses options that only a search over the past has.
+fn check(arguments: &SearchArgs) -> Result<(), Failure> {
+    let refused = |what: &str| Err(Failure::Usage(format!("{what}: -f shows new events as they come; leave it out")));
+    if !arguments.files.is_empty() {
+        return Err(Failure::Usage("-f shows what a server receives; a file is followed by `tail -f`".into()));
+    }
+    for (name, time) in [("--earliest", &arguments.earliest), ("--latest", &arguments.latest)] {
+        if time.as_deref().is_some_and(|time| time != "rt") {
+            return refused(name);
+        }
+    }
+    if !matches!(arguments.form(), OutputForm::Table | OutputForm::Raw | OutputForm::Json) {
+        return Err(Failure::Usage("-f prints events as text, or as JSON with -o json".into()));
+    }
+    search::check_words(arguments)
+}

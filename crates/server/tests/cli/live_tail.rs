@@ -1,0 +1,50 @@
+//! `quarry search -f` against a running server.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use crate::server::Server;
+use crate::support::Place;
+
+#[test]
+fn new_events_are_shown_as_they_come_and_old_ones_are_not() {
+    let place = Place::new();
+    let old = place.write("old.log", "2026-11-01T10:00:00Z level=error before\n");
+    place.run(&["add", "oneshot", &old, "--sourcetype", "kv"]).good();
+    let refused = place.run(&["search", "-f", "level=error"]);
+    assert_eq!((refused.code, refused.err.contains("quarry serve")), (2, true), "{refused:?}");
+    let _server = Server::start(&place);
+    let mut following = place
+        .command(&["search", "-f", "level=error", "-maxout", "2"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
+    // What arrives before the search has begun is not shown, so that files are added until one is.
+    let (found, ended) = std::thread::scope(|scope| {
+        let adding = scope.spawn(|| {
+            let mut at = 0;
+            while following.try_wait().unwrap().is_none() {
+                let text = format!("2020-01-01T10:00:00Z level=error after {at}\n2026-11-01T10:00:02Z level=info no\n");
+                let new = place.write(&format!("new{at}.log"), &text);
+                place.run(&["add", "oneshot", &new, "--sourcetype", "kv"]).good();
+                at += 1;
+            }
+            following.wait().unwrap()
+        });
+        let found: Vec<String> = lines.by_ref().map(Result::unwrap).collect();
+        (found, adding.join().unwrap())
+    });
+    assert!(ended.success() && found.len() == 2, "{found:?}");
+    assert!(found.iter().all(|line| line.starts_with("2020-01-01T10:00:00Z level=error after ")), "{found:?}");
+    for (wrong, says) in [
+        (&["search", "-f", "* | stats count"][..], "job"),
+        (&["search", "-f", "*", "--earliest", "-5m"], "--earliest"),
+        (&["search", "-f", "*", "-o", "csv"], "json"),
+        (&["search", "-f", "*", &old], "tail -f"),
+    ] {
+        let refused = place.run(wrong);
+        assert!(refused.code != 0 && refused.err.contains(says), "{wrong:?}: {refused:?}");
+    }
+}
