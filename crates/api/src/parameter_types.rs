@@ -115,7 +115,9 @@ pub(crate) fn fault(name: &str, value: &str) -> Option<String> {
             Limit => value == ALL || value.parse::<usize>().is_ok(),
             Number => value.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0),
             Time => is_time(value),
-            SearchTime => real_time_modifier(value).map_or_else(|| is_time(value), |rest| rest.is_empty() || is_time(rest)),
+            SearchTime => {
+                real_time_modifier(value).map_or_else(|| is_time(value), |rest| rest.is_empty() || is_time(rest))
+            }
             Zone => parse_zone(value).is_some(),
             Word(words) => words.contains(&value),
         };
@@ -128,7 +130,9 @@ pub(crate) fn fault(name: &str, value: &str) -> Option<String> {
         Count => format!("{name}={shown}: give a whole number from 0"),
         Limit => format!("{name}={shown}: give a whole number from 0, or {ALL} for all"),
         Number => format!("{name}={shown}: give a number from 0"),
-        Time | SearchTime => format!("{name}={shown} is not a time: give one as 2026-11-20T10:00:00, seconds since 1970, or -15m@m"),
+        Time | SearchTime => {
+            format!("{name}={shown} is not a time: give one as 2026-11-20T10:00:00, seconds since 1970, or -15m@m")
+        }
         Zone => format!("{name}={shown} is not known: give one as Europe/Berlin"),
         Word(words) => format!("{name}={shown}: give one of {}", words.join(", ")),
     })
@@ -164,7 +168,11 @@ mod tests {
             ("count", "0 1 100 -1", "abc -2 1.5 1e3 0x10 99999999999999999999"),
             ("offset", "0 1 100", "abc -1 1.5 1e3 0x10 99999999999999999999"),
             ("replay_speed", "0 1 1.5", "-1 nan inf fast"),
-            ("earliest_time", "0 1763600000.5 -15m@m now 2026-11-20T10:00:00 rt rt-5m@m rtnow", "someday 15zz rtx rt-5zz"),
+            (
+                "earliest_time",
+                "0 1763600000.5 -15m@m now 2026-11-20T10:00:00 rt rt-5m@m rtnow",
+                "someday 15zz rtx rt-5zz",
+            ),
             ("now", "0 -15m", "rt rt-5m"),
             ("zone", "UTC Europe/Berlin", "Mars"),
             ("exec_mode", "oneshot", "ONE oneshots"),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use quarry_event::{EventBatch, TimeRange};
 use quarry_stdx::Fault;
-use quarry_store::{AppendRequest, BucketListing, Deletion, Follower, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
+use quarry_store::{
+    AppendRequest, BucketListing, Deletion, Follower, IndexSelector, MemoryStore, Snapshot, Store, StoreError,
+};
 
 /// Error text if events are not stored in buckets.
 const NOT_DELETED: &str = "no events can be deleted here: they are in no index";

@@ -118,7 +118,14 @@ impl NewEvents {
     pub fn new(service: Arc<SearchService>, params: SearchParams) -> Result<NewEvents, SearchError> {
         let zone = params.zone.clone().unwrap_or_else(|| service.zone());
         let shape = SearchShape { is_repeated: true, ..params.shape.clone() };
-        let params = SearchParams { shape, is_internal: true, range: Some(TimeRange::ALL), earliest: None, latest: None, ..params };
+        let params = SearchParams {
+            shape,
+            is_internal: true,
+            range: Some(TimeRange::ALL),
+            earliest: None,
+            latest: None,
+            ..params
+        };
         let is_events = service.start_over(params.clone(), Arc::new(Arrivals::default()))?.is_events();
         if !is_events {
             let text = "new events can be shown as they arrive, a report of them cannot: create a job with search_mode=realtime";

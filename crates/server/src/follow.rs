@@ -43,8 +43,9 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
         if read.map_err(|error| Failure::Storage(format!("server {}: {error}", remote.address())))? == 0 {
             return Err(Failure::Storage(format!("server {}: it has ended the search", remote.address())));
         }
-        let row: Value = serde_json::from_str(&line)
-            .map_err(|error| Failure::Storage(format!("server {}: its answer is not JSON: {error}", remote.address())))?;
+        let row: Value = serde_json::from_str(&line).map_err(|error| {
+            Failure::Storage(format!("server {}: its answer is not JSON: {error}", remote.address()))
+        })?;
         for message in row["messages"].as_array().into_iter().flatten() {
             quarry_stdx::log::note(message["text"].as_str().unwrap_or_default());
         }

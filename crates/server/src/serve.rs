@@ -76,7 +76,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let building = building.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES);
-    let runtime = runtime.max_blocking_threads(state.searches_max() + state.real_time_max() + OTHER_THREADS_MAX).build();
+    let runtime =
+        runtime.max_blocking_threads(state.searches_max() + state.real_time_max() + OTHER_THREADS_MAX).build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // Dropping the engine joins its threads, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();

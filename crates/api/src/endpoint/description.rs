@@ -89,7 +89,9 @@ fn operation(row: &EndpointRow) -> Value {
 
 fn schema(name: &str) -> Value {
     match type_of(name) {
-        None | Some(ParameterType::Time | ParameterType::SearchTime | ParameterType::Zone) => json!({ "type": "string" }),
+        None | Some(ParameterType::Time | ParameterType::SearchTime | ParameterType::Zone) => {
+            json!({ "type": "string" })
+        }
         Some(ParameterType::Flag) => json!({ "type": "boolean" }),
         Some(ParameterType::Count) => json!({ "type": "integer", "minimum": 0 }),
         Some(ParameterType::Limit) => json!({ "type": "integer", "minimum": -1 }),

@@ -34,7 +34,8 @@ const NAME_CHARS_MAX: usize = 100;
 const ROLES_MAX: usize = 1_000;
 /// Parameters that are stored without effect, and the message about them.
 const WITHOUT_EFFECT: [&str; 3] = ["cumulativeRTSrchJobsQuota", "cumulativeSrchJobsQuota", "defaultApp"];
-const KEPT_ONLY: &str = "cumulativeSrchJobsQuota, cumulativeRTSrchJobsQuota and defaultApp of roles are kept and have no effect.";
+const KEPT_ONLY: &str =
+    "cumulativeSrchJobsQuota, cumulativeRTSrchJobsQuota and defaultApp of roles are kept and have no effect.";
 /// Capabilities that the administrator role must keep, because nobody could grant them again.
 const KEPT_BY_ADMIN: [&str; 4] = [ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH];
 

@@ -43,8 +43,15 @@ const COUNT_DEFAULT: usize = 100;
 const NOT_USERS: [&str; 2] = ["-", "nobody"];
 
 /// Parameters that select the events searched.
-pub(super) const SEARCHED: &[&str] =
-    &["earliest_time", "latest_time", "search_mode", "zone", "sample_ratio", "dispatch.sample_ratio", "adhoc_search_level"];
+pub(super) const SEARCHED: &[&str] = &[
+    "earliest_time",
+    "latest_time",
+    "search_mode",
+    "zone",
+    "sample_ratio",
+    "dispatch.sample_ratio",
+    "adhoc_search_level",
+];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);

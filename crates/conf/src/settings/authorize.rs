@@ -40,12 +40,7 @@ pub static AUTHORIZE: ConfTable = ConfTable {
         Section { stanza: StanzaName::Named(TOKENS), rows: TOKEN_ROWS },
     ],
     unsupported: &["cumulativeSrchJobsQuota", "fieldFilter-", "srchTimeEarliest"],
-    unused: &[
-        "cumulativeRTSrchJobsQuota",
-        "defaultApp",
-        "ephemeralExpiration",
-        "federatedProviders",
-    ],
+    unused: &["cumulativeRTSrchJobsQuota", "defaultApp", "ephemeralExpiration", "federatedProviders"],
 };
 
 const ROLE_ROWS: &[Row] = &[

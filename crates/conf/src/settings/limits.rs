@@ -231,9 +231,8 @@ mod tests {
         assert_eq!((of("", 2), of("", 16)), (64, 78));
         let set = "[search]\nbase_max_searches = 6\nmax_searches_per_cpu = 2\n";
         assert_eq!((of(set, 4), of("[search]\nbase_max_searches = 0\nmax_searches_per_cpu = 0\n", 4)), (14, 1));
-        let real_time = |text: &str| {
-            LimitSettings::new(&Layers::new([local("limits", text)])).real_time_searches_at_once(4)
-        };
+        let real_time =
+            |text: &str| LimitSettings::new(&Layers::new([local("limits", text)])).real_time_searches_at_once(4);
         let few = "[search]\nbase_max_searches = 6\nmax_rt_search_multiplier = 2\n";
         assert_eq!((real_time(few), real_time("[search]\nmax_rt_search_multiplier = 0\n")), (20, 0));
     }

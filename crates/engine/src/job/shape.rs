@@ -177,7 +177,9 @@ mod tests {
         let arriving = SearchShape { arrived_from: Some(5_000_000_001), ..SearchShape::default() };
         let mut parsed = quarry_spl::parse("search a | stats count");
         arriving.apply(&mut parsed).unwrap();
-        let Command::Search(search) = &parsed.pipeline.commands[0].command else { panic!("a search begins with search") };
+        let Command::Search(search) = &parsed.pipeline.commands[0].command else {
+            panic!("a search begins with search")
+        };
         assert_eq!(search.time.index_earliest.as_ref().unwrap().text, "5.000000001");
         assert!(shaped("| makeresults", &arriving).unwrap_err().contains("earliest_time=rt-5m"));
     }

@@ -26,8 +26,8 @@ use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 
 pub use self::job::{JobState, JobStatus, SearchJob, StartedJob};
 pub use self::record::{Asked, JobRecord, SearchLevel};
-use self::rounds::Rounds;
 pub use self::rounds::ROUND_ROWS_MAX;
+use self::rounds::Rounds;
 pub use self::rows::{RESULT_BYTES_MAX, RowsView};
 pub use self::summary::{FieldSummary, FieldValue, JobSummary};
 pub use self::timeline::{SPANS_MAX, TimeSpan, Timeline};

@@ -353,14 +353,15 @@ fn a_real_time_job_follows_its_window_until_it_is_finalised() {
     let started = world.create("eva", "* | stats count", asked()).unwrap();
     let job = Arc::clone(started.job());
     let work = std::thread::spawn(move || started.run(None));
-    let shows = |count: &str| {
-        while job.preview(0, 1).unwrap().tables(&TimeZone::UTC).next().is_none_or(|table| {
-            table.unwrap().rows().next().is_none_or(|row| row.named("count").joined("") != count)
-        }) {
-            assert_eq!(job.state(), JobState::Running, "{:?}", job.status().failure);
-            std::thread::yield_now();
-        }
-    };
+    let shows =
+        |count: &str| {
+            while job.preview(0, 1).unwrap().tables(&TimeZone::UTC).next().is_none_or(|table| {
+                table.unwrap().rows().next().is_none_or(|row| row.named("count").joined("") != count)
+            }) {
+                assert_eq!(job.state(), JobState::Running, "{:?}", job.status().failure);
+                std::thread::yield_now();
+            }
+        };
     shows("100");
     assert!(job.status().rows == 0 && job.status().rows_shown == 1 && job.status().previews > 0);
     // Forty seconds later the window has the last sixty events.
@@ -375,7 +376,11 @@ fn a_real_time_job_follows_its_window_until_it_is_finalised() {
     while job.status().previews == 0 {
         std::thread::yield_now();
     }
-    assert!(job.is_events() && job.timeline().spans().count() > 0 && job.status().rows_shown == 20, "{:?}", job.status());
+    assert!(
+        job.is_events() && job.timeline().spans().count() > 0 && job.status().rows_shown == 20,
+        "{:?}",
+        job.status()
+    );
     world.jobs.remove(&job);
     work.join().unwrap();
     assert!(world.create("eva", "* | outputlookup x.csv", asked()).is_err());
