@@ -196,6 +196,8 @@ pub trait Node: Send + Sync {
     ) -> Result<String, Fault>;
     /// Current state of the node.
     fn condition(&self) -> NodeCondition;
+    /// Metrics in the text format of Prometheus.
+    fn metrics(&self) -> String;
     /// Buckets as a JSON array.
     fn buckets(&self) -> Result<String, Fault>;
     /// Verifies every bucket; returns a JSON array of buckets with their errors.

@@ -13,6 +13,7 @@ mod directory_store;
 mod error;
 mod memory;
 mod name;
+mod reads;
 mod s3;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ pub use directory_store::LocalFolder;
 pub use error::BlobError;
 pub use memory::Memory;
 pub use name::NAME_BYTES_MAX;
+pub use reads::{Counting, ReadFigures, SearchReads};
 pub use s3::{S3, S3Credentials, S3Encryption, S3Settings, S3Traffic};
 
 /// A store of immutable objects.

@@ -17,7 +17,7 @@ use quarry_spl::ast::{Command, ForeachCommand, MapSearch, Pipeline, Span};
 use quarry_spl::capabilities::{demand_of, each_command};
 use quarry_spl::commands::Beginning;
 use quarry_stdx::Fault;
-use quarry_store::{BucketListing, Deletion, Follower, IndexSelector, Snapshot, StoreError};
+use quarry_store::{BucketListing, Deletion, Follower, IndexSelector, RemoteFigures, Snapshot, StoreError};
 
 use crate::plan::Effects;
 use crate::run::Runner;
@@ -62,6 +62,10 @@ impl SnapshotSource for PermittedSource {
 
     fn follow(&self, indexes: &IndexSelector) -> Option<Follower> {
         self.source.follow(&indexes.within(&self.allowed))
+    }
+
+    fn remote_figures(&self) -> Option<RemoteFigures> {
+        self.source.remote_figures()
     }
 
     fn keep(&self, events: EventBatch) -> Result<(), Fault> {

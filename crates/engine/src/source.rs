@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use quarry_event::{EventBatch, TimeRange};
 use quarry_stdx::Fault;
 use quarry_store::{
-    AppendRequest, BucketListing, Deletion, Follower, IndexSelector, MemoryStore, Snapshot, Store, StoreError,
+    AppendRequest, BucketListing, Deletion, Follower, IndexSelector, MemoryStore, RemoteFigures, Snapshot, Store,
+    StoreError,
 };
 
 /// Error text if events are not stored in buckets.
@@ -20,6 +21,10 @@ pub trait SnapshotSource: Send + Sync {
     }
     /// Follows the new events of these indexes; `None` if that is not possible here, or too many do.
     fn follow(&self, _indexes: &IndexSelector) -> Option<Follower> {
+        None
+    }
+    /// Figures of remote volumes and their cache; `None` without volumes.
+    fn remote_figures(&self) -> Option<RemoteFigures> {
         None
     }
     /// Stores events made by a search, all of one index.
@@ -47,6 +52,10 @@ impl SnapshotSource for Store {
 
     fn follow(&self, indexes: &IndexSelector) -> Option<Follower> {
         Store::follow(self, indexes)
+    }
+
+    fn remote_figures(&self) -> Option<RemoteFigures> {
+        Store::remote_figures(self)
     }
 
     fn keep(&self, events: EventBatch) -> Result<(), Fault> {

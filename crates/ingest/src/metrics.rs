@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::{EventBatch, Metadata, TimeNs};
-use quarry_store::AppendRequest;
+use quarry_store::{AppendRequest, CacheFigures, RemoteFigures};
 
 use crate::ingest::Ingest;
 
@@ -167,6 +167,33 @@ fn queue_lines(node: &Ingest) -> Vec<String> {
     queues.iter().enumerate().map(line).collect()
 }
 
+/// Lines about buckets on remote volumes: ranges read in this round from the cache and from volumes, the cache, and
+/// waiting uploads. The names of the groups are Splunk's; the fields differ, because ranges and not buckets are fetched.
+fn volume_lines(figures: &RemoteFigures, before: &CacheFigures) -> Vec<String> {
+    let kilobytes = |bytes: u64| bytes as f64 / BYTES_PER_KB;
+    let (cache, since) = (&figures.cache, |now: u64, then: u64| now.saturating_sub(then));
+    vec![
+        format!(
+            "group=cachemgr_download, name=ranges, count={}, kb={:.3}, kb_from_cache={:.3}, damaged_blocks={}, \
+             failed_writes={}",
+            since(cache.fetches, before.fetches),
+            kilobytes(since(cache.bytes_fetched, before.bytes_fetched)),
+            kilobytes(since(cache.bytes_read, before.bytes_read)),
+            since(cache.damaged_blocks, before.damaged_blocks),
+            since(cache.failed_writes, before.failed_writes),
+        ),
+        format!(
+            "group=cachemgr_bucket, name=cache, current_size_kb={:.3}, copies_size_kb={:.3}, evicted_kb={:.3}, \
+             remote_size_kb={:.3}",
+            kilobytes(cache.bytes),
+            kilobytes(figures.copies_bytes),
+            kilobytes(since(cache.bytes_evicted, before.bytes_evicted)),
+            kilobytes(figures.remote_bytes),
+        ),
+        format!("group=cachemgr_upload, name=buckets, queued={}", figures.uploads_waiting),
+    ]
+}
+
 /// A round's lines as events.
 fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs) -> EventBatch {
     let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
@@ -214,12 +241,18 @@ pub async fn write_figures(node: Arc<Ingest>, data_dir: &Path) {
     if node.settings.check_index(INDEX).is_err() {
         return;
     }
+    let before = Arc::<Mutex<CacheFigures>>::default();
     loop {
         tokio::time::sleep(WRITE_EVERY).await;
-        let (node, source, host) = (Arc::clone(&node), source.clone(), host.clone());
+        let (node, source, host, before) = (Arc::clone(&node), source.clone(), host.clone(), Arc::clone(&before));
         let round = move || {
             let mut lines = node.throughput.take_lines(WRITE_EVERY.as_secs_f64());
             lines.extend(queue_lines(&node));
+            if let Some(figures) = node.store.remote_figures() {
+                let mut before = before.lock().unwrap_or_else(PoisonError::into_inner);
+                lines.extend(volume_lines(&figures, &before));
+                *before = figures.cache;
+            }
             let batch = round(lines, &source, &host, node.settings.clock.now_ns());
             // Metrics are dispensable; a failing store is reported elsewhere.
             if let Ok(ticket) = node.store.append(AppendRequest { batch, checkpoint: None }) {
@@ -233,6 +266,23 @@ pub async fn write_figures(node: Arc<Ingest>, data_dir: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_of_volumes_are_of_one_round() {
+        let before = CacheFigures { bytes_read: 1_024, bytes_fetched: 2_048, fetches: 5, ..CacheFigures::default() };
+        let cache = CacheFigures { bytes: 512, bytes_read: 3_072, fetches: 7, ..before };
+        let figures = RemoteFigures { cache, uploads_waiting: 3, copies_bytes: 1_024, remote_bytes: 4_096 };
+        assert_eq!(
+            volume_lines(&figures, &before),
+            [
+                "group=cachemgr_download, name=ranges, count=2, kb=0.000, kb_from_cache=2.000, damaged_blocks=0, \
+                 failed_writes=0",
+                "group=cachemgr_bucket, name=cache, current_size_kb=0.500, copies_size_kb=1.000, evicted_kb=0.000, \
+                 remote_size_kb=4.000",
+                "group=cachemgr_upload, name=buckets, queued=3",
+            ]
+        );
+    }
 
     #[test]
     fn figures_are_of_one_round_and_name_the_busiest() {

@@ -19,7 +19,7 @@ use quarry_eval::rows;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
 use quarry_stdx::number::u32_of;
-use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
+use quarry_store::{PageInfo, SearchReads, Segment, Snapshot, StoreError};
 
 use crate::derive::Derivations;
 use crate::event_fields;
@@ -83,6 +83,7 @@ pub struct ScanProgress {
     events_scanned: AtomicU64,
     events_matched: AtomicU64,
     pages_kept: AtomicU64,
+    reads: Arc<SearchReads>,
 }
 
 impl ScanProgress {
@@ -104,6 +105,11 @@ impl ScanProgress {
     /// Events scanned by this search or, for cached states, by the search that made them.
     pub fn events_scanned(&self) -> u64 {
         self.events_scanned.load(Ordering::Relaxed)
+    }
+
+    /// What the search has read of buckets on remote volumes.
+    pub fn reads(&self) -> &Arc<SearchReads> {
+        &self.reads
     }
 
     /// Events that passed the search condition.

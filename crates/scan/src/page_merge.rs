@@ -182,6 +182,7 @@ impl OrderedRows {
         let (scan, context) = (&self.scan, &self.context);
         let work = || {
             let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
+            let _counting = scan.progress.reads().count_here();
             while let Some(page) = todo.lock().unwrap_or_else(PoisonError::into_inner).pop() {
                 match caught("events were read in order of time", || open_page(scan, context, page, !has_wide)) {
                     Ok(Some(page)) => opened.lock().unwrap_or_else(PoisonError::into_inner).push(page),

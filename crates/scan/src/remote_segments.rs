@@ -167,6 +167,7 @@ impl<'a> Beginnings<'a> {
 
     fn begin_all(&self) {
         let _noted = messages::work_for(Some(Arc::clone(&self.context.messages)));
+        let _counting = self.scan.progress.reads().count_here();
         while let Some((at, (run, page))) = self.take() {
             if self.is_wanted(at, *run) && !self.context.stop.stops_reading() {
                 // Faults are reported by the worker that reads the page.
@@ -212,6 +213,7 @@ impl EventScan {
     pub(crate) fn begin_apart(&self, page: &PageRef, context: &CommandContext) {
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
+        let _counting = self.progress.reads().count_here();
         drop(caught("a segment was prefetched", || self.begin(page, false, &context)));
     }
 
@@ -225,6 +227,7 @@ impl EventScan {
         let far: Vec<&Arc<dyn Segment>> = segments.iter().copied().filter(|segment| segment.is_far()).collect();
         let ask = |at: usize| {
             let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
+            let _counting = self.progress.reads().count_here();
             caught("remote segments were queried", || self.pages_of(far[at], context))
         };
         let mut of_far = side_by_side(far.len(), &ask).into_iter();

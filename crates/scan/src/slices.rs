@@ -212,6 +212,7 @@ fn run_worker<W: SliceWork>(
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<W, EngineError> {
     let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
+    let _counting = scan.progress.reads().count_here();
     let mut worker = make()?;
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);

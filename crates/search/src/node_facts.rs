@@ -9,6 +9,7 @@ use quarry_conf::{IndexesConf, Layers, Permissions};
 use quarry_engine::{DeletionRecord, KeptJob, NodeEntry, NodeSource, SnapshotSource, allowed_indexes};
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::{Fault, SharedClock};
+use quarry_store::{BucketCopies, BucketListing, RemoteFigures};
 use serde_json::Value;
 
 use crate::dispatch::KeptJobs;
@@ -16,7 +17,9 @@ use crate::setup::RecordDeletion;
 use crate::summaries::ModelSummaries;
 
 /// Endpoints below `/services`, and the capability each requires in addition to searching.
-const ENDPOINTS: [(&str, Option<&str>); 10] = [
+const ENDPOINTS: [(&str, Option<&str>); 12] = [
+    (CACHE_MANAGER, Some("list_introspection")),
+    (CACHE_METRICS, Some("list_introspection")),
     ("admin/macros", Some("rest_properties_get")),
     ("admin/summarization", Some("rest_properties_get")),
     ("apps/local", Some("rest_apps_view")),
@@ -28,6 +31,10 @@ const ENDPOINTS: [(&str, Option<&str>); 10] = [
     ("saved/searches", Some("rest_properties_get")),
     ("server/info", None),
 ];
+/// Splunk's endpoint of the cache manager: one entry for each bucket of an index with a remote volume.
+const CACHE_MANAGER: &str = "admin/cacheman";
+/// Its totals.
+const CACHE_METRICS: &str = "admin/cacheman/_metrics";
 /// Fields of `admin/summarization`, and their names in the stored status.
 const SUMMARY_FIELDS: [(&str, &str); 13] = [
     ("datamodel", "model"),
@@ -97,6 +104,8 @@ impl NodeSource for NodeFacts {
             Some("saved/searches") => self.stanzas("savedsearches"),
             Some("admin/summarization") => self.summarization(),
             Some("admin/macros") => self.stanzas("macros"),
+            Some(CACHE_MANAGER) => self.cached_buckets(viewer),
+            Some(CACHE_METRICS) => self.source.remote_figures().iter().map(cache_metrics).collect(),
             Some("data/transforms/lookups") => {
                 let mut entries = self.stanzas("transforms");
                 let is_lookup = |(name, _): &(String, Vec<String>)| {
@@ -184,7 +193,7 @@ impl NodeFacts {
         let entry = |name: String| {
             let own = || buckets.iter().filter(|bucket| bucket.index == name);
             let settings = conf.get(&name).unwrap_or(conf.defaults());
-            let sum = |count: fn(&quarry_store::BucketListing) -> u64| own().map(count).sum::<u64>();
+            let sum = |count: fn(&BucketListing) -> u64| own().map(count).sum::<u64>();
             let mut entry = vec![
                 field("title", name.clone()),
                 field("totalEventCount", sum(|bucket| bucket.events).to_string()),
@@ -211,6 +220,29 @@ impl NodeFacts {
             std::iter::once(field("title", name)).chain(own).collect()
         };
         named.map(|stanza| entry(&stanza.name)).collect()
+    }
+
+    /// Buckets that are on a remote volume or will be, and that the user may search.
+    fn cached_buckets(&self, viewer: &Permissions) -> Vec<NodeEntry> {
+        let allowed = allowed_indexes(viewer);
+        let entry = |bucket: BucketListing| {
+            let (stable, status) = match bucket.copies {
+                BucketCopies::Local => return None,
+                BucketCopies::Uploading => ("0", "local"),
+                BucketCopies::Both => ("1", "local"),
+                BucketCopies::Remote => ("1", "remote"),
+            };
+            allowed.matches(&bucket.index).then(|| {
+                vec![
+                    field("title", format!("bid|{}|", bucket.id)),
+                    field("cm:bucket.index", bucket.index),
+                    field("cm:bucket.stable", stable),
+                    field("cm:bucket.status", status),
+                    field("cm:bucket.estimated_size", bucket.stored_bytes.to_string()),
+                ]
+            })
+        };
+        self.source.buckets().unwrap_or_default().into_iter().filter_map(entry).collect()
     }
 
     /// Summaries of accelerated data models as of the last building round, one entry per object.
@@ -251,6 +283,27 @@ impl NodeFacts {
         }
         entries
     }
+}
+
+/// Totals of the cache manager. Splunk's `migration.status` says whether all buckets are on their volumes.
+fn cache_metrics(figures: &RemoteFigures) -> NodeEntry {
+    let RemoteFigures { cache, uploads_waiting, copies_bytes, remote_bytes } = figures;
+    let numbers = [
+        ("cache.bytes", cache.bytes),
+        ("cache.bytes_read", cache.bytes_read),
+        ("cache.bytes_fetched", cache.bytes_fetched),
+        ("cache.bytes_evicted", cache.bytes_evicted),
+        ("cache.fetches", cache.fetches),
+        ("cache.damaged_blocks", cache.damaged_blocks),
+        ("cache.failed_writes", cache.failed_writes),
+        ("copies.bytes", *copies_bytes),
+        ("remote.bytes", *remote_bytes),
+        ("uploads.waiting", *uploads_waiting),
+    ];
+    let title = CACHE_METRICS.rsplit('/').next().unwrap_or(CACHE_METRICS);
+    let status = if *uploads_waiting == 0 { "finished" } else { "running" };
+    let numbers = numbers.into_iter().map(|(name, number)| field(name, number.to_string()));
+    [field("title", title), field("migration.status", status)].into_iter().chain(numbers).collect()
 }
 
 /// Folders in a folder, by name.

@@ -28,6 +28,7 @@ mod open_node;
 mod output;
 mod password_input;
 mod preview;
+mod prometheus;
 mod remarks;
 mod s3_bench;
 mod search;

@@ -23,7 +23,7 @@ use quarry_search::{Namespaces, SearchService};
 use quarry_stdx::Fault;
 
 use crate::data_directory::{self, Settings};
-use crate::{add, bucket, preview, spl_explain, volume_verbs, zone};
+use crate::{add, bucket, preview, prometheus, spl_explain, volume_verbs, zone};
 
 /// A running node.
 pub(crate) struct LocalNode {
@@ -254,6 +254,10 @@ impl Node for LocalNode {
 
     fn buckets(&self) -> Result<String, Fault> {
         Ok(bucket::listing(&self.ingest.store).to_string())
+    }
+
+    fn metrics(&self) -> String {
+        prometheus::page(&self.ingest.store, &self.condition())
     }
 
     fn verify(&self) -> Result<String, Fault> {

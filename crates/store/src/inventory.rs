@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use quarry_blob::CacheFigures;
 use quarry_catalog::{BucketState, RemoteState};
 use quarry_event::TimeNs;
 use quarry_stdx::Fault;
@@ -64,6 +65,19 @@ pub struct BucketListing {
     pub copies: BucketCopies,
 }
 
+/// Buckets on remote volumes, and the cache in front of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RemoteFigures {
+    /// The cache of blocks, since the start.
+    pub cache: CacheFigures,
+    /// Buckets that wait for their upload, or for a new receipt.
+    pub uploads_waiting: u64,
+    /// Bytes of local copies of uploaded buckets.
+    pub copies_bytes: u64,
+    /// Bytes of buckets that are on volumes.
+    pub remote_bytes: u64,
+}
+
 /// Totals of one index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexStats {
@@ -113,6 +127,22 @@ impl Store {
             listed.insert(slab.number(), listing);
         }
         listed.into_values().collect()
+    }
+
+    /// State of buckets on remote volumes and of the cache in front of these; `None` without volumes.
+    pub fn remote_figures(&self) -> Option<RemoteFigures> {
+        let cache = self.shared.readers.remotes().cache.as_ref()?;
+        let state = self.shared.state();
+        let bytes_of = |is_counted: fn(RemoteState) -> bool| {
+            let counted = state.sealed.values().filter(|bucket| bucket.copies.state().is_some_and(is_counted));
+            counted.map(|bucket| bucket.row.stored_bytes()).sum()
+        };
+        Some(RemoteFigures {
+            cache: cache.figures(),
+            uploads_waiting: self.shared.uploads.count() as u64,
+            copies_bytes: bytes_of(|state| state == RemoteState::Uploaded),
+            remote_bytes: bytes_of(RemoteState::is_remote_whole),
+        })
     }
 
     /// Every index that holds events, by name.

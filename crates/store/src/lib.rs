@@ -56,12 +56,13 @@ pub use deletion::{DELETION_BYTES_MAX, Deletion};
 pub use disk::{Disk, DiskFile, LocalDisk};
 pub use error::StoreError;
 pub use follow::{FOLLOWED_BYTES_MAX, FOLLOWERS_MAX, Followed, Follower};
-pub use inventory::{BucketCopies, BucketListing, IndexStats, ListingState, Verdict};
+pub use inventory::{BucketCopies, BucketListing, IndexStats, ListingState, RemoteFigures, Verdict};
 pub use memory::MemoryStore;
 pub use options::{
     BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, CompactionOptions, HOT_BYTES_LEFT, MERGE_COUNT_MAX, MergeOptions,
     StoreOptions, UNCONFIGURED_INDEXES_MAX,
 };
+pub use quarry_blob::{CacheFigures, Counting, ReadFigures, SearchReads};
 pub use queue::QueueFigures;
 pub use remote::copies::{RemoteOptions, RemotePath};
 pub use remote::found::StoreOnVolumes;

@@ -1,8 +1,9 @@
-//! `/services/quarry/buckets`: what `quarry bucket` needs while a server has the data directory open.
+//! `/services/quarry/buckets`: what `quarry bucket` needs while a server has the data directory open; and
+//! `/services/quarry/metrics` for Prometheus.
 
 use axum::extract::State;
-use axum::http::Method;
-use axum::response::Response;
+use axum::http::{Method, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use quarry_conf::permissions::INDEXES_EDIT;
 
@@ -12,10 +13,15 @@ use crate::ApiState;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
+/// Media type of Prometheus' text format.
+const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (look, change) = (Access::Capability(LIST_INTROSPECTION), Access::Capability(INDEXES_EDIT));
     vec![
         Endpoint::new(Method::GET, "quarry/buckets", look, "Lists buckets.", get(list)).of_node(),
+        Endpoint::new(Method::GET, "quarry/metrics", look, "Shows metrics in the format of Prometheus.", get(metrics))
+            .of_node(),
         Endpoint::new(
             Method::POST,
             "quarry/buckets/verify",
@@ -43,6 +49,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 async fn list(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let node = state.node.clone();
     blocking(move || node.buckets()).await?.map(json).map_err(ApiError::from)
+}
+
+async fn metrics(State(state): State<ApiState>) -> Result<Response, ApiError> {
+    let node = state.node.clone();
+    let page = blocking(move || node.metrics()).await?;
+    Ok(([(header::CONTENT_TYPE, PROMETHEUS_TEXT)], page).into_response())
 }
 
 async fn verify(State(state): State<ApiState>) -> Result<Response, ApiError> {

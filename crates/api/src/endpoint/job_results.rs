@@ -20,7 +20,7 @@ use quarry_engine::SearchShape;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, parse_zone};
 use quarry_search::cell::iso_time;
-use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, RowsView, SearchJob, Timeline};
+use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, ReadFigures, RowsView, SearchJob, Timeline};
 use quarry_search::{SearchError, SearchParams};
 use serde_json::{Map, Value, json};
 
@@ -478,6 +478,14 @@ async fn log(State(state): State<ApiState>, parts: PathParts, caller: Caller) ->
     let (state, ran) = (status.state.name(), status.elapsed_ms);
     let (read, matched, rows) = (status.scanned, status.matched, status.rows);
     lines.push(format!("{began} INFO  {state} after {ran} ms: {read} events read, {matched} matched, {rows} rows"));
+    lines.extend((!status.reads.is_empty()).then(|| {
+        let ReadFigures { cached_reads, cached_bytes, requests, fetched_bytes, waited_ns } = status.reads;
+        format!(
+            "{began} INFO  remote volumes: {requests} requests with {fetched_bytes} bytes, {} ms waited; \
+             cache: {cached_reads} reads with {cached_bytes} bytes",
+            waited_ns / 1_000_000
+        )
+    }));
     let body = lines.join("\n") + "\n";
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=UTF-8")], body).into_response())
 }

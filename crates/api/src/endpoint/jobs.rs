@@ -18,7 +18,8 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_search::cell::iso_time;
 use quarry_search::jobs::{
-    Asked, CreateError, JobFolderError, JobState, JobStatus, ROWS_MAX, SAVED_TTL_S, SearchJob, StartedJob, TTL_S,
+    Asked, CreateError, JobFolderError, JobState, JobStatus, ROWS_MAX, ReadFigures, SAVED_TTL_S, SearchJob, StartedJob,
+    TTL_S,
 };
 use quarry_search::{SearchParams, SearchService};
 use quarry_stdx::{Fault, log};
@@ -414,7 +415,7 @@ fn content(status: &JobStatus) -> Map<String, Value> {
         "eventIsTruncated": status.is_truncated, "eventSorting": if status.is_events { "desc" } else { "none" },
         "isEventsPreviewEnabled": status.is_events, "isRemoteTimeline": false, "isTimeCursored": status.is_events,
         "resultCount": status.rows, "resultIsStreaming": status.is_events, "resultPreviewCount": status.rows_shown,
-        "scanCount": status.scanned,
+        "scanCount": status.scanned, "performance": performance(&status.reads),
     });
     let members = [of_search, of_state, of_rows].into_iter().flat_map(|part| match part {
         Value::Object(members) => members,
@@ -426,6 +427,20 @@ fn content(status: &JobStatus) -> Map<String, Value> {
         content.insert("searchLatestTime".to_owned(), json!(seconds(Some(latest))));
     }
     content
+}
+
+/// What the job has read of buckets on remote volumes, under Splunk's names; empty if nothing.
+fn performance(reads: &ReadFigures) -> Value {
+    if reads.is_empty() {
+        return json!({});
+    }
+    json!({
+        "command.search.rawdata.bucketcache.hit": { "invocations": reads.cached_reads, "bytes": reads.cached_bytes },
+        "command.search.rawdata.bucketcache.miss": {
+            "invocations": reads.requests, "bytes": reads.fetched_bytes,
+            "duration_secs": reads.waited_ns as f64 / NS_PER_SEC as f64,
+        },
+    })
 }
 
 /// A search split before its first reporting command.

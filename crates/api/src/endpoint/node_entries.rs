@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::blocking;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint, REST_PROPERTIES};
+use super::row::{Access, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES};
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escaped};
 use crate::caller::Caller;
@@ -23,7 +23,9 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 
 /// Collections with their titles in Atom and required access.
-const COLLECTIONS: [(&str, &str, Access); 3] = [
+const COLLECTIONS: [(&str, &str, Access); 5] = [
+    ("admin/cacheman", "cacheman", Access::Capability(LIST_INTROSPECTION)),
+    ("admin/cacheman/_metrics", "cacheman-metrics", Access::Capability(LIST_INTROSPECTION)),
     ("admin/summarization", "summarization", Access::Capability(REST_PROPERTIES)),
     ("data/props/extractions", "props-extract", Access::Capability(REST_PROPERTIES)),
     ("datamodel/model", "datamodel", Access::Capability(REST_PROPERTIES)),

@@ -31,6 +31,7 @@ use quarry_stdx::SharedClock;
 use self::eviction::Order;
 use self::extent::ExtentFile;
 use crate::BlobError;
+use crate::reads::{self, ReadFigures};
 
 /// Size of a cached block, equal to that of a checksum block of remote objects.
 const BLOCK_BYTES: u64 = crate::s3::BLOCK_BYTES;
@@ -196,6 +197,11 @@ impl BlockCache {
             damaged_blocks: of(&self.counters.damaged_blocks),
             failed_writes: of(&self.counters.failed_writes),
         }
+    }
+
+    /// Nanoseconds since a reading of the clock.
+    fn waited_since(&self, start: i64) -> u64 {
+        u64::try_from(self.clock.elapsed_ns() - start).unwrap_or(0)
     }
 
     fn path(&self, (name, number): &Key) -> PathBuf {
@@ -440,7 +446,10 @@ impl CachedObject {
         if let Some(source) = &*source {
             return Ok(Arc::clone(source));
         }
+        let start = self.cache.clock.elapsed_ns();
         let opened = (self.source.open)().map_err(|error| failed(error.to_string()))?;
+        let waited_ns = self.cache.waited_since(start);
+        reads::note(ReadFigures { requests: 1, waited_ns, ..ReadFigures::default() });
         if opened.len() != self.size {
             return Err(failed(format!("{} has {} bytes, {} were written", self.name, opened.len(), self.size)));
         }
@@ -483,7 +492,9 @@ impl CachedObject {
             let range = self.extent_of(&blocks);
             match file.read(*first, (range.end - range.start) as usize) {
                 Ok(Some(bytes)) => {
-                    self.cache.counters.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                    let cached_bytes = bytes.len() as u64;
+                    self.cache.counters.bytes_read.fetch_add(cached_bytes, Ordering::Relaxed);
+                    reads::note(ReadFigures { cached_reads: 1, cached_bytes, ..ReadFigures::default() });
                     insert(found, *first, &bytes);
                 }
                 // Retries one by one to find the intact ones.
@@ -507,7 +518,9 @@ impl CachedObject {
             && let Some((start, bytes)) = source.take_end()
         {
             let end = start / BLOCK_BYTES;
-            self.cache.counters.bytes_fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            let fetched_bytes = bytes.len() as u64;
+            self.cache.counters.bytes_fetched.fetch_add(fetched_bytes, Ordering::Relaxed);
+            reads::note(ReadFigures { fetched_bytes, ..ReadFigures::default() });
             self.cache.keep(&self.name, end, &bytes, true);
             insert(found, end, &bytes);
             runs.retain(|run| !run.clone().all(|block| found.contains_key(&block)));
@@ -517,7 +530,12 @@ impl CachedObject {
         for fetches in [&self.cache.counters.fetches, &self.source.fetches] {
             fetches.fetch_add(runs.len() as u64, Ordering::Relaxed);
         }
-        let fetched = source.read_ranges(&ranges)?;
+        let start = self.cache.clock.elapsed_ns();
+        let answered = source.read_ranges(&ranges);
+        let (requests, waited_ns) = (runs.len() as u64, self.cache.waited_since(start));
+        let bytes = answered.iter().flatten().map(|bytes| bytes.len() as u64);
+        reads::note(ReadFigures { requests, fetched_bytes: bytes.sum(), waited_ns, ..ReadFigures::default() });
+        let fetched = answered?;
         for (run, bytes) in runs.iter().zip(&fetched) {
             self.cache.counters.bytes_fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             self.cache.keep(&self.name, run.start, bytes, self.lasting);

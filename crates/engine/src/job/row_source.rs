@@ -106,6 +106,7 @@ impl Iterator for MadeRows {
 
     fn next(&mut self) -> Option<Self::Item> {
         let _noted = messages::work_for(Some(Arc::clone(&self.runner.context.messages)));
+        let _counting = self.runner.progress.reads().count_here();
         match caught("commands were run", || self.advance_or_end()) {
             Ok(rows) => rows.map(Ok),
             Err(error) => {

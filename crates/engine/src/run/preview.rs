@@ -198,9 +198,10 @@ impl Preparation {
     /// Makes a preview; its messages are dropped.
     fn make(&self, rows: impl FnOnce() -> Result<Vec<RecordBatch>, EngineError>) -> Result<(), EngineError> {
         let noted = messages::work_for(Some(Arc::clone(&self.context.messages)));
+        let counting = self.runner.progress.reads().count_here();
         // A worker's stack only suffices for reading events.
         let made = self.previews.take(|| with_stack(|| caught("a preview was made", rows)));
-        drop(noted);
+        drop((noted, counting));
         made
     }
 

@@ -13,8 +13,10 @@ use quarry_engine::{Previews, ScanProgress, SearchShape, Stopper};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::{SharedClock, log};
+use quarry_store::ReadFigures;
 use serde_json::{Value, json};
 
+use super::counts::Counts;
 use super::record::JobRecord;
 use super::rounds::{Round, Rounds};
 use super::rows::{JobRows, RESULT_BYTES_MAX, Room, RowsView};
@@ -96,6 +98,8 @@ pub struct JobStatus {
     pub scanned: u64,
     /// Events that matched the search's first part.
     pub matched: u64,
+    /// What was read of buckets on remote volumes.
+    pub reads: ReadFigures,
     /// Run time in milliseconds.
     pub elapsed_ms: u64,
     /// Size of its rows on disk.
@@ -123,8 +127,7 @@ pub(super) struct Changing {
     shows_previews: bool,
     pub(super) is_removed: bool,
     priority: u8,
-    pub(super) scanned: u64,
-    pub(super) matched: u64,
+    pub(super) counts: Counts,
     elapsed_ms: u64,
     /// Start of its run.
     started_ns: Option<i64>,
@@ -301,8 +304,7 @@ impl Changing {
             shows_previews: true,
             is_removed: false,
             priority: record.priority,
-            scanned: 0,
-            matched: 0,
+            counts: Counts::default(),
             elapsed_ms: 0,
             started_ns: None,
             ttl_s: None,
@@ -351,8 +353,7 @@ impl SearchJob {
             is_truncated: flag("truncated"),
             is_finalized: flag("finalized"),
             is_saved: flag("saved_by_user"),
-            scanned: number("scanned"),
-            matched: number("matched"),
+            counts: Counts::of_facts(facts),
             elapsed_ms: number("elapsed_ms"),
             until_s: facts["until"].as_i64(),
             ..Changing::new(state, rows, &record)
@@ -465,10 +466,10 @@ impl SearchJob {
     /// Its current status.
     pub fn status(&self) -> JobStatus {
         let changing = self.locked();
-        let (mut scanned, mut matched) = (changing.scanned, changing.matched);
+        let mut counts = changing.counts;
         let mut done = 1.0;
         if let Some(progress) = self.progress.as_ref().filter(|_| !changing.state.is_over()) {
-            (scanned, matched) = (progress.events_scanned(), progress.events_matched());
+            counts = Counts::of(progress);
             done = progress.pages_done() as f64 / progress.pages_total().max(1) as f64;
         }
         let elapsed_ms = match (changing.state.is_over(), changing.started_ns) {
@@ -496,8 +497,9 @@ impl SearchJob {
                 Some(previews) if changing.rows.len() == 0 => previews.rows(),
                 _ => changing.rows.len(),
             },
-            scanned,
-            matched,
+            scanned: counts.scanned,
+            matched: counts.matched,
+            reads: counts.reads,
             elapsed_ms,
             bytes: changing.rows.bytes(),
             range: self.range,
@@ -589,7 +591,7 @@ impl SearchJob {
         changing.messages.extend(notes);
         changing.elapsed_ms = elapsed_ms;
         if let Some(progress) = &self.progress {
-            (changing.scanned, changing.matched) = (progress.events_scanned(), progress.events_matched());
+            changing.counts = Counts::of(progress);
         }
         changing.until_s = Some(self.now_s().saturating_add(changing.ttl_of(&self.record)));
         let ended = ended.and_then(|()| changing.rows.flush().map_err(|error| SearchError::from(error).into()));
@@ -616,16 +618,17 @@ impl SearchJob {
             saved: record.saved.clone(),
             started: record.began_ns,
             elapsed_ms: changing.elapsed_ms,
-            events_scanned: changing.scanned,
+            events_scanned: changing.counts.scanned,
             rows: changing.rows.len() as u64,
             events: self.is_events,
             messages: changing.messages.clone(),
         };
         let mut more = json!({
-            "job": record, "finalized": changing.is_finalized, "truncated": changing.is_truncated, "scanned": changing.scanned,
-            "saved_by_user": changing.is_saved, "matched": changing.matched, "elapsed_ms": changing.elapsed_ms,
+            "job": record, "finalized": changing.is_finalized, "truncated": changing.is_truncated,
+            "saved_by_user": changing.is_saved, "elapsed_ms": changing.elapsed_ms,
             "earliest_ns": self.range.earliest, "latest_ns": self.range.latest, "timeline": changing.timeline,
         });
+        changing.counts.record(&mut more);
         match &changing.failure {
             Some(failure) => more["failure"] = failure.as_str().into(),
             None => more["bytes"] = changing.rows.bytes().into(),

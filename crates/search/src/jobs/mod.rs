@@ -10,6 +10,7 @@
 //!
 //! Not here: limits on concurrent searches and the form of answers (api), previews of reports (engine).
 
+mod counts;
 mod job;
 mod record;
 mod rounds;
@@ -35,6 +36,7 @@ pub use self::work_turn::WorkTurn;
 pub use crate::dispatch::JobFolderError;
 use crate::dispatch::KeptJobs;
 use crate::service::{SearchError, SearchParams, SearchService};
+pub use quarry_store::ReadFigures;
 
 /// Default lifetime after the end in seconds (limits.conf `[search] ttl`).
 pub const TTL_S: i64 = 600;

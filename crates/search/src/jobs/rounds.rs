@@ -15,6 +15,7 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 
+use super::counts::Counts;
 use super::job::{JobFailure, SearchJob};
 use super::timeline::Timeline;
 use crate::keeper::owned;
@@ -44,8 +45,7 @@ pub(super) struct Round {
     pub(super) rows: Vec<RecordBatch>,
     pub(super) messages: Vec<String>,
     pub(super) timeline: Timeline,
-    pub(super) scanned: u64,
-    pub(super) matched: u64,
+    pub(super) counts: Counts,
 }
 
 impl Round {
@@ -135,8 +135,7 @@ impl SearchJob {
                 .push("the window has more rows than a real-time search keeps: the first ones are shown".to_owned());
         }
         let progress = running.progress();
-        let (scanned, matched) = (progress.events_scanned(), progress.events_matched());
-        Ok(Some(Round { rows, messages, timeline, scanned, matched }))
+        Ok(Some(Round { rows, messages, timeline, counts: Counts::of(progress) }))
     }
 
     /// The next rows of a round; a round that was stopped has no more, whatever its search says of it.
@@ -150,7 +149,7 @@ impl SearchJob {
     /// Replaces the rows shown.
     fn show(&self, round: Round) {
         let mut changing = self.locked();
-        (changing.scanned, changing.matched) = (round.scanned, round.matched);
+        changing.counts = round.counts;
         changing.timeline = round.timeline.clone();
         changing.round = Some(round);
         changing.rounds += 1;

@@ -24,19 +24,24 @@ fn parts(answer: &str) -> (&str, String) {
     (status, whole)
 }
 
-struct Client<'a> {
+/// A user of the management port.
+pub(crate) struct Client<'a> {
     place: &'a Place,
     key: String,
 }
 
 impl Client<'_> {
-    fn get(&self, path: &str) -> (String, String) {
+    pub(crate) fn of<'a>(place: &'a Place, user: &str) -> Client<'a> {
+        Client { place, key: key(place, user) }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> (String, String) {
         let answer = ask(self.place, "GET", path, &self.key, "");
         let (status, body) = parts(&answer);
         (status.to_owned(), body)
     }
 
-    fn json(&self, path: &str) -> Value {
+    pub(crate) fn json(&self, path: &str) -> Value {
         let joint = if path.contains('?') { "&" } else { "?" };
         let (status, body) = self.get(&format!("{path}{joint}output_mode=json"));
         assert_eq!(status, "200", "{path}: {body}");
@@ -50,7 +55,7 @@ impl Client<'_> {
     }
 
     /// Starts a job; returns its path when it is done.
-    fn run(&self, search: &str, more: &str) -> String {
+    pub(crate) fn run(&self, search: &str, more: &str) -> String {
         let text: String = form_urlencoded::byte_serialize(search.as_bytes()).collect();
         let (status, body) = self.post(JOBS, &format!("search={text}{more}"));
         assert_eq!(status, "201", "{body}");
@@ -68,7 +73,7 @@ fn a_job_is_begun_looked_at_and_read_in_every_form() {
     place.run(&["add", "oneshot", &log]).good();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["user"]), ("tom", &["user"])]);
     let server = Server::start(&place);
-    let client = |user: &str| Client { place: &place, key: key(&place, user) };
+    let client = |user: &str| Client::of(&place, user);
     let (eva, tom, admin) = (client("eva"), client("tom"), client("admin"));
     let path = eva.run("search * | stats count by host", "&label=mine&status_buckets=10");
     let (status, entry) = eva.get(&path);

@@ -40,6 +40,11 @@ impl Uploads {
         self.work.notify_all();
     }
 
+    /// Number of buckets that wait.
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.waiting).buckets.len()
+    }
+
     /// The lock for uploading or evicting.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         lock(&self.turn)

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
-use quarry_blob::{BlobError, BlobStore};
+use quarry_blob::{BlobError, BlobStore, SearchReads};
 use quarry_bucket::{BucketError, BucketReader, ReadAheadBudget, ReadAt, ReadError, RemoteFilter, TermFilter};
 use quarry_catalog::{BucketRow, Origin};
 use quarry_event::template::PageColumn;
@@ -276,7 +276,9 @@ impl Readers {
             return;
         }
         let next = AtomicUsize::new(0);
+        let reads = SearchReads::of_thread();
         let some = || {
+            let _counting = reads.as_ref().map(SearchReads::count_here);
             while let Some(bucket) = far.get(next.fetch_add(1, Ordering::Relaxed)) {
                 drop(self.open(bucket));
             }
@@ -299,7 +301,11 @@ impl Readers {
         let opened = match self.is_ranged(bucket) {
             // Both wait for the network.
             true => std::thread::scope(|scope| {
-                let filter = || drop(self.ranged_filter(bucket));
+                let reads = SearchReads::of_thread();
+                let filter = move || {
+                    let _counting = reads.as_ref().map(SearchReads::count_here);
+                    drop(self.ranged_filter(bucket));
+                };
                 // A thread that fails to start is not needed.
                 drop(std::thread::Builder::new().name("quarry-open".to_owned()).spawn_scoped(scope, filter));
                 self.open_anew(bucket)

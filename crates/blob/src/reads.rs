@@ -1,0 +1,127 @@
+//! Reads of remote objects, counted for the search that makes them.
+//!
+//! Objects are shared by all searches, so an object cannot tell who reads it. Instead each thread of a search says so
+//! ([`SearchReads::count_here`]), and the cache adds to the counts of the thread that asks. A block that two searches
+//! wait for counts as fetched for the one that requests it, and as cached for the other.
+//!
+//! Not here: totals of the process ([`crate::CacheFigures`]).
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a search has read of remote objects so far.
+#[derive(Debug, Default)]
+pub struct SearchReads {
+    cached_reads: AtomicU64,
+    cached_bytes: AtomicU64,
+    requests: AtomicU64,
+    fetched_bytes: AtomicU64,
+    waited_ns: AtomicU64,
+}
+
+/// The counts of [`SearchReads`] at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadFigures {
+    /// Runs of neighbouring blocks read from the cache.
+    pub cached_reads: u64,
+    /// Bytes read from the cache.
+    pub cached_bytes: u64,
+    /// Ranges requested from volumes.
+    pub requests: u64,
+    /// Bytes fetched from volumes.
+    pub fetched_bytes: u64,
+    /// Time spent waiting for volumes, in nanoseconds, summed over the threads of the search.
+    pub waited_ns: u64,
+}
+
+impl ReadFigures {
+    /// Whether nothing was read of remote objects.
+    pub fn is_empty(&self) -> bool {
+        self.cached_reads == 0 && self.requests == 0
+    }
+}
+
+thread_local! {
+    static SEARCH: RefCell<Option<Arc<SearchReads>>> = const { RefCell::new(None) };
+}
+
+/// Until dropped, reads of this thread count for a search.
+#[derive(Debug)]
+pub struct Counting(Option<Arc<SearchReads>>);
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        SEARCH.with(|search| *search.borrow_mut() = before);
+    }
+}
+
+impl SearchReads {
+    /// The search for which reads of this thread count, if any; a thread that reads on its behalf counts for it, too.
+    pub fn of_thread() -> Option<Arc<SearchReads>> {
+        SEARCH.with(|search| search.borrow().clone())
+    }
+
+    /// Counts the reads of this thread from now on.
+    pub fn count_here(self: &Arc<SearchReads>) -> Counting {
+        Counting(SEARCH.with(|search| search.borrow_mut().replace(Arc::clone(self))))
+    }
+
+    /// The counts so far.
+    pub fn figures(&self) -> ReadFigures {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ReadFigures {
+            cached_reads: of(&self.cached_reads),
+            cached_bytes: of(&self.cached_bytes),
+            requests: of(&self.requests),
+            fetched_bytes: of(&self.fetched_bytes),
+            waited_ns: of(&self.waited_ns),
+        }
+    }
+}
+
+/// Adds to the counts of this thread's search.
+pub(crate) fn note(read: ReadFigures) {
+    SEARCH.with(|search| {
+        if let Some(search) = &*search.borrow() {
+            let add = |counter: &AtomicU64, count: u64| counter.fetch_add(count, Ordering::Relaxed);
+            add(&search.cached_reads, read.cached_reads);
+            add(&search.cached_bytes, read.cached_bytes);
+            add(&search.requests, read.requests);
+            add(&search.fetched_bytes, read.fetched_bytes);
+            add(&search.waited_ns, read.waited_ns);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_count_for_the_search_of_their_thread() {
+        let (one, other) = (Arc::<SearchReads>::default(), Arc::<SearchReads>::default());
+        let read = ReadFigures { requests: 2, fetched_bytes: 7, ..ReadFigures::default() };
+        note(read);
+        let counting = one.count_here();
+        note(read);
+        {
+            let _other = other.count_here();
+            note(read);
+            let on_another_thread = SearchReads::of_thread().unwrap();
+            std::thread::spawn(move || {
+                assert!(SearchReads::of_thread().is_none());
+                let _counting = on_another_thread.count_here();
+                note(read);
+            })
+            .join()
+            .unwrap();
+        }
+        drop(counting);
+        note(read);
+        assert_eq!((one.figures().requests, other.figures().requests), (2, 4));
+        assert_eq!((one.figures().fetched_bytes, one.figures().is_empty()), (7, false));
+        assert!(SearchReads::of_thread().is_none());
+    }
+}

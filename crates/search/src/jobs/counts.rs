@@ -1,0 +1,71 @@
+//! What a job's search has read: events, and buckets on remote volumes; and how a finished job's file records it.
+
+use quarry_engine::ScanProgress;
+use quarry_store::ReadFigures;
+use serde_json::{Value, json};
+
+/// Counts of a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Events scanned.
+    pub(super) scanned: u64,
+    /// Events that matched the search's first part.
+    pub(super) matched: u64,
+    /// What was read of buckets on remote volumes.
+    pub(super) reads: ReadFigures,
+}
+
+impl Counts {
+    /// Those of a search so far.
+    pub(super) fn of(progress: &ScanProgress) -> Counts {
+        let (scanned, matched) = (progress.events_scanned(), progress.events_matched());
+        Counts { scanned, matched, reads: progress.reads().figures() }
+    }
+
+    /// Those of a finished job; counts that its file lacks are 0.
+    pub(super) fn of_facts(facts: &Value) -> Counts {
+        let number = |value: &Value| value.as_u64().unwrap_or(0);
+        let of_reads = |name: &str| number(&facts["remote_reads"][name]);
+        Counts {
+            scanned: number(&facts["scanned"]),
+            matched: number(&facts["matched"]),
+            reads: ReadFigures {
+                cached_reads: of_reads("cached_reads"),
+                cached_bytes: of_reads("cached_bytes"),
+                requests: of_reads("requests"),
+                fetched_bytes: of_reads("fetched_bytes"),
+                waited_ns: of_reads("waited_ns"),
+            },
+        }
+    }
+
+    /// Adds them to the facts of a finished job.
+    pub(super) fn record(&self, facts: &mut Value) {
+        facts["scanned"] = self.scanned.into();
+        facts["matched"] = self.matched.into();
+        if !self.reads.is_empty() {
+            let ReadFigures { cached_reads, cached_bytes, requests, fetched_bytes, waited_ns } = self.reads;
+            facts["remote_reads"] = json!({
+                "cached_reads": cached_reads, "cached_bytes": cached_bytes, "requests": requests,
+                "fetched_bytes": fetched_bytes, "waited_ns": waited_ns,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_back_from_the_facts_of_a_job() {
+        let reads = ReadFigures { cached_reads: 1, cached_bytes: 2, requests: 3, fetched_bytes: 4, waited_ns: 5 };
+        for counts in [Counts { scanned: 7, matched: 6, reads }, Counts { scanned: 1, ..Counts::default() }] {
+            let mut facts = json!({ "finalized": false });
+            counts.record(&mut facts);
+            assert_eq!(Counts::of_facts(&facts), counts);
+            assert_eq!(facts.get("remote_reads").is_some(), !counts.reads.is_empty());
+        }
+        assert_eq!(Counts::of_facts(&json!({})), Counts::default());
+    }
+}
