@@ -3,13 +3,14 @@
 //! An object has a name (`index/0000000001.bucket`) and bytes that never change. [`LocalFolder`] keeps objects as
 //! files, [`Memory`] in a map, [`S3`] on a remote store; one conformance suite tests them all.
 //!
-//! [`BlockCache`] caches parts of remote objects on the local disk.
+//! [`Encrypted`] encrypts the objects of another store. [`BlockCache`] caches parts of remote objects on the local disk.
 //!
 //! Not here: what the bytes mean, and which objects should exist (the catalog knows).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cache;
 mod directory_store;
+mod encryption;
 mod error;
 mod memory;
 mod name;
@@ -25,6 +26,7 @@ use quarry_bucket::ReadAt;
 
 pub use cache::{BlockCache, CacheFigures, CacheLimits, CachedObject, OpenSource};
 pub use directory_store::LocalFolder;
+pub use encryption::{Encrypted, EncryptionKeys};
 pub use error::BlobError;
 pub use memory::Memory;
 pub use name::NAME_BYTES_MAX;

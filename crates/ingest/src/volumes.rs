@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_blob::{BlobStore, LocalFolder, S3, S3Credentials, S3Encryption, S3Settings};
+use quarry_blob::{BlobStore, Encrypted, EncryptionKeys, LocalFolder, S3, S3Credentials, S3Encryption, S3Settings};
 use quarry_conf::{
     Layers, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumePlace, VolumeSettings,
 };
@@ -60,9 +60,21 @@ fn open(
     Ok(match &settings.place {
         VolumePlace::Folder(folder) => Arc::new(LocalFolder::open(Path::new(folder)).map_err(failed)?),
         VolumePlace::S3(settings) => {
-            Arc::new(S3::open(s3_settings(settings, variables)?, clock.clone()).map_err(failed)?)
+            let store: Arc<dyn BlobStore> =
+                Arc::new(S3::open(s3_settings(settings, variables)?, clock.clone()).map_err(failed)?);
+            match &settings.encryption {
+                VolumeEncryption::Client(path) => Arc::new(Encrypted::new(store, keys_of(path)?)),
+                _ => store,
+            }
         }
     })
+}
+
+/// The keys of a file.
+fn keys_of(path: &str) -> Result<EncryptionKeys, Fault> {
+    let at = |fault: Fault| fault.at("remote.s3.encryption.cse.key_file");
+    let text = std::fs::read_to_string(path).map_err(|error| at(Fault::io(path, error)))?;
+    EncryptionKeys::parse(&text).map_err(|error| at(Fault::new(error.kind(), format!("{path}: {error}"))))
 }
 
 fn s3_settings(settings: &S3VolumeSettings, variables: &[(String, String)]) -> Result<S3Settings, Fault> {
@@ -81,7 +93,8 @@ fn s3_settings(settings: &S3VolumeSettings, variables: &[(String, String)]) -> R
         path_style: settings.path_style,
         authorities,
         encryption: match &settings.encryption {
-            VolumeEncryption::Container => S3Encryption::Container,
+            // What is encrypted already needs no more.
+            VolumeEncryption::Container | VolumeEncryption::Client(_) => S3Encryption::Container,
             VolumeEncryption::Server => S3Encryption::Server,
             VolumeEncryption::KeyService(id) => S3Encryption::KeyService(id.clone()),
         },

@@ -24,6 +24,7 @@ const STORAGE_TYPE: &str = "storageType";
 const PART_SIZE: &str = "remote.s3.multipart_upload.part_size";
 const ENCRYPTION: &str = "remote.s3.encryption";
 const KEY_ID: &str = "remote.s3.kms.key_id";
+const KEY_FILE: &str = "remote.s3.encryption.cse.key_file";
 
 /// Settings of a volume.
 pub(super) const VOLUME_ROWS: &[Row] = &[
@@ -49,11 +50,12 @@ pub(super) const VOLUME_ROWS: &[Row] = &[
     ),
     row(
         ENCRYPTION,
-        Kind::Choice(&["none", "sse-s3", "sse-kms"]),
+        Kind::Choice(&["none", "sse-s3", "sse-kms", "cse"]),
         "none",
         "",
-        "server-side encryption; none: the bucket's default",
+        "sse-…: by the server; cse: before the upload, with the keys of a file; none: the bucket's default",
     ),
+    row(KEY_FILE, Kind::Text, "", "", "file with the keys for cse; a line each: ID, space, 64 hexadecimal digits"),
     row(KEY_ID, Kind::Text, "", "", "id of the key for sse-kms"),
     row(PART_SIZE, at_least(5 << 20), "16777216", "bytes", "of a part of an object that is sent in parts"),
     row("remote.s3.timeout.connect", at_least(1), "5000", "milliseconds", "a connection may take to be made"),
@@ -139,7 +141,7 @@ impl fmt::Debug for VolumeKey {
     }
 }
 
-/// Server-side encryption of a volume.
+/// Encryption of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeEncryption {
     /// The default of the bucket.
@@ -148,6 +150,8 @@ pub enum VolumeEncryption {
     Server,
     /// A key of the key management service.
     KeyService(String),
+    /// Before the upload, with the keys of this file.
+    Client(String),
 }
 
 /// `remotePath` of an index.
@@ -274,6 +278,10 @@ fn volume(indexes: &Merged, stanza: &str) -> Result<Option<VolumeSettings>, Faul
         "sse-kms" => match values.optional(KEY_ID) {
             Some(id) => VolumeEncryption::KeyService(id),
             None => return Err(Fault::invalid(format!("{ENCRYPTION} = sse-kms needs {KEY_ID}"))),
+        },
+        "cse" => match values.optional(KEY_FILE) {
+            Some(path) => VolumeEncryption::Client(path),
+            None => return Err(Fault::invalid(format!("{ENCRYPTION} = cse needs {KEY_FILE}"))),
         },
         _ => VolumeEncryption::Container,
     };
