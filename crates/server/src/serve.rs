@@ -246,10 +246,10 @@ async fn look_after_jobs(jobs: Arc<Jobs>) {
     }
 }
 
-/// Seals idle slabs and removes old buckets and results periodically. Messages of the store up to `told` are logged already.
+/// Seals idle slabs and removes expired buckets and results, at the start and periodically: a node that is restarted
+/// often removes them, too. Messages of the store up to `told` are logged already.
 async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut told: i64) {
     loop {
-        tokio::time::sleep(MAINTENANCE_EVERY).await;
         let (node, data_dir) = (node.clone(), data_dir.clone());
         let round = tokio::task::spawn_blocking(move || {
             node.settings().kept_jobs(&data_dir).expire();
@@ -257,6 +257,7 @@ async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut told: i64) {
         });
         let round = round.await;
         told = round.unwrap_or(told);
+        tokio::time::sleep(MAINTENANCE_EVERY).await;
     }
 }
 

@@ -1,7 +1,8 @@
 //! A full disk refuses events and accepts them again when there is space; a store that cannot seal says so.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use quarry_blob::{BlobError, BlobStore, Memory};
 use quarry_bucket::ReadAt;
@@ -10,8 +11,9 @@ use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::faults::Room;
+use super::remote::{Objects, options};
 use super::{all, expected, small, texts, try_append};
-use crate::{ListingState, LocalDisk, Store, StoreError, data_dir};
+use crate::{BucketCopies, ListingState, LocalDisk, Store, StoreError, StoreOptions, data_dir};
 
 #[test]
 fn a_full_disk_refuses_whole_batches_and_recovers() {
@@ -146,6 +148,94 @@ fn failing_seals_stop_appends_and_are_repeated() {
     try_append(&store, "main", stored, 10).unwrap();
     assert_eq!(texts(&all(&store)), expected("main", 0..stored + 10));
     assert!(store.messages().iter().any(|message| message.text.contains("is not sealed")));
+}
+
+/// Local objects with limited space.
+#[derive(Debug, Default)]
+struct Bounded {
+    bytes_max: usize,
+    inner: Memory,
+    used: Mutex<BTreeMap<String, usize>>,
+}
+
+impl BlobStore for Bounded {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        let mut used = self.used.lock().unwrap();
+        if used.values().sum::<usize>() + bytes.len() > self.bytes_max {
+            return Err(BlobError::Full { path: name.into() });
+        }
+        used.insert(name.to_owned(), bytes.len());
+        self.inner.put(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.inner.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.used.lock().unwrap().remove(name);
+        self.inner.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.inner.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.inner.list()
+    }
+}
+
+#[test]
+fn a_volume_that_is_down_costs_disk_space_then_refuses_events_and_loses_none() {
+    let dir = tempdir().unwrap();
+    let volume = Objects::around(Arc::new(Memory::default()));
+    volume.is_down.store(true, Ordering::SeqCst);
+    let blobs = Arc::new(Bounded { bytes_max: 60_000, ..Bounded::default() });
+    let clock = ManualClock::shared(0);
+    let open = || {
+        let options = StoreOptions { unsealed_slabs_max: 2, ..options(dir.path(), volume.clone(), 0) };
+        let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
+        Store::open_with(options, Arc::new(LocalDisk), blobs.clone(), catalog, clock.clone()).unwrap()
+    };
+    let mut store = open();
+    let mut stored = 0;
+    // Ten minutes, and a restart every minute: events are accepted until the disk is full.
+    let error = 'down: {
+        for minute in 0..10 {
+            for _ in 0..6 {
+                if let Err(error) = try_append(&store, "main", stored, 20) {
+                    break 'down Some(error);
+                }
+                stored += 20;
+                assert!(store.upload_all().is_err(), "minute {minute}");
+            }
+            drop(store);
+            clock.advance_ns(60_000_000_000);
+            store = open();
+            assert_eq!(texts(&all(&store)), expected("main", 0..stored));
+        }
+        None
+    };
+    assert!(matches!(error, Some(StoreError::SealStalled { .. })), "{stored} {error:?}");
+    assert!(stored > 100 && store.buckets().iter().all(|bucket| bucket.copies != BucketCopies::Remote));
+    assert!(matches!(try_append(&store, "main", stored, 20), Err(StoreError::SealStalled { .. })));
+    assert_eq!(texts(&all(&store)), expected("main", 0..stored), "and searches go on");
+    // The volume is back: copies that were uploaded make room.
+    volume.is_down.store(false, Ordering::SeqCst);
+    store.upload_all().unwrap();
+    while store.seal_all().is_err() {
+        store.upload_all().unwrap();
+    }
+    try_append(&store, "main", stored, 20).unwrap();
+    store.seal_all().unwrap();
+    store.upload_all().unwrap();
+    assert_eq!(texts(&all(&store)), expected("main", 0..stored + 20));
+    drop(store);
+    let store = open();
+    assert_eq!(texts(&all(&store)), expected("main", 0..stored + 20));
+    assert!(store.buckets().iter().all(|bucket| bucket.copies == BucketCopies::Remote));
+    assert_eq!(blobs.used.lock().unwrap().len(), 0);
 }
 
 #[test]

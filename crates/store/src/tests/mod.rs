@@ -20,6 +20,7 @@ mod sent;
 mod sets;
 mod sweep;
 mod thaw;
+mod volume_faults;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,0 +1,362 @@
+//! A machine that dies at random points of seals, uploads, evictions, merges, migrations and retention, before volumes
+//! that lose, repeat and delay requests: every event is stored once, and no object outlives its bucket by more than the
+//! grace period. In the end a lost catalog is rebuilt from the volumes with all of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use quarry_blob::{BlobError, BlobStore, Listed, LocalFolder, Memory};
+use quarry_bucket::ReadAt;
+use quarry_catalog::{BucketState, Catalog};
+use quarry_event::time::NS_PER_SEC;
+use quarry_stdx::ManualClock;
+use tempfile::{TempDir, tempdir};
+
+use super::compaction::{objects, of_index};
+use super::deletion::found;
+use super::remote::{Acts, Objects, options};
+use super::{sample, texts, try_append};
+use crate::remote::copies::{Part, receipt_key};
+use crate::{
+    LocalDisk, RemoteOptions, RemotePath, RetentionRule, Store, StoreError, StoreOptions, data_dir, rebuild_catalog,
+};
+
+/// Worlds of a run, and the lives of a machine in each. `QUARRY_VOLUME_WORLDS=50` makes 500 deaths.
+const WORLDS: u64 = 3;
+const LIVES: u64 = 10;
+/// Acts on objects after which a life ends at the latest.
+const ACTS_MAX: u64 = 60;
+/// Seconds after which an object of no bucket is deleted.
+const GRACE: u64 = 100;
+/// Operations that a life attempts.
+const STEPS: u64 = 12;
+
+/// Pseudo-random numbers of a seed.
+#[derive(Debug)]
+struct Chance(AtomicU64);
+
+impl Chance {
+    fn new(seed: u64) -> Chance {
+        Chance(AtomicU64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1))
+    }
+
+    /// A number below `end`.
+    fn below(&self, end: u64) -> u64 {
+        let step = |mut state: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            Some(state ^ state << 17)
+        };
+        let drawn = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, step).unwrap();
+        (drawn >> 16) % end
+    }
+}
+
+/// A volume behind a bad network.
+#[derive(Debug)]
+struct FaultyVolume {
+    store: Memory,
+    chance: Chance,
+    acts: Mutex<Acts>,
+    is_calm: AtomicBool,
+    under_way: Mutex<Vec<(String, Vec<u8>)>>,
+    written: Mutex<BTreeMap<String, i64>>,
+    now_ns: AtomicI64,
+}
+
+impl FaultyVolume {
+    fn new(seed: u64) -> Arc<FaultyVolume> {
+        Arc::new(FaultyVolume {
+            store: Memory::default(),
+            chance: Chance::new(seed),
+            acts: Mutex::default(),
+            is_calm: AtomicBool::new(false),
+            under_way: Mutex::default(),
+            written: Mutex::default(),
+            now_ns: AtomicI64::new(0),
+        })
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        self.written.lock().unwrap().insert(name.to_owned(), self.now_ns.load(Ordering::SeqCst));
+        self.store.put(name, bytes).unwrap();
+    }
+
+    /// Completes some of the puts in progress, or all.
+    fn land(&self, all: bool) {
+        let under_way = std::mem::take(&mut *self.under_way.lock().unwrap());
+        for (name, bytes) in under_way {
+            if all || self.chance.below(2) == 0 {
+                self.write(&name, &bytes);
+            } else {
+                self.under_way.lock().unwrap().push((name, bytes));
+            }
+        }
+    }
+
+    /// Outcome of a request: whether it is done, now or later, and whether it is answered.
+    fn fate(&self) -> (Done, bool) {
+        if self.is_calm.load(Ordering::SeqCst) {
+            return (Done::Now, true);
+        }
+        let acts = self.acts.lock().unwrap().clone();
+        let is_alive = acts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        let done = match self.chance.below(if is_alive { 20 } else { 3 }) {
+            0 => Done::Never,
+            1 => Done::Later,
+            _ => Done::Now,
+        };
+        let is_told = is_alive && done == Done::Now && self.chance.below(20) > 0;
+        (done, is_told)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    Never,
+    Now,
+    Later,
+}
+
+fn no_answer(name: &str) -> BlobError {
+    BlobError::Io { action: "reach", path: name.into(), reason: "no answer".into() }
+}
+
+impl BlobStore for FaultyVolume {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        let (done, is_told) = self.fate();
+        match done {
+            // A bucket that is whole once more after it was deleted, all three of its puts late, is not deleted again.
+            Done::Later if name.ends_with("receipt") => {}
+            Done::Never => {}
+            Done::Now => self.write(name, bytes),
+            Done::Later => self.under_way.lock().unwrap().push((name.to_owned(), bytes.to_vec())),
+        }
+        if is_told { Ok(()) } else { Err(no_answer(name)) }
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.store.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        let (done, is_told) = self.fate();
+        if done == Done::Now {
+            self.store.delete(name)?;
+        }
+        if is_told { Ok(()) } else { Err(no_answer(name)) }
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.store.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.store.list()
+    }
+
+    fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
+        let written = self.written.lock().unwrap().clone();
+        for name in self.store.list()? {
+            let modified_ns = written[&name];
+            visit(Listed { name, bytes: 0, modified_ns });
+        }
+        Ok(())
+    }
+}
+
+/// Where index `main` is in a life.
+const PLACES: [Option<&str>; 3] = [Some("cold"), Some("warm"), None];
+
+struct World {
+    dir: TempDir,
+    seed: u64,
+    chance: Chance,
+    volumes: [Arc<FaultyVolume>; 2],
+    clock: Arc<ManualClock>,
+    place: Option<&'static str>,
+    /// Events of `main` that were stored.
+    stored: u64,
+    deleted: BTreeSet<u64>,
+    /// Events of `old`, which retention removes.
+    old: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let volumes = [1, 2].map(|volume| FaultyVolume::new(seed * 10 + volume));
+        let (dir, chance, clock) = (tempdir().unwrap(), Chance::new(seed), ManualClock::shared(1_000_000));
+        let place = PLACES[0];
+        World { dir, seed, chance, volumes, clock, place, stored: 0, deleted: BTreeSet::new(), old: 0 }
+    }
+
+    fn options(&self, dir: &Path, cache_bytes_max: u64) -> StoreOptions {
+        let options = options(dir, self.volumes[0].clone(), cache_bytes_max);
+        let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
+        remote.volumes.insert("warm".to_owned(), self.volumes[1].clone());
+        let path = |volume: &str| RemotePath { volume: volume.to_owned(), path: format!("{volume}/$_index_name") };
+        remote.of_index.insert("main".to_owned(), self.place.map(path));
+        remote.orphan_grace_secs = GRACE;
+        StoreOptions { remote: Some(Arc::new(remote)), ..options }
+    }
+
+    fn pass(&self, secs: u64) {
+        let by_ns = i64::try_from(secs).unwrap() * NS_PER_SEC;
+        self.clock.advance_ns(by_ns);
+        for volume in &self.volumes {
+            volume.now_ns.fetch_add(by_ns, Ordering::SeqCst);
+        }
+    }
+
+    /// One life of the machine, which ends in the middle of something.
+    fn live(&mut self) {
+        let acts: Acts = Arc::new(AtomicU64::new(self.chance.below(ACTS_MAX)));
+        self.volumes.iter().for_each(|volume| *volume.acts.lock().unwrap() = acts.clone());
+        self.place = PLACES[self.chance.below(3) as usize];
+        let cache_bytes_max = [0, 1_500, u64::MAX][self.chance.below(3) as usize];
+        let local = LocalFolder::open(&data_dir::objects(self.dir.path())).unwrap();
+        let local = Objects::new(Arc::new(local), &acts, self.chance.below(2) == 0);
+        let catalog = Catalog::open(&data_dir::catalog(self.dir.path())).unwrap();
+        let options = self.options(self.dir.path(), cache_bytes_max);
+        let opened = Store::open_with(options, Arc::new(LocalDisk), local, catalog, self.clock.clone());
+        let Ok(store) = opened else { return };
+        for _ in 0..STEPS {
+            if acts.load(Ordering::SeqCst) == 0 {
+                break;
+            }
+            // What fails is tried again in a later life.
+            let _failed: Result<(), StoreError> = self.step(&store);
+        }
+    }
+
+    fn step(&mut self, store: &Store) -> Result<(), StoreError> {
+        match self.chance.below(10) {
+            0..3 => {
+                try_append(store, "main", self.stored, 4)?;
+                self.stored += 4;
+                try_append(store, "old", self.old, 3)?;
+                self.old += 3;
+                store.seal_all()
+            }
+            3..5 => store.upload_all(),
+            5 => store.compact_all().map(drop),
+            6 => store.migrate("main", self.place).map(drop),
+            7 => store.retention_by(&[old_goes()], &|_| Ok(())).map(drop),
+            8 => store.sweep_volumes().map(drop),
+            _ => {
+                store.seal_all()?;
+                let number = self.chance.below(self.stored.max(1));
+                let snapshot = of_index(store, "main");
+                if snapshot.damaged.is_empty() {
+                    store.delete(&found(&snapshot, |it| it == number))?;
+                    self.deleted.extend((number < self.stored).then_some(number));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn expected(&self) -> Vec<String> {
+        let kept = (0..self.stored).filter(|number| !self.deleted.contains(number));
+        kept.map(|number| sample::text("main", number)).collect()
+    }
+
+    fn check(&self, store: &Store, when: &str) {
+        let mut found = texts(&of_index(store, "main"));
+        found.sort();
+        let mut expected = self.expected();
+        expected.sort();
+        assert_eq!(found, expected, "world {}, {when}", self.seed);
+        let old = texts(&of_index(store, "old"));
+        let once: BTreeSet<&String> = old.iter().collect();
+        assert_eq!(once.len(), old.len(), "world {}, {when}: each once", self.seed);
+    }
+
+    /// All volumes answer, and all puts end: what is left is what it should be.
+    fn end(&mut self) {
+        for volume in &self.volumes {
+            volume.is_calm.store(true, Ordering::SeqCst);
+        }
+        let store = Store::open(self.options(self.dir.path(), 0), self.clock.clone()).unwrap();
+        self.check(&store, "before the last puts end");
+        self.volumes.iter().for_each(|volume| volume.land(true));
+        store.seal_all().unwrap();
+        store.upload_all().unwrap();
+        let is_left = |store: &Store| {
+            let moves = |bucket: &Arc<crate::sealed::SealedBucket>| bucket.copies.other().is_some();
+            store.shared.state().sealed.values().any(moves)
+        };
+        while !store.migrate("main", self.place).unwrap().left.is_empty() || is_left(&store) {
+            store.upload_all().unwrap();
+        }
+        store.retention(&[]).unwrap();
+        self.pass(GRACE + 1);
+        store.sweep_volumes().unwrap();
+        store.close();
+        store.retention(&[]).unwrap();
+        self.check(&store, "in the end");
+        self.check_objects(&store);
+        assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()), "world {}", self.seed);
+        let old = texts(&of_index(&store, "old"));
+        drop(store);
+        if self.place.is_some() {
+            // The machine is lost.
+            let other = tempdir().unwrap();
+            let options = self.options(other.path(), 0);
+            assert_eq!(rebuild_catalog(&options, "00000000000005ee").unwrap().refused, []);
+            let store = Store::open(options, self.clock.clone()).unwrap();
+            self.check(&store, "from the volumes");
+            assert_eq!(texts(&of_index(&store, "old")), old);
+        }
+    }
+
+    /// Volumes and the data directory hold what the catalog says.
+    fn check_objects(&self, store: &Store) {
+        let live = store.shared.catalog.buckets(BucketState::Live).unwrap();
+        for (volume, name) in self.volumes.iter().zip(["cold", "warm"]) {
+            let mut expected = BTreeSet::new();
+            for row in &live {
+                if let Some(copy) = row.remote.as_ref().filter(|copy| copy.volume == name) {
+                    expected.extend(Part::ALL.map(|part| part.key(row, &copy.folder)));
+                    expected.extend(copy.receipt.map(|deleted| receipt_key(row, &copy.folder, deleted)));
+                }
+            }
+            let found: BTreeSet<String> = volume.list().unwrap().into_iter().collect();
+            assert_eq!(found, expected, "world {}, {name}", self.seed);
+        }
+        let here = live.iter().filter(|row| row.remote.as_ref().is_none_or(|copy| copy.state.is_local_whole()));
+        let here: BTreeSet<String> = here.flat_map(|row| [row.object.clone(), row.filter.clone()]).collect();
+        assert_eq!(objects(store).into_iter().collect::<BTreeSet<_>>(), here, "world {}", self.seed);
+    }
+}
+
+/// All buckets of index `old` are too old.
+fn old_goes() -> RetentionRule {
+    RetentionRule {
+        index: "old".to_owned(),
+        max_age_secs: 0,
+        max_stored_bytes: None,
+        archives: false,
+        empties_after_secs: 0,
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the length of a longer run is given by hand")]
+fn worlds() -> u64 {
+    std::env::var("QUARRY_VOLUME_WORLDS").ok().and_then(|worlds| worlds.parse().ok()).unwrap_or(WORLDS)
+}
+
+#[test]
+fn every_event_is_stored_once_whenever_the_machine_dies_and_whatever_volumes_do() {
+    for seed in 1..=worlds() {
+        let mut world = World::new(seed);
+        for _ in 0..LIVES {
+            world.live();
+            world.volumes.iter().for_each(|volume| volume.land(false));
+            world.pass(10);
+        }
+        world.end();
+    }
+}
