@@ -1,8 +1,9 @@
 """Asks the same of Quarry and of DuckDB, over the same generated logs, and compares the answers.
 
-    compare.py QUARRY FOLDER
+    compare.py QUARRY FOLDER [VOLUME]
 
-QUARRY is the program, FOLDER a new folder for the logs and their index. DuckDB gets the lines as this file parses
+QUARRY is the program, FOLDER a new folder for the logs and their index. VOLUME is a file with a [volume:far] stanza for
+indexes.conf: then all buckets are moved there first, and searches read them without local copies and without a cache. DuckDB gets the lines as this file parses
 them, so that nothing of Quarry's own reading is believed. Whole numbers and texts must be the same; other numbers may
 differ in their last digits. `cargo xtask differential` runs it with DuckDB in a folder of its own.
 """
@@ -12,12 +13,15 @@ import json
 import math
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
 import duckdb
 
 MEGABYTES = "6"
+# Checks whether all buckets have been moved; each takes as long as starting a process.
+LOOKS_MAX = 2000
 TOLERANCE = 1e-11
 
 FIREWALL = re.compile(
@@ -219,9 +223,36 @@ def compare(quarry, folder, base, search, sql, how):
     return None
 
 
+def move_to_volume(quarry, data, volume):
+    """Moves all buckets to a remote volume: a server uploads them, and evicts the local copies for lack of space."""
+    local = data / "etc/system/local"
+    local.mkdir(parents=True, exist_ok=True)
+    with open(local / "indexes.conf", "a") as conf:
+        conf.write(f"\n{volume}\n[default]\nremotePath = volume:far/$_index_name\n")
+    with open(local / "server.conf", "a") as conf:
+        conf.write("\n[cachemanager]\neviction_padding = 1000000000\n")
+    serve = [quarry, "--data-dir", data, "serve", "--mgmt", "127.0.0.1:0", "--hec", "127.0.0.1:0"]
+    with open(data.parent / "server.log", "w") as log:
+        server = subprocess.Popen(serve, stdout=log, stderr=log)
+    left = ["all"]
+    for _ in range(LOOKS_MAX):
+        listed = subprocess.run([quarry, "--data-dir", data, "bucket", "list", "-o", "json"], capture_output=True, text=True)
+        buckets = [row for row in json.loads(listed.stdout or "[]") if not row["index"].startswith("_")]
+        left = [row["bucket"] for row in buckets if row["copies"] != "remote"]
+        if buckets and not left:
+            break
+    server.terminate()
+    server.wait()
+    if left:
+        sys.exit(f"buckets were not moved to the volume: {left}")
+    shutil.rmtree(data / "cache", ignore_errors=True)
+
+
 def main():
     quarry, folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     subprocess.run([quarry, "demo", "--dir", folder, "--megabytes", MEGABYTES], check=True, capture_output=True)
+    if len(sys.argv) > 3:
+        move_to_volume(quarry, folder / "data", pathlib.Path(sys.argv[3]).read_text())
     base = database(folder / "logs")
     cases = [(case[0], case[1], case[2] if len(case) > 2 else "") for case in CASES]
     faults = 0

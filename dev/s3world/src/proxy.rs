@@ -10,7 +10,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -18,6 +18,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 /// Bytes between two pauses of a slow body.
 const SLOW_BYTES: usize = 4096;
+/// Bytes that pass a link of limited bandwidth together.
+const LINK_BYTES: usize = 64 << 10;
 
 /// Fault rates: each number is per thousand requests; a request has at most one fault.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +28,8 @@ pub struct Faults {
     pub seed: u64,
     /// Delay of each answer.
     pub latency: Duration,
+    /// Maximum bytes of all answers' bodies per second; 0 for no limit.
+    pub bytes_per_second: u64,
     /// Answered with 503 instead of being forwarded, as an overloaded store does.
     pub refused: u64,
     /// Forwarded and then answered with 500: the request has taken effect.
@@ -108,8 +112,13 @@ struct Shared {
     server: String,
     faults: Mutex<Faults>,
     seen: Mutex<Vec<Seen>>,
+    /// First lines of requests being served, by the number of their connection.
+    open: Mutex<BTreeMap<u64, String>>,
+    connections: AtomicU64,
     times: Mutex<BTreeMap<String, u64>>,
     answered_bytes: AtomicU64,
+    /// Time by which everything sent so far has passed a link of limited bandwidth.
+    passed: Mutex<Option<Instant>>,
     ended: AtomicBool,
     end: (Mutex<bool>, Condvar),
 }
@@ -123,8 +132,11 @@ impl FaultProxy {
             server: server.to_owned(),
             faults: Mutex::new(faults),
             seen: Mutex::default(),
+            open: Mutex::default(),
+            connections: AtomicU64::new(0),
             times: Mutex::default(),
             answered_bytes: AtomicU64::new(0),
+            passed: Mutex::default(),
             ended: AtomicBool::new(false),
             end: Default::default(),
         });
@@ -157,6 +169,11 @@ impl FaultProxy {
         self.shared.answered_bytes.load(Ordering::Relaxed)
     }
 
+    /// First lines of the requests that have arrived and are not answered yet.
+    pub fn open_requests(&self) -> Vec<String> {
+        lock(&self.shared.open).values().cloned().collect()
+    }
+
     /// Requests received so far.
     pub fn seen(&self) -> Vec<Seen> {
         lock(&self.shared.seen).clone()
@@ -176,10 +193,25 @@ impl Drop for FaultProxy {
     }
 }
 
+/// A request being served, until dropped.
+struct OpenRequest<'a> {
+    shared: &'a Shared,
+    number: u64,
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        lock(&self.shared.open).remove(&self.number);
+    }
+}
+
 impl Shared {
     fn serve(&self, client: TcpStream) -> io::Result<()> {
         let mut reader = BufReader::new(client.try_clone()?);
         let head = read_head(&mut reader)?;
+        let number = self.connections.fetch_add(1, Ordering::Relaxed);
+        lock(&self.open).insert(number, head.lines().next().unwrap_or_default().to_owned());
+        let _open = OpenRequest { shared: self, number };
         let mut body = vec![0; length(&head).unwrap_or(0)];
         reader.read_exact(&mut body)?;
         let (faults, fault) = self.judge(&head);
@@ -191,7 +223,7 @@ impl Shared {
                 self.wait_for_the_end();
                 Ok(())
             }
-            _ => self.forward(client, &head, &body, fault, faults.seed),
+            _ => self.forward(client, &head, &body, fault, &faults),
         }
     }
 
@@ -205,7 +237,7 @@ impl Shared {
         (faults, fault)
     }
 
-    fn forward(&self, client: TcpStream, head: &str, body: &[u8], fault: Fault, seed: u64) -> io::Result<()> {
+    fn forward(&self, client: TcpStream, head: &str, body: &[u8], fault: Fault, faults: &Faults) -> io::Result<()> {
         let mut server = TcpStream::connect(&self.server)?;
         server.write_all(closing(head).as_bytes())?;
         server.write_all(body)?;
@@ -223,7 +255,7 @@ impl Shared {
             Fault::ResetAfter => return client.shutdown(Shutdown::Both),
             Fault::Truncated => answer_body.truncate(answer_body.len() / 2),
             Fault::Corrupted if !answer_body.is_empty() => {
-                let at = xxh3_64_with_seed(head.as_bytes(), seed) as usize % answer_body.len();
+                let at = xxh3_64_with_seed(head.as_bytes(), faults.seed) as usize % answer_body.len();
                 answer_body[at] ^= 1;
             }
             _ => {}
@@ -235,10 +267,29 @@ impl Shared {
                 client.write_all(piece)?;
                 self.pause(Duration::from_millis(5));
             }
+        } else if faults.bytes_per_second > 0 {
+            for piece in answer_body.chunks(LINK_BYTES) {
+                self.pass(piece.len(), faults.bytes_per_second);
+                client.write_all(piece)?;
+            }
         } else {
             client.write_all(&answer_body)?;
         }
         client.shutdown(Shutdown::Both)
+    }
+
+    /// Waits until bytes have passed a link that all answers share.
+    #[expect(clippy::disallowed_methods, reason = "a link of limited bandwidth takes time")]
+    fn pass(&self, bytes: usize, bytes_per_second: u64) {
+        let now = Instant::now();
+        let wait = {
+            let mut passed = lock(&self.passed);
+            let until = passed.map_or(now, |passed| passed.max(now))
+                + Duration::from_secs_f64(bytes as f64 / bytes_per_second as f64);
+            *passed = Some(until);
+            until - now
+        };
+        self.pause(wait);
     }
 
     /// Waits for the given time, or until the proxy stops.

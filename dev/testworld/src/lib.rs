@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use quarry_blob::Memory;
+use quarry_blob::{BlobStore, Memory, S3, S3Credentials, S3Settings};
 use quarry_conf::Permissions;
 use quarry_engine::{LookupSource, LookupTable, SearchRequest, SnapshotSource, SummaryFile};
 use quarry_event::template::{Dictionary, TemplateSet};
 use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
-use quarry_stdx::{Fault, ManualClock};
+use quarry_s3world::{CONTAINER, KEY_ID, SECRET};
+use quarry_stdx::{Fault, ManualClock, SystemClock};
 use quarry_store::{
     AppendRequest, BucketListing, Deletion, IndexSelector, PageInfo, RemoteOptions, RemotePath, Segment, SlabIdentity,
     Snapshot, Store, StoreError, StoreOptions, StoredSlab, TemplatePage,
@@ -101,8 +102,19 @@ impl LookupSource for NoTables {
 /// Options of a store whose sealed buckets go to a volume in memory; the cache has no room for local copies or for
 /// blocks read from the volume.
 pub fn far_away(options: StoreOptions) -> StoreOptions {
+    on_volume(options, Arc::new(Memory::default()))
+}
+
+/// As [`far_away`], with a volume below `prefix` in the container of an S3 server at `url`.
+pub fn on_s3(options: StoreOptions, url: &str, prefix: &str) -> StoreOptions {
+    let key = S3Credentials::Key { id: KEY_ID.to_owned(), secret: SECRET.to_owned(), token: None };
+    let settings = S3Settings { prefix: prefix.to_owned(), ..S3Settings::new(CONTAINER, &[url], key) };
+    on_volume(options, Arc::new(S3::open(settings, SystemClock::shared()).unwrap()))
+}
+
+fn on_volume(options: StoreOptions, volume: Arc<dyn BlobStore>) -> StoreOptions {
     let remote = RemoteOptions {
-        volumes: [("far".to_owned(), Arc::new(Memory::default()) as _)].into(),
+        volumes: [("far".to_owned(), volume)].into(),
         default: Some(RemotePath { volume: "far".to_owned(), path: "$_index_name".to_owned() }),
         of_index: [].into(),
         cache_bytes_max: 0,

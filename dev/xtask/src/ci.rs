@@ -17,6 +17,7 @@ pub(crate) fn run() -> Result<(), String> {
     cargo(&["clippy", "--release", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["build", "--release", "--locked", "-p", "quarry"])?;
     crate::python::DIFFERENTIAL.run()?;
+    crate::python::DIFFERENTIAL.run_on_s3()?;
     crate::python::SEARCH_COMMANDS.run()?;
     cargo(&["check", "--no-default-features", "--manifest-path", "fuzz/Cargo.toml"])?;
     if succeeds(&["nextest", "--version"]) {

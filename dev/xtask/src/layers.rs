@@ -42,7 +42,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("eventgen", &[]),
-    ("testworld", &["engine", "store", "blob", "conf"]),
+    ("testworld", &["engine", "store", "blob", "s3world", "conf"]),
     ("s3world", &[]),
 ];
 

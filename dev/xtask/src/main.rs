@@ -26,9 +26,9 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask ci | quick [--since COMMIT] | layers [--update] | circle CRATE | tidy [--update] | bench [DATA_DIR] | bench --shapes [OPTIONS] | bench --remote DIR [--latency MS] | counts [--save] |
-       soak-node [--rounds N] [--seed S] | soak-searches [--seeds N] [--from SEED] |
+       soak-node [--rounds N] [--seed S] [--volumes] | soak-searches [--seeds N] [--from SEED] |
        storms [--binary PATH] |
-       differential | search-commands";
+       differential [--s3] | search-commands";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         "quick" => quick::run(&arguments[1..]),
         "counts" => counts::run(&arguments[1..]),
         "soak-node" => soak_node::run(&arguments[1..]),
+        "differential" if arguments.iter().any(|argument| argument == "--s3") => python::DIFFERENTIAL.run_on_s3(),
         "differential" => python::DIFFERENTIAL.run(),
         "search-commands" => python::SEARCH_COMMANDS.run(),
         "storms" => storms::run(&arguments[1..]),

@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use quarry_s3world::{CONTAINER, Gateway, KEY_ID, SECRET};
+
 use crate::root;
 
 /// A check: its directory in `tests`, and its program there.
@@ -22,6 +24,22 @@ pub(crate) const SEARCH_COMMANDS: PythonCheck = PythonCheck { folder: "clients/s
 impl PythonCheck {
     /// Runs the check with the release binary, which must be built.
     pub(crate) fn run(&self) -> Result<(), String> {
+        self.run_with(None)
+    }
+
+    /// As [`PythonCheck::run`], with the data on an S3 server and nothing cached; skipped without versitygw.
+    pub(crate) fn run_on_s3(&self) -> Result<(), String> {
+        let Some(gateway) = Gateway::start() else { return Ok(()) };
+        let url = gateway.url();
+        let volume = format!(
+            "[volume:far]\nstorageType = remote\npath = s3://{CONTAINER}/differential\nremote.s3.endpoint = {url}\n\
+             remote.s3.access_key = {KEY_ID}\nremote.s3.secret_key = {SECRET}\n"
+        );
+        self.run_with(Some(&volume))
+    }
+
+    /// `volume` is a stanza of indexes.conf, passed to the program in a file.
+    fn run_with(&self, volume: Option<&str>) -> Result<(), String> {
         let (here, target) = (root().join("tests").join(self.folder), target_folder());
         let work = target.join("python").join(self.folder.replace('/', "-"));
         let environment = work.join("venv");
@@ -39,6 +57,11 @@ impl PythonCheck {
         println!("==> python tests/{}/{}", self.folder, self.program);
         let mut program = Command::new(&python);
         program.arg(here.join(self.program)).arg(target.join("release/quarry")).arg(&place);
+        if let Some(volume) = volume {
+            let file = work.join("volume.conf");
+            std::fs::write(&file, volume).map_err(|error| format!("{}: {error}", file.display()))?;
+            program.arg(file);
+        }
         succeeds(&mut program).map_err(|reason| format!("tests/{}: {reason}", self.folder))
     }
 }

@@ -76,6 +76,14 @@ fn buckets_on_a_volume_alone_give_the_same_answers() {
 }
 
 #[test]
+fn buckets_on_an_s3_server_give_the_same_answers() {
+    let Some(gateway) = quarry_s3world::Gateway::start() else { return };
+    let port = gateway.address().rsplit(':').next().unwrap().parse().unwrap();
+    let failed = wrong_answers(Kept::OnS3(port));
+    assert!(failed.is_empty(), "{} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
+}
+
+#[test]
 fn summaries_of_data_models_give_the_same_answers() {
     let mut pages = pages();
     let sums_up =

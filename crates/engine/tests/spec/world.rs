@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{ArrayRef, Int64Array, StringViewArray};
@@ -42,6 +43,8 @@ pub(crate) enum Kept {
     Sealed,
     /// As sealed, on a volume alone.
     Far,
+    /// As sealed, on a volume of the S3 server at this port, without a cache.
+    OnS3(u16),
     /// As sealed, with summaries of the data models.
     Summarised,
 }
@@ -174,8 +177,7 @@ impl World {
         let models = self.models.clone();
         let source: Arc<dyn SnapshotSource> = match kept {
             Kept::InMemory => Arc::new(Memory::of(self.batches).map_err(|error| error.to_string())?),
-            Kept::Sealed | Kept::Summarised => Arc::new(Sealed::of(self.batches, false)?),
-            Kept::Far => Arc::new(Sealed::of(self.batches, true)?),
+            Kept::Sealed | Kept::Summarised | Kept::Far | Kept::OnS3(_) => Arc::new(Sealed::of(self.batches, kept)?),
         };
         if kept == Kept::Summarised {
             engine = engine.with_summaries(Arc::new(Summaries::default()));
@@ -282,23 +284,33 @@ impl SnapshotSource for Memory {
     }
 }
 
+/// Examples whose events were put on an S3 server, each below a prefix of its own.
+static EXAMPLES_ON_S3: AtomicU64 = AtomicU64::new(0);
+
 struct Sealed {
     store: Arc<Store>,
     _folder: TempDir,
 }
 
 impl Sealed {
-    fn of(batches: Vec<(String, EventBatch)>, is_far: bool) -> Result<Sealed, String> {
+    fn of(batches: Vec<(String, EventBatch)>, kept: Kept) -> Result<Sealed, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let fill = || -> Result<Arc<Store>, StoreError> {
             let options = StoreOptions { slab_events: SLAB_EVENTS, sealers: 1, ..StoreOptions::at(folder.path()) };
-            let options = if is_far { quarry_testworld::far_away(options) } else { options };
+            let options = match kept {
+                Kept::Far => quarry_testworld::far_away(options),
+                Kept::OnS3(port) => {
+                    let number = EXAMPLES_ON_S3.fetch_add(1, Ordering::Relaxed);
+                    quarry_testworld::on_s3(options, &format!("http://127.0.0.1:{port}"), &number.to_string())
+                }
+                _ => options,
+            };
             let store = Store::open(options, ManualClock::shared(NOW))?;
             for (_, batch) in batches {
                 store.append(AppendRequest { batch, checkpoint: None })?.wait()?;
             }
             store.seal_all()?;
-            if is_far {
+            if matches!(kept, Kept::Far | Kept::OnS3(_)) {
                 store.upload_all()?;
             }
             Ok(store)

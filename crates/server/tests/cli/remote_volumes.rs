@@ -2,6 +2,8 @@
 
 use quarry_s3world::{CONTAINER, Gateway, KEY_ID, SECRET};
 
+use crate::jobs::Client;
+use crate::permissions::with_users;
 use crate::server::Server;
 use crate::support::{Place, Ran, lines, wait_until};
 
@@ -20,7 +22,8 @@ fn place_on(volume: &str) -> Place {
     place
 }
 
-fn on_s3(gateway: &Gateway) -> Place {
+/// A place as [`place_on`] makes, on an S3 server.
+pub(crate) fn on_s3(gateway: &Gateway) -> Place {
     let url = gateway.url();
     place_on(&format!(
         "path = s3://{CONTAINER}/some/where\nremote.s3.endpoint = {url}\nremote.s3.access_key = {KEY_ID}\n\
@@ -46,7 +49,7 @@ fn answers(place: &Place) -> Vec<String> {
 }
 
 /// Where the buckets of each index are, according to `quarry bucket list`.
-fn copies(place: &Place) -> Vec<(String, String)> {
+pub(crate) fn copies(place: &Place) -> Vec<(String, String)> {
     let listed = place.run(&["bucket", "list", "-o", "json"]).good();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&listed).unwrap();
     let of = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap().to_owned();
@@ -54,7 +57,7 @@ fn copies(place: &Place) -> Vec<(String, String)> {
     data.map(|row| (of(row, "index"), of(row, "copies"))).collect()
 }
 
-fn is_uploaded(place: &Place) -> bool {
+pub(crate) fn is_uploaded(place: &Place) -> bool {
     copies(place).iter().all(|(index, copies)| copies == if index == "here" { "local" } else { "remote" })
 }
 
@@ -86,6 +89,94 @@ fn buckets_live_on_an_s3_store() {
     let place = on_s3(&gateway);
     lives_on(&place);
     assert!(gateway.file("some/where/main").is_dir() && !gateway.file("some/where/here").exists());
+}
+
+#[test]
+fn what_a_search_reads_of_volumes_is_told() {
+    let Some(gateway) = Gateway::start() else { return };
+    let place = on_s3(&gateway);
+    with_users(&place, &[("admin", &["admin"])]);
+    for number in 0..3 {
+        add(&place, number * 100..number * 100 + 100, ["main", "web", "here"][number % 3]);
+    }
+    let server = Server::start(&place);
+    assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
+    server.stop("-TERM");
+    if place.data().join("cache").exists() {
+        std::fs::remove_dir_all(place.data().join("cache")).unwrap();
+    }
+    let server = Server::start(&place);
+    let admin = Client::of(&place, "admin");
+    let performance = |search: &str| {
+        let job = admin.run(search, "");
+        (admin.json(&job)["entry"][0]["content"]["performance"].clone(), admin.get(&format!("{job}/search.log")).1)
+    };
+    let number = |performance: &serde_json::Value, cache: &str, name: &str| {
+        performance[format!("command.search.rawdata.bucketcache.{cache}")][name].as_u64().unwrap()
+    };
+    let (local, log) = performance("search index=here");
+    assert!(local.as_object().unwrap().is_empty() && !log.contains("remote volumes"), "{local} {log}");
+    // What a subsearch reads counts for the search around it.
+    let (nested, _) = performance("search index=here [search index=main | head 1 | fields host]");
+    assert!(number(&nested, "miss", "invocations") > 0, "{nested}");
+    let (cold, log) = performance("search index=web | stats count by line");
+    assert!(number(&cold, "miss", "invocations") > 0 && number(&cold, "miss", "bytes") > 0, "{cold}");
+    assert!(cold["command.search.rawdata.bucketcache.miss"]["duration_secs"].as_f64().unwrap() > 0.0, "{cold}");
+    assert!(log.contains(" INFO  remote volumes: ") && log.contains(" requests with "), "{log}");
+
+    let buckets = admin.json("/services/admin/cacheman?count=0&sort_key=name");
+    let entries = buckets["entry"].as_array().unwrap();
+    let of = |index: &str| entries.iter().find(|entry| entry["content"]["cm:bucket.index"] == index);
+    let main = of("main").unwrap();
+    assert!(main["name"].as_str().unwrap().starts_with("bid|main~") && of("here").is_none(), "{buckets}");
+    let (stable, status) = (&main["content"]["cm:bucket.stable"], &main["content"]["cm:bucket.status"]);
+    assert!(stable == "1" && status == "remote", "{main}");
+    let totals = &admin.json("/services/admin/cacheman/_metrics")["entry"][0]["content"];
+    let total = |name: &str| totals[name].as_str().unwrap().parse::<u64>().unwrap();
+    assert!(total("cache.fetches") >= 2 && total("remote.bytes") > 0 && total("copies.bytes") == 0, "{totals}");
+    let search = "| rest /services/admin/cacheman/_metrics | table cache.fetches migration.status";
+    let listed = place.run(&["search", search, "-o", "csv"]).good();
+    assert!(listed.starts_with("cache.fetches,migration.status\n"), "{listed}");
+    let (_, page) = admin.get("/services/quarry/metrics");
+    let line = page.lines().find(|line| line.starts_with("quarry_remote_fetched_bytes_total "));
+    assert!(line.is_some_and(|line| !line.ends_with(" 0")), "{page}");
+    server.stop("-TERM");
+}
+
+#[test]
+fn encrypted_buckets_live_on_an_s3_store_and_keys_are_rotated() {
+    let Some(gateway) = Gateway::start() else { return };
+    let place = on_s3(&gateway);
+    let keys = place.write("keys", format!("2025 {}\n", "0a".repeat(32)));
+    let cse =
+        format!("[volume:cold]\nremote.s3.encryption = cse\nremote.s3.encryption.cse.key_file = {keys}\n[volume:cold]");
+    configure(&place, "[volume:cold]", &cse);
+    lives_on(&place);
+    let objects = || {
+        let out = std::process::Command::new("find").arg(gateway.file("some")).args(["-type", "f"]).output().unwrap();
+        String::from_utf8(out.stdout).unwrap().lines().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>()
+    };
+    let has = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).any(|window| window == what);
+    let all = objects();
+    assert!(all.len() > 10 && all.iter().all(|bytes| has(bytes, b"QRYENC01") && has(bytes, b"2025")));
+    assert!(!all.iter().any(|bytes| has(bytes, b"\"index\"")), "receipts are encrypted, too");
+    let before = answers(&place);
+    std::fs::write(&keys, format!("2026 {}\n2025 {}\n", "0b".repeat(32), "0a".repeat(32))).unwrap();
+    let server = Server::start(&place);
+    add(&place, 700..800, "main");
+    server.stop("-TERM");
+    let server = Server::start(&place);
+    assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
+    assert!(objects().iter().any(|bytes| has(bytes, b"2026")));
+    assert_eq!(answers(&place)[0].lines().count(), before[0].lines().count() + 100);
+    server.stop("-TERM");
+    std::fs::write(&keys, format!("2026 {}\n", "0b".repeat(32))).unwrap();
+    std::fs::remove_dir_all(place.data().join("cache")).unwrap();
+    let search = place.run(&["search", "index=main", "-o", "raw"]);
+    assert!(search.code == 5 && search.err.contains("key 2025, which its key file lacks"), "{}", search.err);
+    configure(&place, &keys, "/nowhere/keys");
+    let refused = place.run(&["search", "index=main", "-o", "raw"]);
+    assert!(refused.code != 0 && refused.err.contains("/nowhere/keys"), "{}", refused.err);
 }
 
 #[test]

@@ -40,6 +40,14 @@ impl Server {
         self.child.id()
     }
 
+    /// Tells it to stop, as an operator does, and waits for its end.
+    pub(super) fn stop(mut self) -> Result<(), String> {
+        let process = self.child.id().to_string();
+        let told = std::process::Command::new("kill").args(["-TERM", &process]).status();
+        told.map_err(|error| format!("cannot run kill: {error}"))?;
+        self.child.wait().map(drop).map_err(|error| format!("cannot wait for quarry: {error}"))
+    }
+
     /// Opens a connection that is reused for several searches.
     pub(super) fn connect(&self) -> Result<Connection<'_>, String> {
         let opened = TcpStream::connect(&self.address).and_then(|stream| {

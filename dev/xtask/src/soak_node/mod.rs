@@ -12,7 +12,7 @@
 //! [`damage`].
 //!
 //! Some worlds include a forwarder ([`forwarder`]); some consist only of files that are rotated in all ways
-//! ([`watched_files`]).
+//! ([`watched_files`]); some have their buckets on remote volumes ([`volumes`]).
 //!
 //! Not here: generated searches (`soak-searches`). Timing differs from run to run, so a seed determines the actions but
 //! not their times.
@@ -24,6 +24,7 @@ mod objects;
 mod packets;
 mod senders;
 mod verdict;
+mod volumes;
 mod watched_files;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ use self::node::{DiskErrors, Fault, Node};
 use self::objects::Editor;
 use self::packets::Packets;
 use self::senders::{Acked, FileWriter, Plain};
+use self::volumes::VolumeTotals;
 use crate::root;
 
 /// Rounds of CI.
@@ -50,8 +52,10 @@ const WORLDS_AT_ONCE: usize = 4;
 const ROUND_MS_MAX: u64 = 60;
 /// The same in worlds whose objects are changed more than once or twice a round: a change takes some milliseconds.
 const LONG_ROUND_MS_MAX: u64 = 400;
-/// One world in this many has a forwarder, and one has only watched files.
+/// One world in this many has a forwarder, one has only watched files, and one has its buckets on remote volumes.
 const SPECIAL_IN: u64 = 5;
+/// Number among these of the world with remote volumes.
+const VOLUMES: u64 = 3;
 /// One round in this many ends in the middle of a write.
 const TORN_WRITE_IN: u64 = 4;
 /// One round in this many has a failing disk.
@@ -74,7 +78,7 @@ const STOP_MS_MAX: u64 = 250;
 /// File size limit, in blocks of 512 bytes, of a round that ends in a write.
 const BLOCKS_MAX: u64 = 600;
 
-/// `cargo xtask soak-node [--rounds N] [--seed S]`.
+/// `cargo xtask soak-node [--rounds N] [--seed S] [--volumes]`; with `--volumes` all worlds are such as [`volumes`] has.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let value = |name: &str| {
         let at = arguments.iter().position(|argument| argument == name)?;
@@ -82,11 +86,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     };
     let rounds = value("--rounds").transpose()?.unwrap_or(ROUNDS);
     let seed = value("--seed").transpose()?.unwrap_or(1);
-    of_rounds(rounds, seed)
+    let only_volumes = arguments.iter().any(|argument| argument == "--volumes");
+    of_worlds(rounds, seed, only_volumes)
 }
 
 /// Runs the given number of rounds; the first fault stops the run and keeps its data directory.
 pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
+    of_worlds(rounds, seed, false)
+}
+
+fn of_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> {
     let binary = binary()?;
     let folder = std::env::temp_dir().join(format!("quarry-soak-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
@@ -104,10 +113,12 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
                     let rounds = ROUNDS_PER_WORLD.min(rounds - world * ROUNDS_PER_WORLD);
                     let place = folder.join(world.to_string());
                     let seed = seed.wrapping_mul(1_000_003) + world;
-                    let done = match world % SPECIAL_IN {
+                    let kind = if only_volumes { VOLUMES } else { world % SPECIAL_IN };
+                    let done = match kind {
                         0 => watched_files::one_world(&binary, &disk_fault, &place, &mut Chance::of_seed(seed)),
                         1 => forwarded_world(&binary, &disk_fault, &place, seed),
                         2 => one_world(&binary, &disk_fault, &place, (rounds, LONG_ROUND_MS_MAX), seed),
+                        VOLUMES => world_on_volumes(&binary, &disk_fault, &place, rounds, seed),
                         _ => one_world(&binary, &disk_fault, &place, (rounds, ROUND_MS_MAX), seed),
                     };
                     match done {
@@ -161,6 +172,7 @@ fn print(totals: &Totals) {
         totals.flips,
         totals.flips_told
     );
+    totals.volumes.print();
     println!("soak-node: {} changes of objects and jobs were answered for and are there", totals.changes);
 }
 
@@ -171,9 +183,16 @@ fn forwarded_world(binary: &Path, disk_fault: &Path, place: &Path, seed: u64) ->
     Ok(Totals { kills, forwarded, ..Totals::default() })
 }
 
+/// A world with remote volumes.
+fn world_on_volumes(binary: &Path, disk_fault: &Path, place: &Path, rounds: u64, seed: u64) -> Result<Totals, String> {
+    let volumes = volumes::one_world(binary, disk_fault, place, rounds, seed)?.unwrap_or_default();
+    Ok(Totals { volumes, ..Totals::default() })
+}
+
 /// Totals of what was done.
 #[derive(Default)]
 struct Totals {
+    volumes: VolumeTotals,
     kills: u64,
     torn_writes: u64,
     disk_faults: u64,
@@ -209,6 +228,7 @@ impl Totals {
     }
 
     fn add(&mut self, other: &Totals) {
+        self.volumes.add(&other.volumes);
         self.kills += other.kills;
         self.torn_writes += other.torn_writes;
         self.disk_faults += other.disk_faults;

@@ -100,6 +100,13 @@ pub(crate) struct Node {
     disk_fault: PathBuf,
 }
 
+/// Result of a command.
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
 /// A running node; killed when dropped.
 pub(crate) struct Running<'a> {
     node: &'a Node,
@@ -127,6 +134,41 @@ impl Node {
         std::fs::write(local.join("props.conf"), props).map_err(cannot)?;
         let (binary, disk_fault) = (binary.to_owned(), disk_fault.to_owned());
         Ok(Node { binary, data, log: place.join("node.log"), disk_fault })
+    }
+
+    /// The same binary and configuration with another, empty data directory.
+    pub(crate) fn with_data(&self, place: &Path) -> Result<Node, String> {
+        let cannot = |error: std::io::Error| format!("cannot prepare {}: {error}", place.display());
+        let local = place.join("etc/system/local");
+        std::fs::create_dir_all(&local).map_err(cannot)?;
+        for name in ["indexes.conf", "server.conf", "props.conf"] {
+            let from = self.data.join("etc/system/local").join(name);
+            std::fs::copy(&from, local.join(name)).map_err(cannot)?;
+        }
+        let (binary, disk_fault) = (self.binary.clone(), self.disk_fault.clone());
+        Ok(Node { binary, data: place.to_owned(), log: self.log.clone(), disk_fault })
+    }
+
+    /// Writes a file of its configuration.
+    pub(crate) fn write_conf(&self, name: &str, text: &str) -> Result<(), String> {
+        let path = self.data.join("etc/system/local").join(name);
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// Runs a command on its data directory, through the running node if there is one.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Ran, String> {
+        let ran = self.command(arguments).output().map_err(|error| format!("cannot run {arguments:?}: {error}"))?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(Ran { code: ran.status.code(), out: text(&ran.stdout), err: text(&ran.stderr) })
+    }
+
+    /// Its buckets, without those of internal indexes.
+    pub(crate) fn buckets(&self) -> Result<Vec<Value>, String> {
+        let ran = self.run(&["bucket", "list", "-o", "json"])?;
+        let listed: Result<Vec<Value>, _> = serde_json::from_str(&ran.out);
+        let mut buckets = listed.map_err(|error| format!("bucket list: {error}: {}", ran.err))?;
+        buckets.retain(|bucket| bucket["index"].as_str().is_some_and(|index| !index.starts_with('_')));
+        Ok(buckets)
     }
 
     /// Adds stanzas to its inputs.conf.
@@ -266,18 +308,40 @@ impl Running<'_> {
         Some(self.run_file.as_ref()?["inputs"]["splunktcp://0"].as_str()?.to_owned())
     }
 
+    /// Tells it to stop, and waits for its end.
+    pub(crate) fn stop(&self) -> Result<(), String> {
+        self.tell_to_stop();
+        let told = now();
+        while told.elapsed() < WAIT_MAX {
+            if !self.is_alive() {
+                return Ok(());
+            }
+            std::thread::park_timeout(LOOK_EVERY);
+        }
+        Err("the node does not stop".to_owned())
+    }
+
+    fn tell_to_stop(&self) {
+        let process = self.child.lock().map(|child| child.id()).unwrap_or_default();
+        // It may have ended already.
+        drop(Command::new("kill").args(["-TERM", &process.to_string()]).stderr(Stdio::null()).status());
+    }
+
     /// Ends it according to the fault.
     pub(crate) fn end(&self, fault: &Fault) -> Result<(), String> {
+        self.end_seen(fault, || ())
+    }
+
+    /// As [`Running::end`]; gives what `look` sees immediately before a kill.
+    pub(crate) fn end_seen<T: Default>(&self, fault: &Fault, look: impl FnOnce() -> T) -> Result<T, String> {
         let begun = now();
         match fault {
-            Fault::None => return Ok(()),
+            Fault::None => return Ok(T::default()),
             Fault::Kill { after } => pause(*after),
             Fault::Disk { after, stop_within, .. } => {
                 pause(*after);
                 if let Some(stop_within) = stop_within {
-                    let process = self.child.lock().map(|child| child.id()).unwrap_or_default();
-                    // It may have ended already.
-                    drop(Command::new("kill").args(["-TERM", &process.to_string()]).stderr(Stdio::null()).status());
+                    self.tell_to_stop();
                     let told = now();
                     while told.elapsed() < *stop_within && self.is_alive() {
                         std::thread::park_timeout(LOOK_EVERY);
@@ -293,11 +357,12 @@ impl Running<'_> {
         if matches!(fault, Fault::Kill { .. }) && !self.is_alive() {
             return Err(format!("the node ended by itself; see {}", self.node.log.display()));
         }
+        let seen = look();
         self.kill();
-        Ok(())
+        Ok(seen)
     }
 
-    fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         self.child.lock().is_ok_and(|mut child| matches!(child.try_wait(), Ok(None)))
     }
 

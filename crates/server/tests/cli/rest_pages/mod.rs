@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use quarry_api::ENDPOINTS;
+use quarry_s3world::Gateway;
 use serde_json::Value;
 
 use self::page::{Names, Step, filled, read_page};
 use crate::permissions::with_users;
+use crate::remote_volumes::{copies, is_uploaded, on_s3};
 use crate::server::Server;
-use crate::support::Place;
+use crate::support::{Place, wait_until};
 
 /// Maximum repetitions of a request marked `until`.
 const REPETITIONS_MAX: usize = 20_000;
@@ -35,12 +37,16 @@ struct Answer {
 }
 
 impl World {
-    fn new() -> World {
-        let place = Place::new();
+    /// On the local disk or, with a server, on S3: then local copies and cached blocks are evicted at once.
+    fn new(gateway: Option<&Gateway>) -> World {
+        let place = gateway.map_or_else(Place::new, on_s3);
         with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"]), ("norole", &[])]);
         let log = place.write("events.log", EVENTS);
         place.run(&["add", "oneshot", &log, "--sourcetype", "kv", "--host", "h1"]).good();
         let server = Server::start(&place);
+        if gateway.is_some() {
+            assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
+        }
         let run = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
         let run: Value = serde_json::from_str(&run).unwrap();
         let address = format!("http://{}", run["mgmt"].as_str().unwrap());
@@ -224,13 +230,13 @@ fn is_of(asked: &str, row: &str) -> bool {
     asked.len() == row.len() && asked.iter().zip(&row).all(|(asked, row)| asked == row || row.starts_with('{'))
 }
 
-#[test]
-fn every_endpoint_answers_as_its_page_says() {
+/// Runs all pages.
+fn run_pages(gateway: Option<&Gateway>) {
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/rest");
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     files.sort();
-    let mut world = World::new();
+    let mut world = World::new(gateway);
     let mut faults = Vec::new();
     for file in files {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
@@ -246,4 +252,15 @@ fn every_endpoint_answers_as_its_page_says() {
     }
     faults.dedup();
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn every_endpoint_answers_as_its_page_says() {
+    run_pages(None);
+}
+
+#[test]
+fn every_endpoint_answers_alike_with_the_data_on_an_s3_server() {
+    let Some(gateway) = Gateway::start() else { return };
+    run_pages(Some(&gateway));
 }

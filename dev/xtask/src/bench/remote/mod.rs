@@ -4,7 +4,12 @@
 //! `cargo xtask bench --remote DIR [--latency MS]` takes a directory with the `syslog.log` of the comparison generator.
 //! The data is added and compacted once, copied, and the copy moved to a volume of versitygw, behind a proxy that
 //! delays every request. Each search then runs on a new server with an empty cache, and several more times on that
-//! server. Answers must equal those of the local data. Requests and bytes are counted by the proxy.
+//! server. Answers must equal those of the local data. Requests and bytes are counted by the proxy. Searches with a part
+//! of the data in the cache ([`shares`]), a search at the bandwidth limit of the store, and ingest with upload
+//! ([`upload`]) follow. In the end every missed goal is listed.
+
+mod shares;
+mod upload;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +25,26 @@ use super::{keep_partial_states, quarry};
 const USAGE: &str = "usage: cargo xtask bench --remote DIR [--latency MS] (DIR with syslog.log in it)";
 /// Default delay of a request.
 const LATENCY_MS: u64 = 20;
+/// Bandwidth of the store in the search at its limit: less than client, proxy and server reach on one machine.
+const LIMIT_BYTES_PER_SECOND: u64 = 20_000_000;
+/// Searches for rare events: at most three times as slow as on local data, plus four requests one after the other, and
+/// at most this share of the data read.
+const RARE: [&str; 3] = ["Q3 every1k", "Q4 every100k dc", "Q5 needle"];
+const RARE_TIMES_MAX: f64 = 3.0;
+const RARE_SHARE_MAX: f64 = 2.0;
+const ROUND_TRIPS: f64 = 4.0;
+/// The search that reads every text, and how much longer than the transfer it may take.
+const DENSE: &str = "whole texts";
+const DENSE_TIMES_MAX: f64 = 1.3;
+/// The search for the first rows, and how long it may take beside its requests.
+const FIRST_ROWS: &str = "newest 100";
+const FIRST_ROWS_MS_MAX: f64 = 300.0;
+/// How much slower searches of cached data may be than of local data, and the difference that counts: shorter ones are
+/// noise.
+const CACHED_TIMES_MAX: f64 = 1.05;
+const NOISE_MS: f64 = 1.0;
+/// Part of the rate of ingest that must be left with upload.
+const UPLOAD_RATIO_MIN: f64 = 0.8;
 /// Maximum checks whether all buckets are uploaded; each takes as long as starting a process.
 const LOOKS_MAX: usize = 5_000;
 /// Additional searches beside those of the comparison: all texts, the newest events, and a line that exists once.
@@ -53,15 +78,13 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         "search", "local ms", "cold ms", "cached ms", "requests", "MB", "% of data"
     );
     proxy.set(Faults { latency, ..Faults::default() });
-    let here = Server::start(&local)?;
-    let mut here = here.connect()?;
+    let local_server = Server::start(&local)?;
+    let mut here = local_server.connect()?;
+    let mut missed: Vec<String> = Vec::new();
     let searches = QUERIES.iter().map(|(name, search, _)| (*name, *search)).chain(MORE.iter().copied());
     for (name, search) in searches {
         let (expected, local_ms) = median(&mut here, search)?;
-        let cache = far.join("cache");
-        if cache.exists() {
-            fs::remove_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
-        }
+        empty_cache(&far)?;
         let server = Server::start(&far)?;
         let mut connection = server.connect()?;
         let (requests, bytes) = (proxy.seen().len(), proxy.answered_bytes());
@@ -77,8 +100,60 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         println!(
             "{name:<24} {local_ms:>9.1} {cold_ms:>9.1} {cached_ms:>9.1} {requests:>9} {megabytes:>9.2} {share:>9.2}"
         );
+        let trips_ms = ROUND_TRIPS * latency.as_secs_f64() * 1000.0;
+        let goal = |what: &str, found: f64, most: f64| {
+            (found > most).then(|| format!("{name}: {what} {found:.1}, at most {most:.1}"))
+        };
+        missed.extend(goal("cached ms", cached_ms, (local_ms * CACHED_TIMES_MAX).max(local_ms + NOISE_MS)));
+        if RARE.contains(&name) {
+            missed.extend(goal("cold ms", cold_ms, cached_ms * RARE_TIMES_MAX + trips_ms));
+            missed.extend(goal("% of data", share, RARE_SHARE_MAX));
+        }
+        if name == FIRST_ROWS {
+            missed.extend(goal("cold ms", cold_ms, FIRST_ROWS_MS_MAX + trips_ms));
+        }
     }
+    drop(here);
+    drop(local_server);
+    shares::run(&far)?;
+    missed.extend(at_the_limit(&far, &proxy, latency)?);
+    proxy.set(Faults::default());
+    let ratio = upload::run(&folder.join("syslog.log"), &folder, &proxy.url())?;
+    if ratio < UPLOAD_RATIO_MIN {
+        missed.push(format!("ingest with upload: {ratio:.2} of that without, at least {UPLOAD_RATIO_MIN}"));
+    }
+    println!("\n{} goals missed", missed.len());
+    missed.iter().for_each(|goal| println!("  {goal}"));
     Ok(())
+}
+
+/// The dense search with an empty cache, on a store of limited bandwidth.
+fn at_the_limit(far: &Path, proxy: &FaultProxy, latency: Duration) -> Result<Option<String>, String> {
+    let search = MORE.iter().find(|(name, _)| *name == DENSE).map(|(_, search)| *search).unwrap_or_default();
+    empty_cache(far)?;
+    let server = Server::start(far)?;
+    let mut connection = server.connect()?;
+    proxy.set(Faults { latency, bytes_per_second: LIMIT_BYTES_PER_SECOND, ..Faults::default() });
+    let (before, start) = (proxy.answered_bytes(), Instant::now());
+    connection.search(search)?;
+    let (bytes, seconds) = (proxy.answered_bytes() - before, start.elapsed().as_secs_f64());
+    proxy.set(Faults { latency, ..Faults::default() });
+    let transfer = bytes as f64 / LIMIT_BYTES_PER_SECOND as f64;
+    let times = seconds / transfer;
+    println!(
+        "\n{DENSE}, store limited to {} MB/s: {:.1} MB take {transfer:.2} s, the search {seconds:.2} s ({times:.2} times)",
+        LIMIT_BYTES_PER_SECOND / 1_000_000,
+        bytes as f64 / 1e6,
+    );
+    Ok((times > DENSE_TIMES_MAX).then(|| format!("{DENSE}: {times:.2} times the transfer, at most {DENSE_TIMES_MAX}")))
+}
+
+fn empty_cache(far: &Path) -> Result<(), String> {
+    let cache = far.join("cache");
+    match cache.exists() {
+        true => fs::remove_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display())),
+        false => Ok(()),
+    }
 }
 
 /// The answer of a search and the median of its times in milliseconds, without the first run.
@@ -109,19 +184,27 @@ fn copy_to_volume(local: &Path, far: &Path, proxy: &FaultProxy) -> Result<(), St
         fs::remove_dir_all(far).map_err(|error| format!("{}: {error}", far.display()))?;
     }
     copy_folder(local, far)?;
-    let url = proxy.url();
-    let indexes = format!(
-        "[main]\nremotePath = volume:far/$_index_name\n[volume:far]\nstorageType = remote\npath = s3://{CONTAINER}/bench\n\
-         remote.s3.endpoint = {url}\nremote.s3.access_key = {KEY_ID}\nremote.s3.secret_key = {SECRET}\n"
-    );
-    write(far, "indexes.conf", &indexes)?;
+    write(far, "indexes.conf", &volume_conf(&proxy.url(), "bench"))?;
     // The disk has less free space than this, so no local copy is kept.
     write(far, "server.conf", "[cachemanager]\neviction_padding = 1000000000\n")?;
     let server = Server::start(far)?;
+    wait_until_far(far)?;
+    drop(server);
+    write(far, "server.conf", "")
+}
+
+/// indexes.conf of a data directory whose index `main` is on a volume.
+fn volume_conf(url: &str, prefix: &str) -> String {
+    format!(
+        "[main]\nremotePath = volume:far/$_index_name\n[volume:far]\nstorageType = remote\npath = s3://{CONTAINER}/{prefix}\n\
+         remote.s3.endpoint = {url}\nremote.s3.access_key = {KEY_ID}\nremote.s3.secret_key = {SECRET}\n"
+    )
+}
+
+fn wait_until_far(far: &Path) -> Result<(), String> {
     for _ in 0..LOOKS_MAX {
         if is_far(far)? {
-            drop(server);
-            return write(far, "server.conf", "");
+            return Ok(());
         }
     }
     Err("the buckets were not uploaded".to_owned())

@@ -1,0 +1,427 @@
+//! Worlds whose buckets are on remote volumes: the node is killed while it seals, uploads, evicts, migrates, merges and
+//! deletes, with a fault proxy between it and its S3 server.
+//!
+//! In each round the index `main` belongs to one of two volumes or to the data directory, the proxy fails requests in
+//! one of several ways, senders send, and an operator runs commands: adding files, merging, sealing, migrating. In the
+//! end the proxy lets everything through, and these must hold: every acknowledged event is found once; all buckets are
+//! where indexes.conf says; after the grace period no object on a volume belongs to no bucket; and a catalog rebuilt
+//! from the volumes alone has the same events. The index `old` is limited to one megabyte, so that its buckets are
+//! removed all the time; each of its events may be missing, but none may be found twice.
+//!
+//! Without versitygw these worlds are skipped.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use quarry_s3world::{CONTAINER, FaultProxy, Faults, Gateway, KEY_ID, SECRET};
+use serde_json::Value;
+
+use super::node::{Fault, Node, Running, pause};
+use super::senders::{Acked, FileWriter, Plain};
+use super::{Chance, Ledger, Sent, verdict};
+
+/// Maximum time between the start of the senders and the kill, in milliseconds: some rounds end during the start of the
+/// node's background threads, others during a migration.
+const ROUND_MS_MAX: u64 = 900;
+/// Age in seconds at which an object of no bucket is deleted.
+const GRACE_SECS: u64 = 1;
+/// Lines of a file added to `old`, and their hexadecimal digits: its bucket has some 100 KB.
+const OLD_LINES: u64 = 200;
+const OLD_DIGITS: usize = 900;
+/// Maximum checks whether all buckets are where they belong, and pause between two.
+const LOOKS_MAX: usize = 600;
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Starts of a node, each of which begins with a sweep, until no orphaned object is left.
+const SWEEPS_MAX: usize = 10;
+/// Where `main` may be.
+const PLACES: [Option<&str>; 3] = [Some("far"), Some("near"), None];
+
+/// What a world did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct VolumeTotals {
+    /// Kills.
+    pub(super) kills: u64,
+    /// Kills with a PUT, a DELETE or a read under way.
+    pub(super) in_put: u64,
+    pub(super) in_delete: u64,
+    pub(super) in_read: u64,
+    /// Requests, and those that the proxy failed or damaged.
+    pub(super) requests: u64,
+    pub(super) harmed: u64,
+    /// Events acknowledged, and found once.
+    pub(super) acknowledged: u64,
+    /// Objects on the volumes in the end.
+    pub(super) objects: u64,
+    /// Buckets removed by retention.
+    pub(super) old_removed: u64,
+}
+
+impl VolumeTotals {
+    pub(super) fn add(&mut self, other: &VolumeTotals) {
+        self.kills += other.kills;
+        self.in_put += other.in_put;
+        self.in_delete += other.in_delete;
+        self.in_read += other.in_read;
+        self.requests += other.requests;
+        self.harmed += other.harmed;
+        self.acknowledged += other.acknowledged;
+        self.objects += other.objects;
+        self.old_removed += other.old_removed;
+    }
+}
+
+impl VolumeTotals {
+    pub(super) fn print(&self) {
+        if self.kills == 0 {
+            println!("soak-node: no worlds with remote volumes (is versitygw installed?)");
+            return;
+        }
+        println!(
+            "soak-node: on remote volumes {} kills, {} with a put under way, {} with a deletion, {} with a read; {} \
+             requests, {} of them failed, damaged or delayed by the proxy; {} events acknowledged, all stored once; {} \
+             removed by retention; {} objects left, none without its bucket",
+            self.kills,
+            self.in_put,
+            self.in_delete,
+            self.in_read,
+            self.requests,
+            self.harmed,
+            self.acknowledged,
+            self.old_removed,
+            self.objects
+        );
+    }
+}
+
+struct World<'a> {
+    node: Node,
+    place: &'a Path,
+    gateway: Gateway,
+    proxy: FaultProxy,
+    /// Where `main` is now.
+    main: Option<&'static str>,
+    old: Ledger,
+}
+
+/// Runs a world; `None` where versitygw is not installed.
+pub(super) fn one_world(
+    binary: &Path,
+    disk_fault: &Path,
+    place: &Path,
+    rounds: u64,
+    seed: u64,
+) -> Result<Option<VolumeTotals>, String> {
+    let Some(gateway) = Gateway::start() else { return Ok(None) };
+    let proxy = FaultProxy::start(gateway.address(), Faults::default());
+    let node = Node::prepare(binary, disk_fault, place)?;
+    let mut world = World { node, place, gateway, proxy, main: PLACES[0], old: Ledger::new() };
+    let mut chance = Chance::of_seed(seed);
+    let (mut plain, mut acked) = (Plain::default(), Acked::default());
+    let mut writer = FileWriter::new(&place.join("logs"))?;
+    let mut totals = VolumeTotals::default();
+    for _ in 0..rounds {
+        world.main = PLACES[chance.below(3) as usize];
+        world.configure(&mut chance)?;
+        world.proxy.set(faults_by(&mut chance));
+        world.round((&mut plain, &mut acked, &mut writer), &mut chance, &mut totals)?;
+        writer.fault()?;
+    }
+    world.proxy.set(Faults::default());
+    let seen = world.proxy.seen();
+    (totals.requests, totals.harmed) = (seen.len() as u64, seen.iter().filter(|seen| seen.harmed).count() as u64);
+    let ledgers = [&plain.ledger, &acked.ledger, &writer.ledger, &world.old];
+    let sent = |ledger: &&Ledger| ledger.values().filter(|sent| sent.acknowledged).count() as u64;
+    totals.acknowledged = ledgers.iter().map(sent).sum();
+    world.settle(writer.lines())?;
+    let found = world.node.find_all(writer.lines())?;
+    verdict::check(&found, &ledgers)?;
+    let old_found = found.iter().filter(|text| text.starts_with("old ")).count() as u64;
+    totals.old_removed = world.old.len() as u64 - old_found;
+    totals.objects = world.without_orphans()?;
+    world.node.check_log()?;
+    world.node.verify()?;
+    world.rebuilt(found)?;
+    Ok(Some(totals))
+}
+
+/// How requests fail in a round.
+fn faults_by(chance: &mut Chance) -> Faults {
+    let seed = chance.next();
+    let calm = Faults { seed, ..Faults::default() };
+    let each = |share: u64| Faults {
+        refused: share,
+        failed: share,
+        reset_before: share,
+        reset_after: share,
+        truncated: share,
+        corrupted: share,
+        slow: share,
+        stalled: share / 4,
+        ..calm.clone()
+    };
+    match chance.below(6) {
+        0 => calm,
+        1 => Faults { latency: Duration::from_millis(5 + chance.below(40)), ..calm },
+        // The server is down.
+        2 => Faults { refused: 1000, ..calm },
+        // It throttles.
+        3 => Faults { refused: 400, ..calm },
+        4 => each(100),
+        _ => each(30),
+    }
+}
+
+impl World<'_> {
+    /// Writes indexes.conf and server.conf: local copies have no room in half of the rounds.
+    fn configure(&self, chance: &mut Chance) -> Result<(), String> {
+        let url = self.proxy.url();
+        let volume = |name: &str| {
+            format!(
+                "[volume:{name}]\nstorageType = remote\npath = s3://{CONTAINER}/{name}\nremote.s3.endpoint = {url}\n\
+                 remote.s3.access_key = {KEY_ID}\nremote.s3.secret_key = {SECRET}\nremote.s3.timeout.read = 700\n"
+            )
+        };
+        let main = self.main.map(|volume| format!("volume:{volume}/$_index_name")).unwrap_or_default();
+        let indexes = format!(
+            "[default]\nremotePath = volume:far/$_index_name\n[main]\nremotePath = {main}\n\
+             [old]\nmaxTotalDataSizeMB = 1\n{}{}",
+            volume("far"),
+            volume("near")
+        );
+        let padding = if chance.below(2) == 0 { 1_000_000_000 } else { 0 };
+        let server = format!("[cachemanager]\neviction_padding = {padding}\norphan_grace_secs = {GRACE_SECS}\n");
+        self.node.write_conf("indexes.conf", &indexes)?;
+        self.node.write_conf("server.conf", &server)
+    }
+
+    /// One life of the node, which ends with a kill.
+    fn round(
+        &mut self,
+        (plain, acked, writer): (&mut Plain, &mut Acked, &mut FileWriter),
+        chance: &mut Chance,
+        totals: &mut VolumeTotals,
+    ) -> Result<(), String> {
+        let fault = Fault::Kill { after: Duration::from_millis(chance.below(ROUND_MS_MAX)) };
+        let [of_plain, of_acked, of_writer, mut of_operator] =
+            [chance.next(), chance.next(), chance.next(), chance.next()].map(Chance);
+        let running = self.node.start(&fault)?;
+        let (hec, over) = (running.hec(), AtomicBool::new(false));
+        let (node, main, folder) = (&self.node, self.main, self.place);
+        let old = &mut self.old;
+        let proxy = &self.proxy;
+        std::thread::scope(|scope| {
+            if let Some(hec) = &hec {
+                scope.spawn(|| plain.send(hec, of_plain, &over));
+                scope.spawn(|| acked.send(hec, of_acked, &over));
+            }
+            scope.spawn(|| writer.write(of_writer, &over));
+            let operator = scope.spawn(|| operate(node, main, folder, old, &mut of_operator, &over));
+            let open = running.end_seen(&fault, || proxy.open_requests());
+            over.store(true, Ordering::SeqCst);
+            let operated = operator.join().map_err(|_| "the operator's thread failed".to_owned());
+            let open = open?;
+            totals.kills += 1;
+            let has =
+                |methods: &[&str]| u64::from(open.iter().any(|line| methods.iter().any(|it| line.starts_with(it))));
+            totals.in_put += has(&["PUT ", "POST "]);
+            totals.in_delete += has(&["DELETE "]);
+            totals.in_read += has(&["GET ", "HEAD "]);
+            operated?
+        })
+    }
+
+    /// Waits until all is where it belongs, then stops the node, which seals what it has in memory, twice: the second
+    /// run uploads that.
+    fn settle(&self, lines: usize) -> Result<(), String> {
+        let running = self.node.start(&Fault::None)?;
+        self.node.find_all(lines)?;
+        self.arrived(&running)?;
+        running.stop()?;
+        let running = self.node.start(&Fault::None)?;
+        self.arrived(&running)?;
+        running.stop()
+    }
+
+    /// Waits until every sealed bucket is where indexes.conf says.
+    fn arrived(&self, running: &Running<'_>) -> Result<(), String> {
+        let mut left = String::new();
+        for _ in 0..LOOKS_MAX {
+            // It fails while an earlier migration is in progress.
+            drop(self.node.run(&["index", "migrate", "main", "--to", self.main.unwrap_or("local")]));
+            left = self.astray()?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            if !running.is_alive() {
+                return Err("the node ended by itself".to_owned());
+            }
+            pause(LOOK_EVERY);
+        }
+        Err(format!("buckets are not where they belong, although all requests succeed: {left}"))
+    }
+
+    /// Sealed buckets that are not where indexes.conf says.
+    fn astray(&self) -> Result<String, String> {
+        let mut astray = Vec::new();
+        for bucket in self.node.buckets()? {
+            let of = |name: &str| bucket[name].as_str().unwrap_or_default();
+            let is_remote = of("index") != "main" || self.main.is_some();
+            let is_there = match of("copies") {
+                "remote" | "local and remote" => is_remote,
+                "local" => !is_remote,
+                _ => false,
+            };
+            if of("state") == "sealed" && !is_there {
+                astray.push(format!("{} is {}", of("bucket"), of("copies")));
+            }
+        }
+        Ok(astray.join(", "))
+    }
+
+    /// Starts the node until it has swept what is on the volumes without belonging to a bucket; gives the number of
+    /// objects that are left.
+    fn without_orphans(&self) -> Result<u64, String> {
+        let mut orphans = Vec::new();
+        for _ in 0..SWEEPS_MAX {
+            pause(Duration::from_secs(GRACE_SECS + 1));
+            let running = self.node.start(&Fault::None)?;
+            self.arrived(&running)?;
+            for _ in 0..LOOKS_MAX / SWEEPS_MAX {
+                let objects = self.objects();
+                orphans = self.orphans(&objects)?;
+                if orphans.is_empty() {
+                    running.stop()?;
+                    return Ok(objects.len() as u64);
+                }
+                pause(LOOK_EVERY);
+            }
+            running.stop()?;
+        }
+        Err(format!("objects of no bucket, older than their grace: {}", orphans.join(", ")))
+    }
+
+    /// Keys of all objects, from the folder of the server.
+    fn objects(&self) -> BTreeSet<String> {
+        let root = self.gateway.file("");
+        let mut keys = BTreeSet::new();
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => drop(path.strip_prefix(&root).map(|key| keys.insert(key.display().to_string()))),
+                }
+            }
+        }
+        // The server's own folder of unfinished puts.
+        keys.retain(|key| !key.starts_with(".sgwtmp"));
+        keys
+    }
+
+    /// Objects that do not belong to a bucket which is on that volume, and buckets there without three objects.
+    fn orphans(&self, objects: &BTreeSet<String>) -> Result<Vec<String>, String> {
+        let mut expected: BTreeSet<(String, String)> = BTreeSet::new();
+        for bucket in self.node.buckets()? {
+            let of = |name: &str| bucket[name].as_str().unwrap_or_default().to_owned();
+            if matches!(of("copies").as_str(), "remote" | "local and remote") {
+                let volume = if of("index") == "main" { self.main.unwrap_or_default() } else { "far" };
+                let number = of("bucket").rsplit('~').next().and_then(|number| number.parse::<u64>().ok());
+                let number = number.ok_or_else(|| format!("bucket {} has no number", of("bucket")))?;
+                expected.insert((format!("{volume}/{}", of("index")), format!("{number:010}")));
+            }
+        }
+        let mut found: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+        let mut orphans = Vec::new();
+        for key in objects {
+            // VOLUME/INDEX/STORE/NUMBER-TIME.ENDING
+            let parts: Vec<&str> = key.split('/').collect();
+            // Buckets of internal indexes come and go while this looks.
+            if parts.get(1).is_some_and(|index| index.starts_with('_')) {
+                continue;
+            }
+            let bucket = match parts[..] {
+                [volume, index, _, name] => {
+                    name.split_once('-').map(|(number, _)| (format!("{volume}/{index}"), number))
+                }
+                _ => None,
+            };
+            match bucket.map(|(folder, number)| (folder, number.to_owned())).filter(|bucket| expected.contains(bucket))
+            {
+                Some(bucket) => found.entry(bucket).or_default().push(key),
+                None => orphans.push(key.clone()),
+            }
+        }
+        for bucket in &expected {
+            let keys = found.get(bucket).map(Vec::as_slice).unwrap_or_default();
+            let has = |ending: &str| keys.iter().filter(|key| key.ends_with(ending)).count() == 1;
+            if keys.len() != 3 || !has(".bucket") || !has(".filter") || !has(".receipt") {
+                orphans.push(format!("{}/{} has {keys:?}", bucket.0, bucket.1));
+            }
+        }
+        Ok(orphans)
+    }
+
+    /// The machine is lost: a new data directory gets all events that were on volumes.
+    fn rebuilt(&self, mut found: Vec<String>) -> Result<(), String> {
+        let lost = self.node.with_data(&self.place.join("rebuilt"))?;
+        let listed = lost.run(&["bucket", "rebuild-catalog", "-o", "json"])?;
+        let stores: Vec<Value> =
+            serde_json::from_str(&listed.out).map_err(|error| format!("{error}: {}", listed.err))?;
+        let [store] = &stores[..] else { return Err(format!("not one data directory on the volumes: {stores:?}")) };
+        let id = store["store"].as_str().unwrap_or_default();
+        let rebuilt = lost.run(&["bucket", "rebuild-catalog", "--store", id])?;
+        if rebuilt.code != Some(0) {
+            return Err(format!("the catalog is not rebuilt: {}{}", rebuilt.out, rebuilt.err));
+        }
+        let mut again = lost.find_all(0)?;
+        if self.main.is_none() {
+            found.retain(|text| text.starts_with("old "));
+            again.retain(|text| text.starts_with("old "));
+        }
+        found.sort();
+        again.sort();
+        if found != again {
+            return Err(format!("the rebuilt catalog has {} events, not {}", again.len(), found.len()));
+        }
+        Ok(())
+    }
+}
+
+/// Runs commands until the round is over; those that fail because the node is killed or a volume does not answer are
+/// what this is about.
+fn operate(
+    node: &Node,
+    main: Option<&'static str>,
+    folder: &Path,
+    old: &mut Ledger,
+    chance: &mut Chance,
+    over: &AtomicBool,
+) -> Result<(), String> {
+    while !over.load(Ordering::SeqCst) {
+        match chance.below(5) {
+            0 => drop(node.run(&["bucket", "compact"])?),
+            1 => drop(node.run(&["index", "migrate", "main", "--to", main.unwrap_or("local")])?),
+            // Nothing matches; but events are sealed before any are deleted.
+            2 => drop(node.run(&["search", "index=* no_such_field=here | delete", "-o", "raw"])?),
+            3 => drop(node.run(&["search", "index=* | stats count", "-o", "raw"])?),
+            _ => {
+                let number = old.len() as u64;
+                let digits = |chance: &mut Chance| -> String {
+                    (0..OLD_DIGITS.div_ceil(16)).map(|_| format!("{:016x}", chance.next())).collect()
+                };
+                let lines: Vec<String> =
+                    (number..number + OLD_LINES).map(|line| format!("old {line} {}", digits(chance))).collect();
+                let path = folder.join(format!("old-{number}.log"));
+                std::fs::write(&path, lines.join("\n") + "\n")
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
+                old.extend(lines.into_iter().map(|line| (line, Sent { times: 1, acknowledged: false })));
+                let path = path.display().to_string();
+                drop(node.run(&["add", "oneshot", &path, "--index", "old", "--sourcetype", "soak_lines"])?);
+            }
+        }
+    }
+    Ok(())
+}
