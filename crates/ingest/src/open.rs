@@ -103,7 +103,7 @@ pub fn open_read_only(
     Ok(when_free(|| Store::open_read_only(options.clone(), clock.clone()))?)
 }
 
-/// The data directorys that have buckets on the volumes of indexes.conf.
+/// The data directories that have buckets on the volumes of indexes.conf.
 pub fn data_folders_on_volumes(
     layers: &Layers,
     clock: &SharedClock,

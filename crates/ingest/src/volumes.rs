@@ -14,7 +14,7 @@ use quarry_conf::{
 use quarry_stdx::{Fault, HasKind, SharedClock, random};
 use quarry_store::{RemoteOptions, RemotePath};
 
-/// Size of the id that separates the objects of different data directorys.
+/// Size of the id that separates the objects of different data directories.
 const STORE_ID_BYTES: usize = 8;
 
 /// The remote stores of a data directory; `None` if indexes.conf has no remote volume. `variables` are environment

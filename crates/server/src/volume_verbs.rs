@@ -78,7 +78,7 @@ pub(crate) fn rebuild_catalog(data_dir: &Path, arguments: &RebuildCatalogArgs) -
         };
         print(&found.into_iter().map(row).collect(), STORE_COLUMNS, arguments.output)?;
         log::info(
-            "these data directorys have buckets on the volumes of indexes.conf; name the one that lost its catalog with --store ID. \
+            "these data directories have buckets on the volumes of indexes.conf; name the one that lost its catalog with --store ID. \
              Make sure that no other machine runs on it",
         );
         return Ok(failure::USAGE);

@@ -101,7 +101,7 @@ fn of_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> {
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     let disk_fault = node::build_disk_fault(&folder)?;
     let worlds = rounds.div_ceil(ROUNDS_PER_WORLD);
-    println!("==> soak-node: {rounds} rounds over {worlds} data directorys, seed {seed}");
+    println!("==> soak-node: {rounds} rounds over {worlds} data directories, seed {seed}");
     let next = Mutex::new(0..worlds);
     let failed: Mutex<Option<String>> = Mutex::default();
     let total: Mutex<Totals> = Mutex::default();
