@@ -227,6 +227,19 @@ impl Totals {
         self.kills += 1;
     }
 
+    /// Counts events of a world with these faults that are stored twice.
+    fn count_doubled(&mut self, doubled: &[(&str, Sent)], faults: &[Fault]) {
+        for (text, sent) in doubled {
+            let between = faults_between(faults, sent.rounds);
+            if between.iter().any(Fault::is_of_records) {
+                self.doubled_unrecorded += 1;
+            } else {
+                self.doubled += 1;
+                println!("soak-node: stored twice: {} {between:?}", verdict::short(text));
+            }
+        }
+    }
+
     fn add(&mut self, other: &Totals) {
         self.volumes.add(&other.volumes);
         self.kills += other.kills;
@@ -321,14 +334,8 @@ fn one_world(
     totals.acknowledged -= totals.lines;
     totals.packets = packets.ledger.values().filter(|sent| sent.acknowledged).count() as u64;
     verdict::check(&found, &ledgers)?;
-    for (text, sent) in [&plain.ledger, &acked.ledger].into_iter().flat_map(|ledger| verdict::doubled(&found, ledger)) {
-        let between = faults_between(&faults, sent.rounds);
-        if between.iter().any(Fault::is_of_records) {
-            totals.doubled_unrecorded += 1;
-        } else {
-            totals.doubled += 1;
-            println!("soak-node: world of seed {seed}: stored twice: {} {between:?}", verdict::short(text));
-        }
+    for ledger in [&plain.ledger, &acked.ledger] {
+        totals.count_doubled(&verdict::doubled(&found, ledger), &faults);
     }
     node.check_log()?;
     node.verify()?;
