@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use quarry_event::EventBatch;
 
+use crate::IndexSelector;
 use crate::sync::lock;
-use crate::{IndexSelector, Store};
 
 /// Maximum followers of a store; further ones are refused.
 pub const FOLLOWERS_MAX: usize = 256;
@@ -67,7 +67,8 @@ impl Follower {
 }
 
 impl Followers {
-    fn add(&self, indexes: &IndexSelector) -> Option<Follower> {
+    /// Adds a follower of these indexes; `None` if there are [`FOLLOWERS_MAX`] already.
+    pub(crate) fn add(&self, indexes: &IndexSelector) -> Option<Follower> {
         let mut queues = lock(&self.queues);
         queues.retain(|queue| queue.strong_count() > 0);
         let has_room = queues.len() < FOLLOWERS_MAX;
@@ -104,13 +105,6 @@ impl Followers {
             }
             queue.arrived.notify_all();
         }
-    }
-}
-
-impl Store {
-    /// A follower of these indexes; `None` if there are [`FOLLOWERS_MAX`] already.
-    pub fn follow(&self, indexes: &IndexSelector) -> Option<Follower> {
-        self.shared.followers.add(indexes)
     }
 }
 

@@ -16,6 +16,7 @@ use quarry_stdx::SharedClock;
 
 use crate::data_dir::DirLock;
 use crate::disk::{Disk, LocalDisk};
+use crate::follow::Follower;
 use crate::log_files::LogFiles;
 use crate::log_thread::LogThread;
 use crate::new_indexes::NewIndexes;
@@ -352,6 +353,11 @@ impl Store {
     pub fn seal_all(&self) -> Result<(), StoreError> {
         self.close_slabs(Closing::All)?;
         self.wait_for_seals(&IndexSelector::all())
+    }
+
+    /// A follower of the new events of these indexes; `None` if there are too many followers.
+    pub fn follow(&self, indexes: &IndexSelector) -> Option<Follower> {
+        self.shared.followers.add(indexes)
     }
 
     /// As [`Store::seal_all`] for some indexes: all their earlier events are in buckets afterwards.
