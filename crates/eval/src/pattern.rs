@@ -7,9 +7,9 @@
 //! Not here: keyword patterns on `_raw` (event), patterns in props.conf (pipeline).
 
 mod like;
+mod literals;
 mod prefix_search;
 mod replacement;
-mod required;
 pub mod template_match;
 mod translate;
 mod wildcard;
@@ -227,7 +227,7 @@ impl Regex {
 
     /// A few literals that every match contains, the longest first; none if there are none or they are not known.
     pub fn required_literals(&self) -> Vec<Box<[u8]>> {
-        self.linear_pattern().map(required::literals).unwrap_or_default()
+        self.linear_pattern().map(literals::required).unwrap_or_default()
     }
 
     /// The pattern in the linear engine's dialect, if it runs there.

@@ -10,7 +10,7 @@ const BYTES_MIN: usize = 2;
 const LITERALS_MAX: usize = 3;
 
 /// Literals of the pattern, the longest first: each match contains every one of them.
-pub(super) fn literals(pattern: &str) -> Vec<Box<[u8]>> {
+pub(super) fn required(pattern: &str) -> Vec<Box<[u8]>> {
     let Ok(tree) = regex_automata::util::syntax::parse(pattern) else { return Vec::new() };
     let mut literals = Literals::default();
     literals.add(&tree);
@@ -74,7 +74,7 @@ mod tests {
             ("(?i)user", vec![]),
             (r"\d+", vec![]),
         ] {
-            let found = literals(pattern);
+            let found = required(pattern);
             let found: Vec<&str> = found.iter().map(|literal| std::str::from_utf8(literal).unwrap()).collect();
             assert_eq!(found, expected, "{pattern}");
         }
