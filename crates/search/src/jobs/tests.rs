@@ -358,7 +358,7 @@ fn a_real_time_job_follows_its_window_until_it_is_finalised() {
             while job.preview(0, 1).unwrap().tables(&TimeZone::UTC).next().is_none_or(|table| {
                 table.unwrap().rows().next().is_none_or(|row| row.named("count").joined("") != count)
             }) {
-                assert_eq!(job.state(), JobState::Running, "{:?}", job.status().failure);
+                assert!(!job.state().is_over(), "{:?}", job.status().failure);
                 std::thread::yield_now();
             }
         };
@@ -383,5 +383,4 @@ fn a_real_time_job_follows_its_window_until_it_is_finalised() {
     );
     world.jobs.remove(&job);
     work.join().unwrap();
-    assert!(world.create("eva", "* | outputlookup x.csv", asked()).is_err());
 }
