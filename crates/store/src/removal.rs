@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::sealed::SealedBucket;
+use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
 use crate::{IndexSelector, Store, StoreError};
