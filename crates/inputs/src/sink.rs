@@ -88,7 +88,7 @@ impl HasKind for AppendError {
     fn kind(&self) -> ErrorKind {
         match self {
             AppendError::Busy(_) => ErrorKind::Busy,
-            AppendError::Refused(_) => ErrorKind::Invalid,
+            AppendError::Refused(_) | AppendError::IndexRefused(_) => ErrorKind::Invalid,
             AppendError::Stopping | AppendError::Failed(_) => ErrorKind::Unavailable,
         }
     }

@@ -285,7 +285,7 @@ impl World {
         store.seal_all().unwrap();
         store.upload_all().unwrap();
         let is_left = |store: &Store| {
-            let moves = |bucket: &Arc<crate::sealed::SealedBucket>| bucket.copies.other().is_some();
+            let moves = |bucket: &Arc<crate::sealed_buckets::SealedBucket>| bucket.copies.other().is_some();
             store.shared.state().sealed.values().any(moves)
         };
         while !store.migrate("main", self.place).unwrap().left.is_empty() || is_left(&store) {
