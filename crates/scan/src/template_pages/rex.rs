@@ -18,7 +18,7 @@ use quarry_eval::pattern::template_match::{
 };
 use quarry_eval::pattern::{Captures, Regex};
 use quarry_eval::rows::ColumnReader;
-use quarry_event::template::{ColumnKind, ColumnValues, PageColumn, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
+use quarry_event::template::{ColumnKind, ColumnValues, TEXT_COLUMN, Template, TemplateSet};
 use quarry_spl::ast::RexExtraction;
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
