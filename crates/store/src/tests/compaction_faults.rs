@@ -97,7 +97,7 @@ fn fail_after(acts: u64, writes_late: bool) -> bool {
         Err(error) => {
             assert!(error.to_string().contains("the disk is gone"), "{error}");
             let messages = store.messages();
-            assert!(messages.iter().any(|message| message.text.contains("again in 60 s")), "{messages:?}");
+            assert!(messages.iter().any(|message| message.text.contains("next attempt in 60 s")), "{messages:?}");
         }
     }
     let is_clean = store.messages().is_empty();
@@ -223,7 +223,7 @@ fn a_merge_does_not_take_the_room_that_appends_need() {
     let before = objects(&store);
     assert!(matches!(store.compact_all(), Err(StoreError::Full { .. })));
     assert_eq!((objects(&store), texts(&all(&store))), (before, expected("main", 0..20)));
-    assert!(store.messages()[0].text.contains("again in 60 s"), "{:?}", store.messages());
+    assert!(store.messages()[0].text.contains("next attempt in 60 s"), "{:?}", store.messages());
     room.set(1 << 20);
     assert_eq!(store.compact_all().unwrap().buckets_after, 1);
     assert_eq!(texts(&all(&store)), expected("main", 0..20));
