@@ -118,7 +118,7 @@ fn of_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> {
                         0 => watched_files::one_world(&binary, &disk_fault, &place, &mut Chance::of_seed(seed)),
                         1 => forwarded_world(&binary, &disk_fault, &place, seed),
                         2 => one_world(&binary, &disk_fault, &place, (rounds, LONG_ROUND_MS_MAX), seed),
-                        VOLUMES => world_on_volumes(&binary, &disk_fault, &place, rounds, seed),
+                        VOLUMES if only_volumes => world_on_volumes(&binary, &disk_fault, &place, rounds, seed),
                         _ => one_world(&binary, &disk_fault, &place, (rounds, ROUND_MS_MAX), seed),
                     };
                     match done {
