@@ -162,6 +162,21 @@ impl Node {
         Ok(Ran { code: ran.status.code(), out: text(&ran.stdout), err: text(&ran.stderr) })
     }
 
+    /// Runs a command and kills it after a time, if one is given; returns whether it was killed before its end.
+    pub(crate) fn run_and_kill(&self, arguments: &[&str], after: Option<Duration>) -> Result<bool, String> {
+        let spawned = self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut child = spawned.map_err(|error| format!("cannot run {arguments:?}: {error}"))?;
+        if let Some(after) = after {
+            pause(after);
+        }
+        let is_killed = after.is_some() && matches!(child.try_wait(), Ok(None));
+        if is_killed {
+            // It may have ended at this moment.
+            drop(child.kill());
+        }
+        child.wait().map(|_| is_killed).map_err(|error| format!("cannot wait for {arguments:?}: {error}"))
+    }
+
     /// Its buckets, without those of internal indexes.
     pub(crate) fn buckets(&self) -> Result<Vec<Value>, String> {
         let ran = self.run(&["bucket", "list", "-o", "json"])?;

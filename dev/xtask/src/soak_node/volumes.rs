@@ -25,6 +25,8 @@ use super::{Chance, Ledger, Sent, verdict};
 /// Maximum time between the start of the senders and the kill, in milliseconds: some rounds end during the start of the
 /// node's background threads, others during a migration.
 const ROUND_MS_MAX: u64 = 900;
+/// Maximum time until an offline command is killed, in milliseconds.
+const SEAL_MS_MAX: u64 = 250;
 /// Age in seconds at which an object of no bucket is deleted.
 const GRACE_SECS: u64 = 1;
 /// Lines of a file added to `old`, and their hexadecimal digits: its bucket has some 100 KB.
@@ -47,6 +49,8 @@ pub(super) struct VolumeTotals {
     pub(super) kills: u64,
     /// Kills with a PUT, a DELETE or a read under way.
     pub(super) in_put: u64,
+    /// Kills of a command that adds and seals.
+    pub(super) in_seal: u64,
     pub(super) in_delete: u64,
     pub(super) in_read: u64,
     /// Requests, and those that the proxy failed or damaged.
@@ -64,6 +68,7 @@ impl VolumeTotals {
     pub(super) fn add(&mut self, other: &VolumeTotals) {
         self.kills += other.kills;
         self.in_put += other.in_put;
+        self.in_seal += other.in_seal;
         self.in_delete += other.in_delete;
         self.in_read += other.in_read;
         self.requests += other.requests;
@@ -81,10 +86,11 @@ impl VolumeTotals {
             return;
         }
         println!(
-            "soak-node: on remote volumes {} kills, {} with a put under way, {} with a deletion, {} with a read; {} \
+            "soak-node: on remote volumes {} kills, {} of them while adding and sealing, {} with a put under way, {} with a deletion, {} with a read; {} \
              requests, {} of them failed, damaged or delayed by the proxy; {} events acknowledged, all stored once; {} \
              removed by retention; {} objects left, none without its bucket",
             self.kills,
+            self.in_seal,
             self.in_put,
             self.in_delete,
             self.in_read,
@@ -124,6 +130,7 @@ pub(super) fn one_world(
     let mut writer = FileWriter::new(&place.join("logs"))?;
     let mut totals = VolumeTotals::default();
     for _ in 0..rounds {
+        world.seal(&mut chance, &mut totals)?;
         world.main = PLACES[chance.below(3) as usize];
         world.configure(&mut chance)?;
         world.proxy.set(faults_by(&mut chance));
@@ -133,10 +140,10 @@ pub(super) fn one_world(
     world.proxy.set(Faults::default());
     let seen = world.proxy.seen();
     (totals.requests, totals.harmed) = (seen.len() as u64, seen.iter().filter(|seen| seen.harmed).count() as u64);
+    world.settle(writer.lines(), &mut chance)?;
     let ledgers = [&plain.ledger, &acked.ledger, &writer.ledger, &world.old];
     let sent = |ledger: &&Ledger| ledger.values().filter(|sent| sent.acknowledged).count() as u64;
     totals.acknowledged = ledgers.iter().map(sent).sum();
-    world.settle(writer.lines())?;
     let found = world.node.find_all(writer.lines())?;
     verdict::check(&found, &ledgers)?;
     let old_found = found.iter().filter(|text| text.starts_with("old ")).count() as u64;
@@ -198,6 +205,18 @@ impl World<'_> {
         self.node.write_conf("server.conf", &server)
     }
 
+    /// Adds a file while no node runs, which seals all events in memory; one in two is killed meanwhile.
+    fn seal(&mut self, chance: &mut Chance, totals: &mut VolumeTotals) -> Result<(), String> {
+        let path = old_file(self.place, &mut self.old, chance)?;
+        let add = ["add", "oneshot", &path, "--index", "old", "--sourcetype", "soak_lines"];
+        let kill_after = (chance.below(2) == 0).then(|| Duration::from_millis(chance.below(SEAL_MS_MAX)));
+        if self.node.run_and_kill(&add, kill_after)? {
+            totals.kills += 1;
+            totals.in_seal += 1;
+        }
+        Ok(())
+    }
+
     /// One life of the node, which ends with a kill.
     fn round(
         &mut self,
@@ -234,13 +253,16 @@ impl World<'_> {
         })
     }
 
-    /// Waits until all is where it belongs, then stops the node, which seals what it has in memory, twice: the second
-    /// run uploads that.
-    fn settle(&self, lines: usize) -> Result<(), String> {
+    /// Waits until the watched file is read, seals everything, and waits until all is where it belongs.
+    fn settle(&mut self, lines: usize, chance: &mut Chance) -> Result<(), String> {
         let running = self.node.start(&Fault::None)?;
         self.node.find_all(lines)?;
-        self.arrived(&running)?;
         running.stop()?;
+        let path = old_file(self.place, &mut self.old, chance)?;
+        let added = self.node.run(&["add", "oneshot", &path, "--index", "old", "--sourcetype", "soak_lines"])?;
+        if added.code != Some(0) {
+            return Err(format!("a file is not added: {}", added.err));
+        }
         let running = self.node.start(&Fault::None)?;
         self.arrived(&running)?;
         running.stop()
@@ -410,20 +432,24 @@ fn operate(
             2 => drop(node.run(&["search", "index=* no_such_field=here | delete", "-o", "raw"])?),
             3 => drop(node.run(&["search", "index=* | stats count", "-o", "raw"])?),
             _ => {
-                let number = old.len() as u64;
-                let digits = |chance: &mut Chance| -> String {
-                    (0..OLD_DIGITS.div_ceil(16)).map(|_| format!("{:016x}", chance.next())).collect()
-                };
-                let lines: Vec<String> =
-                    (number..number + OLD_LINES).map(|line| format!("old {line} {}", digits(chance))).collect();
-                let path = folder.join(format!("old-{number}.log"));
-                std::fs::write(&path, lines.join("\n") + "\n")
-                    .map_err(|error| format!("{}: {error}", path.display()))?;
-                old.extend(lines.into_iter().map(|line| (line, Sent { times: 1, ..Sent::default() })));
-                let path = path.display().to_string();
+                let path = old_file(folder, old, chance)?;
                 drop(node.run(&["add", "oneshot", &path, "--index", "old", "--sourcetype", "soak_lines"])?);
             }
         }
     }
     Ok(())
+}
+
+/// Writes a file of new lines for the index `old`; returns its path.
+fn old_file(folder: &Path, old: &mut Ledger, chance: &mut Chance) -> Result<String, String> {
+    let number = old.len() as u64;
+    let digits = |chance: &mut Chance| -> String {
+        (0..OLD_DIGITS.div_ceil(16)).map(|_| format!("{:016x}", chance.next())).collect()
+    };
+    let lines: Vec<String> =
+        (number..number + OLD_LINES).map(|line| format!("old {line} {}", digits(chance))).collect();
+    let path = folder.join(format!("old-{number}.log"));
+    std::fs::write(&path, lines.join("\n") + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+    old.extend(lines.into_iter().map(|line| (line, Sent { times: 1, ..Sent::default() })));
+    Ok(path.display().to_string())
 }
