@@ -20,6 +20,7 @@ serve: build
 	$(QUARRY) --data-dir $(DEMO_DIR)/data serve
 
 test: tools
+	@./dev/install-tools tests
 	cargo run --release --locked -p xtask -- ci
 
 # Public clients, installed from their registries at pinned versions, send to this build.

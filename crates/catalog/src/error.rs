@@ -22,6 +22,25 @@ pub enum CatalogError {
         /// Database file, or the place in a database.
         place: String,
     },
+    /// The database server does not answer. If it had been told to commit, the next start shows whether it did.
+    #[error(
+        "catalog {place} is out of reach for {waited} s: {reason}; start the server, or mend the network or [catalog] url \
+         in server.conf"
+    )]
+    Unreachable {
+        /// The place in a database.
+        place: String,
+        /// Seconds waited.
+        waited: u64,
+        /// What failed last.
+        reason: String,
+    },
+    /// A catalog is to be copied to where there is one.
+    #[error("catalog {place} is not empty, and another cannot be copied there")]
+    NotEmpty {
+        /// Where the copy was to go.
+        place: String,
+    },
     /// The file is not a catalog, or is damaged.
     #[error("catalog {place} is damaged: {reason}; restore it from a copy")]
     Corrupt {
@@ -55,9 +74,11 @@ impl HasKind for CatalogError {
         match self {
             CatalogError::Busy { .. } => ErrorKind::Busy,
             CatalogError::Corrupt { .. } => ErrorKind::Corrupt,
-            CatalogError::Full { .. } | CatalogError::TooNew { .. } | CatalogError::Failed { .. } => {
-                ErrorKind::Unavailable
-            }
+            CatalogError::NotEmpty { .. } => ErrorKind::Invalid,
+            CatalogError::Full { .. }
+            | CatalogError::Unreachable { .. }
+            | CatalogError::TooNew { .. }
+            | CatalogError::Failed { .. } => ErrorKind::Unavailable,
         }
     }
 }
@@ -68,7 +89,13 @@ impl CatalogError {
         let place = path.display().to_string();
         let error = match failure.into() {
             Failure::Damaged(reason) => return CatalogError::Corrupt { place, reason },
+            Failure::NotEmpty => return CatalogError::NotEmpty { place },
+            Failure::Final(error) => return error,
             Failure::Sqlite(error) => error,
+            // A file has no sessions.
+            other @ (Failure::PostgreSql(_) | Failure::Lost(_) | Failure::Locked) => {
+                return CatalogError::Failed { place, reason: format!("{other:?}") };
+            }
         };
         let reason = error.to_string();
         match error.sqlite_error_code() {

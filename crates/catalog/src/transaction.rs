@@ -4,11 +4,12 @@
 //! are 64-bit integers, rows are replaced by [`upsert`], and a word that one of the databases reserves is quoted.
 //! A backend implements [`Transaction`]; [`Act`] adds typed rows and gathers the changes of digests.
 //!
-//! Not here: how a transaction begins, ends and is repeated (`crate::sqlite`).
+//! Not here: how a transaction begins, ends and is repeated (`crate::sqlite`, `crate::postgresql`).
 
 use std::cell::Cell as Shared;
 use std::fmt;
 
+use crate::CatalogError;
 use crate::checksum::{TABLES, Table};
 
 /// What the domain methods need of a running transaction.
@@ -27,6 +28,22 @@ pub(crate) enum Failure {
     Damaged(String),
     /// SQLite failed.
     Sqlite(rusqlite::Error),
+    /// PostgreSQL failed, or the connection to it.
+    PostgreSql(tokio_postgres::Error),
+    /// The session with PostgreSQL is of no use any more.
+    Lost(String),
+    /// Another session holds the lock of the schema.
+    Locked,
+    /// A catalog is to be copied to where there is one.
+    NotEmpty,
+    /// An error that no other attempt would mend.
+    Final(CatalogError),
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Failure {
+        Failure::PostgreSql(error)
+    }
 }
 
 impl From<rusqlite::Error> for Failure {
@@ -102,6 +119,17 @@ pub(crate) enum Cell {
     Number(i64),
     Text(String),
     Bytes(Vec<u8>),
+}
+
+impl Cell {
+    pub(crate) fn value(&self) -> Value<'_> {
+        match self {
+            Cell::Null => Value::Null,
+            Cell::Number(number) => Value::Number(*number),
+            Cell::Text(text) => Value::Text(text),
+            Cell::Bytes(bytes) => Value::Bytes(bytes),
+        }
+    }
 }
 
 /// A result row. Each column is taken out once, so that texts are not copied.

@@ -44,6 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("eventgen", &[]),
     ("testworld", &["engine", "store", "blob", "s3world", "conf"]),
     ("s3world", &[]),
+    ("pgworld", &[]),
 ];
 
 /// Crates without async, files, sockets, clocks and randomness.
@@ -59,6 +60,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("datafusion-physical-expr", &["engine"]),
     ("datafusion-functions-aggregate", &["engine"]),
     ("rusqlite", &["catalog", "collections"]),
+    ("tokio-postgres", &["catalog"]),
     ("axum", &["api", "inputs", "listen"]),
     ("hyper", &["listen"]),
     ("object_store", &["blob"]),

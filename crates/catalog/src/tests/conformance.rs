@@ -1,6 +1,6 @@
 //! Each domain method and its effects, on every database.
 //!
-//! Not here: what only one database can show (`crate::sqlite`).
+//! Not here: what only one database can show (`crate::sqlite`, `crate::postgresql`).
 
 use super::*;
 use crate::transaction::values;
@@ -11,6 +11,11 @@ macro_rules! on_each_database {
         mod on_sqlite {
             use crate::tests::Place;
             $(#[test] fn $name() { super::$name(&Place::sqlite()); })*
+        }
+
+        mod on_postgresql {
+            use crate::tests::Place;
+            $(#[test] fn $name() { super::$name(&Place::postgresql()); })*
         }
     };
 }

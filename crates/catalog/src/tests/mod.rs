@@ -2,6 +2,11 @@
 
 mod conformance;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use quarry_pgworld::PostgreSql;
+use quarry_stdx::SystemClock;
 use tempfile::TempDir;
 
 use crate::*;
@@ -10,6 +15,14 @@ use crate::*;
 pub(crate) enum Place {
     /// A file in a folder.
     Sqlite(TempDir),
+    /// A schema of the server that all tests share.
+    PostgreSql(PostgreSqlPlace),
+}
+
+/// The name of a schema that no other test has.
+pub(crate) fn new_schema() -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    format!("quarry_{}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Place {
@@ -17,21 +30,30 @@ impl Place {
         Place::Sqlite(tempfile::tempdir().unwrap())
     }
 
+    pub(crate) fn postgresql() -> Place {
+        let (url, wait) = (PostgreSql::shared().url(), Duration::from_secs(10));
+        let settings = PostgreSqlSettings { url, wait, ..PostgreSqlSettings::default() };
+        Place::PostgreSql(PostgreSqlPlace::new(&settings, &new_schema()).unwrap())
+    }
+
     pub(crate) fn open(&self) -> Result<Catalog, CatalogError> {
         match self {
             Place::Sqlite(folder) => Catalog::open(&folder.path().join("catalog.sqlite")),
+            Place::PostgreSql(place) => Catalog::open_postgresql(place, &SystemClock::shared()),
         }
     }
 
     pub(crate) fn open_existing(&self) -> Result<Catalog, CatalogError> {
         match self {
             Place::Sqlite(folder) => Catalog::open_existing(&folder.path().join("catalog.sqlite")),
+            Place::PostgreSql(place) => Catalog::open_existing_postgresql(place, &SystemClock::shared()),
         }
     }
 
     pub(crate) fn open_read_only(&self) -> Result<Catalog, CatalogError> {
         match self {
             Place::Sqlite(folder) => Catalog::open_read_only(&folder.path().join("catalog.sqlite")),
+            Place::PostgreSql(place) => Catalog::open_read_only_postgresql(place, &SystemClock::shared()),
         }
     }
 
@@ -39,6 +61,7 @@ impl Place {
     pub(crate) fn fresh(&self) -> Place {
         match self {
             Place::Sqlite(_) => Place::sqlite(),
+            Place::PostgreSql(_) => Place::postgresql(),
         }
     }
 }

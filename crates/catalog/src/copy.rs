@@ -1,0 +1,73 @@
+//! Copies a catalog into another, empty one, on whichever databases they are.
+//!
+//! Rows are copied as they are, with their checksums and the digests of the tables, in one transaction, and verified
+//! there.
+
+use crate::transaction::{Act, Cell, Failure, Outcome, Value, values};
+use crate::{Catalog, CatalogError};
+
+/// Tables and their columns.
+const TABLES: &[(&str, &str)] = &[
+    (
+        "bucket",
+        "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, object_bytes, \
+         filter_bytes, created, level, thawed, checksum, volume, folder, remote, receipt, stem, other_volume, \
+         other_folder, other_going, merged_into",
+    ),
+    ("origin", "bucket, first_row, number"),
+    ("position", "index_name, sealed_through, checksum"),
+    ("checkpoint", "identity, variant, head_bytes, \"offset\", tail_hash, source, lsn, checksum, milestones"),
+    ("setting", "name, value, checksum"),
+    ("log_segment", "first_lsn, last_lsn, checksum"),
+    ("unanswered", "run, number, key, time, checksum"),
+    ("deletion", "bucket, rows, checksum"),
+];
+/// Rows of one statement.
+const ROWS_AT_ONCE: usize = 100;
+
+impl Catalog {
+    /// Copies all rows to `target`, which must be empty and of the current version; returns their number.
+    pub fn copy_to(&self, target: &Catalog) -> Result<u64, CatalogError> {
+        let copied = self.read(|from| target.write(|to| copy(from, to)).map_err(Failure::Final))?;
+        target.check()?;
+        Ok(copied)
+    }
+}
+
+fn copy(from: &Act<'_>, to: &Act<'_>) -> Outcome<u64> {
+    let mut copied = 0;
+    for (table, columns) in TABLES {
+        if to.exists(&format!("SELECT 1 FROM {table} LIMIT 1"), values![])? {
+            return Err(Failure::NotEmpty);
+        }
+        let width = columns.split(", ").count();
+        let mut waiting: Vec<Cell> = Vec::new();
+        from.for_each(&format!("SELECT {columns} FROM {table}"), values![], &mut |row| {
+            waiting.extend(row.0);
+            copied += 1;
+            if waiting.len() >= ROWS_AT_ONCE * width {
+                insert(to, table, columns, &std::mem::take(&mut waiting))?;
+            }
+            Ok(())
+        })?;
+        insert(to, table, columns, &waiting)?;
+    }
+    for (name, sum) in
+        from.rows("SELECT name, sum FROM digest", values![], |row| Ok((row.take::<String>(0)?, row.take::<i64>(1)?)))?
+    {
+        to.execute("UPDATE digest SET sum = ?2 WHERE name = ?1", values![&name, sum])?;
+    }
+    Ok(copied)
+}
+
+/// Inserts rows, whose cells follow one another.
+fn insert(to: &Act<'_>, table: &str, columns: &str, cells: &[Cell]) -> Outcome<()> {
+    if cells.is_empty() {
+        return Ok(());
+    }
+    let width = columns.split(", ").count();
+    let places: Vec<String> = (1..=cells.len()).map(|number| format!("?{number}")).collect();
+    let rows: Vec<String> = places.chunks(width).map(|row| format!("({})", row.join(", "))).collect();
+    let values: Vec<Value<'_>> = cells.iter().map(Cell::value).collect();
+    to.execute(&format!("INSERT INTO {table} ({columns}) VALUES {}", rows.join(", ")), &values).map(drop)
+}

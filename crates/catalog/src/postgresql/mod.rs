@@ -1,0 +1,452 @@
+//! The catalog in PostgreSQL (13 or newer): a schema of its own in a database that many stores may share.
+//!
+//! One process writes at a time. It holds an advisory lock in its session, and every transaction that writes begins with
+//! the row of `writer`: the row must name the process's run, and takes the number of the transaction. So
+//! - a second process on the same schema is refused, and one that has been replaced cannot write any more;
+//! - whether a transaction whose `COMMIT` had no answer was committed is read from that row after reconnecting. The lock
+//!   is taken first, so that nothing of the lost session is still running.
+//!
+//! When the connection is lost, a transaction waits with growing pauses and is run again, unless it was committed. Beyond
+//! the configured wait it fails as unavailable.
+//!
+//! Two sessions are enough: one writes, one reads, and transactions are short.
+//!
+//! Not here: the domain methods and their SQL, which are those of SQLite.
+
+mod nul;
+mod schema;
+mod session;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quarry_stdx::{SharedClock, random};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::error::SqlState;
+use xxhash_rust::xxh3::xxh3_64;
+
+use self::schema::Found;
+use self::session::Session;
+pub use self::settings::{PostgreSqlPlace, PostgreSqlSettings};
+use crate::checkpoint::KnownHeads;
+use crate::connection::{Database, Steps};
+use crate::transaction::{Act, Failure, Outcome, Transaction, values};
+use crate::{Catalog, CatalogError};
+
+/// Wait for a server, or for a lock, when a catalog is opened; a shorter configured wait counts.
+const OPEN_WAIT_MAX: Duration = Duration::from_secs(15);
+/// First and longest pause between attempts; each is drawn between half and all of it.
+const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// The session's settings. A server drops a transaction whose client is silent, because its locks would stop others.
+/// Commits are durable even where the server's default is that they are not; a stronger default stays.
+const SESSION_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '5min'; SET lock_timeout = '60s'; \
+    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
+
+impl Catalog {
+    /// Opens the catalog at `place` for writing, creating it if there is none.
+    pub fn open_postgresql(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Catalog, CatalogError> {
+        open(place, clock, Opening::Create)
+    }
+
+    /// As [`Catalog::open_postgresql`] where a catalog must exist.
+    pub fn open_existing_postgresql(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Catalog, CatalogError> {
+        open(place, clock, Opening::Existing)
+    }
+
+    /// Opens an existing catalog at `place` for reading.
+    pub fn open_read_only_postgresql(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Catalog, CatalogError> {
+        open(place, clock, Opening::ReadOnly)
+    }
+}
+
+/// How a catalog is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    Create,
+    Existing,
+    ReadOnly,
+}
+
+fn open(place: &PostgreSqlPlace, clock: &SharedClock, opening: Opening) -> Result<Catalog, CatalogError> {
+    let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("quarry-catalog").enable_all().build();
+    let runtime = runtime.map_err(|error| CatalogError::Failed {
+        place: place.shown.clone(),
+        reason: format!("cannot start its thread: {error}"),
+    })?;
+    let mut run = [0; 8];
+    random::fill(&mut run);
+    let mut database = PostgreSql {
+        place: place.clone(),
+        clock: clock.clone(),
+        runtime: Some(runtime),
+        run: i64::from_le_bytes(run),
+        writer: None,
+        reader: Mutex::new(None),
+    };
+    let mut patience = database.patience(OPEN_WAIT_MAX.min(place.wait));
+    let session = loop {
+        match database.begin(opening) {
+            Ok(session) => break session,
+            Err(failure) => patience.after(&database, failure)?,
+        }
+    };
+    let heads = if opening == Opening::ReadOnly {
+        database.reader = Mutex::new(Some(session));
+        KnownHeads::of_a_reader()
+    } else {
+        let writer = Writer { session: Some(session), last: 0, is_open: false, confirmed: 0 };
+        database.writer = Some(Mutex::new(writer));
+        KnownHeads::of_the_writer()
+    };
+    Ok(Catalog { database: Box::new(database), heads, version: schema::VERSION })
+}
+
+/// An open database.
+#[derive(Debug)]
+struct PostgreSql {
+    place: PostgreSqlPlace,
+    clock: SharedClock,
+    /// Drives the connections; `None` only while it is dropped.
+    runtime: Option<Runtime>,
+    /// Identifies this opened catalog.
+    run: i64,
+    /// `None` in a catalog that is open for reading.
+    writer: Option<Mutex<Writer>>,
+    reader: Mutex<Option<Session>>,
+}
+
+/// The session that writes.
+#[derive(Debug)]
+struct Writer {
+    session: Option<Session>,
+    /// Number of the last transaction.
+    last: i64,
+    /// Whether it is unknown if that transaction was committed.
+    is_open: bool,
+    /// Number of the last transaction that the server has confirmed.
+    confirmed: i64,
+}
+
+impl PostgreSql {
+    /// A session of this catalog, with its schema first.
+    fn connect(&self) -> Outcome<Session> {
+        let runtime = self.runtime.as_ref().ok_or_else(|| Failure::Lost("the catalog is closed".to_owned()))?;
+        let mut config = self.place.config.clone();
+        config.application_name(self.session_name());
+        let session = Session::connect(runtime.handle(), &config, self.place.tls.clone())?;
+        session.run_script(&format!("{SESSION_SETTINGS}; SET search_path = {}", self.place.schema))?;
+        Ok(session)
+    }
+
+    /// The name of this catalog's sessions in `pg_stat_activity`.
+    fn session_name(&self) -> String {
+        format!("quarry {:016x}", self.run)
+    }
+
+    /// Connects, and makes the catalog ready.
+    fn begin(&self, opening: Opening) -> Outcome<Session> {
+        let session = self.connect()?;
+        if opening != Opening::ReadOnly {
+            self.lock_schema(&session)?;
+        }
+        match (schema::look(&session, &self.place.schema, &self.place.shown)?, opening) {
+            (Found::Version(_), _) => schema::check(&session)?,
+            (Found::Nothing, Opening::Create) => {
+                in_transaction(&session, "BEGIN", || schema::create(&session, &self.place.schema))?;
+            }
+            (Found::Nothing, _) => {
+                return Err(Failure::Damaged(format!("there is no schema {}", self.place.schema)));
+            }
+        }
+        if opening != Opening::ReadOnly {
+            session.execute("UPDATE writer SET run = ?1, transaction = 0", values![self.run])?;
+        }
+        Ok(session)
+    }
+
+    /// Takes the lock of the schema for as long as the session lasts.
+    fn lock_schema(&self, session: &Session) -> Outcome<()> {
+        let key = lock_key(&self.place.schema);
+        if Act::on(session).number("SELECT pg_try_advisory_lock(?1)", values![key])? == Some(1) {
+            return Ok(());
+        }
+        // It may be an earlier session of this process, whose end the server has not noticed.
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE application_name = ?1 AND usename = current_user AND pid <> pg_backend_pid()
+              AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')";
+        Act::on(session).rows(end, values![&*self.session_name()], |_| Ok(()))?;
+        Err(Failure::Locked)
+    }
+
+    /// Connects again as the writer that this catalog has been.
+    fn reconnect(&self, confirmed: i64) -> Outcome<Session> {
+        let session = self.connect()?;
+        self.lock_schema(&session)?;
+        let select = "SELECT transaction FROM writer WHERE run = ?1";
+        match Act::on(&session).number(select, values![self.run])? {
+            None => Err(self.replaced()),
+            Some(found) if found < confirmed => {
+                let reason = format!(
+                    "the server has lost transactions that it had confirmed, from number {} to {confirmed}: it may be a \
+                     standby that had not received them; go back to the former server, or restore it from a copy",
+                    found + 1
+                );
+                Err(Failure::Damaged(reason))
+            }
+            Some(_) => Ok(session),
+        }
+    }
+
+    fn replaced(&self) -> Failure {
+        let reason = "another process has written to it meanwhile; restart this one".to_owned();
+        Failure::Final(CatalogError::Failed { place: self.place.shown.clone(), reason })
+    }
+
+    /// One attempt to run a transaction that writes.
+    fn try_write(&self, writer: &mut Writer, steps: &mut Steps<'_>) -> Outcome<()> {
+        if writer.session.as_ref().is_none_or(Session::is_lost) {
+            writer.session = None;
+            writer.session = Some(self.reconnect(writer.confirmed)?);
+        }
+        let Some(session) = &writer.session else { return Err(Failure::Lost("no session".to_owned())) };
+        if writer.is_open {
+            let committed = Act::on(session).number("SELECT transaction FROM writer", values![])?;
+            writer.is_open = false;
+            if committed == Some(writer.last) {
+                writer.confirmed = writer.last;
+                return Ok(());
+            }
+        }
+        let begun = session.run_script("BEGIN ISOLATION LEVEL READ COMMITTED").and_then(|()| {
+            let fence = "UPDATE writer SET transaction = ?1 WHERE run = ?2";
+            match session.execute(fence, values![writer.last, self.run])? {
+                1 => steps(session),
+                _ => Err(self.replaced()),
+            }
+        });
+        if let Err(failure) = begun {
+            if session.run_script("ROLLBACK").is_err() {
+                writer.session = None;
+            }
+            return Err(failure);
+        }
+        writer.is_open = true;
+        let committed = session.run_script("COMMIT");
+        // An answer of the server, even an error, says what became of it.
+        if !matches!(&committed, Err(failure) if remedy(failure) == Remedy::Reconnect) {
+            writer.is_open = false;
+        }
+        if committed.is_ok() {
+            writer.confirmed = writer.last;
+        }
+        committed
+    }
+
+    fn try_read(&self, reader: &mut Option<Session>, steps: &mut Steps<'_>) -> Outcome<()> {
+        if reader.as_ref().is_none_or(Session::is_lost) {
+            *reader = Some(self.connect()?);
+        }
+        let Some(session) = reader else { return Err(Failure::Lost("no session".to_owned())) };
+        let done = in_transaction(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", || steps(session));
+        if session.is_lost() {
+            *reader = None;
+        }
+        done
+    }
+
+    fn patience(&self, longest: Duration) -> Patience {
+        Patience { since: self.clock.elapsed_ns(), longest, pause: PAUSE }
+    }
+
+    /// What a failure means to the caller.
+    fn error(&self, failure: Failure, waited: Duration) -> CatalogError {
+        let place = self.place.shown.clone();
+        let unreachable = |reason: String| {
+            let waited = waited.as_secs();
+            CatalogError::Unreachable { place: self.place.shown.clone(), waited, reason }
+        };
+        let error = match failure {
+            Failure::Final(error) => return error,
+            Failure::Damaged(reason) => return CatalogError::Corrupt { place, reason },
+            Failure::Locked => return CatalogError::Busy { place },
+            Failure::NotEmpty => return CatalogError::NotEmpty { place },
+            Failure::Lost(reason) => return unreachable(reason),
+            Failure::Sqlite(error) => return CatalogError::Failed { place, reason: error.to_string() },
+            Failure::PostgreSql(error) => error,
+        };
+        let reason = reason_of(&error);
+        match error.code() {
+            Some(code) if *code == SqlState::DISK_FULL => CatalogError::Full { place },
+            Some(code) if matches!(code.code(), "XX001" | "XX002") => CatalogError::Corrupt { place, reason },
+            Some(code) if code.code().starts_with("28") => CatalogError::Failed {
+                place,
+                reason: format!("{reason}; check the user of url, its password, and pg_hba.conf of the server"),
+            },
+            Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => CatalogError::Failed {
+                place,
+                reason: format!("{reason}; grant the role CREATE on the database, or own the schema by it"),
+            },
+            _ if remedy_of(&error) == Remedy::Reconnect => unreachable(reason),
+            _ => CatalogError::Failed { place, reason },
+        }
+    }
+}
+
+/// Runs `steps` between `begin` and a commit.
+fn in_transaction(session: &Session, begin: &str, steps: impl FnOnce() -> Outcome<()>) -> Outcome<()> {
+    let done = session.run_script(begin).and_then(|()| steps());
+    let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
+    let ended = session.run_script(end);
+    done.and(ended)
+}
+
+impl Database for PostgreSql {
+    fn write(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError> {
+        let Some(writer) = &self.writer else {
+            let reason = "it is open for reading only".to_owned();
+            return Err(CatalogError::Failed { place: self.place.shown.clone(), reason });
+        };
+        let mut writer = lock(writer);
+        // If the last transaction ended unknown, its caller was told so.
+        writer.is_open = false;
+        writer.last += 1;
+        let mut patience = self.patience(self.place.wait);
+        loop {
+            match self.try_write(&mut writer, steps) {
+                Ok(()) => return Ok(()),
+                Err(failure) => {
+                    if remedy(&failure) == Remedy::Reconnect {
+                        writer.session = None;
+                    }
+                    patience.after(self, failure)?;
+                }
+            }
+        }
+    }
+
+    fn read(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError> {
+        let mut reader = lock(&self.reader);
+        let mut patience = self.patience(self.place.wait);
+        loop {
+            match self.try_read(&mut reader, steps) {
+                Ok(()) => return Ok(()),
+                Err(failure) => {
+                    if remedy(&failure) == Remedy::Reconnect {
+                        *reader = None;
+                    }
+                    patience.after(self, failure)?;
+                }
+            }
+        }
+    }
+
+    fn place(&self) -> &str {
+        &self.place.shown
+    }
+
+    fn close(self: Box<Self>) -> Result<(), CatalogError> {
+        Ok(())
+    }
+
+    #[cfg(test)]
+    fn run_script(&self, sql: &str) {
+        self.connect().unwrap().run_script(sql).unwrap();
+    }
+}
+
+impl Drop for PostgreSql {
+    fn drop(&mut self) {
+        // The lock is let go while there is an answer to it: who opens the catalog next need not wait.
+        let writer =
+            self.writer.take().and_then(|writer| writer.into_inner().unwrap_or_else(PoisonError::into_inner).session);
+        if let Some(session) = writer.filter(|session| !session.is_lost()) {
+            drop(session.unlock());
+        }
+        self.reader = Mutex::default();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The key of the advisory lock of a schema, among all that its database has.
+fn lock_key(schema: &str) -> i64 {
+    xxh3_64(format!("quarry catalog {schema}").as_bytes()).cast_signed()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits between attempts, each time longer, up to a limit.
+struct Patience {
+    since: i64,
+    longest: Duration,
+    pause: Duration,
+}
+
+impl Patience {
+    /// Waits before the next attempt; the error if there is no use in one, or no time left.
+    fn after(&mut self, database: &PostgreSql, failure: Failure) -> Result<(), CatalogError> {
+        let waited =
+            Duration::from_nanos(database.clock.elapsed_ns().saturating_sub(self.since).max(0).cast_unsigned());
+        if remedy(&failure) == Remedy::None || waited >= self.longest {
+            return Err(database.error(failure, waited));
+        }
+        let mut chance = [0; 4];
+        random::fill(&mut chance);
+        // Many nodes that lost the same server do not come back at the same moment.
+        let share = 0.5 + f64::from(u32::from_le_bytes(chance)) / f64::from(u32::MAX) / 2.0;
+        std::thread::park_timeout(self.pause.mul_f64(share));
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        Ok(())
+    }
+}
+
+/// What may help after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remedy {
+    /// Nothing that this program can do.
+    None,
+    /// The same transaction again.
+    Repeat,
+    /// A new session.
+    Reconnect,
+}
+
+fn remedy(failure: &Failure) -> Remedy {
+    match failure {
+        Failure::Final(_) | Failure::NotEmpty | Failure::Damaged(_) | Failure::Sqlite(_) => Remedy::None,
+        Failure::Lost(_) | Failure::Locked => Remedy::Reconnect,
+        Failure::PostgreSql(error) => remedy_of(error),
+    }
+}
+
+fn remedy_of(error: &tokio_postgres::Error) -> Remedy {
+    // Without a code it is not the server's answer: the connection failed.
+    let Some(code) = error.code().map(SqlState::code) else { return Remedy::Reconnect };
+    match code {
+        // A deadlock, a conflict of serialisation, a lock that was not free in time.
+        "40001" | "40P01" | "55P03" => Remedy::Repeat,
+        // The server stops, starts, is full of sessions or out of memory, is a standby now, or ended the session.
+        "53300" | "53200" | "25006" | "25P03" | "57014" => Remedy::Reconnect,
+        code if code.starts_with("08") || code.starts_with("57P") => Remedy::Reconnect,
+        _ => Remedy::None,
+    }
+}
+
+/// The server's words, or the cause of a failed connection.
+fn reason_of(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(told) => format!("{} ({})", told.message(), told.code().code()),
+        None => match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        },
+    }
+}

@@ -1,0 +1,158 @@
+//! The tables of a catalog in PostgreSQL: one schema for each store.
+//!
+//! The rows are those of SQLite; texts sort by their bytes there as here. Two tables are PostgreSQL's own: `version`, and
+//! `writer` with the run that may write and its last transaction (`super::writer`).
+//!
+//! `bucket` is not partitioned by time: a partitioned table cannot keep numbers unique without the time. The index by
+//! time finds the live buckets of a span instead (docs/decisions/0060).
+
+use super::session::Session;
+use crate::CatalogError;
+use crate::checksum::TABLES;
+use crate::digest::check_all;
+use crate::transaction::{Act, Failure, Outcome, Transaction, values};
+
+/// The current version: that of SQLite's tables, with which it moves.
+pub(super) const VERSION: usize = crate::sqlite::schema::VERSION;
+
+/// The tables of version 7, the first in PostgreSQL. A change of the tables is a new migration after these.
+const TABLES_OF_VERSION_7: &str = r#"
+    CREATE TABLE version (version BIGINT NOT NULL);
+    CREATE TABLE writer (run BIGINT NOT NULL, transaction BIGINT NOT NULL);
+    CREATE TABLE bucket (
+        number BIGINT PRIMARY KEY,
+        index_name TEXT COLLATE "C" NOT NULL,
+        state BIGINT NOT NULL,
+        object TEXT COLLATE "C" NOT NULL,
+        filter TEXT COLLATE "C" NOT NULL,
+        slabs BIGINT NOT NULL,
+        time_min BIGINT NOT NULL,
+        time_max BIGINT NOT NULL,
+        events BIGINT NOT NULL,
+        raw_bytes BIGINT NOT NULL,
+        object_bytes BIGINT NOT NULL,
+        filter_bytes BIGINT NOT NULL,
+        created BIGINT NOT NULL,
+        level BIGINT NOT NULL,
+        thawed BIGINT NOT NULL,
+        checksum BIGINT NOT NULL,
+        volume TEXT COLLATE "C",
+        folder TEXT COLLATE "C",
+        remote BIGINT,
+        receipt BIGINT,
+        stem TEXT COLLATE "C",
+        other_volume TEXT COLLATE "C",
+        other_folder TEXT COLLATE "C",
+        other_going BIGINT,
+        merged_into BIGINT
+    );
+    CREATE INDEX bucket_of_index ON bucket (index_name, number);
+    CREATE INDEX bucket_by_time ON bucket (index_name, time_max, time_min) WHERE state = 1;
+    CREATE INDEX bucket_not_live ON bucket (state, number) WHERE state <> 1;
+    CREATE INDEX bucket_merged_into ON bucket (merged_into) WHERE merged_into IS NOT NULL;
+    CREATE INDEX bucket_stem ON bucket (stem) WHERE stem IS NOT NULL;
+    CREATE TABLE origin (
+        bucket BIGINT NOT NULL,
+        first_row BIGINT NOT NULL,
+        number BIGINT NOT NULL,
+        PRIMARY KEY (bucket, first_row)
+    );
+    CREATE TABLE position (
+        index_name TEXT COLLATE "C" PRIMARY KEY,
+        sealed_through BIGINT NOT NULL,
+        checksum BIGINT NOT NULL
+    );
+    CREATE TABLE checkpoint (
+        identity BYTEA NOT NULL,
+        variant BIGINT NOT NULL,
+        head_bytes BIGINT NOT NULL,
+        "offset" BIGINT NOT NULL,
+        tail_hash BIGINT NOT NULL,
+        source TEXT COLLATE "C" NOT NULL,
+        lsn BIGINT NOT NULL,
+        checksum BIGINT NOT NULL,
+        milestones BYTEA NOT NULL,
+        PRIMARY KEY (identity, variant)
+    );
+    CREATE INDEX checkpoint_lsn ON checkpoint (lsn);
+    CREATE TABLE setting (
+        name TEXT COLLATE "C" PRIMARY KEY,
+        value TEXT COLLATE "C" NOT NULL,
+        checksum BIGINT NOT NULL
+    );
+    CREATE TABLE log_segment (
+        first_lsn BIGINT PRIMARY KEY,
+        last_lsn BIGINT NOT NULL,
+        checksum BIGINT NOT NULL
+    );
+    CREATE TABLE unanswered (
+        run BIGINT NOT NULL,
+        number BIGINT NOT NULL,
+        key BYTEA NOT NULL,
+        "time" BIGINT NOT NULL,
+        checksum BIGINT NOT NULL,
+        PRIMARY KEY (run, number)
+    );
+    CREATE TABLE deletion (
+        bucket BIGINT PRIMARY KEY,
+        rows BYTEA NOT NULL,
+        checksum BIGINT NOT NULL
+    );
+    CREATE TABLE digest (name TEXT COLLATE "C" PRIMARY KEY, sum BIGINT NOT NULL);
+"#;
+
+/// Number of tables in a schema.
+const TABLES_MAX: i64 = 11;
+
+/// What a schema holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nothing, or there is no such schema.
+    Nothing,
+    /// A catalog of this version.
+    Version(usize),
+}
+
+/// What the session's schema holds; refuses one that is not a whole catalog, and a newer version.
+pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<Found> {
+    let select = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = ?1";
+    let act = Act::on(session);
+    let tables = act.number(select, values![schema])?.unwrap_or(0);
+    if tables == 0 {
+        return Ok(Found::Nothing);
+    }
+    let own = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = ?1 AND tablename = 'version'";
+    if !act.exists(own, values![schema])? {
+        return Err(Failure::Damaged("its schema has tables, and none of them tells the version".to_owned()));
+    }
+    let found = act.number("SELECT version FROM version", values![])?.unwrap_or(0);
+    let known = VERSION as i64;
+    if found > known {
+        return Err(Failure::Final(CatalogError::TooNew { place: place.to_owned(), found, known }));
+    }
+    match usize::try_from(found) {
+        Ok(VERSION) if tables == TABLES_MAX => Ok(Found::Version(VERSION)),
+        _ => Err(Failure::Damaged(format!("version {found} with {tables} tables does not exist"))),
+    }
+}
+
+/// Creates the schema with empty tables; runs in a transaction.
+pub(super) fn create(session: &Session, schema: &str) -> Outcome<()> {
+    // A role without the right to create schemas can be given one that is empty.
+    let is_there = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ?1";
+    if !Act::on(session).exists(is_there, values![schema])? {
+        session.run_script(&format!("CREATE SCHEMA {schema}"))?;
+    }
+    session.run_script(TABLES_OF_VERSION_7)?;
+    session.execute("INSERT INTO version (version) VALUES (?1)", values![VERSION as i64])?;
+    session.execute("INSERT INTO writer (run, transaction) VALUES (0, 0)", values![])?;
+    for table in TABLES {
+        session.execute("INSERT INTO digest (name, sum) VALUES (?1, 0)", values![table.name()])?;
+    }
+    Ok(())
+}
+
+/// Verifies every row and every table.
+pub(super) fn check(session: &Session) -> Outcome<()> {
+    check_all(&Act::on(session), VERSION)
+}

@@ -1,0 +1,278 @@
+//! Lost connections, lost answers, killed servers, second writers, and schemas that are no catalog.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use quarry_pgworld::{Cut, CuttingProxy, PostgreSql as Server};
+use quarry_stdx::{ErrorKind, HasKind, SystemClock};
+
+use super::*;
+use crate::tests::{Place, commit, compacted, logged, new_schema, row};
+use crate::*;
+
+/// Wait of a test that expects the server to come back.
+const LONG: Duration = Duration::from_secs(60);
+/// Wait of a test that does not.
+const SHORT: Duration = Duration::from_millis(300);
+
+fn place(url: &str, schema: &str, wait: Duration) -> PostgreSqlPlace {
+    let settings = PostgreSqlSettings { url: url.to_owned(), wait, ..PostgreSqlSettings::default() };
+    PostgreSqlPlace::new(&settings, schema).unwrap()
+}
+
+fn open(place: &PostgreSqlPlace) -> Result<Catalog, CatalogError> {
+    Catalog::open_postgresql(place, &SystemClock::shared())
+}
+
+/// A catalog that lost its connection at any message of a transaction does what it was told, once.
+fn is_done_once(catalog: &Catalog, proxy: &CuttingProxy, cut: impl Fn(u64)) {
+    for number in 1..=3 {
+        commit(catalog, &row(number, "main", BucketState::Live), 4);
+    }
+    let cuts = proxy.cuts();
+    cut(1);
+    let bucket = compacted(4, "main", BucketState::Live);
+    let merge = CompactionCommit { bucket: &bucket, inputs: &[1, 2] };
+    assert!(catalog.commit_compaction(&merge).unwrap(), "a second time it would be refused");
+    cut(2);
+    catalog.save_checkpoints(&[logged(b"a", 1, 10, 3), logged(b"b", 0, 20, 4)], 4).unwrap();
+    cut(3);
+    assert_eq!(catalog.begin_uploads(&[3], "cold", "main").unwrap(), [3]);
+    cut(4);
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap().len(), 2);
+    assert_eq!(catalog.merged_into(4).unwrap().len(), 2);
+    cut(5);
+    catalog.forget_all(&[1, 2]).unwrap();
+    assert_eq!(catalog.log_position().unwrap(), 4);
+    assert_eq!(catalog.buckets(BucketState::Retired).unwrap(), []);
+    catalog.check().unwrap();
+    assert!(proxy.cuts() >= cuts, "cuts are counted");
+    catalog.retire(&[3, 4]).unwrap();
+    catalog.forget_all(&[3, 4]).unwrap();
+}
+
+#[test]
+fn a_connection_cut_at_any_message_changes_nothing_but_time() {
+    let server = Server::shared();
+    let proxy = CuttingProxy::start(server.socket());
+    let place = place(&server.url_through(proxy.address()), &new_schema(), LONG);
+    let catalog = open(&place).unwrap();
+    // More messages than the longest of these transactions has, with those of connecting again.
+    for message in 1..40 {
+        is_done_once(&catalog, &proxy, |_| proxy.cut(Cut::Message(message)));
+    }
+    assert!(proxy.cuts() > 50, "{} cuts", proxy.cuts());
+    for cut in [Cut::BeforeCommit, Cut::AfterCommit] {
+        let before = proxy.cuts();
+        is_done_once(&catalog, &proxy, |_| proxy.cut(cut));
+        assert!(proxy.cuts() >= before + 4, "{cut:?}");
+    }
+    for step in 1..=5 {
+        is_done_once(&catalog, &proxy, |now| {
+            if now == step {
+                server.run(
+                    "quarry",
+                    &format!(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                     WHERE application_name LIKE 'quarry %' AND pid IN (SELECT pid FROM pg_locks
+                     WHERE locktype = 'advisory' AND objid = {})",
+                        lock_key(place.schema()) & i64::from(u32::MAX)
+                    ),
+                );
+            }
+        });
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_and_started_again_loses_nothing_and_doubles_nothing() {
+    let mut server = Server::start();
+    let place = place(&server.url(), &new_schema(), LONG);
+    let catalog = open(&place).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            let mut number = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                number += 2;
+                commit(&catalog, &row(number - 1, "main", BucketState::Live), number - 1);
+                let bucket = BucketRow { level: 1, ..row(number, "main", BucketState::Live) };
+                let merge = CompactionCommit { bucket: &bucket, inputs: &[number - 1] };
+                assert!(catalog.commit_compaction(&merge).unwrap(), "bucket {number} twice");
+            }
+            number
+        });
+        let reading = scope.spawn(|| {
+            let mut seen = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let max = catalog.bucket_number_max().unwrap();
+                assert!(max >= seen, "{max} after {seen}");
+                seen = max;
+            }
+        });
+        for _ in 0..4 {
+            let before = catalog.bucket_number_max().unwrap();
+            while catalog.bucket_number_max().unwrap() < before + 20 && !writing.is_finished() {
+                std::thread::yield_now();
+            }
+            server.kill();
+            server.restart();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        let last = writing.join().unwrap();
+        reading.join().unwrap();
+        let merged: Vec<u64> =
+            catalog.buckets(BucketState::Retired).unwrap().into_iter().map(|bucket| bucket.number).collect();
+        assert_eq!(merged, (1..=last).step_by(2).collect::<Vec<_>>());
+        assert_eq!(catalog.buckets(BucketState::Live).unwrap().len() as u64, last / 2);
+    });
+    catalog.check().unwrap();
+    drop(catalog);
+    Catalog::open_existing_postgresql(&place, &SystemClock::shared()).unwrap().check().unwrap();
+}
+
+#[test]
+fn a_server_that_stays_away_is_an_error_after_the_wait_and_of_use_when_it_is_back() {
+    let mut server = Server::start();
+    let place = place(&server.url(), &new_schema(), SHORT);
+    let catalog = open(&place).unwrap();
+    catalog.set_setting("a", "b").unwrap();
+    server.kill();
+    let unreachable = |error: CatalogError| {
+        assert!(matches!(error, CatalogError::Unreachable { .. }), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.to_string().contains("out of reach"), "{error}");
+    };
+    unreachable(catalog.set_setting("a", "c").unwrap_err());
+    unreachable(catalog.setting("a").unwrap_err());
+    unreachable(open(&place).unwrap_err());
+    server.restart();
+    // Its sessions are gone, and the first attempt may meet a server that is still recovering.
+    assert_eq!(catalog.setting("a").unwrap().as_deref(), Some("b"));
+    catalog.set_setting("a", "d").unwrap();
+    assert_eq!(catalog.setting("a").unwrap().as_deref(), Some("d"));
+}
+
+#[test]
+fn one_process_writes_and_a_replaced_one_does_not() {
+    let server = Server::start();
+    let place = place(&server.url(), &new_schema(), SHORT);
+    let first = open(&place).unwrap();
+    first.set_setting("a", "1").unwrap();
+    let error = open(&place).unwrap_err();
+    assert!(matches!(error, CatalogError::Busy { .. }), "{error}");
+    let reader = Catalog::open_read_only_postgresql(&place, &SystemClock::shared()).unwrap();
+    assert_eq!(reader.setting("a").unwrap().as_deref(), Some("1"));
+    assert!(reader.set_setting("a", "2").unwrap_err().to_string().contains("reading only"));
+    drop(first);
+    let first = open(&place).unwrap();
+    // A server that was started again has forgotten who held the lock, and another process comes first.
+    server.end_sessions();
+    let second = (0..100).find_map(|_| open(&place).ok()).unwrap();
+    let error = first.set_setting("a", "3").unwrap_err();
+    assert!(matches!(error, CatalogError::Busy { .. }), "{error}");
+    second.set_setting("a", "4").unwrap();
+    drop(second);
+    let error = (0..100).find_map(|_| match first.set_setting("a", "5") {
+        Err(CatalogError::Busy { .. }) => None,
+        other => Some(other.unwrap_err()),
+    });
+    assert!(error.unwrap().to_string().contains("another process has written"));
+    assert_eq!(open(&place).unwrap().setting("a").unwrap().as_deref(), Some("4"));
+}
+
+#[test]
+fn a_server_that_has_lost_confirmed_transactions_is_not_written_to() {
+    let server = Server::start();
+    let place = place(&server.url(), &new_schema(), SHORT);
+    let catalog = open(&place).unwrap();
+    (0..3).for_each(|_| catalog.set_setting("a", "b").unwrap());
+    // As a standby that had not received the last one.
+    server.run("quarry", &format!("UPDATE {}.writer SET transaction = 2", place.schema()));
+    server.end_sessions();
+    let error = catalog.set_setting("a", "c").unwrap_err();
+    assert!(matches!(error, CatalogError::Corrupt { .. }), "{error}");
+    assert!(error.to_string().contains("from number 3 to 3"), "{error}");
+}
+
+#[test]
+fn what_is_no_whole_catalog_of_a_known_version_is_refused() {
+    let server = Server::shared();
+    let schema = new_schema();
+    let place = place(&server.url(), &schema, SHORT);
+    let existing = || Catalog::open_existing_postgresql(&place, &SystemClock::shared());
+    let reader = || Catalog::open_read_only_postgresql(&place, &SystemClock::shared());
+    for error in [existing().unwrap_err(), reader().unwrap_err()] {
+        assert!(error.to_string().contains(&format!("there is no schema {schema}")), "{error}");
+    }
+    drop(open(&place).unwrap());
+    existing().unwrap().check().unwrap();
+    for (damage, told) in [
+        ("UPDATE version SET version = 99", "has version 99, this quarry knows up to"),
+        ("UPDATE version SET version = 7; DROP TABLE deletion", "with 10 tables"),
+        ("DROP TABLE version", "none of them tells the version"),
+    ] {
+        server.run("quarry", &format!("SET search_path = {schema}; {damage}"));
+        for error in [existing().unwrap_err(), open(&place).unwrap_err(), reader().unwrap_err()] {
+            assert!(error.to_string().contains(told), "{damage}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_role_or_database_that_does_not_exist_is_told_at_once() {
+    let server = Server::shared();
+    for (from, to, told) in [
+        ("quarry@", "nobody_here@", "role \"nobody_here\" does not exist"),
+        ("/quarry", "/nothing_here", "database \"nothing_here\" does not exist"),
+    ] {
+        let error = open(&place(&server.url().replace(from, to), &new_schema(), LONG)).unwrap_err();
+        assert!(matches!(error, CatalogError::Failed { .. }), "{error}");
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
+
+#[test]
+fn a_schema_is_filled_where_its_role_may_not_create_one() {
+    let server = Server::start();
+    let schema = new_schema();
+    server.run("quarry", &format!("CREATE ROLE guest LOGIN; CREATE SCHEMA {schema} AUTHORIZATION guest"));
+    let url = server.url().replace("quarry@", "guest@");
+    open(&place(&url, &schema, SHORT)).unwrap().check().unwrap();
+    let error = open(&place(&url, &new_schema(), SHORT)).unwrap_err();
+    assert!(error.to_string().contains("grant the role CREATE"), "{error}");
+}
+
+#[test]
+fn a_catalog_is_copied_there_and_back_and_not_onto_another() {
+    let (file, database) = (Place::sqlite(), Place::postgresql());
+    let catalog = file.open().unwrap();
+    for number in 1..=500 {
+        commit(&catalog, &row(number, "main", BucketState::Live), number);
+    }
+    catalog.begin_seal(&compacted(501, "main", BucketState::Sealing)).unwrap();
+    catalog.save_checkpoints(&[logged(b"a", 3, 10, 3)], 9).unwrap();
+    catalog.set_setting("odd", "a\0b\u{1a}0").unwrap();
+    catalog
+        .commit_deletion(&DeletionCommit { deletions: &[DeletionRow { bucket: 7, rows: vec![0, 255] }], emptied: &[] })
+        .unwrap();
+    let told = |catalog: &Catalog| {
+        catalog.check().unwrap();
+        let states = [BucketState::Sealing, BucketState::Live].map(|state| catalog.buckets(state).unwrap());
+        let checkpoints = catalog.checkpoints_of(b"a", "").unwrap();
+        format!("{states:?} {checkpoints:?} {:?} {:?}", catalog.setting("odd"), catalog.deletions())
+    };
+    let expected = told(&catalog);
+    let there = database.open().unwrap();
+    // 501 buckets with 2 origins, a position, a checkpoint, two settings, a deletion.
+    assert_eq!(catalog.copy_to(&there).unwrap(), 501 + 2 + 1 + 1 + 2 + 1);
+    assert_eq!(told(&there), expected);
+    let back = Place::sqlite();
+    let back = back.open().unwrap();
+    there.copy_to(&back).unwrap();
+    assert_eq!(told(&back), expected);
+    for (from, to) in [(&catalog, &there), (&there, &back)] {
+        let error = from.copy_to(to).unwrap_err();
+        assert!(error.to_string().contains("is not empty"), "{error}");
+        assert_eq!(told(to), expected);
+    }
+}
