@@ -36,6 +36,7 @@ pub use permissions::Permissions;
 pub use props::{AliasRule, SearchTimeRules, SourcetypeRule, TableStanza};
 pub use props::{DatetimeConfig, ExtractRule, HeaderSettings, KvMode, PropsResolver, PropsSettings};
 pub use settings::authorize::{RoleSettings, Roles};
+pub use settings::catalog::CatalogSettings;
 pub use settings::datamodels::{AccelerationSettings, DataModelsConf};
 pub use settings::http_input::{ConnectionHost, HttpInputSettings, HttpToken};
 pub use settings::index_rules::{IndexRule, RuleClass, TypingSettings};

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_conf::{IndexSettings, IndexesConf, Layers, ServerSettings};
+use quarry_catalog::PostgreSqlSettings;
+use quarry_conf::{CatalogSettings, IndexSettings, IndexesConf, Layers, ServerSettings};
 use quarry_inputs::InputSettings;
-use quarry_stdx::{SharedClock, private_folder};
+use quarry_stdx::{Fault, SharedClock, private_folder};
 use quarry_store::{
-    MergeOptions, Rebuilt, RetentionRule, Store, StoreError, StoreOnVolumes, StoreOptions, rebuild_catalog,
-    stores_on_volumes,
+    CatalogMigrated, CatalogPlace, MergeOptions, Rebuilt, RetentionRule, Store, StoreError, StoreOnVolumes,
+    StoreOptions, migrate_catalog, rebuild_catalog, stores_on_volumes,
 };
 
 use crate::error::IngestError;
@@ -44,7 +45,7 @@ pub fn retention(layers: &Layers, indexes: impl IntoIterator<Item = String>) -> 
     indexes.into_iter().map(rule).collect()
 }
 
-/// Environment variables that may contain keys of remote stores, with their values.
+/// Environment variables that may contain keys of remote stores and passwords of databases, with their values.
 pub type Variables = [(String, String)];
 
 /// Opens the store of `data_dir` for adding; creates the folder if missing.
@@ -99,7 +100,8 @@ pub fn open_read_only(
 ) -> Result<Arc<Store>, IngestError> {
     check_exists(data_dir)?;
     let remote = remote_options(layers, clock, variables)?;
-    let options = StoreOptions { remote, ..StoreOptions::at(data_dir) };
+    let catalog = catalog_settings(data_dir, layers, variables)?;
+    let options = StoreOptions { remote, catalog, ..StoreOptions::at(data_dir) };
     Ok(when_free(|| Store::open_read_only(options.clone(), clock.clone()))?)
 }
 
@@ -123,7 +125,55 @@ pub fn rebuild_catalog_of(
 ) -> Result<Rebuilt, IngestError> {
     let remote = remote_options(layers, clock, variables)?;
     private_folder::close(data_dir);
-    Ok(rebuild_catalog(&StoreOptions { remote, ..StoreOptions::at(data_dir) }, id)?)
+    let catalog = catalog_settings(data_dir, layers, variables)?;
+    let options = StoreOptions { remote, catalog, ..StoreOptions::at(data_dir) };
+    let rebuilt = rebuild_catalog(&options, id)?;
+    if options.catalog.is_some() {
+        migrate_catalog(&options, CatalogPlace::PostgreSql, clock)?;
+    }
+    Ok(rebuilt)
+}
+
+/// Copies the catalog of a data folder to the configured database, or back to a file.
+pub fn migrate_catalog_of(
+    data_dir: &Path,
+    layers: &Layers,
+    clock: &SharedClock,
+    variables: &Variables,
+    to: CatalogPlace,
+) -> Result<CatalogMigrated, IngestError> {
+    check_exists(data_dir)?;
+    let catalog = catalog_settings(data_dir, layers, variables)?;
+    Ok(migrate_catalog(&StoreOptions { catalog, ..StoreOptions::at(data_dir) }, to, clock)?)
+}
+
+/// The database with the catalog, and how to log in there; `None` if the catalog is a file.
+fn catalog_settings(
+    data_dir: &Path,
+    layers: &Layers,
+    variables: &Variables,
+) -> Result<Option<PostgreSqlSettings>, Fault> {
+    let Some(conf) = CatalogSettings::new(layers) else { return Ok(None) };
+    let variable = |name: &str| variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    let password = match conf.password.as_deref().map(|text| (text, text.strip_prefix('$'))) {
+        Some((_, Some(name))) => Some(variable(name).ok_or_else(|| {
+            Fault::invalid(format!("server.conf: [catalog] password = ${name}: the environment has no variable {name}"))
+        })?),
+        Some((text, None)) => Some(text.to_owned()),
+        None => variable("PGPASSWORD"),
+    };
+    let read = |path: &str, setting: &str| {
+        let path = data_dir.join(path);
+        std::fs::read_to_string(&path)
+            .map_err(|error| Fault::io(path.display(), error).at(format!("server.conf: [catalog] {setting}")))
+    };
+    let passfile = match conf.passfile.or_else(|| variable("PGPASSFILE")) {
+        None => None,
+        Some(path) => Some(read(&path, "passfile")?),
+    };
+    let authorities = conf.roots.map(|path| read(&path, "sslRootCAPath")).transpose()?.map(String::into_bytes);
+    let wait = Duration::from_secs(conf.wait_secs);
+    Ok(Some(PostgreSqlSettings { url: conf.url, password, passfile, authorities, wait }))
 }
 
 /// Opens a store, retrying for a moment while another command has it open.
@@ -149,6 +199,7 @@ fn store_options(
     set_merges(&mut options, &settings.layers);
     options.configured_indexes = IndexesConf::new(&settings.layers).names().map(str::to_owned).collect();
     options.remote = remote_options(&settings.layers, &settings.clock, variables)?;
+    options.catalog = catalog_settings(data_dir, &settings.layers, variables)?;
     Ok(options)
 }
 

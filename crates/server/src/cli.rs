@@ -73,6 +73,9 @@ pub(crate) enum Verb {
     /// Move the buckets of an index to or from a remote volume.
     #[command(subcommand)]
     Index(IndexVerb),
+    /// Copy the catalog to PostgreSQL, or back to a file.
+    #[command(subcommand)]
+    Catalog(CatalogVerb),
     /// Show or remove summaries of accelerated data models.
     #[command(subcommand)]
     Datamodel(DataModelVerb),
@@ -345,6 +348,26 @@ pub(crate) enum BucketVerb {
 pub(crate) enum IndexVerb {
     /// Move the buckets of an index to the place that indexes.conf now names: to a remote volume, or back from one.
     Migrate(MigrateArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CatalogVerb {
+    /// Copy the catalog to the database of `[catalog] url` in server.conf, or from there to a file, and use it there. No
+    /// server may run meanwhile; the former catalog is kept.
+    Migrate {
+        /// Where the catalog is to be.
+        #[arg(value_name = "PLACE")]
+        to: CatalogTo,
+    },
+}
+
+/// Where a catalog can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CatalogTo {
+    /// The configured database.
+    Postgresql,
+    /// The file `catalog.sqlite` in the data directory.
+    Sqlite,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,6 +1,7 @@
 //! A data directory opened in this process: its configuration, and the settings of inputs and searches derived from it.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -210,9 +211,10 @@ pub(crate) fn open_read_only(data_dir: &Path, settings: &Settings) -> Result<Arc
     quarry_ingest::open_read_only(data_dir, &settings.layers, &settings.clock, &variables())
 }
 
-/// Environment variables in which AWS tools look for keys.
+/// The environment: AWS tools and PostgreSQL's look there for keys and passwords, and server.conf may name a variable.
 pub(crate) fn variables() -> Vec<(String, String)> {
-    std::env::vars().filter(|(name, _)| name.starts_with("AWS_")).collect()
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+    std::env::vars_os().filter_map(text).collect()
 }
 
 /// Name of this machine.

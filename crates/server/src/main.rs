@@ -8,6 +8,7 @@ mod add;
 mod bars;
 mod btool;
 mod bucket;
+mod catalog_verbs;
 mod cli;
 mod completions;
 mod data_directory;
@@ -52,8 +53,8 @@ use clap::Parser;
 use quarry_stdx::{log, private_folder};
 
 use cli::{
-    AddVerb, BenchVerb, BucketVerb, Cli, ColorChoice, DataModelVerb, EditVerb, IndexVerb, ListVerb, RemoveVerb,
-    ShowVerb, SplVerb, Verb,
+    AddVerb, BenchVerb, BucketVerb, CatalogVerb, Cli, ColorChoice, DataModelVerb, EditVerb, IndexVerb, ListVerb,
+    RemoveVerb, ShowVerb, SplVerb, Verb,
 };
 use failure::Failure;
 
@@ -134,6 +135,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Bucket(BucketVerb::Compact(arguments)) => bucket::compact(&cli.data_dir, arguments.output),
         Verb::Bucket(BucketVerb::Thaw(arguments)) => bucket::thaw(&cli.data_dir, arguments),
         Verb::Bucket(BucketVerb::RebuildCatalog(arguments)) => volume_verbs::rebuild_catalog(&cli.data_dir, arguments),
+        Verb::Catalog(CatalogVerb::Migrate { to }) => catalog_verbs::migrate(&cli.data_dir, *to),
         Verb::Index(IndexVerb::Migrate(arguments)) => volume_verbs::migrate(&cli.data_dir, arguments),
         Verb::Datamodel(DataModelVerb::Status(arguments)) => datamodel::status(&cli.data_dir, arguments.output),
         Verb::Datamodel(DataModelVerb::Rebuild(arguments)) => datamodel::rebuild(&cli.data_dir, &arguments.model),

@@ -8,10 +8,11 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use quarry_catalog::Catalog;
+use quarry_catalog::{Catalog, PostgreSqlPlace, PostgreSqlSettings};
+use quarry_stdx::{SharedClock, private_file, random};
 
-use crate::StoreError;
 use crate::wal::read::list_segments;
+use crate::{StoreError, StoreOptions};
 
 /// Folder of objects: buckets and term filters.
 pub(crate) fn objects(dir: &Path) -> PathBuf {
@@ -33,28 +34,107 @@ pub(crate) fn catalog(dir: &Path) -> PathBuf {
     dir.join("catalog.sqlite")
 }
 
+/// File with the name of the schema, where the catalog is in PostgreSQL. It says which of two catalogs counts: without
+/// it, `catalog.sqlite` does.
+pub(crate) fn schema_file(dir: &Path) -> PathBuf {
+    dir.join("catalog.postgresql")
+}
+
+/// Prefix of a schema's name, and the random bytes after it.
+const SCHEMA_PREFIX: &str = "quarry_";
+const SCHEMA_BYTES: usize = 8;
+
+/// The name of a schema that does not exist yet.
+pub(crate) fn new_schema() -> String {
+    let mut id = [0; SCHEMA_BYTES];
+    random::fill(&mut id);
+    id.iter().fold(SCHEMA_PREFIX.to_owned(), |name, byte| name + &format!("{byte:02x}"))
+}
+
+/// The schema with the catalog, if it is in PostgreSQL.
+pub(crate) fn schema(dir: &Path) -> Result<Option<String>, StoreError> {
+    let path = schema_file(dir);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::from_io("read", &path, &error)),
+    }
+}
+
+/// Makes the catalog in this schema the one that counts.
+pub(crate) fn set_schema(dir: &Path, schema: &str) -> Result<(), StoreError> {
+    let path = schema_file(dir);
+    let written = private_file::write(&path, &format!("{schema}\n"));
+    written.map_err(|fault| StoreError::Io { action: "write", path, reason: fault.to_string() })
+}
+
+/// The place of a schema.
+pub(crate) fn place_of(settings: &PostgreSqlSettings, schema: &str) -> Result<PostgreSqlPlace, StoreError> {
+    PostgreSqlPlace::new(settings, schema).map_err(StoreError::CatalogSettings)
+}
+
 /// Opens the catalog for writing; creates it only if there is no data yet.
-pub(crate) fn open_catalog(dir: &Path) -> Result<Catalog, StoreError> {
+pub(crate) fn open_catalog(options: &StoreOptions, clock: &SharedClock) -> Result<Catalog, StoreError> {
+    let dir = &*options.dir;
     let path = catalog(dir);
-    Ok(match check_catalog(dir)? {
-        Contents::Data => Catalog::open_existing(&path)?,
-        Contents::Catalog | Contents::Nothing => Catalog::open(&path)?,
+    let Some((settings, schema)) = database(options)? else {
+        return Ok(match check_catalog(dir, length(&path)?)? {
+            Contents::Data => Catalog::open_existing(&path)?,
+            Contents::Catalog | Contents::Nothing => Catalog::open(&path)?,
+        });
+    };
+    let contents = check_catalog(dir, schema.as_ref().map(|_| 1))?;
+    let schema = match schema {
+        Some(schema) => schema,
+        None => {
+            // Written first: a catalog that no data directory names would be one too many.
+            let schema = new_schema();
+            set_schema(dir, &schema)?;
+            schema
+        }
+    };
+    let place = place_of(settings, &schema)?;
+    Ok(match contents {
+        Contents::Data => Catalog::open_existing_postgresql(&place, clock)?,
+        Contents::Catalog | Contents::Nothing => Catalog::open_postgresql(&place, clock)?,
     })
 }
 
 /// Opens the catalog read-only.
-pub(crate) fn open_catalog_read_only(dir: &Path) -> Result<Catalog, StoreError> {
-    match check_catalog(dir)? {
-        Contents::Data | Contents::Catalog => Ok(Catalog::open_read_only(&catalog(dir))?),
-        Contents::Nothing => Err(StoreError::NoData { dir: dir.to_owned() }),
+pub(crate) fn open_catalog_read_only(options: &StoreOptions, clock: &SharedClock) -> Result<Catalog, StoreError> {
+    let dir = &*options.dir;
+    let found = database(options)?;
+    let len = match &found {
+        None => length(&catalog(dir))?,
+        Some((_, schema)) => schema.as_ref().map(|_| 1),
+    };
+    match (check_catalog(dir, len)?, found) {
+        (Contents::Nothing, _) | (_, Some((_, None))) => Err(StoreError::NoData { dir: dir.to_owned() }),
+        (_, None) => Ok(Catalog::open_read_only(&catalog(dir))?),
+        (_, Some((settings, Some(schema)))) => {
+            Ok(Catalog::open_read_only_postgresql(&place_of(settings, &schema)?, clock)?)
+        }
+    }
+}
+
+/// The configured database, and the schema that the directory has there; `None` if the catalog is a file. Refuses a
+/// directory whose catalog is not where the configuration says.
+fn database(options: &StoreOptions) -> Result<Option<(&PostgreSqlSettings, Option<String>)>, StoreError> {
+    let path = catalog(&options.dir);
+    match (&options.catalog, schema(&options.dir)?) {
+        (None, None) => Ok(None),
+        (None, Some(schema)) => Err(StoreError::CatalogInPostgreSql { path: schema_file(&options.dir), schema }),
+        (Some(_), None) if path.exists() => Err(StoreError::CatalogInFile { path }),
+        (Some(settings), schema) => Ok(Some((settings, schema))),
     }
 }
 
 /// Refuses a directory that holds a catalog or data.
 pub(crate) fn check_empty(dir: &Path) -> Result<(), StoreError> {
-    let path = catalog(dir);
-    if path.exists() {
-        return Err(StoreError::CatalogExists { path });
+    for path in [catalog(dir), schema_file(dir)] {
+        if path.exists() {
+            return Err(StoreError::CatalogExists { path });
+        }
     }
     match folder_with_data(dir)? {
         Some(data) => Err(StoreError::DataWithoutCatalog { data }),
@@ -72,16 +152,20 @@ enum Contents {
     Nothing,
 }
 
-/// Refuses data without a catalog: it would be a guess which of it is valid, and new buckets would reuse numbers.
-fn check_catalog(dir: &Path) -> Result<Contents, StoreError> {
-    let path = catalog(dir);
-    let len = match fs::metadata(&path) {
-        Ok(facts) => Some(facts.len()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(StoreError::from_io("open", &path, &error)),
-    };
+/// Length of a file, if there is one.
+fn length(path: &Path) -> Result<Option<u64>, StoreError> {
+    match fs::metadata(path) {
+        Ok(facts) => Ok(Some(facts.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::from_io("open", path, &error)),
+    }
+}
+
+/// Refuses data without a catalog: it would be a guess which of it is valid, and new buckets would reuse numbers. `len` is
+/// the length of the catalog, if there is one.
+fn check_catalog(dir: &Path, len: Option<u64>) -> Result<Contents, StoreError> {
     match (folder_with_data(dir)?, len) {
-        (Some(data), None) => Err(StoreError::CatalogMissing { path, data }),
+        (Some(data), None) => Err(StoreError::CatalogMissing { path: catalog(dir), data }),
         (Some(_), Some(_)) => Ok(Contents::Data),
         (None, None | Some(0)) => Ok(Contents::Nothing),
         (None, Some(_)) => Ok(Contents::Catalog),

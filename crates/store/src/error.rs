@@ -62,6 +62,38 @@ pub enum StoreError {
         /// The catalog.
         path: PathBuf,
     },
+    /// The catalog is in a database, and none is configured.
+    #[error(
+        "the catalog is in PostgreSQL, schema {schema}, says {}: set [catalog] url in server.conf, or bring the catalog back \
+         into the data directory with `quarry catalog migrate sqlite`", path.display()
+    )]
+    CatalogInPostgreSql {
+        /// The file that names the schema.
+        path: PathBuf,
+        /// The schema.
+        schema: String,
+    },
+    /// A database is configured, and the catalog is a file.
+    #[error(
+        "server.conf has [catalog] url, but the catalog is still {}: copy it with `quarry catalog migrate postgresql`, or \
+         remove the url", path.display()
+    )]
+    CatalogInFile {
+        /// The catalog.
+        path: PathBuf,
+    },
+    /// The settings of the database with the catalog are wrong.
+    #[error("server.conf: [catalog] {0}")]
+    CatalogSettings(Fault),
+    /// The catalog is to be copied to where it is.
+    #[error("the catalog is in {place} already")]
+    CatalogThere {
+        /// Its place.
+        place: String,
+    },
+    /// The catalog is to be copied to a database, and none is configured.
+    #[error("server.conf has no [catalog] url to copy the catalog to or from: postgresql://USER@HOST:PORT/DATABASE")]
+    NoDatabase,
     /// A catalog is to be made of volumes where there is data that is not on them.
     #[error(
         "{} holds data, which a catalog made of volumes would not have; move the folder away first, and bring back what was \
@@ -188,10 +220,14 @@ impl HasKind for StoreError {
             StoreError::CatalogExists { .. }
             | StoreError::DataWithoutCatalog { .. }
             | StoreError::NoVolumes
+            | StoreError::CatalogInPostgreSql { .. }
+            | StoreError::CatalogInFile { .. }
+            | StoreError::CatalogThere { .. }
+            | StoreError::NoDatabase
             | StoreError::NotConfiguredSo { .. } => ErrorKind::Invalid,
             StoreError::Locked { .. } => ErrorKind::Busy,
             StoreError::TooLarge { .. } | StoreError::TooManyIndexes { .. } => ErrorKind::Invalid,
-            StoreError::NotThawed { reason, .. } => reason.kind(),
+            StoreError::NotThawed { reason, .. } | StoreError::CatalogSettings(reason) => reason.kind(),
             StoreError::InvalidBatch { .. } => ErrorKind::Bug,
             StoreError::Full { .. }
             | StoreError::Io { .. }

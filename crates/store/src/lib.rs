@@ -10,6 +10,7 @@
 
 mod admission;
 mod cache;
+mod catalog_place;
 mod compaction;
 mod damage;
 mod data_dir;
@@ -51,6 +52,7 @@ mod thaw;
 mod ticket;
 mod wal;
 
+pub use catalog_place::{CatalogMigrated, CatalogPlace, migrate_catalog};
 pub use compaction::{CompactionReport, Merge};
 pub use deletion::{DELETION_BYTES_MAX, Deletion};
 pub use disk::{Disk, DiskFile, LocalDisk};

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES, TARGET_SLAB_RAW_BYTES};
 
+use quarry_catalog::PostgreSqlSettings;
+
 use crate::remote::copies::RemoteOptions;
 
 /// Maximum events of one batch: the capacity of a slab.
@@ -76,6 +78,8 @@ pub struct StoreOptions {
     pub configured_indexes: BTreeSet<String>,
     /// Remote volumes; `None` for none.
     pub remote: Option<Arc<RemoteOptions>>,
+    /// The database with the catalog; `None` for a file in the data directory.
+    pub catalog: Option<PostgreSqlSettings>,
 }
 
 /// Options of compaction.
@@ -189,6 +193,7 @@ impl StoreOptions {
             compaction: CompactionOptions::default(),
             configured_indexes: BTreeSet::new(),
             remote: None,
+            catalog: None,
         }
     }
 

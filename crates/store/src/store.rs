@@ -81,7 +81,7 @@ impl Store {
     /// once.
     pub fn open(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
         let lock = DirLock::exclusive(&options.dir)?;
-        let catalog = data_dir::open_catalog(&options.dir)?;
+        let catalog = data_dir::open_catalog(&options, &clock)?;
         let blobs = Arc::new(LocalFolder::open(&data_dir::objects(&options.dir))?);
         Store::start(options, Arc::new(LocalDisk), blobs, catalog, clock, lock)
     }
@@ -101,7 +101,7 @@ impl Store {
     /// Opens an existing data directory read-only, while no server has it open.
     pub fn open_read_only(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
         let lock = DirLock::shared(&options.dir)?;
-        let catalog = data_dir::open_catalog_read_only(&options.dir)?;
+        let catalog = data_dir::open_catalog_read_only(&options, &clock)?;
         let blobs = Arc::new(LocalFolder::open_existing(&data_dir::objects(&options.dir)));
         let recovered = recover(&options, &catalog, Repair::Leave)?;
         let remotes = match &options.remote {

@@ -1,6 +1,7 @@
 //! Typed views of the confs other than props.conf: missing and invalid settings have their defaults.
 
 pub mod authorize;
+pub mod catalog;
 pub mod datamodels;
 pub mod http_input;
 pub mod index_rules;

@@ -1,6 +1,7 @@
 //! server.conf: the server's name, TLS of its management port, and the number of pipeline sets.
 
 use crate::layers::Layers;
+use crate::settings::catalog::{CATALOG, CATALOG_ROWS};
 use crate::settings::network_input::SslSettings;
 use crate::settings::volumes::CACHE_ROWS;
 use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
@@ -20,6 +21,7 @@ pub static SERVER: ConfTable = ConfTable {
         Section { stanza: StanzaName::Named(DISK_USAGE), rows: DISK_ROWS },
         Section { stanza: StanzaName::Named(SSL), rows: SSL_ROWS },
         Section { stanza: StanzaName::Named(CACHE), rows: CACHE_ROWS },
+        Section { stanza: StanzaName::Named(CATALOG), rows: CATALOG_ROWS },
     ],
     unsupported: &["sslPassword"],
     unused: &[

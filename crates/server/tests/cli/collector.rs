@@ -11,11 +11,11 @@ use crate::support::{Place, sorted};
 
 const TOKENS: &str = "[http://plain]\ntoken = 11111111-1111-1111-1111-111111111111\n\
     [http://acked]\ntoken = 44444444-4444-4444-4444-444444444444\nuseACK = 1\nindex = acked\n";
-const PLAIN: &str = "11111111-1111-1111-1111-111111111111";
+pub(crate) const PLAIN: &str = "11111111-1111-1111-1111-111111111111";
 const ACKED: &str = "44444444-4444-4444-4444-444444444444";
 const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
 
-fn place_with_tokens() -> Place {
+pub(crate) fn place_with_tokens() -> Place {
     let place = Place::new();
     std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
     place.write("data/etc/system/local/inputs.conf", TOKENS);
@@ -23,7 +23,7 @@ fn place_with_tokens() -> Place {
 }
 
 /// Posts a body and returns the answer's.
-fn post(place: &Place, path: &str, token: &str, body: &str) -> String {
+pub(crate) fn post(place: &Place, path: &str, token: &str, body: &str) -> String {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let run_file: Value = serde_json::from_str(&run_file).unwrap();
     let mut stream = TcpStream::connect(run_file["hec"].as_str().unwrap()).unwrap();

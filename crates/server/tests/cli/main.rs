@@ -32,6 +32,7 @@ mod objects;
 mod older_commands;
 mod permissions;
 mod pipeline_sets;
+mod postgresql_catalog;
 mod preview;
 mod programs;
 mod readers;

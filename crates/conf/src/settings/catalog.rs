@@ -1,0 +1,99 @@
+//! `[catalog]` of server.conf: the database that holds the catalog. The stanza is Quarry's own.
+//!
+//! Not here: environment variables and files that the settings name (ingest), and the connection (catalog).
+
+use std::fmt;
+
+use crate::layers::Layers;
+use crate::table::{Kind, Row, row};
+use crate::values::Values;
+
+pub(super) const CATALOG: &str = "catalog";
+/// Longest wait for a lost connection: a day.
+const WAIT_MAX: i64 = 86_400;
+
+pub(super) const CATALOG_ROWS: &[Row] = &[
+    row(
+        "url",
+        Kind::Text,
+        "",
+        "",
+        "postgresql://USER@HOST:PORT/DATABASE; empty: the file catalog.sqlite of the data folder",
+    ),
+    row(
+        "password",
+        Kind::Text,
+        "",
+        "",
+        "of the user; $NAME is the value of an environment variable; empty: PGPASSWORD, passfile",
+    ),
+    row("passfile", Kind::Text, "", "", "file with passwords as libpq reads it; empty: PGPASSFILE"),
+    row("sslRootCAPath", Kind::Text, "", "", "PEM file with the CA certificates of the server; empty: the system's"),
+    row(
+        "waitSeconds",
+        Kind::Integer { min: 1, max: WAIT_MAX },
+        "120",
+        "s",
+        "that reads and writes wait for a lost connection to come back, before they fail",
+    ),
+];
+
+/// A catalog in PostgreSQL, as server.conf describes it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CatalogSettings {
+    /// `url`.
+    pub url: String,
+    /// `password`, unexpanded.
+    pub password: Option<String>,
+    /// `passfile`.
+    pub passfile: Option<String>,
+    /// `sslRootCAPath`.
+    pub roots: Option<String>,
+    /// `waitSeconds`.
+    pub wait_secs: u64,
+}
+
+impl fmt::Debug for CatalogSettings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URL may contain the password, too.
+        out.debug_struct("CatalogSettings").field("wait_secs", &self.wait_secs).finish_non_exhaustive()
+    }
+}
+
+impl CatalogSettings {
+    /// Reads server.conf; `None` if the catalog is in the data folder.
+    pub fn new(layers: &Layers) -> Option<CatalogSettings> {
+        let values = Values::of_stanza(CATALOG_ROWS, layers.conf("server"), CATALOG);
+        Some(CatalogSettings {
+            url: values.optional("url")?,
+            password: values.optional("password"),
+            passfile: values.optional("passfile"),
+            roots: values.optional("sslRootCAPath"),
+            wait_secs: values.count("waitSeconds"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CatalogSettings;
+    use crate::Layers;
+    use crate::layers::tests::local;
+
+    #[test]
+    fn the_catalog_is_in_the_data_folder_unless_it_has_a_url() {
+        let read = |text: &str| CatalogSettings::new(&Layers::new([local("server", text)]));
+        assert_eq!(read("[catalog]\npassword = x\n"), None);
+        let found = read("[catalog]\nurl = postgresql://me:secret@db/logs\npassword = $DB\n").unwrap();
+        assert_eq!((&*found.url, found.password.as_deref()), ("postgresql://me:secret@db/logs", Some("$DB")));
+        assert_eq!((found.passfile.as_deref(), found.roots.as_deref(), found.wait_secs), (None, None, 120));
+        assert!(!format!("{found:?}").contains("secret"));
+        let whole = "[catalog]\nurl = u\npassfile = /p\nsslRootCAPath = /c.pem\nwaitSeconds = 5\n";
+        let found = read(whole).unwrap();
+        assert_eq!(
+            (found.passfile.as_deref(), found.roots.as_deref(), found.wait_secs),
+            (Some("/p"), Some("/c.pem"), 5)
+        );
+        assert!(Layers::new([local("server", whole)]).warnings().is_empty());
+    }
+}

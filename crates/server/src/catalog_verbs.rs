@@ -1,0 +1,29 @@
+//! `quarry catalog migrate`: the catalog of a data directory goes to PostgreSQL, or back to a file.
+//!
+//! It runs in this process: a server has its catalog open for as long as it runs.
+
+use std::io::Write;
+use std::path::Path;
+
+use quarry_stdx::log;
+use quarry_store::CatalogPlace;
+
+use crate::cli::CatalogTo;
+use crate::data_folder::{Settings, variables};
+use crate::failure::Failure;
+
+/// Copies the catalog, and says where it is now and where the former one is kept.
+pub(crate) fn migrate(data_dir: &Path, to: CatalogTo) -> Result<u8, Failure> {
+    let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
+    let to = match to {
+        CatalogTo::Postgresql => CatalogPlace::PostgreSql,
+        CatalogTo::Sqlite => CatalogPlace::Sqlite,
+    };
+    let migrated = quarry_ingest::migrate_catalog_of(data_dir, &layers, &clock, &variables(), to)?;
+    writeln!(std::io::stdout(), "{} rows copied; the catalog is in {}", migrated.rows, migrated.place)?;
+    log::info(format!("the former one is kept, and not used any more: {}", migrated.former));
+    if to == CatalogPlace::Sqlite {
+        log::info("remove [catalog] url from server.conf before the next start");
+    }
+    Ok(0)
+}

@@ -1,0 +1,120 @@
+//! Copies the catalog of a data directory from its file to PostgreSQL, and back.
+//!
+//! The rows are copied in one transaction and verified. Only then does the file that names the schema appear, or go: until
+//! that moment the former catalog counts, and from then on the new one. An interrupted copy can be started again; it goes
+//! to another schema, or replaces the unfinished file. The former catalog is kept, under another name or in its schema.
+//!
+//! Not here: the rows (catalog), and where the catalog is found at start (`data_dir`).
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use quarry_catalog::Catalog;
+use quarry_stdx::SharedClock;
+
+use crate::data_dir::{self, DirLock};
+use crate::{StoreError, StoreOptions};
+
+/// Extensions of a former catalog file, and of one that is being written.
+const FORMER: &str = "before-migration";
+const UNFINISHED: &str = "migrating";
+
+/// Where a catalog is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CatalogPlace {
+    /// In the file `catalog.sqlite` of the data directory.
+    Sqlite,
+    /// In a schema of the configured database.
+    PostgreSql,
+}
+
+/// Result of a migration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogMigrated {
+    /// Rows copied.
+    pub rows: u64,
+    /// Where the catalog is now.
+    pub place: String,
+    /// Where the former one is kept.
+    pub former: String,
+}
+
+/// Copies the catalog of a data directory that no other process has open.
+pub fn migrate_catalog(
+    options: &StoreOptions,
+    to: CatalogPlace,
+    clock: &SharedClock,
+) -> Result<CatalogMigrated, StoreError> {
+    let Some(settings) = &options.catalog else { return Err(StoreError::NoDatabase) };
+    let dir = &*options.dir;
+    if !dir.is_dir() {
+        return Err(StoreError::NoData { dir: dir.to_owned() });
+    }
+    let _lock = DirLock::exclusive(dir)?;
+    let (path, schema) = (data_dir::catalog(dir), data_dir::schema(dir)?);
+    match (to, schema) {
+        (CatalogPlace::PostgreSql, Some(schema)) => {
+            // An interrupted copy may have left the former file under its name.
+            set_aside(&path)?;
+            Err(StoreError::CatalogThere { place: data_dir::place_of(settings, &schema)?.to_string() })
+        }
+        (CatalogPlace::Sqlite, None) => Err(StoreError::CatalogThere { place: path.display().to_string() }),
+        (CatalogPlace::PostgreSql, None) => {
+            if !path.exists() {
+                return Err(StoreError::NoData { dir: dir.to_owned() });
+            }
+            let from = Catalog::open_existing(&path)?;
+            let schema = data_dir::new_schema();
+            let place = data_dir::place_of(settings, &schema)?;
+            let target = Catalog::open_postgresql(&place, clock)?;
+            let rows = from.copy_to(&target)?;
+            drop(target);
+            from.close()?;
+            data_dir::set_schema(dir, &schema)?;
+            let former = set_aside(&path)?;
+            Ok(CatalogMigrated { rows, place: place.to_string(), former })
+        }
+        (CatalogPlace::Sqlite, Some(schema)) => {
+            let place = data_dir::place_of(settings, &schema)?;
+            let from = Catalog::open_existing_postgresql(&place, clock)?;
+            set_aside(&path)?;
+            let unfinished = path.with_added_extension(UNFINISHED);
+            remove_database(&unfinished);
+            let target = Catalog::open(&unfinished)?;
+            let rows = from.copy_to(&target)?;
+            target.close()?;
+            drop(from);
+            rename(&unfinished, &path)?;
+            let marker = data_dir::schema_file(dir);
+            let gone = fs::remove_file(&marker).and_then(|()| File::open(dir)?.sync_all());
+            gone.map_err(|error| StoreError::from_io("remove", &marker, &error))?;
+            Ok(CatalogMigrated { rows, place: path.display().to_string(), former: place.to_string() })
+        }
+    }
+}
+
+/// Gives the catalog file, if there is one, the name of a former one; returns that name.
+fn set_aside(path: &Path) -> Result<String, StoreError> {
+    let former = path.with_added_extension(FORMER);
+    if path.exists() {
+        remove_database(&former);
+        rename(path, &former)?;
+        remove_database(path);
+    }
+    Ok(former.display().to_string())
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
+    let folder = to.parent().unwrap_or_else(|| Path::new("."));
+    let renamed = fs::rename(from, to).and_then(|()| File::open(folder)?.sync_all());
+    renamed.map_err(|error| StoreError::from_io("rename", from, &error))
+}
+
+/// Removes a database file that nobody needs, with SQLite's files beside it.
+fn remove_database(path: &Path) {
+    for ending in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        drop(fs::remove_file(name));
+    }
+}
