@@ -9,7 +9,7 @@ use quarry_stdx::log;
 use quarry_store::CatalogPlace;
 
 use crate::cli::CatalogTo;
-use crate::data_folder::{Settings, variables};
+use crate::data_directory::{Settings, variables};
 use crate::failure::Failure;
 
 /// Copies the catalog, and says where it is now and where the former one is kept.
