@@ -54,14 +54,16 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = InvalidDnsNameError;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<ToHost, InvalidDnsNameError> {
-        Ok(ToHost { config: self.0.clone(), name: ServerName::try_from(host.to_owned())? })
+        // Asked for every host, even where no TLS will be used: a socket has no name.
+        let name = if host.is_empty() { None } else { Some(ServerName::try_from(host.to_owned())?) };
+        Ok(ToHost { config: self.0.clone(), name })
     }
 }
 
 /// A host that is about to be connected to.
 pub(super) struct ToHost {
     config: Arc<ClientConfig>,
-    name: ServerName<'static>,
+    name: Option<ServerName<'static>>,
 }
 
 impl TlsConnect<Socket> for ToHost {
@@ -70,7 +72,11 @@ impl TlsConnect<Socket> for ToHost {
     type Future = Pin<Box<dyn Future<Output = io::Result<Encrypted>> + Send>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
-        Box::pin(async move { Ok(Encrypted(TlsConnector::from(self.config).connect(self.name, socket).await?)) })
+        Box::pin(async move {
+            let name =
+                self.name.ok_or_else(|| io::Error::other("a socket has no name that a certificate could bear"))?;
+            Ok(Encrypted(TlsConnector::from(self.config).connect(name, socket).await?))
+        })
     }
 }
 
