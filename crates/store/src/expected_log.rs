@@ -79,6 +79,12 @@ impl ExpectedLog {
         }
     }
 
+    /// Whether there is a mark, or was one. Before the first one the catalog lists no segment, because a listed log without
+    /// a mark is damaged.
+    pub(crate) fn has_mark(&self) -> bool {
+        self.durable.is_some() || self.mark_fault.is_some()
+    }
+
     /// Updates the catalog's list of segments.
     pub(crate) fn now_is(&self, catalog: &Catalog, segments: &[LogSegment]) -> Result<(), StoreError> {
         let row =

@@ -55,7 +55,9 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
         replay.commit_losses(catalog)?;
         segments.extend(keep_what_is_whole(catalog, &missing, &damaged)?);
         segments.sort_by(|a, b| a.path.cmp(&b.path));
-        if let Err(error) = log.now_is(catalog, &segments) {
+        if log.has_mark()
+            && let Err(error) = log.now_is(catalog, &segments)
+        {
             notes.push(format!("the catalog does not know of all log segments: {error}"));
         }
         log_damage.clear();

@@ -253,6 +253,31 @@ fn a_record_that_cannot_be_read_and_a_mark_that_is_gone_are_no_torn_tail() {
 }
 
 #[test]
+fn a_log_whose_first_mark_was_never_written_is_whole() {
+    let dir = tempdir().unwrap();
+    let (options, log) = written(dir.path());
+    // The process ended between the sync of the first records and their mark.
+    fs::remove_file(dir.path().join("wal/durable")).unwrap();
+    Catalog::open(&data_dir::catalog(dir.path())).unwrap().set_log_segments(&[]).unwrap();
+    let mut bytes = fs::read(&log).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&log, &bytes).unwrap();
+    for _ in 0..2 {
+        let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
+        assert_eq!(look(&reader), (without(&[RECORDS - 1]), Vec::new()));
+        drop(reader);
+        let store = open(&options);
+        assert_eq!(look(&store), (without(&[RECORDS - 1]), Vec::new()));
+    }
+    let store = open(&options);
+    append(&store, "b", 50);
+    drop(store);
+    fs::remove_file(dir.path().join("wal/durable")).unwrap();
+    let reader = Store::open_read_only(options, ManualClock::shared(0)).unwrap();
+    assert_eq!(look(&reader).1, ["wal~durable"]);
+}
+
+#[test]
 fn a_cut_or_damaged_record_that_may_never_have_been_durable_is_a_torn_tail() {
     let dir = tempdir().unwrap();
     let (options, log) = written(dir.path());
