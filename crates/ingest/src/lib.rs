@@ -30,7 +30,7 @@ pub use ingest::Ingest;
 pub use metrics::{write_figures, write_messages};
 pub use monitors::{Sinks, Watching, start as watch_files};
 pub use open::{
-    Variables, check_exists, data_folders_on_volumes, index_settings, migrate_catalog_of, open_existing,
+    Variables, check_exists, data_directories_on_volumes, index_settings, migrate_catalog_of, open_existing,
     open_read_only, open_to_add, open_to_serve, rebuild_catalog_of, retention,
 };
 pub use pipeline_sets::{Files, InTurn, Turns, run as add_files};

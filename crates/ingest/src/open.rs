@@ -106,7 +106,7 @@ pub fn open_read_only(
 }
 
 /// The data directories that have buckets on the volumes of indexes.conf.
-pub fn data_folders_on_volumes(
+pub fn data_directories_on_volumes(
     layers: &Layers,
     clock: &SharedClock,
     variables: &Variables,

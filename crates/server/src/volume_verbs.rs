@@ -65,7 +65,7 @@ pub(crate) fn migration(report: &Migrated) -> Value {
 pub(crate) fn rebuild_catalog(data_dir: &Path, arguments: &RebuildCatalogArgs) -> Result<u8, Failure> {
     let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
     let Some(id) = &arguments.store else {
-        let found = quarry_ingest::data_folders_on_volumes(&layers, &clock, &variables())?;
+        let found = quarry_ingest::data_directories_on_volumes(&layers, &clock, &variables())?;
         let zone = zone::machine();
         let row = |store: quarry_store::StoreOnVolumes| {
             let places: Vec<String> = store.places.into_iter().collect();

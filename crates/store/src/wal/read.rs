@@ -141,7 +141,11 @@ pub(crate) fn read_segment(
     if let Some(first) = bad.first() {
         let unread: usize = bad.iter().map(Range::len).sum();
         let (path, at) = (path.display(), first.start);
-        let missing = if lost > 0 { format!(", {lost} records are missing") } else { String::new() };
+        let missing = match lost {
+            0 => String::new(),
+            1 => ", one record is missing".to_owned(),
+            more => format!(", {more} records are missing"),
+        };
         let damage = format!("log segment {path} is damaged at byte {at}; {unread} bytes cannot be read{missing}");
         read.damage = Some(damage);
     }
