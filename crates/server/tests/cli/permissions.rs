@@ -389,7 +389,7 @@ fn texts_that_become_names_of_files_are_checked_before_a_search_runs() {
         }
     }
     let ran = place.run(&["search", "* | outputlookup nocsv"]);
-    assert!(ran.code == 3 && ran.err.contains("the name of a file ends in .csv"), "{ran:?}");
+    assert!(ran.code == 3 && ran.err.contains("the name of a lookup file ends in .csv"), "{ran:?}");
     assert!(place.data().join("../up.csv").symlink_metadata().is_err() && !place.data().join("up.csv").exists());
     place.run(&["search", "* | outputlookup fine.csv"]).good();
 }

@@ -133,7 +133,8 @@ fn what_a_search_reads_of_volumes_is_told() {
     assert!(stable == "1" && status == "remote", "{main}");
     let totals = &admin.json("/services/admin/cacheman/_metrics")["entry"][0]["content"];
     let total = |name: &str| totals[name].as_str().unwrap().parse::<u64>().unwrap();
-    assert!(total("cache.fetches") >= 2 && total("remote.bytes") > 0 && total("copies.bytes") == 0, "{totals}");
+    // These objects are so small that opening them fetches all of them.
+    assert!(total("cache.bytes_fetched") > 0 && total("remote.bytes") > 0 && total("copies.bytes") == 0, "{totals}");
     let search = "| rest /services/admin/cacheman/_metrics | table cache.fetches migration.status";
     let listed = place.run(&["search", search, "-o", "csv"]).good();
     assert!(listed.starts_with("cache.fetches,migration.status\n"), "{listed}");
@@ -162,9 +163,8 @@ fn encrypted_buckets_live_on_an_s3_store_and_keys_are_rotated() {
     assert!(!all.iter().any(|bytes| has(bytes, b"\"index\"")), "receipts are encrypted, too");
     let before = answers(&place);
     std::fs::write(&keys, format!("2026 {}\n2025 {}\n", "0b".repeat(32), "0a".repeat(32))).unwrap();
-    let server = Server::start(&place);
+    // Without a server, what is added is sealed at once.
     add(&place, 700..800, "main");
-    server.stop("-TERM");
     let server = Server::start(&place);
     assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
     assert!(objects().iter().any(|bytes| has(bytes, b"2026")));
