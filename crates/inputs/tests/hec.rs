@@ -703,12 +703,10 @@ fn every_malformed_envelope_is_refused_for_good() {
     }
     served.store.lines();
     // An event that the store refuses would also be refused when it is repeated.
-    let refusals: [(fn() -> AppendError, &str); 2] = [
-        (|| AppendError::Refused("too large".into()), "\"code\":6"),
-        (|| AppendError::IndexRefused("too many indexes".into()), "\"code\":7"),
-    ];
-    for (refusal, code) in refusals {
-        *served.store.broken.lock().unwrap() = Some(refusal);
+    let too_large = || AppendError::Refused("too large".into());
+    let too_many = || AppendError::IndexRefused("too many indexes".into());
+    for (is_too_large, code) in [(true, "\"code\":6"), (false, "\"code\":7")] {
+        *served.store.broken.lock().unwrap() = Some(if is_too_large { too_large } else { too_many });
         let (status, answer) = served.send("", ANY, r#"{"event":"a"}"#);
         assert!(status == 400 && answer.contains(code), "{status} {answer}");
     }

@@ -16,7 +16,7 @@ pub(crate) enum Place {
     /// A file in a folder.
     Sqlite(TempDir),
     /// A schema of the server that all tests share.
-    PostgreSql(PostgreSqlPlace),
+    PostgreSql(Box<PostgreSqlPlace>),
 }
 
 /// The name of a schema that no other test has.
@@ -33,7 +33,7 @@ impl Place {
     pub(crate) fn postgresql() -> Place {
         let (url, wait) = (PostgreSql::shared().url(), Duration::from_secs(10));
         let settings = PostgreSqlSettings { url, wait, ..PostgreSqlSettings::default() };
-        Place::PostgreSql(PostgreSqlPlace::new(&settings, &new_schema()).unwrap())
+        Place::PostgreSql(Box::new(PostgreSqlPlace::new(&settings, &new_schema()).unwrap()))
     }
 
     pub(crate) fn open(&self) -> Result<Catalog, CatalogError> {

@@ -92,6 +92,7 @@ pub struct VolumeSettings {
 
 /// Location of a volume's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a node has a handful of volumes, read once")]
 pub enum VolumePlace {
     /// A folder of this machine, possibly on a network file system.
     Folder(String),
