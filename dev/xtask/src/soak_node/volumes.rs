@@ -82,7 +82,6 @@ impl VolumeTotals {
 impl VolumeTotals {
     pub(super) fn print(&self) {
         if self.kills == 0 {
-            println!("soak-node: no worlds with remote volumes (is versitygw installed?)");
             return;
         }
         println!(
