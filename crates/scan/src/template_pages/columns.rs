@@ -27,7 +27,8 @@ use super::slab::{FieldLocations, agrees, top_of};
 use super::value_location::{NestedValue, ValueLocation};
 use crate::event_fields::metadata_text;
 
-/// A text in so many or more: all texts of a column are checked and some taken, in place of checking each.
+/// From one text in this many on, all texts of a column are checked at once and the wanted ones are taken, instead of
+/// checking each.
 const FEW_IN: usize = 8;
 /// Number of rows up to which looking for a common column does not pay off.
 const FEW_ROWS: usize = 64;

@@ -1,7 +1,7 @@
 //! Literals that a pattern cannot do without, looked for in all values of a page at once.
 //!
 //! Running a pattern on the free text of every row costs far more than looking for `ticket ` through the values of a page,
-//! which lie one behind the other. A row whose window has no room for a literal that every match contains has no match
+//! which lie one after another. A row whose window has no room for a literal that every match contains has no match
 //! there. Where a literal may cross from one part of the window to the next, the ends of the row's value tell.
 //!
 //! Not here: which literals these are ([`quarry_eval::pattern::Regex::required_literals`]); running the pattern
@@ -132,7 +132,7 @@ fn pieces_of<'a>(window: &Window, template: &'a FlatTemplate, template_set: &Tem
     Some(pieces)
 }
 
-/// Where a literal can be; `None` if it is there in every row, or values that are no free texts decide.
+/// Where a literal can be; `None` if it is there in every row, or values that are not free texts decide.
 fn site_of(number: usize, literal: &[u8], pieces: &[Piece<'_>]) -> Option<Site> {
     let mut site = Site { literal: number, ..Site::default() };
     for (at, piece) in pieces.iter().enumerate() {
