@@ -6,7 +6,7 @@ DEMO_DIR ?= demo-data
 # Folder with the comparison data's syslog.log.
 BENCH_DIR ?= bench-data
 
-.PHONY: build demo serve test clients bench tools clean-demo
+.PHONY: build demo serve test test-minio clients bench tools clean-demo
 
 build: tools
 	cargo build --release --locked -p quarry
@@ -22,6 +22,11 @@ serve: build
 test: tools
 	@./dev/install-tools tests
 	cargo run --release --locked -p xtask -- ci
+
+# The checks of remote storage again, against MinIO instead of versitygw.
+test-minio: tools
+	@./dev/install-tools tests
+	QUARRY_S3_SERVER=minio cargo run --release --locked -p xtask -- s3
 
 # Public clients, installed from their registries at pinned versions, send to this build.
 clients: build

@@ -1,8 +1,11 @@
-//! An S3 server for tests.
+//! An S3 server for tests: versitygw, or MinIO where `QUARRY_S3_SERVER` asks for it.
+//!
+//! versitygw keeps each object as a file, so that a test can look at it and damage it. MinIO is a second opinion about
+//! the protocol; it keeps objects in a format of its own.
 
 use std::env;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,20 +20,17 @@ pub const KEY_ID: &str = "quarry-tests";
 /// Its secret.
 pub const SECRET: &str = "a secret of no worth";
 
-/// Environment variable with the path of versitygw; if it is not set, `PATH` and the install directory of `go install`
-/// are searched.
-const PROGRAM_VARIABLE: &str = "QUARRY_VERSITYGW";
-/// Files of a server with TLS.
-const CERTIFICATE: &str = "certificate.pem";
-const KEY: &str = "key.pem";
+/// Environment variable that chooses the server: `versitygw`, which is the default, or `minio`.
+const SERVER_VARIABLE: &str = "QUARRY_S3_SERVER";
 /// Ports to try: another process may take a free one first.
 const PORTS_TRIED: usize = 20;
 /// Maximum checks whether the server listens; each takes the time of a refused connection and a yield.
 const LOOKS_MAX: usize = 200_000;
 
-/// A running versitygw; it stops when the value is dropped.
+/// A running server; it stops when the value is dropped.
 #[derive(Debug)]
 pub struct Gateway {
+    product: Product,
     server: Child,
     folder: TempDir,
     address: String,
@@ -46,8 +46,74 @@ pub struct ServerCertificate {
     pub key: String,
 }
 
+/// The servers that tests can start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Product {
+    Versitygw,
+    Minio,
+}
+
+impl Product {
+    #[allow(clippy::disallowed_methods, reason = "a test is told its server by the environment")]
+    fn chosen() -> Product {
+        match env::var(SERVER_VARIABLE).as_deref() {
+            Err(_) | Ok("versitygw") => Product::Versitygw,
+            Ok("minio") => Product::Minio,
+            Ok(other) => panic!("{SERVER_VARIABLE} is {other}; it can be versitygw or minio"),
+        }
+    }
+
+    /// Name of the program.
+    fn name(self) -> &'static str {
+        match self {
+            Product::Versitygw => "versitygw",
+            Product::Minio => "minio",
+        }
+    }
+
+    /// Environment variable with the path of the program; if it is not set, `PATH` and the install directory of
+    /// `go install` are searched.
+    fn program_variable(self) -> &'static str {
+        match self {
+            Product::Versitygw => "QUARRY_VERSITYGW",
+            Product::Minio => "QUARRY_MINIO",
+        }
+    }
+
+    /// The Go module of the program. MinIO has no versions that the Go tool chain knows.
+    fn module(self) -> &'static str {
+        match self {
+            Product::Versitygw => "github.com/versity/versitygw/cmd/versitygw@v1.8.0",
+            Product::Minio => "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c",
+        }
+    }
+
+    /// Files of certificate and key, below the directory that a server is started with.
+    fn certificate_files(self) -> [&'static str; 2] {
+        match self {
+            Product::Versitygw => ["certificate.pem", "key.pem"],
+            Product::Minio => ["certificates/public.crt", "certificates/private.key"],
+        }
+    }
+}
+
+/// Installs the server that tests use where `go install` puts programs, unless it is there: versitygw takes two minutes
+/// to build, MinIO eight. Without go or a network, a message says so, and tests report that they are skipped.
+pub fn install() {
+    let product = Product::chosen();
+    if program(product).is_some() {
+        return;
+    }
+    eprintln!("==> go install {}", product.module());
+    match Command::new("go").args(["install", product.module()]).status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => eprintln!("tests against an S3 server are skipped: go install ended with {status}"),
+        Err(error) => eprintln!("tests against an S3 server are skipped: cannot run go: {error}"),
+    }
+}
+
 impl Gateway {
-    /// Starts a server; `None`, with a message, where versitygw is not installed.
+    /// Starts a server; `None`, with a message, where it is not installed.
     pub fn start() -> Option<Gateway> {
         Gateway::start_with(None)
     }
@@ -58,28 +124,51 @@ impl Gateway {
     }
 
     fn start_with(certificate: Option<&ServerCertificate>) -> Option<Gateway> {
-        let Some(program) = program() else {
-            eprintln!(
-                "skipped: versitygw is not installed (go install github.com/versity/versitygw/cmd/versitygw@v1.8.0)"
-            );
+        let product = Product::chosen();
+        let Some(program) = program(product) else {
+            eprintln!("skipped: {} is not installed (go install {})", product.name(), product.module());
             return None;
         };
         let folder = TempDir::new().expect("a folder for objects");
-        fs::create_dir_all(folder.path().join("objects").join(CONTAINER)).expect("a container");
-        fs::create_dir_all(folder.path().join("attributes")).expect("a folder for attributes");
+        for name in [&*format!("objects/{CONTAINER}"), "attributes", "certificates"] {
+            fs::create_dir_all(folder.path().join(name)).expect("a folder of the server");
+        }
         if let Some(ServerCertificate { certificate, key }) = certificate {
-            fs::write(folder.path().join(CERTIFICATE), certificate).expect("a certificate");
-            fs::write(folder.path().join(KEY), key).expect("its key");
+            for (name, text) in product.certificate_files().into_iter().zip([certificate, key]) {
+                fs::write(folder.path().join(name), text).expect("a certificate and its key");
+            }
         }
         let has_tls = certificate.is_some();
         for _ in 0..PORTS_TRIED {
             let address = free_address();
-            let mut server = spawn(&program, folder.path(), &address, has_tls);
+            let mut server = spawn(product, &program, folder.path(), &address, has_tls);
             if listens(&mut server, &address) {
-                return Some(Gateway { server, folder, address, has_tls });
+                let gateway = Gateway { product, server, folder, address, has_tls };
+                gateway.wait_until_ready();
+                return Some(gateway);
             }
         }
         panic!("{} does not start", program.display());
+    }
+
+    /// MinIO listens before it takes requests, and tells by its health page when it does.
+    fn wait_until_ready(&self) {
+        if self.product == Product::Versitygw || self.has_tls {
+            return;
+        }
+        let request = "GET /minio/health/cluster HTTP/1.0\r\n\r\n";
+        for _ in 0..LOOKS_MAX {
+            let mut answer = String::new();
+            let asked = TcpStream::connect(&self.address).and_then(|mut stream| {
+                stream.write_all(request.as_bytes())?;
+                stream.read_to_string(&mut answer)
+            });
+            if asked.is_ok() && answer.starts_with("HTTP/1.0 200") {
+                return;
+            }
+            thread::yield_now();
+        }
+        panic!("{} does not become ready", self.product.name());
     }
 
     /// Address where it listens: `127.0.0.1:PORT`.
@@ -92,7 +181,13 @@ impl Gateway {
         format!("{}://{}", if self.has_tls { "https" } else { "http" }, self.address)
     }
 
-    /// Path of the file that stores an object of the container.
+    /// Whether an object is a file with the bytes of the object, which a test can read and change.
+    pub fn keeps_objects_as_files(&self) -> bool {
+        self.product == Product::Versitygw
+    }
+
+    /// Path of the file that stores an object of the container; of a directory with its parts where
+    /// [`Gateway::keeps_objects_as_files`] does not hold.
     pub fn file(&self, key: &str) -> PathBuf {
         self.folder.path().join("objects").join(CONTAINER).join(key)
     }
@@ -106,13 +201,13 @@ impl Drop for Gateway {
 }
 
 #[allow(clippy::disallowed_methods, reason = "a test finds its tools in the environment")]
-fn program() -> Option<PathBuf> {
-    if let Ok(path) = env::var(PROGRAM_VARIABLE) {
+fn program(product: Product) -> Option<PathBuf> {
+    if let Ok(path) = env::var(product.program_variable()) {
         return Some(path.into());
     }
     let on_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let installed = env::var_os("HOME").map(|home| Path::new(&home).join("go/bin"));
-    on_path.into_iter().chain(installed).map(|folder| folder.join("versitygw")).find(|path| path.is_file())
+    on_path.into_iter().chain(installed).map(|folder| folder.join(product.name())).find(|path| path.is_file())
 }
 
 fn free_address() -> String {
@@ -120,26 +215,27 @@ fn free_address() -> String {
     listener.local_addr().expect("its address").to_string()
 }
 
-fn spawn(program: &Path, folder: &Path, address: &str, has_tls: bool) -> Child {
+fn spawn(product: Product, program: &Path, folder: &Path, address: &str, has_tls: bool) -> Child {
     let log = fs::File::create(folder.join("log")).expect("a log");
     let mut command = Command::new(program);
-    if has_tls {
-        command.arg("--cert").arg(folder.join(CERTIFICATE)).arg("--key").arg(folder.join(KEY));
+    match product {
+        Product::Versitygw => {
+            if has_tls {
+                let [certificate, key] = product.certificate_files();
+                command.arg("--cert").arg(folder.join(certificate)).arg("--key").arg(folder.join(key));
+            }
+            command.args(["--port", address, "--access", KEY_ID, "--secret", SECRET, "--quiet", "--keep-alive"]);
+            command.args(["posix", "--sidecar"]).args([folder.join("attributes"), folder.join("objects")]);
+        }
+        Product::Minio => {
+            command.env("MINIO_ROOT_USER", KEY_ID).env("MINIO_ROOT_PASSWORD", SECRET).env("MINIO_BROWSER", "off");
+            command.args(["server", "--quiet", "--address", address]).arg(folder.join("objects"));
+            if has_tls {
+                command.arg("--certs-dir").arg(folder.join("certificates"));
+            }
+        }
     }
     command
-        .args([
-            "--port",
-            address,
-            "--access",
-            KEY_ID,
-            "--secret",
-            SECRET,
-            "--quiet",
-            "--keep-alive",
-            "posix",
-            "--sidecar",
-        ])
-        .args([folder.join("attributes"), folder.join("objects")])
         .stdin(Stdio::null())
         .stdout(log.try_clone().expect("a second handle"))
         .stderr(log)

@@ -1,6 +1,6 @@
 //! Test support for remote storage: an S3 server, and a proxy that injects faults.
 //!
-//! [`Gateway`] starts versitygw on a directory that is removed when the value is dropped. [`FaultProxy`] sits between a
+//! [`Gateway`] starts versitygw, or MinIO, on a directory that is removed when the value is dropped. [`FaultProxy`] sits between a
 //! client and the server; its faults are determined by a seed and the request, so that a seed can be replayed.
 //!
 //! Not here: how a client should react.
@@ -14,5 +14,5 @@
 mod gateway;
 mod proxy;
 
-pub use gateway::{CONTAINER, Gateway, KEY_ID, SECRET, ServerCertificate};
+pub use gateway::{CONTAINER, Gateway, KEY_ID, SECRET, ServerCertificate, install};
 pub use proxy::{FaultProxy, Faults, Seen};

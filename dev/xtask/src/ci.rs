@@ -13,7 +13,7 @@ pub(crate) fn run() -> Result<(), String> {
     crate::layers::run()?;
     crate::circles::run(false)?;
     deny()?;
-    crate::versitygw::install();
+    quarry_s3world::install();
     cargo(&["clippy", "--release", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["build", "--release", "--locked", "-p", "quarry"])?;
     crate::python::DIFFERENTIAL.run()?;
@@ -45,7 +45,7 @@ fn succeeds(arguments: &[&str]) -> bool {
 }
 
 /// Runs cargo and passes its output through.
-fn cargo(arguments: &[&str]) -> Result<(), String> {
+pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
     println!("==> cargo {}", arguments.join(" "));
     let status = crate::cargo().args(arguments).current_dir(root()).status();
     match status {

@@ -4,8 +4,8 @@
 //! and limits import cycles inside crates, `circle` shows the largest of a crate, `tidy` checks the house rules,
 //! `bench` measures the performance table, `counts` the instructions of parts; `soak-node` repeatedly kills a node and
 //! makes its disk fail, `soak-searches` runs generated searches, `storms` runs many clients that fail to log in or do
-//! not read, `differential` compares answers with DuckDB's, `search-commands` runs commands of Splunk's SDK. Tools are
-//! called as child processes; nothing here is part of the product.
+//! not read, `differential` compares answers with DuckDB's, `search-commands` runs commands of Splunk's SDK, `s3` runs all
+//! checks that need an S3 server. Tools are called as child processes; nothing here is part of the product.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod bench;
@@ -16,11 +16,11 @@ mod counts;
 mod layers;
 mod python;
 mod quick;
+mod s3;
 mod soak_node;
 mod soak_searches;
 mod storms;
 mod tidy;
-mod versitygw;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -28,7 +28,7 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "usage: cargo xtask ci | quick [--since COMMIT] | layers [--update] | circle CRATE | tidy [--update] | bench [DATA_DIR] | bench --shapes [OPTIONS] | bench --remote DIR [--latency MS] | counts [--save] |
        soak-node [--rounds N] [--seed S] [--volumes] | soak-searches [--seeds N] [--from SEED] |
        storms [--binary PATH] |
-       differential [--s3] | search-commands";
+       differential [--s3] | search-commands | s3";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         "differential" if arguments.iter().any(|argument| argument == "--s3") => python::DIFFERENTIAL.run_on_s3(),
         "differential" => python::DIFFERENTIAL.run(),
         "search-commands" => python::SEARCH_COMMANDS.run(),
+        "s3" => s3::run(),
         "storms" => storms::run(&arguments[1..]),
         "soak-searches" => soak_searches::run(&arguments[1..]),
         _ => Err(USAGE.to_owned()),

@@ -95,6 +95,11 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
     of_worlds(rounds, seed, false)
 }
 
+/// As [`of_rounds`], with worlds on remote volumes only.
+pub(crate) fn on_volumes(rounds: u64, seed: u64) -> Result<(), String> {
+    of_worlds(rounds, seed, true)
+}
+
 fn of_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> {
     let binary = binary()?;
     let folder = std::env::temp_dir().join(format!("quarry-soak-{}", std::process::id()));
@@ -118,7 +123,7 @@ fn of_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> {
                         0 => watched_files::one_world(&binary, &disk_fault, &place, &mut Chance::of_seed(seed)),
                         1 => forwarded_world(&binary, &disk_fault, &place, seed),
                         2 => one_world(&binary, &disk_fault, &place, (rounds, LONG_ROUND_MS_MAX), seed),
-                        VOLUMES if only_volumes => world_on_volumes(&binary, &disk_fault, &place, rounds, seed),
+                        VOLUMES => world_on_volumes(&binary, &disk_fault, &place, rounds, seed),
                         _ => one_world(&binary, &disk_fault, &place, (rounds, ROUND_MS_MAX), seed),
                     };
                     match done {

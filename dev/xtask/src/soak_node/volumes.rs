@@ -8,7 +8,7 @@
 //! from the volumes alone has the same events. The index `old` is limited to one megabyte, so that its buckets are
 //! removed all the time; each of its events may be missing, but none may be found twice.
 //!
-//! Without versitygw these worlds are skipped.
+//! Without an S3 server to start these worlds are skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

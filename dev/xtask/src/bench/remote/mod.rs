@@ -210,12 +210,13 @@ fn wait_until_far(far: &Path) -> Result<(), String> {
     Err("the buckets were not uploaded".to_owned())
 }
 
-/// Whether all buckets of the data are only on the volume.
+/// Whether all sealed buckets of the data are only on the volume.
 fn is_far(far: &Path) -> Result<bool, String> {
     let listed = quarry(far).args(["bucket", "list", "-o", "csv"]).output();
     let listed = listed.map_err(|error| format!("cannot run quarry: {error}"))?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let mut of_main = listed.lines().filter(|line| line.starts_with("main~")).peekable();
+    let is_sealed = |line: &&str| line.starts_with("main~") && !line.contains(",hot,");
+    let mut of_main = listed.lines().filter(is_sealed).peekable();
     Ok(of_main.peek().is_some() && of_main.all(|line| line.contains(",remote,")))
 }
 

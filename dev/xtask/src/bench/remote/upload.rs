@@ -30,7 +30,7 @@ pub(super) fn run(input: &Path, folder: &Path, url: &str) -> Result<f64, String>
     Ok(ratio)
 }
 
-/// Seconds that adding takes; all buckets must arrive on the volume.
+/// Seconds that adding takes; all sealed buckets must arrive on the volume.
 fn one(input: &Path, data: &Path, url: Option<&str>) -> Result<f64, String> {
     if data.exists() {
         fs::remove_dir_all(data).map_err(|error| format!("{}: {error}", data.display()))?;
@@ -45,7 +45,7 @@ fn one(input: &Path, data: &Path, url: Option<&str>) -> Result<f64, String> {
     add_by_server(input, "comparison", "main", data)?;
     let seconds = start.elapsed().as_secs_f64();
     if url.is_some() {
-        // What is not sealed yet is sealed by a stop and uploaded by the next start.
+        // A seal that is under way is finished by the stop; uploads go on with the next start.
         server.stop()?;
         let server = Server::start(data)?;
         wait_until_far(data)?;
