@@ -191,7 +191,7 @@ impl Requests {
 
     fn failure(&self, ask: Ask<'_>, error: &object_store::Error) -> Failure {
         use object_store::Error as Theirs;
-        let reason = short(&error.to_string());
+        let reason = with_advice(short(&error.to_string()));
         match error {
             Theirs::NotFound { .. } if reason.contains("NoSuchBucket") => Failure::Final(BlobError::Settings {
                 reason: format!("container {} does not exist; make it first", self.place()),
@@ -410,6 +410,20 @@ fn outcome_of(error: &object_store::Error) -> Outcome {
         cause = error.source();
     }
     Outcome::Failed
+}
+
+/// Address of the service by which cloud machines learn their own access keys.
+const METADATA_SERVICE: &str = "169.254.169.254";
+
+/// Without an access key, the client asks the machine's metadata service for one; its failure alone says little.
+pub(super) fn with_advice(reason: String) -> String {
+    match reason.contains(METADATA_SERVICE) {
+        true => format!(
+            "no access key is set (remote.s3.access_key and remote.s3.secret_key, or AWS_ACCESS_KEY_ID and \
+             AWS_SECRET_ACCESS_KEY), and the metadata service of this machine gives none: {reason}"
+        ),
+        false => reason,
+    }
 }
 
 /// A server's message as one line of bounded length.

@@ -161,6 +161,13 @@ fn a_request_that_cannot_succeed_is_sent_once() {
 }
 
 #[test]
+fn a_missing_access_key_is_told() {
+    let told = requests::with_advice("Error performing PUT http://169.254.169.254/latest/api/token".to_owned());
+    assert!(told.starts_with("no access key is set") && told.ends_with("/token"), "{told}");
+    assert_eq!(requests::with_advice("a reset".to_owned()), "a reset");
+}
+
+#[test]
 fn a_store_that_is_down_is_told_by_name() {
     let store = open(S3Settings { attempts_max: 2, ..settings(&["http://127.0.0.1:1"]) });
     let error = store.put("main/1.bucket", b"x").unwrap_err().to_string();
