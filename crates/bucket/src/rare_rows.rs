@@ -31,7 +31,7 @@ impl BucketReader {
         if self.columns(slab)?.is_none() {
             return Ok(None);
         }
-        self.rows_of(Asked { slab, fields, within: None }, page, query, most)
+        self.rows_of(Asked { slab, fields, within: None, may_hold: &|_| true }, page, query, most)
     }
 
     fn rows_of(

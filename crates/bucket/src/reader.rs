@@ -122,6 +122,8 @@ pub(crate) struct Asked<'a> {
     pub fields: &'a dyn FieldColumns,
     /// Restricts the search to these columns if the tokens are those of a field's value.
     pub within: Option<&'a ValueColumns>,
+    /// Whether the slab may hold a token, by its term filter.
+    pub may_hold: &'a dyn Fn(&[u8]) -> bool,
 }
 
 impl Asked<'_> {
@@ -260,11 +262,24 @@ impl BucketReader {
         query: &TermQuery,
         fields: &dyn FieldColumns,
     ) -> Result<PageSet, BucketError> {
+        self.candidate_pages_with_filter(slab, query, fields, &|_| true)
+    }
+
+    /// As [`BucketReader::candidate_pages`], where `may_hold` tells by a term filter whether the slab may hold a token. It
+    /// is only asked about a token that the term dictionary lacks, before columns are read to look for it: of a remote
+    /// bucket, the dictionary's answer takes fewer bytes and requests than the filter's.
+    pub fn candidate_pages_with_filter(
+        &self,
+        slab: usize,
+        query: &TermQuery,
+        fields: &dyn FieldColumns,
+        may_hold: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<PageSet, BucketError> {
         let Some(info) = self.opened.slabs.get(slab) else {
             return Ok(PageSet::default());
         };
         let all = PageSet::first(info.pages.len());
-        let asked = Asked { slab, fields, within: None };
+        let asked = Asked { slab, fields, within: None, may_hold };
         Ok(PageSet(self.pages_of(asked, query, all)?.0 & all.0))
     }
 
@@ -327,7 +342,8 @@ impl BucketReader {
             (Some(term_dictionary), Wanted::Prefix(prefix)) => term_dictionary.find_prefix(&self.source, prefix)?,
         };
         let left = PageSet(among.0 & !found);
-        Ok(found | if left.is_empty() { 0 } else { self.rare_pages(asked, wanted, left)? })
+        let is_absent = found == 0 && matches!(wanted, Wanted::Token(token) if !(asked.may_hold)(token));
+        Ok(found | if left.is_empty() || is_absent { 0 } else { self.rare_pages(asked, wanted, left)? })
     }
 
     /// Pages that may match all queries.

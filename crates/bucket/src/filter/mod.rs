@@ -2,7 +2,8 @@
 //!
 //! One binary fuse filter per slab, with nine bits per term and a false positive rate of 1/256. With one probe per
 //! filter, a search skips a bucket without touching the object, and within a remaining bucket the slabs without the
-//! term. Version 1 of the sidecar has a single filter for all slabs.
+//! term. In the sidecar the parameters of the slabs' filters follow the fingerprints, so that the request which opens a
+//! remote object returns them. Version 2 has them at the beginning, version 1 a single filter for all slabs.
 
 mod fuse;
 mod remote_filter;
@@ -22,8 +23,16 @@ use crate::wire::{Cursor, Malformed};
 
 pub use self::remote_filter::RemoteFilter;
 
-const MAGIC: &[u8; 8] = b"QRYFILT2";
+/// At both ends of the sidecar, before its checksum.
+const MAGIC: &[u8; 8] = b"QRYFILT3";
+const MAGIC_OF_VERSION_2: &[u8; 8] = b"QRYFILT2";
 const MAGIC_OF_VERSION_1: &[u8; 8] = b"QRYFILT1";
+/// Size of a slab's parameters.
+const HEAD_BYTES: usize = 24;
+/// Size of the number of slabs.
+const COUNT_BYTES: usize = 4;
+/// Size of what follows the parameters of the slabs: their number, the magic, the checksum.
+const FOOT_BYTES: usize = COUNT_BYTES + MAGIC.len() + 8;
 
 /// Tells, without reading the bucket, that it certainly lacks a term. False positives occur for about 1 in 256 terms
 /// and slabs.
@@ -56,7 +65,7 @@ impl FilterWriter {
     /// The sidecar.
     pub(crate) fn finish(self) -> Result<Vec<u8>, BucketError> {
         let cells: usize = self.slabs.iter().map(|fuse| fuse.cells.len()).sum();
-        let len = MAGIC.len() + 4 + 24 * self.slabs.len() + cells + 8;
+        let len = MAGIC.len() + cells + HEAD_BYTES * self.slabs.len() + FOOT_BYTES;
         if len > MAX_FILTER_BYTES {
             return Err(BucketError::Limit {
                 what: "bytes of a term filter",
@@ -67,17 +76,63 @@ impl FilterWriter {
         }
         let mut out = Vec::with_capacity(len);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&u32_of(self.slabs.len()).to_le_bytes());
+        self.slabs.iter().for_each(|fuse| out.extend_from_slice(&fuse.cells));
         for fuse in &self.slabs {
             out.extend_from_slice(&fuse.seed.to_le_bytes());
             out.extend_from_slice(&fuse.segment_length.to_le_bytes());
             out.extend_from_slice(&fuse.front_length.to_le_bytes());
             out.extend_from_slice(&(fuse.cells.len() as u64).to_le_bytes());
         }
-        self.slabs.iter().for_each(|fuse| out.extend_from_slice(&fuse.cells));
+        out.extend_from_slice(&u32_of(self.slabs.len()).to_le_bytes());
+        out.extend_from_slice(MAGIC);
         out.extend_from_slice(&xxh3_64(&out).to_le_bytes());
+        assert_eq!(out.len(), len, "the sidecar has the size that was checked");
         Ok(out)
     }
+}
+
+/// Parameters of a slab's filter.
+#[derive(Clone, Copy)]
+struct Head {
+    seed: u64,
+    segment_length: u32,
+    front_length: u32,
+    /// Number of its fingerprints.
+    cells: u64,
+}
+
+impl Head {
+    fn read(cursor: &mut Cursor<'_>) -> Result<Head, Malformed> {
+        let seed = cursor.u64("seed")?;
+        let segment_length = cursor.u32("segment length")?;
+        let front_length = cursor.u32("length of all segments")?;
+        Ok(Head { seed, segment_length, front_length, cells: cursor.u64("number of fingerprints")? })
+    }
+
+    fn with_cells(self, cells: &mut Cursor<'_>) -> Result<Fuse, Malformed> {
+        let Head { seed, segment_length, front_length, cells: len } = self;
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        checked(Fuse { seed, segment_length, front_length, cells: cells.take(len, "fingerprints")?.into() })
+    }
+}
+
+/// Checks a number of slabs.
+fn slab_count(count: u32) -> Result<usize, Malformed> {
+    let count = count as usize;
+    if count > MAX_SLABS { Err(Malformed(format!("{count} slabs exceed the limit {MAX_SLABS}"))) } else { Ok(count) }
+}
+
+/// The parameters of all slabs from the end of a sidecar; `None` if it is not of version 3 or `end` begins after them.
+fn heads_at_end(end: &[u8]) -> Result<Option<Vec<Head>>, Malformed> {
+    let Some(foot) = end.len().checked_sub(FOOT_BYTES) else { return Ok(None) };
+    let mut cursor = Cursor::new(&end[foot..]);
+    let count = cursor.u32("number of slabs")?;
+    if cursor.take(MAGIC.len(), "magic")? != MAGIC {
+        return Ok(None);
+    }
+    let Some(start) = foot.checked_sub(slab_count(count)? * HEAD_BYTES) else { return Ok(None) };
+    let mut cursor = Cursor::new(&end[start..foot]);
+    (0..count).map(|_| Head::read(&mut cursor)).collect::<Result<Vec<Head>, Malformed>>().map(Some)
 }
 
 impl TermFilter {
@@ -99,30 +154,27 @@ impl TermFilter {
         if magic == MAGIC_OF_VERSION_1 {
             return place.decoded(TermFilter::parse_version_1(&mut cursor));
         }
+        if magic == MAGIC_OF_VERSION_2 {
+            return place.decoded(TermFilter::parse_version_2(&mut cursor));
+        }
         if magic != MAGIC {
             return Err(BucketError::Unsupported { place, reason: format!("magic {magic:02x?}") });
         }
-        place.decoded(TermFilter::parse(&mut cursor))
+        place.decoded(TermFilter::parse(&mut cursor, sidecar))
     }
 
-    fn parse(cursor: &mut Cursor<'_>) -> Result<TermFilter, Malformed> {
-        let count = cursor.u32("number of slabs")? as usize;
-        if count > MAX_SLABS {
-            return Err(Malformed(format!("{count} slabs exceed the limit {MAX_SLABS}")));
-        }
-        let mut heads = Vec::with_capacity(count);
-        for _ in 0..count {
-            let seed = cursor.u64("seed")?;
-            let segment_length = cursor.u32("segment length")?;
-            let front_length = cursor.u32("length of all segments")?;
-            heads.push((seed, segment_length, front_length, cursor.u64("number of fingerprints")?));
-        }
-        let mut slabs = Vec::with_capacity(count);
-        for (seed, segment_length, front_length, len) in heads {
-            let len = usize::try_from(len).unwrap_or(usize::MAX);
-            let cells = cursor.take(len, "fingerprints")?.into();
-            slabs.push(checked(Fuse { seed, segment_length, front_length, cells })?);
-        }
+    fn parse(cursor: &mut Cursor<'_>, sidecar: &[u8]) -> Result<TermFilter, Malformed> {
+        let heads = heads_at_end(sidecar)?.ok_or_else(|| Malformed::new("its end is not that of a term filter"))?;
+        let slabs = heads.iter().map(|head| head.with_cells(cursor)).collect::<Result<Vec<Fuse>, Malformed>>()?;
+        cursor.take(heads.len() * HEAD_BYTES + COUNT_BYTES + MAGIC.len(), "parameters of the slabs")?;
+        cursor.finish("the term filter")?;
+        Ok(TermFilter { slabs, for_all: false })
+    }
+
+    fn parse_version_2(cursor: &mut Cursor<'_>) -> Result<TermFilter, Malformed> {
+        let count = slab_count(cursor.u32("number of slabs")?)?;
+        let heads = (0..count).map(|_| Head::read(cursor)).collect::<Result<Vec<Head>, Malformed>>()?;
+        let slabs = heads.iter().map(|head| head.with_cells(cursor)).collect::<Result<Vec<Fuse>, Malformed>>()?;
         cursor.finish("the term filter")?;
         Ok(TermFilter { slabs, for_all: false })
     }

@@ -56,7 +56,14 @@ fn opened(slabs: &[EventBatch], located: bool) -> Opened {
 
 impl Opened {
     fn pages(&self, slab: usize, query: &TermQuery) -> u64 {
-        self.reader.candidate_pages(slab, query, &Anywhere).unwrap().0
+        let unfiltered = self.reader.candidate_pages(slab, query, &Anywhere).unwrap().0;
+        let may_hold = |token: &[u8]| {
+            let query = TermQuery::Token(std::str::from_utf8(token).unwrap().into());
+            self.filter.may_match_slab(slab, &query, true)
+        };
+        let found = self.reader.candidate_pages_with_filter(slab, query, &Anywhere, &may_hold).unwrap().0;
+        assert_eq!(found & !unfiltered, 0, "the filter adds no page");
+        found
     }
 
     /// Every token and its beginning: no page and no filter may deny it.

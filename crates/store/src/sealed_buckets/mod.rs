@@ -363,13 +363,9 @@ impl Readers {
             return true;
         }
         if self.is_ranged(bucket) {
-            let may_match = match self.ranged_filter(bucket) {
-                Ok(Some(filter)) => filter.may_match_slab(slab, query, has_fields).map(Some),
-                Ok(None) => Ok(None),
-                Err(error) => Err(error),
-            };
-            match may_match {
-                Ok(Some(may_match)) => return may_match,
+            match self.ranged_filter(bucket) {
+                // The term dictionary is asked first: see `may_hold`.
+                Ok(Some(_)) => return true,
                 Ok(None) => {}
                 Err(error) => {
                     self.faults.note(bucket, &error);
@@ -389,6 +385,22 @@ impl Readers {
                 true
             }
         }
+    }
+
+    /// Whether a slab may hold a token, for buckets of whose term filter single cells are read; `true` for all others, of
+    /// which [`Readers::may_match`] has asked the filter, and if the filter cannot be read.
+    pub(crate) fn may_hold(&self, bucket: &SealedBucket, slab: usize, token: &[u8]) -> bool {
+        if !self.is_ranged(bucket) || self.faults.of(bucket.row.number).is_some() {
+            return true;
+        }
+        let asked = self.ranged_filter(bucket).and_then(|filter| match filter {
+            Some(filter) => filter.may_hold(slab, token),
+            None => Ok(true),
+        });
+        asked.unwrap_or_else(|error| {
+            self.faults.note(bucket, &error);
+            true
+        })
     }
 
     /// Whether single cells of the bucket's term filter are read: it is remote and large.

@@ -141,7 +141,8 @@ impl Segment for SealedSegment {
         if !self.readers.may_match(&self.bucket, self.slab, query, has_fields) {
             return Ok(PageSet::default());
         }
-        let found = self.open.reader.candidate_pages(self.slab, query, fields);
+        let may_hold = |token: &[u8]| self.readers.may_hold(&self.bucket, self.slab, token);
+        let found = self.open.reader.candidate_pages_with_filter(self.slab, query, fields, &may_hold);
         let found = found.map_err(|error| damage(&self.bucket.id, &error))?;
         let found = match &self.cut {
             Some(cut) => PageSet(found.0 >> cut.first_page & PageSet::first(cut.infos.len()).0),
