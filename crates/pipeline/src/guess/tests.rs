@@ -51,6 +51,17 @@ fn long_stack_traces_are_log4j() {
 }
 
 #[test]
+fn lines_with_any_known_level_are_log4j() {
+    for level in [
+        "TRACE", "DEBUG", "FINEST", "FINER", "FINE", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "SEVERE", "CRITICAL",
+        "FATAL",
+    ] {
+        let line = format!("2026-11-20 13:42:07.123 2931 {level} nova.compute [-] took 3 s\n");
+        assert_eq!(guessed(&line.repeat(5)), "log4j", "{level}");
+    }
+}
+
+#[test]
 fn syslog_of_other_daemons_and_newer_forms() {
     assert_eq!(guessed(&"<13>1 2026-11-20T13:42:07.123Z web-1 shop 7 - - x\n".repeat(3)), "syslog");
     assert_eq!(guessed(&"2026-11-20T13:42:07.123+01:00 web-1 cron[7]: x\n".repeat(3)), "syslog");
