@@ -4,8 +4,10 @@
 //! Hints cost a few small searches over the catalog and over recent events. They never change an answer, and a hint
 //! that cannot be computed is omitted.
 
+mod absent_values;
 mod generators;
 mod span_edges;
+mod unseen_fields;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,6 +70,7 @@ pub(crate) fn hints(found: &SearchOutcome<'_>, ask: Ask<'_>) -> Vec<Diagnostic> 
     let mut notes = lacking(found, &parsed, ask);
     if found.is_watched {
         notes.extend(span_edges::remark(found.text, &parsed.pipeline.commands, found.offset_s));
+        notes.extend(unseen_fields::remark(found, &parsed.pipeline.commands));
     }
     notes
 }
@@ -128,11 +131,16 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
             }
         }
     }
-    let wrong = wrong_fields(found, commands, &wanted, (&scope, &sourcetypes), ask);
+    let mut wrong = wrong_fields(found, commands, &wanted, (&scope, &sourcetypes), ask);
+    if wrong.is_empty() {
+        wrong = absent_values::of_rex(found, commands, ask);
+    }
     if !wrong.is_empty() || found.rows > 0 {
         return wrong;
     }
-    other_case(found, commands, ask)
+    let fields: Vec<&str> = read.iter().map(|field| field.name.as_str()).collect();
+    let absent = absent_values::of_values(&fields, commands, &scope, ask);
+    if absent.is_empty() { other_case(found, commands, ask) } else { absent }
 }
 
 /// Notes on hosts or sources that no event has.
@@ -171,7 +179,14 @@ fn other_case(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Ve
 impl SearchOutcome<'_> {
     /// Whether there are rows, and a value in each column.
     fn is_whole(&self) -> bool {
-        self.rows > 0 && self.empty.is_empty() && self.zeros.is_empty()
+        self.rows > 0 && self.empty.is_empty() && self.zeros.is_empty() && !self.is_split_by_nothing()
+    }
+
+    /// Whether all values of a chart are in the column of events that lack the field by which it is split.
+    fn is_split_by_nothing(&self) -> bool {
+        let is_null = |column: &&String| *column == "NULL" || column.ends_with(": NULL");
+        let mut series = self.filled.iter().filter(|column| !column.starts_with('_'));
+        self.filled.iter().any(|column| is_null(&column)) && series.all(|column| is_null(&column))
     }
 
     /// Whether the result shows that the field exists: it has values, or rows passed a condition on it.

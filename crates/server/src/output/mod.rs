@@ -9,6 +9,7 @@ mod json;
 pub(crate) mod line_folding;
 pub(crate) mod pager;
 mod raw;
+mod sparkline;
 mod table;
 pub(crate) mod text_width;
 mod vertical;

@@ -1,5 +1,6 @@
 //! `-o table`: aligned columns for people. Events show time and text, results all columns.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use quarry_event::value;
@@ -8,7 +9,7 @@ use quarry_search::{Cell, PART_ROWS, ResultTable};
 use super::grid::{Fit, Grid, Heading};
 use super::line_folding::folded;
 use super::text_width::{visible, width, wrapped};
-use super::{Marks, OutputStyle, is_shown, vertical};
+use super::{Marks, OutputStyle, is_shown, sparkline, vertical};
 
 const DIM: &str = "\u{1b}[2m";
 const PLAIN: &str = "\u{1b}[0m";
@@ -55,7 +56,8 @@ impl TableParts {
                 is_numeric: cells.iter().all(|row| is_numeric(&row[column])),
             });
             let mut grid = Grid::new(headings.collect(), style.width.map(usize::from));
-            cells.iter().for_each(|row| grid.push(row.iter().map(|cell| cell.joined("\n"))));
+            let is_terminal = style.width.is_some();
+            cells.iter().for_each(|row| grid.push(row.iter().map(|cell| text_of(cell, is_terminal))));
             let fit = match &self.fit {
                 Some(fit) => fit.clone(),
                 None => grid.fit(),
@@ -127,6 +129,12 @@ fn write_events(result: &ResultTable, style: OutputStyle, marks: &Marks, out: &m
         }
     }
     Ok(())
+}
+
+/// The text of a cell; sparklines are drawn on a terminal only.
+fn text_of<'c>(cell: &'c Cell<'_>, is_terminal: bool) -> Cow<'c, str> {
+    let bars = sparkline::drawn(cell).filter(|_| is_terminal);
+    bars.map_or_else(|| cell.joined("\n"), Cow::Owned)
 }
 
 fn is_numeric(cell: &Cell<'_>) -> bool {

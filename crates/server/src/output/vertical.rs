@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use quarry_search::ResultTable;
 
 use super::text_width::{visible, width, wrapped};
-use super::{Marks, OutputStyle, is_shown};
+use super::{Marks, OutputStyle, is_shown, sparkline};
 
 const DIM: &str = "\u{1b}[2m";
 const BOLD: &str = "\u{1b}[1m";
@@ -32,7 +32,10 @@ pub(super) fn write(
         let cells: Vec<(String, String)> = row
             .cells()
             .filter(|(name, _)| is_shown(name))
-            .map(|(name, value)| (visible(name).into_owned(), value.joined("\n").into_owned()))
+            .map(|(name, value)| {
+                let bars = sparkline::drawn(&value).filter(|_| style.width.is_some());
+                (visible(name).into_owned(), bars.unwrap_or_else(|| value.joined("\n").into_owned()))
+            })
             .filter(|(_, value)| !value.is_empty())
             .collect();
         let names = cells.iter().map(|(name, _)| width(name)).max().unwrap_or(0);

@@ -1,0 +1,112 @@
+//! Hints for a search that asks for what no event has, although its field exists: a misspelt value, event type or tag,
+//! and a `rex` whose pattern matches nothing.
+//!
+//! Values are compared with the most frequent ones of recent events, so a value that is rare is called absent from what
+//! was looked at, not absent.
+
+use quarry_spl::analyse::asked_values;
+use quarry_spl::ast::{Command, RexCommand, SearchPattern, Stage};
+use quarry_spl::{Diagnostic, nearest};
+
+use super::{Ask, SearchOutcome, list};
+
+/// Recent events in which values are looked for.
+const EVENTS_LOOKED_AT: usize = 1_000;
+/// Maximum values compared.
+const VALUES_MAX: usize = 50;
+/// Maximum fields of which values are looked for, and `rex` commands that are tried.
+const LOOKS_MAX: usize = 3;
+/// Fields whose values the node knows by name: endpoint and column of a list of them.
+const KNOWN_BY_NAME: [(&str, &str, &str); 2] =
+    [("eventtype", "saved/eventtypes", "title"), ("tag", "search/tags", "title")];
+/// Fields that other hints are about.
+const LEFT_OUT: [&str; 4] = ["index", "sourcetype", "host", "source"];
+
+/// Notes on values that the search asks for in vain; `scope` is a condition on the searched indexes.
+pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
+    let mut looks = 0;
+    for field in fields.iter().filter(|field| !LEFT_OUT.contains(field)) {
+        let asked = asked_values(commands, field);
+        if asked.is_empty() {
+            continue;
+        }
+        looks += 1;
+        if looks > LOOKS_MAX {
+            break;
+        }
+        let by_name = KNOWN_BY_NAME.iter().find(|(name, ..)| name == field);
+        let probe = match by_name {
+            Some((_, endpoint, column)) => {
+                format!("| rest /services/{endpoint} count=0 | rename {column} AS {field} | table {field}")
+            }
+            None => {
+                format!("{scope} {field}=* | head {EVENTS_LOOKED_AT} | top limit={VALUES_MAX} {field} | table {field}")
+            }
+        };
+        let Some(rows) = ask(&probe) else { continue };
+        let known: Vec<&str> = rows.iter().filter_map(|row| row.get(*field)).map(String::as_str).collect();
+        if known.is_empty() && by_name.is_none() {
+            continue;
+        }
+        let is_known = |value: &SearchPattern| known.iter().any(|known| known.eq_ignore_ascii_case(&value.text));
+        let wrong: Vec<Diagnostic> = asked
+            .iter()
+            .filter(|value| !is_known(value))
+            .map(|value| remark(field, value, &known, by_name.is_some()))
+            .collect();
+        if !wrong.is_empty() {
+            return wrong;
+        }
+    }
+    Vec::new()
+}
+
+fn remark(field: &str, value: &SearchPattern, known: &[&str], by_name: bool) -> Diagnostic {
+    let text = &value.text;
+    let message = match (by_name, field) {
+        (true, "eventtype") => format!("there is no event type `{text}`"),
+        (true, _) => format!("there is no {field} `{text}`"),
+        (false, _) => format!("no event that was looked at has the value `{text}` in `{field}`"),
+    };
+    let remark = Diagnostic::warning(message, value.span);
+    match nearest(text, known.iter().copied()) {
+        Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
+        None if known.is_empty() => remark,
+        None => remark.with_hint(format!("there is {}", list(known))),
+    }
+}
+
+/// Notes on `rex` commands that match none of the rows before them.
+pub(super) fn of_rex(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
+    let mut looks = 0;
+    for stage in commands.iter().skip(1) {
+        let Command::Rex(RexCommand::Extract(rex)) = &stage.command else { continue };
+        if rex.groups.is_empty() || rex.groups.iter().any(|group| found.filled.contains(group)) {
+            continue;
+        }
+        looks += 1;
+        if looks > LOOKS_MAX {
+            break;
+        }
+        let before = found.text.get(..stage.span.start).unwrap_or_default().trim_end();
+        let before = before.strip_suffix('|').unwrap_or(before);
+        let command = found.text.get(stage.span.start..stage.span.end).unwrap_or_default();
+        let counts: Vec<String> =
+            rex.groups.iter().enumerate().map(|(at, name)| format!("count('{name}') AS group{at}")).collect();
+        let probe =
+            format!("{before} | head {EVENTS_LOOKED_AT} | {command} | stats count AS rows {}", counts.join(" "));
+        let Some(rows) = ask(&probe) else { continue };
+        let Some(row) = rows.first() else { continue };
+        let has_rows = row.get("rows").is_some_and(|rows| rows != "0");
+        let is_zero = |at: usize| row.get(&format!("group{at}")).is_none_or(|count| count == "0");
+        if has_rows && (0..rex.groups.len()).all(is_zero) {
+            let remark =
+                Diagnostic::warning("the pattern of `rex` matches none of the events that were looked at", stage.span);
+            let field = &rex.field;
+            return vec![
+                remark.with_hint(format!("look at what it reads: `{} | head 5 | table {field}`", before.trim())),
+            ];
+        }
+    }
+    Vec::new()
+}

@@ -1,0 +1,30 @@
+//! A note on fields that a search makes or keeps and that its answer does not show, because events are shown as time and
+//! text.
+
+use quarry_spl::Diagnostic;
+use quarry_spl::ast::{Command, Stage};
+
+use super::{SearchOutcome, list};
+
+/// The note, if the last command is about fields by name and the rows are events.
+pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage]) -> Option<Diagnostic> {
+    if found.rows == 0 || !found.filled.contains("_raw") {
+        return None;
+    }
+    let last = commands.last().filter(|_| commands.len() > 1)?;
+    let names: Vec<&str> = match &last.command {
+        Command::Fields(fields) if !fields.removes => {
+            fields.fields.iter().filter(|field| !field.is_wildcard()).map(|field| field.text.as_str()).collect()
+        }
+        Command::Fields(_) => return None,
+        other => other.written_fields()?,
+    };
+    let unseen: Vec<&str> =
+        names.into_iter().filter(|name| !name.starts_with('_') && found.filled.contains(*name)).collect();
+    if unseen.is_empty() {
+        return None;
+    }
+    let remark =
+        Diagnostic::warning("events are shown as time and text, without the fields of this command", last.span);
+    Some(remark.with_hint(format!("to see them, end with `| table _time {}`", list(&unseen).replace(", ", " "))))
+}

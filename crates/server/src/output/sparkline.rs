@@ -1,0 +1,52 @@
+//! Sparklines on a terminal: the values that `sparkline` makes, drawn as a line of bars.
+//!
+//! Other outputs have the values as Splunk writes them: a mark, then a number for each span of time.
+
+use quarry_search::Cell;
+
+/// The first value of a sparkline.
+const MARK: &str = "##__SPARKLINE__##";
+/// Bars from the lowest to the highest.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Maximum bars: of more values, each bar is the highest of some that follow each other.
+const BARS_MAX: usize = 30;
+
+/// The bars of a cell, if it is a sparkline. The lowest bar is zero, the highest the largest value of the cell.
+pub(super) fn drawn(cell: &Cell<'_>) -> Option<String> {
+    let Cell::Multi(values) = cell else { return None };
+    let (_, values) = values.split_first().filter(|(first, _)| *first == MARK)?;
+    let numbers: Vec<f64> = values.iter().map(|value| value.parse().unwrap_or(0.0)).collect();
+    let highest = |some: &[f64]| some.iter().copied().fold(0.0, f64::max);
+    let top = highest(&numbers);
+    let bar = |some: &[f64]| match top > 0.0 {
+        true => BARS[((highest(some) / top * 7.0).round() as usize).min(BARS.len() - 1)],
+        false => BARS[0],
+    };
+    Some(numbers.chunks(numbers.len().div_ceil(BARS_MAX).max(1)).map(bar).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(values: &[&str]) -> Option<String> {
+        drawn(&Cell::Multi(values.iter().map(|value| (*value).into()).collect()))
+    }
+
+    #[test]
+    fn values_are_bars_of_their_share_of_the_largest() {
+        assert_eq!(cell(&[MARK, "0", "7", "14", "3"]).unwrap(), "▁▅█▃");
+        assert_eq!(cell(&[MARK, "0", "0"]).unwrap(), "▁▁");
+        assert_eq!(cell(&[MARK]).unwrap(), "");
+        let long: Vec<String> = (0..100).map(|at| at.to_string()).collect();
+        let long: Vec<&str> = std::iter::once(MARK).chain(long.iter().map(String::as_str)).collect();
+        let bars = cell(&long).unwrap();
+        assert!(bars.chars().count() == 25 && bars.starts_with('▁') && bars.ends_with('█'), "{bars}");
+    }
+
+    #[test]
+    fn other_cells_are_left_alone() {
+        assert_eq!(cell(&["1", "2"]), None);
+        assert_eq!(drawn(&Cell::Single(MARK.into())), None);
+    }
+}
