@@ -87,7 +87,7 @@ impl ApiError {
         ApiError { status, messages, retry_after_s: None }
     }
 
-    /// Whether what was asked for does not exist.
+    /// Whether the requested object does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         self.status == StatusCode::NOT_FOUND
     }

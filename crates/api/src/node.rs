@@ -80,7 +80,7 @@ pub struct TokenChange {
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// There is no such token.
-    #[error("there is no token {name}: GET data/inputs/http lists those that are there")]
+    #[error("there is no token {name}: GET data/inputs/http lists the existing ones")]
     Unknown {
         /// Its name.
         name: String,

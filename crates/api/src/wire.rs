@@ -19,7 +19,7 @@ pub(crate) enum OutputMode {
     JsonRows,
     /// An array per column.
     JsonCols,
-    /// With this escaping of cells.
+    /// CSV with this treatment of formulas in cells.
     Csv(CsvCells),
     Raw,
 }
@@ -33,11 +33,11 @@ pub(crate) struct ResultsHead<'a> {
     pub(crate) offset: usize,
     pub(crate) fields: &'a [String],
     pub(crate) messages: &'a [WireMessage],
-    /// Number of rows after post-processing, if that is what is returned.
+    /// Number of rows after post-processing; `None` without it.
     pub(crate) post_processed: Option<usize>,
 }
 
-/// A message beside the rows: kind (`WARN`, `FATAL`) and text.
+/// A message returned with the rows: kind (`WARN`, `FATAL`) and text.
 pub(crate) type WireMessage = (&'static str, String);
 
 impl OutputMode {
@@ -51,12 +51,12 @@ impl OutputMode {
             Some("csv") => Ok(OutputMode::Csv(if csv_safe { CsvCells::Safe } else { CsvCells::Exact })),
             Some("raw") => Ok(OutputMode::Raw),
             Some(other) => Err(Fault::invalid(format!(
-                "output_mode={other} is not served: use xml, json, json_rows, json_cols, csv or raw"
+                "output_mode={other} is not supported: use xml, json, json_rows, json_cols, csv or raw"
             ))),
         }
     }
 
-    /// Content type of the form.
+    /// Content type of the format.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             OutputMode::Xml => "text/xml; charset=UTF-8",
@@ -76,7 +76,7 @@ impl OutputMode {
         }
     }
 
-    /// A row, number `offset` of the result. Writes nothing for columns, which are written by [`column_cell`].
+    /// Row number `offset` of the result. Writes nothing in `JsonCols`, whose cells [`column_cell`] writes.
     pub(crate) fn row(self, row: Row<'_>, offset: usize, is_first: bool, out: &mut String) {
         match self {
             OutputMode::Xml => xml_row(row, offset, out),

@@ -51,7 +51,7 @@ fn may_read(readable: &Readable, app: &str, name: &str) -> bool {
     ["models", "datamodels"].iter().all(|kind| readable.includes(app, &[kind, name]))
 }
 
-/// Data models visible to a view: the weakest app first, private ones last.
+/// Data models visible to a view, in ascending order of precedence: private ones last.
 fn seen_models(data_dir: &Path, view: &View, readable: &Readable) -> BTreeMap<String, PathBuf> {
     let mut models = BTreeMap::new();
     for folder in app_folders(data_dir, Some(view)).into_iter().rev() {

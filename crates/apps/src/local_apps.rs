@@ -75,7 +75,7 @@ impl Objects {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
         if name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
             return Err(ObjectError::Invalid(format!(
-                "{name}: the name of an app is letters, digits, _, - and ., at most 100"
+                "{name}: names of apps contain only letters, digits, _, - and ., at most 100"
             )));
         }
         check_members(members)?;

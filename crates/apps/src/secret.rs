@@ -13,7 +13,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 const FILE: &str = "etc/auth/quarry.secret";
 /// Prefix of an encrypted text.
 const MARK: &str = "$q1$";
-/// Size of the key.
+/// Key size of AES-256.
 const KEY_BYTES: usize = 32;
 
 /// The key of a data directory.
@@ -43,7 +43,7 @@ impl Secret {
             }
             Err(error) => return Err(Fault::io(path.display(), error)),
         };
-        let wrong = || Fault::corrupt(format!("{}: it holds no key of {KEY_BYTES} bytes", path.display()));
+        let wrong = || Fault::corrupt(format!("{}: not a key of {KEY_BYTES} bytes in hexadecimal", path.display()));
         let bytes = bytes_of(text.trim()).filter(|bytes| bytes.len() == KEY_BYTES).ok_or_else(wrong)?;
         let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| wrong())?;
         Ok(Secret { key: LessSafeKey::new(key), path })
@@ -54,7 +54,7 @@ impl Secret {
         let mut nonce = [0; NONCE_LEN];
         random::fill(&mut nonce);
         let mut sealed = text.as_bytes().to_vec();
-        let failed = |_| Fault::bug("a text cannot be sealed");
+        let failed = |_| Fault::bug("encryption failed");
         self.key
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut sealed)
             .map_err(failed)?;
@@ -64,7 +64,7 @@ impl Secret {
     /// Decrypts a text; one without the prefix was written by hand and is returned unchanged.
     pub fn open(&self, sealed: &str) -> Result<String, Fault> {
         let Some(hidden) = sealed.strip_prefix(MARK) else { return Ok(sealed.to_owned()) };
-        let wrong = || Fault::corrupt(format!("it was sealed under another key than that of {}", self.path.display()));
+        let wrong = || Fault::corrupt(format!("it was not encrypted with the key in {}", self.path.display()));
         let bytes = bytes_of(hidden).ok_or_else(wrong)?;
         let (nonce, text) = bytes.split_at_checked(NONCE_LEN).ok_or_else(wrong)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| wrong())?;

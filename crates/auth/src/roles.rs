@@ -1,8 +1,9 @@
 //! The effective permissions of a user's roles.
 //!
-//! Capabilities and indexes of all roles, including imported ones, are united; only `srchIndexesDisallowed` takes
-//! something away. The most generous limit applies. Filters are joined by OR, or by AND for roles that say so. An
-//! unknown role grants nothing. The rules are those of Splunk's authorize.conf. Not here: parsing it ([`Roles`]).
+//! They are the union of the capabilities and indexes of all roles, including imported ones, minus
+//! `srchIndexesDisallowed`. The most generous limit applies. Filters are joined by OR, those of roles with
+//! `srchFilterSelecting = false` by AND. An unknown role grants nothing. The rules are those of Splunk's
+//! authorize.conf. Not here: parsing it ([`Roles`]).
 
 use std::collections::BTreeSet;
 

@@ -130,9 +130,9 @@ pub enum ReadError {
     /// The range reaches past the end of the object.
     #[error("bytes {offset}..+{len} lie outside the object of {size} bytes")]
     PastEnd {
-        /// First byte asked for.
+        /// First requested byte.
         offset: u64,
-        /// Number of bytes asked for.
+        /// Number of requested bytes.
         len: usize,
         /// Size of the object.
         size: u64,
@@ -140,9 +140,9 @@ pub enum ReadError {
     /// The storage failed.
     #[error("bytes {offset}..+{len}: {reason}")]
     Failed {
-        /// First byte asked for.
+        /// First requested byte.
         offset: u64,
-        /// Number of bytes asked for.
+        /// Number of requested bytes.
         len: usize,
         /// Error text of the storage, with the object's name.
         reason: String,

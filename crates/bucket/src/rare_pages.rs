@@ -31,9 +31,9 @@ impl BucketReader {
         among != PageSet::first(self.slabs()[slab].pages.len()) && among.0.count_ones() <= FEW_PAGES
     }
 
-    /// Whether the term dictionary should be asked. It does not list the tokens of a value whose columns are all rare.
-    /// But if numbers consist of several tokens, which occur in most pages, it is asked anyway: that answer comes
-    /// sooner than reading columns.
+    /// Whether a lookup in the term dictionary is useful. It does not list the tokens of a value whose columns are all
+    /// rare. But if numbers consist of several tokens, which occur in most pages, the lookup is made anyway: it is
+    /// faster than reading columns.
     pub(crate) fn is_listed(&self, asked: Asked<'_>) -> Result<bool, BucketError> {
         let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(true) };
         let columns = &columns.layout.template_set.columns;

@@ -19,7 +19,7 @@ pub struct RemoteCopy {
     pub folder: String,
     /// Which copies are complete.
     pub state: RemoteState,
-    /// The receipt beside its objects, by the number of deleted events it tells of; `None` before it is there.
+    /// Number of deleted events in the receipt stored with its objects; `None` before the first receipt.
     pub receipt: Option<u64>,
 }
 
@@ -182,7 +182,7 @@ impl Catalog {
         })
     }
 
-    /// Notes that the second copy of a live bucket is not wanted any more: it is deleted from now on.
+    /// Records that the second copy of a live bucket is obsolete and to be deleted.
     pub fn give_up_move(&self, number: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
             bucket.other.as_mut()?.going = true;
@@ -195,8 +195,8 @@ impl Catalog {
         self.change_copies(number, |bucket| bucket.other.take_if(|other| other.going).map(drop))
     }
 
-    /// Changes what is known of a live bucket's copies; `false`, and nothing is changed, when it is not live any more or
-    /// `change` gives `None`.
+    /// Changes the copies recorded for a live bucket. Returns `false` and changes nothing if the bucket is no longer
+    /// live or `change` returns `None`.
     fn change_copies(&self, number: u64, change: impl Fn(&mut BucketRow) -> Option<()>) -> Result<bool, CatalogError> {
         self.write(|act| {
             let Some(mut bucket) = live_bucket(act, number)? else { return Ok(false) };

@@ -30,7 +30,7 @@ pub(crate) enum Failure {
     Sqlite(rusqlite::Error),
     /// PostgreSQL failed, or the connection to it.
     PostgreSql(tokio_postgres::Error),
-    /// The session with PostgreSQL is of no use any more.
+    /// The session with PostgreSQL is unusable.
     Lost(String),
     /// Another session holds the lock of the schema.
     Locked,

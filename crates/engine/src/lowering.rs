@@ -149,7 +149,7 @@ fn within(error: EngineError, command: Span) -> EngineError {
 pub(crate) struct Lowering<'a> {
     /// Surroundings of the search.
     pub environment: &'a dyn Environment,
-    /// Place of the command.
+    /// Position of the command.
     pub span: Span,
     /// Its name.
     pub name: &'a str,

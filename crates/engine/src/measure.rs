@@ -1,4 +1,4 @@
-//! Benchmark entry for folds without a store: rows in, number of result rows out.
+//! Benchmark entry for folds without a store: rows in, result rows out.
 //!
 //! Only with the feature `measure`. Not here: the benchmarks (`benches/aggregate.rs`).
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Folding {
 }
 
 impl Folding {
-    /// From the last command of a search: stats, top or timechart.
+    /// The fold of the last command of a search, which must be stats, top or timechart.
     pub fn new(search: &str) -> Result<Folding, EngineError> {
         let zone = jiff::tz::TimeZone::UTC;
         let expressions = ExprContext::new(0, zone.clone());
@@ -71,14 +71,14 @@ impl Folding {
         Ok(Folding { reduce, context, folder, place: 0 })
     }
 
-    /// Takes rows.
+    /// Folds a batch of rows.
     pub fn add(&mut self, rows: &RecordBatch) -> Result<(), EngineError> {
         self.folder.add(rows, 0, self.place)?;
         self.place += rows.num_rows() as u64;
         Ok(())
     }
 
-    /// The result; starts anew.
+    /// The result of the rows so far; resets the state.
     pub fn finish(&mut self) -> Result<Vec<RecordBatch>, EngineError> {
         let folder = std::mem::replace(&mut self.folder, self.reduce.folder(&self.context)?);
         self.reduce.finish(vec![folder], &self.context)?.collect()

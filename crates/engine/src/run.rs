@@ -296,8 +296,8 @@ impl Runner {
     }
 }
 
-/// Whether these commands may give something else where rows come in another order. Only a `stats` that comes next, whose
-/// functions look at nothing but values, is known not to.
+/// Whether the results of these commands may depend on the order of rows. They do not if the first command that is not
+/// row by row is a `stats` whose functions read only values.
 fn reads_order(stages: &[Stage]) -> bool {
     let next = stages.iter().find(|stage| stage.command.kind() != Kind::Row);
     let Some(Command::Stats(stats)) = next.map(|stage| &stage.command) else { return true };

@@ -111,7 +111,7 @@ fn slabs(values: Values) -> Vec<ArrayRef> {
     (0..BATCHES.div_ceil(SLAB)).map(|slab| dictionary_values(&texts(slab), slab, slab == 1)).collect()
 }
 
-/// The rows as texts; typed, with a dictionary per batch where there is no type; and with slab dictionaries.
+/// The rows in three forms: as texts; typed, with a dictionary per batch for untyped columns; with slab dictionaries.
 pub fn batches() -> [Vec<RecordBatch>; 3] {
     let slabs: Vec<Vec<ArrayRef>> = COLUMNS.iter().map(|(_, values)| slabs(*values)).collect();
     let slabs = &slabs;

@@ -55,7 +55,7 @@ pub fn is_breaker(byte: u8) -> bool {
     CLASS[byte as usize] != 0
 }
 
-/// Length of the percent-encoded major breaker that starts at `at`, where there is a `%`; 0 if there is none.
+/// Length of the percent-encoded major breaker that starts with the `%` at `at`; 0 if none does.
 #[inline]
 pub(crate) fn percent_major_len(text: &[u8], at: usize) -> usize {
     let rest = &text[at + 1..];

@@ -1,4 +1,4 @@
-//! TLS towards indexers, as configured in outputs.conf.
+//! TLS connections to indexers, as configured in outputs.conf.
 //!
 //! Without `sslVerifyServerCert` the connection is encrypted but any certificate is accepted, as in Splunk. With it,
 //! the certificate must be signed by one of `sslRootCAPath` and match the server's name.
@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
-/// A TLS connector for a server address, and the name it must have.
+/// A TLS connector for a server address, and the name the server's certificate must have.
 pub(super) fn connector(
     data_dir: &Path,
     address: &str,
@@ -40,7 +40,7 @@ pub(super) fn connector(
             let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
             let chain = chain.map_err(|error| about(&error))?;
             let key = PrivateKeyDer::from_pem_slice(&pem)
-                .map_err(|error| about(&format!("no private key that is not encrypted: {error}")))?;
+                .map_err(|error| about(&format!("there is no unencrypted private key: {error}")))?;
             builder.with_client_auth_cert(chain, key).map_err(|error| about(&error))?
         }
     };
@@ -65,7 +65,7 @@ fn about(path: &Path) -> impl Fn(&dyn std::fmt::Display) -> Fault {
     move |reason| Fault::invalid(format!("{}: {reason}", path.display()))
 }
 
-/// Accepts every certificate; the server must still prove that it has the key.
+/// Accepts any certificate; the handshake still proves that the server has the certificate's private key.
 #[derive(Debug)]
 struct Believing(Arc<CryptoProvider>);
 

@@ -32,7 +32,7 @@ pub enum LearnError {
     /// The bytes are not a valid model.
     #[error("this model cannot be read: {0}")]
     Format(String),
-    /// Nobody waits any more.
+    /// The caller no longer needs the result.
     #[error("cancelled")]
     Cancelled,
 }

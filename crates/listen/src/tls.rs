@@ -50,7 +50,7 @@ fn config(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<ServerC
     let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let chain = chain.map_err(|error| about(&error))?;
     let key = PrivateKeyDer::from_pem_slice(&pem)
-        .map_err(|error| about(&format!("no private key that is not encrypted: {error}")))?;
+        .map_err(|error| about(&format!("there is no unencrypted private key: {error}")))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| Fault::bug(error.to_string()))?;

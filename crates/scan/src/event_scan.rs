@@ -33,7 +33,7 @@ use crate::summary::SummaryRead;
 use crate::template_pages::{LaterSlab, Slabs, TemplateRows};
 use crate::top_k::TopKThreshold;
 
-/// Largest number of candidate pages in a segment for which the term dictionary is asked for individual rows; asking
+/// Largest number of candidate pages in a segment for which the term dictionary looks up individual rows; a lookup
 /// costs about as much as reading a column.
 const RARE_PAGES: u32 = 4;
 
@@ -268,8 +268,8 @@ impl EventScan {
         self.noted(page, rows, context)
     }
 
-    /// The matching rows of a page that does not count as read for that; adds to `left` those that it left out because
-    /// of the top-k threshold.
+    /// The matching rows of a page, without counting it as read; adds to `left` the number of rows that the top-k
+    /// threshold excluded.
     fn rows_of_page(
         &self,
         page: &PageRef,
@@ -296,7 +296,7 @@ impl EventScan {
         }
     }
 
-    /// Without the rows that cannot come out of the sort or the `dedup` behind the scan; those that are left are plain.
+    /// The rows that may pass the sort or the `dedup` after the scan, as plain columns.
     fn wanted_rows(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let read = rows.num_rows();
         let rows = match &self.top_k {

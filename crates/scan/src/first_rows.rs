@@ -1,10 +1,10 @@
-//! A `dedup` told to the scan: of the rows of a page only the first ones of each combination of values are made.
+//! `dedup` pushed down to the scan: of each page, only the first rows of each combination of values are read.
 //!
-//! A row behind as many others of its page with the same values cannot come out, whatever other pages hold: the order of
-//! all rows is that of each page, too. Which rows have the same values is told by codes alone, so that no text of a row
-//! that is left out is made. Rows that lack a field stay.
+//! If `dedup` keeps N rows per combination, a row after N others of its page with the same values cannot be in the
+//! result, regardless of other pages, because the order of all rows preserves that within each page. Rows are compared
+//! by codes alone, so no text of a skipped row is rebuilt. Rows that lack a field are kept.
 //!
-//! Not here: which rows come out in the end, which the command says (engine).
+//! Not here: the final choice of rows, which the command makes (engine).
 
 use arrow::array::{Array as _, AsArray as _};
 use arrow::datatypes::TimestampNanosecondType;
@@ -16,11 +16,11 @@ use quarry_eval::rows::{self, ColumnReader};
 
 use crate::plan::FirstRows;
 
-/// Fields whose codes make a key at most.
+/// Maximum number of fields whose codes form a key.
 pub const FIELDS_MAX: usize = 2;
 
 impl FirstRows {
-    /// The rows of a page that may come out.
+    /// The rows of a page that may be in the result.
     pub(crate) fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let columns: Option<Vec<ColumnReader>> =
             self.fields.iter().map(|field| rows::column(&rows, field).map(ColumnReader::new)).collect();

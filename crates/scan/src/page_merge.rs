@@ -114,7 +114,7 @@ impl OpenPage {
         self.page.info.raw_bytes > WIDE_PAGE_BYTES
     }
 
-    /// Bytes of the row `after` rows behind the next.
+    /// Bytes of the row `after` rows after the next one.
     fn bytes_of(&self, after: usize) -> usize {
         let bytes = self.rows.as_ref().and_then(|rows| rows.bytes.as_ref());
         bytes.and_then(|bytes| bytes.get(self.next + after)).copied().unwrap_or(self.row_bytes)

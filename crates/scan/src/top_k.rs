@@ -112,7 +112,7 @@ impl TopKThreshold {
         kept.contains(&false).then_some(kept)
     }
 
-    /// Which rows of a coded column may come out: each text is ranked once.
+    /// Which rows of a coded column may be in the result; each text is ranked once.
     fn keep_codes(
         &self,
         coded: &DictionaryColumn,

@@ -319,7 +319,7 @@ impl Total {
         report.warnings.iter().for_each(|warning| self.remarks.tell(&format!("warning: {name}: {warning}")));
         if report.resumed_at > 0 && !report.skipped {
             self.remarks
-                .tell(&format!("{name}: goes on at byte {}, where an earlier add had come to", report.resumed_at));
+                .tell(&format!("{name}: continues at byte {}, where an earlier add stopped", report.resumed_at));
         }
         let is_unread = report.bytes == 0 && report.resumed_at == 0 && !report.interrupted;
         if report.skipped {
@@ -371,7 +371,7 @@ impl Total {
         say(skipped as u64, &format!("{} {why}", plural(skipped)));
         say(self.failed as u64, &format!("{} failed", plural(self.failed)));
         if self.interrupted {
-            text.push_str("; stopped early, the same command goes on from here");
+            text.push_str("; stopped early, the same command continues from here");
         }
         text
     }

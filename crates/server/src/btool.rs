@@ -32,13 +32,13 @@ fn nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// What to say of a stanza that is nowhere.
+/// The error for a stanza that no file has.
 fn no_stanza(layers: &Layers, conf: &str, asked: &str) -> Failure {
     let rows = layers.btool(conf, None);
     let known: BTreeSet<&str> = rows.iter().map(|row| row.stanza).collect();
     let hint = match quarry_spl::nearest(asked, known.iter().copied()) {
         Some(near) => format!("did you mean [{near}]?"),
-        None => format!("`quarry btool {conf} list` shows those that are there"),
+        None => format!("`quarry btool {conf} list` shows the existing ones"),
     };
     Failure::Usage(format!("there is no stanza [{asked}] in {conf}.conf: {hint}"))
 }

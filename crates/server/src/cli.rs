@@ -158,7 +158,7 @@ pub(crate) struct SearchArgs {
     #[arg(long, alias = "latest_time", allow_hyphen_values = true, value_name = "TIME")]
     pub(crate) latest: Option<String>,
     /// Output format.
-    #[arg(short, long, default_value = "table", value_name = "FORM")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
     pub(crate) output: OutputForm,
     /// Maximum number of rows; 0 means all.
     #[arg(long, alias = "max_count", default_value_t = 0, value_name = "N")]
@@ -424,7 +424,7 @@ pub(crate) struct RebuildCatalogArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) store: Option<String>,
     /// Output format.
-    #[arg(short, long, default_value = "table", value_name = "FORM")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
     pub(crate) output: ListForm,
 }
 
@@ -441,7 +441,7 @@ pub(crate) struct MigrateArgs {
 #[derive(Args, Debug)]
 pub(crate) struct BucketArgs {
     /// Output format.
-    #[arg(short, long, default_value = "table", value_name = "FORM")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
     pub(crate) output: ListForm,
 }
 
@@ -521,7 +521,7 @@ pub(crate) struct SplExplainArgs {
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
     /// Output format.
-    #[arg(short, long, default_value = "text", value_name = "FORM")]
+    #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub(crate) output: ExplainForm,
     #[command(flatten)]
     pub(crate) place: NamespaceArgs,
@@ -547,7 +547,7 @@ pub(crate) struct SplCheckArgs {
     #[arg(long)]
     pub(crate) execute: bool,
     /// Output format.
-    #[arg(short, long, default_value = "table", value_name = "FORM")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
     pub(crate) output: ListForm,
 }
 
@@ -566,7 +566,7 @@ pub(crate) struct PreviewArgs {
     #[arg(short = 'n', long, default_value_t = crate::preview::EVENTS_DEFAULT, value_name = "COUNT")]
     pub(crate) events: usize,
     /// Output format.
-    #[arg(short, long, default_value = "text", value_name = "FORM")]
+    #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub(crate) output: PreviewForm,
 }
 

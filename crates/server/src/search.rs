@@ -394,7 +394,7 @@ fn ordered_text(arguments: &SearchArgs) -> String {
     };
     match arguments.maxout {
         0 => ordered,
-        // What fails is told of the search as it was written.
+        // A search with errors stays as written, so that their positions fit.
         most if parsed.is_ok() => format!("{ordered} | head {most}"),
         _ => ordered,
     }

@@ -7,9 +7,9 @@ use crate::ast::Span;
 use crate::commands::is_command;
 use crate::parse::quoted_len;
 
-/// Words that are followed by a name, whatever it is.
+/// Keywords after which every word is a name, even that of a command.
 const BEFORE_NAMES: &[&str] = &["as", "by", "field", "from", "groupby", "in", "into", "output", "outputnew", "over"];
-/// Commands with a clause of such a name.
+/// Commands with clauses that are named like commands.
 const CLAUSES: &[(&str, &[&str])] = &[
     ("chart", &["where"]),
     ("datamodel", &["search"]),
@@ -27,7 +27,7 @@ const CLAUSES: &[(&str, &[&str])] = &[
     ("tstats", &["from", "where"]),
     ("typeahead", &["where"]),
 ];
-/// Commands whose arguments are text or have their own keywords.
+/// Commands that are not checked: their arguments are text or have their own keywords.
 const LEFT_ALONE: &[&str] = &["format", "map", "pivot", "rest", "run", "script", "sendalert", "sendemail", "set"];
 /// Commands whose names are rarely field names, so that plain fields may follow.
 const RARE_NAMES: &[&str] = &[
@@ -47,13 +47,13 @@ const RARE_NAMES: &[&str] = &[
     "top",
     "rare",
 ];
-/// Maximum words of a command that are checked.
+/// Maximum number of words checked per command.
 const WORDS_MAX: usize = 64;
 
 /// A command within another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InnerCommand<'t> {
-    /// Place of its name.
+    /// Position of its name.
     pub(crate) span: Span,
     /// The text before it, from the name of the outer command.
     pub(crate) before: &'t str,
@@ -62,7 +62,7 @@ pub(crate) struct InnerCommand<'t> {
 }
 
 impl InnerCommand<'_> {
-    /// The suggestion.
+    /// A hint with the pipe inserted.
     pub(crate) fn hint(&self) -> String {
         format!("a `|` goes before a command: {} | {}", self.before, self.command)
     }
@@ -84,7 +84,7 @@ pub(crate) fn inner_command(text: &str, stage: Span) -> Option<InnerCommand<'_>>
         // Splunk's commands are written in lower case; other spellings may be keywords.
         let is_name = word.chars().all(|c| c.is_ascii_lowercase()) && is_command(word) && !clauses.contains(&word);
         let is_listed = before.ends_with([',', '=']) || rest.trim_start().starts_with([',', ')']) || rest.is_empty();
-        // A call may be the name of a created field; elsewhere the name may be a keyword of the outer command.
+        // `delta(n)` may be a field name, and the first word after the outer command may be one of its keywords.
         let is_name = is_name
             && (word == "where" || !rest.starts_with('('))
             && (before != first_word(whole) || outer == "makeresults");
@@ -103,7 +103,7 @@ fn first_word(text: &str) -> &str {
     &text[..text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len())]
 }
 
-/// Words outside of quotes and brackets, each with its place.
+/// Words outside quotes and brackets, each with its position.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let bytes = text.as_bytes();
     let mut at = 0;

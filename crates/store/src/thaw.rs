@@ -1,9 +1,9 @@
 //! Restoring archived buckets: Splunk's thawed buckets.
 //!
-//! An archived bucket is a folder with a bucket's two objects. In `thaweddb` of its index's folder of objects, put
-//! there by [`Store::thaw`] or by hand, it becomes live in place: it is verified once, and one catalog transaction
-//! records it. It is neither merged nor removed by retention. When its folder is gone, so is the bucket. A crash at any
-//! point leaves it live, or as a folder that the next scan finds.
+//! An archived bucket is a folder with a bucket's two objects. [`Store::thaw`], or a person, copies it to `thaweddb` in
+//! the object folder of its index, where it becomes live in place: it is verified once and recorded by one catalog
+//! transaction. It is neither merged nor removed by retention; removing its folder removes it. After a crash at any
+//! point it is either live or a folder that the next scan finds.
 //!
 //! Not here: archiving, and when the folders are scanned.
 
@@ -68,8 +68,8 @@ impl Store {
         self.shared.add_thawed(index, objects, &contents)
     }
 
-    /// Makes buckets live whose folders were put into `thaweddb` of an index that is configured or contains events, and
-    /// forgets those whose folders are gone.
+    /// Scans `thaweddb` of every index that is configured or contains events: buckets in new folders become live, those
+    /// whose folders are gone are forgotten.
     pub fn look_at_thawed(&self) -> Result<Thawed, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -126,7 +126,7 @@ impl Shared {
         let [object, filter] = objects;
         let created = self.clock.now_ns();
         let row = BucketRow { number, object, filter, created, ..facts };
-        // Without inputs: its events were in no log of this store.
+        // There are no inputs, because its events were never in the log of this store.
         self.catalog.commit_compaction(&CompactionCommit { bucket: &row, inputs: &[] })?;
         let bucket = SealedBucket::new(row);
         let id = bucket.id.to_string();
@@ -171,7 +171,7 @@ fn facts(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, Fault> {
     TermFilter::open(filter).map_err(|error| Fault::from(error).at("its term filter"))?;
     let page = reader.read_page(0, 0, PageColumns::ALL)?;
     if let Some(other) = page.metas.iter().map(|meta| &*meta.index).find(|other| *other != index) {
-        return Err(Fault::invalid(format!("its events are of index {other}; thaw it there, with --index {other}")));
+        return Err(Fault::invalid(format!("its events belong to index {other}; thaw it with --index {other}")));
     }
     let summary = reader.summary();
     Ok(BucketRow {
@@ -206,8 +206,8 @@ fn object_names(folder: &Path) -> Result<[String; 2], Fault> {
         let mut found = names.iter().filter(|name| name.extension() == Some(OsStr::new(ending)));
         match (found.next().and_then(|name| name.to_str()), found.next()) {
             (Some(name), None) => Ok(name.to_owned()),
-            (None, _) => Err(Fault::invalid(format!("it has no object .{ending}"))),
-            (Some(_), Some(_)) => Err(Fault::invalid(format!("it has several objects .{ending}"))),
+            (None, _) => Err(Fault::invalid(format!("it has no .{ending} file"))),
+            (Some(_), Some(_)) => Err(Fault::invalid(format!("it has several .{ending} files"))),
         }
     });
     Ok([object?, filter?])

@@ -73,7 +73,7 @@ fn operation(row: &EndpointRow) -> Value {
     let refusal = json!({ "description": "Refused, with messages that say why." });
     let good = if row.method == Method::POST { ["200", "201"].as_slice() } else { ["200"].as_slice() };
     let mut responses: Map<String, Value> =
-        good.iter().map(|status| ((*status).to_owned(), json!({ "description": "What was asked for." }))).collect();
+        good.iter().map(|status| ((*status).to_owned(), json!({ "description": "Success." }))).collect();
     responses.insert("default".to_owned(), refusal);
     operation["responses"] = Value::Object(responses);
     match row.access {

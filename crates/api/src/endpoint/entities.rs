@@ -2,10 +2,10 @@
 //! table row.
 //!
 //! `GET` lists and shows, `POST` creates and changes, `DELETE` removes. `ID/acl` shows and changes owner and sharing;
-//! `ID/enable`, `ID/disable` and `ID/move` do what they say; `_new` shows a template and creates an entity when a name
-//! is posted to it; `_reload` reads changes made by hand. [`quarry_apps::objects`] implements visibility and
-//! permissions. Not here: other actions of saved searches ([`super::saved_searches`]), conf files by name
-//! ([`super::configurations`]).
+//! `ID/enable` and `ID/disable` switch an entity, `ID/move` changes its owner; `_new` shows a template and creates an
+//! entity when a name is posted to it; `_reload` reads changes made by hand. [`quarry_apps::objects`] implements
+//! visibility and permissions. Not here: other actions of saved searches ([`super::saved_searches`]), conf files by
+//! name ([`super::configurations`]).
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};

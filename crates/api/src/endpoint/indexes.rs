@@ -132,7 +132,7 @@ async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError
     let settings = with_objects(state, caller, |objects, _| {
         let all = objects.list(CONF, &Scope::of_namespace("-", "-")?, &Permissions::owner())?;
         let mut settings: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-        // Weakest place last, because settings already present are kept.
+        // Lowest precedence last, because settings already present are kept.
         for object in all {
             let of_index = settings.entry(object.name).or_default();
             for (key, value) in object.settings {
@@ -253,8 +253,8 @@ async fn write(
     change(state, caller, CONF, put).await
 }
 
-/// Removes an index with its events, as Splunk does: first its stanza, so that no more events are taken, then the events.
-/// Without a stanza, an index that has events is what an earlier removal has left, or one that was created by itself.
+/// Removes an index with its events, as Splunk does: first its stanza, so that no more events are accepted, then the
+/// events. An index with events but without a stanza was created automatically or left by an interrupted removal.
 async fn remove(
     State(state): State<ApiState>,
     parts: PathParts,

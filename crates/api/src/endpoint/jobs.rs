@@ -317,7 +317,7 @@ async fn control(
             }
             other => {
                 let text = format!(
-                    "action={other} is not served: give pause, unpause, finalize, cancel, touch, setttl, setpriority, \
+                    "action={other} is unknown: give pause, unpause, finalize, cancel, touch, setttl, setpriority, \
                      save, unsave, enablepreview or disablepreview"
                 );
                 return Err(ApiError::bad_request(text));

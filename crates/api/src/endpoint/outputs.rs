@@ -95,7 +95,7 @@ static GROUPS: LazyLock<Kind> = LazyLock::new(|| {
 });
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    // Reading needs the same capability as changing: the conf may hold passwords.
+    // Reading needs the same capability as changing: the conf may contain passwords.
     let access = Access::Capability(EDIT_FORWARDERS);
     let one = format!("{SERVERS}/{{name}}");
     let mut endpoints = rows(&GROUPS.path, [access; 2], GROUPS.fields, Arc::new(|_: &PathParts| Ok(GROUPS.clone())));

@@ -34,7 +34,7 @@ fn parsed(file: &str, text: &str) -> Conf {
 }
 
 impl Objects {
-    /// The places a scope covers, strongest first.
+    /// The places a scope covers, highest precedence first.
     pub(super) fn places(&self, scope: &Scope) -> Vec<Place> {
         let users: Vec<String> = match &scope.users {
             Users::None => Vec::new(),

@@ -3,8 +3,8 @@
 //! An object is in a [`Place`]: the bundled defaults and `etc/system`, an app, or a user's private files in an app. A
 //! [`Scope`] is a point of view: a namespace, all namespaces (`-`), or none, which means all apps plus the caller's
 //! private files of the app `search`. Of objects with one name, the one closest to the scope's user is shown, with
-//! settings inherited from weaker places. If all users or all apps are in scope, each object is shown separately. A
-//! change rewrites one file atomically, keeps its comments, and is on disk when it is answered.
+//! settings inherited from places of lower precedence. If all users or all apps are in scope, each object is shown
+//! separately. A change rewrites one file atomically, keeps its comments, and is on disk when it is answered.
 //!
 //! The rules of places and sharing are Splunk's (Admin Manual, "Manage knowledge object permissions" and
 //! "default.meta.conf"). Not here: the meaning of settings, and when searches see a change ([`quarry_conf::Layers`]).
@@ -44,9 +44,9 @@ pub const NOBODY: &str = "nobody";
 const ALL: &str = "-";
 /// The stanza with defaults for all others.
 const DEFAULT_STANZA: &str = "default";
-/// Maximum objects of one file.
+/// Maximum number of objects per file.
 const OBJECTS_MAX: usize = 20_000;
-/// Maximum files of one folder.
+/// Maximum number of files per folder.
 const FILES_MAX: usize = 200;
 /// Confs with passwords or keys in clear text, readable by administrators only.
 const SECRET: [&str; 8] =
@@ -54,7 +54,7 @@ const SECRET: [&str; 8] =
 /// Reserved names in paths.
 const NOT_NAMES: [&str; 3] = [DEFAULT_STANZA, "_new", "_reload"];
 
-/// The location of an object, weakest first.
+/// The location of an object, in ascending order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// Bundled defaults and `etc/system/local`.
@@ -138,7 +138,7 @@ impl Scope {
         Ok(Scope { users, app, is_merged })
     }
 
-    /// The place of a new object: private if `is_own` (such objects may be private) and a user is named, else the app.
+    /// The place of a new object: private if `is_own` allows that and the namespace has a user, else the app.
     fn target(&self, is_own: bool) -> Place {
         let app = self.app.clone().unwrap_or_else(|| APP_DEFAULT.to_owned());
         match (&self.users, app.as_str()) {
@@ -149,7 +149,7 @@ impl Scope {
     }
 }
 
-/// A stanza as a scope shows it.
+/// A stanza with the settings and permissions that a scope shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfObject {
     /// Name of its conf file without `.conf`.
@@ -194,7 +194,7 @@ pub struct Objects {
     changing: &'static Mutex<()>,
 }
 
-/// Held while a conf file is changed, because several parts of a node change the same ones.
+/// Lock for changes of conf files: several parts of a node change the same files.
 static CHANGING: Mutex<()> = Mutex::new(());
 
 /// Waits for exclusive access to conf files, held until the guard is dropped.
@@ -259,7 +259,7 @@ fn may_read_conf(conf: &str, viewer: &Permissions) -> bool {
 fn check_name(name: &str) -> Result<(), ObjectError> {
     check_stanza(name)?;
     match NOT_NAMES.contains(&name) {
-        true => Err(ObjectError::Invalid(format!("name={name}: this name stands for something else"))),
+        true => Err(ObjectError::Invalid(format!("name={name}: this name is reserved"))),
         false => Ok(()),
     }
 }
@@ -271,7 +271,7 @@ fn check_conf(conf: &str) -> Result<(), ObjectError> {
     if conf.chars().all(is_good) {
         return Ok(());
     }
-    Err(ObjectError::Invalid(format!("{conf}: the name of a configuration file is letters, digits, _ and -")))
+    Err(ObjectError::Invalid(format!("{conf}: names of configuration files contain only letters, digits, _ and -")))
 }
 
 /// Whether a viewer may see the private files of `user`.

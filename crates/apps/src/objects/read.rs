@@ -32,7 +32,7 @@ impl Objects {
     fn seen_places(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<PlaceConf>, ObjectError> {
         check_conf(conf)?;
         if !super::may_read_conf(conf, viewer) {
-            return Err(ObjectError::Denied(format!("{conf} may hold passwords: administrators alone read it")));
+            return Err(ObjectError::Denied(format!("{conf} may contain passwords: only administrators may read it")));
         }
         let mut places = self.places(scope);
         places.retain(|place| place.user().is_none_or(|user| super::may_see_user(viewer, user)));
@@ -44,7 +44,7 @@ fn stanzas(place: &PlaceConf) -> impl Iterator<Item = &Stanza> {
     place.local.stanzas.iter().chain(&place.default.stanzas)
 }
 
-/// Whether a scope shows an object of a place.
+/// Whether an object of a place is visible in a scope.
 fn is_seen(conf: &str, name: &str, place: &PlaceConf, scope: &Scope, viewer: &Permissions) -> bool {
     let is_near = match (&place.place, &scope.app) {
         (Place::App(app), Some(own)) if app != own => place.acl.sharing(conf, name) == super::ObjectSharing::Global,
@@ -53,15 +53,16 @@ fn is_seen(conf: &str, name: &str, place: &PlaceConf, scope: &Scope, viewer: &Pe
     is_near && place.acl.may_read(conf, name, viewer)
 }
 
-/// The visible objects of one name: only the strongest, or each if they are not merged. `places` are strongest first.
+/// The visible objects of one name: only that of the highest precedence, or each if the scope does not merge them.
+/// `places` are in descending order of precedence.
 fn seen(conf: &str, name: &str, places: &[PlaceConf], scope: &Scope, viewer: &Permissions) -> Vec<ConfObject> {
     let seen: Vec<&PlaceConf> = places.iter().filter(|place| is_seen(conf, name, place, scope, viewer)).collect();
     let has = |place: &&&PlaceConf| stanzas(place).any(|stanza| stanza.name == name);
     let mut objects = Vec::new();
     for (at, place) in seen.iter().enumerate().filter(|(_, place)| has(place)) {
         let mut shown = object(conf, name, place, viewer);
-        // Weak places first, so that strong ones overwrite; `[default]` of any place is weaker than the stanza in any
-        // place.
+        // In ascending order of precedence, so that later places overwrite earlier ones; `[default]` of every place
+        // comes before the stanza of any place.
         let behind: Vec<&PlaceConf> = match scope.is_merged {
             true => seen[at..].iter().rev().copied().collect(),
             false => places.last().into_iter().filter(|last| last.place != place.place).chain([*place]).collect(),
@@ -87,7 +88,7 @@ fn settings_of(names: &[&str], places: &[&PlaceConf]) -> BTreeMap<String, String
     settings
 }
 
-/// An object of a place, without settings.
+/// An object of a place; its settings are left empty.
 fn object(conf: &str, name: &str, place: &PlaceConf, viewer: &Permissions) -> ConfObject {
     ConfObject {
         conf: conf.to_owned(),

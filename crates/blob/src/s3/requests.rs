@@ -372,7 +372,7 @@ impl Requests {
         Ok(self.listing(&page, rest))
     }
 
-    /// The objects that follow in a listing. It is not asked for again after a failure: no other server knows how far it is.
+    /// The objects that follow in a listing. Not retried after a failure: other servers do not know its position.
     pub(crate) async fn list_on(&self, mut rest: Keys) -> Result<Listing, BlobError> {
         let ask = self.ask_about("list objects below", &self.settings.prefix);
         count(&self.counters.requests, 1);

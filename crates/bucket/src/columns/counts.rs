@@ -1,5 +1,5 @@
-//! Value counts: how often each value of a column with few distinct values occurs in each page, so that reports that
-//! count are answered without reading the column.
+//! Value counts: how often each value of a column with few distinct values occurs in each page. Reports that only count
+//! values use them instead of reading the column.
 //!
 //! They are at the end of the shape block. Blocks of older versions end after the columns.
 
@@ -14,7 +14,7 @@ use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
 /// Maximum number of distinct texts or numbers of a counted column.
 const MAX_COUNTED_VALUES: usize = 64;
-/// The same for templates of template columns, of which there are few, and which contain words.
+/// Maximum number of templates of a counted column whose values are templates.
 const MAX_COUNTED_TEMPLATES: usize = 512;
 /// A page's count takes two bytes.
 const _: () = assert!(MAX_PAGE_EVENTS <= u16::MAX as usize);

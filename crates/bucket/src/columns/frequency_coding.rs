@@ -40,7 +40,7 @@ pub(super) fn encode_skewed(values: &[u64], width: u32, save: usize, out: &mut V
     let low_bits = width - bits;
     let frequencies = normalized(&counts_of(values, low_bits), values.len());
     assert_eq!(frequencies.iter().sum::<u32>(), SCALE, "frequencies fill the scale");
-    assert!(frequencies.len() <= 1 << SYMBOL_BITS_MAX, "a symbol has so many bits at most");
+    assert!(frequencies.len() <= 1 << SYMBOL_BITS_MAX, "a symbol has at most SYMBOL_BITS_MAX bits");
     out.push(low_bits as u8);
     put_varint(out, frequencies.len() as u64);
     frequencies.iter().for_each(|frequency| put_varint(out, u64::from(*frequency)));

@@ -282,7 +282,7 @@ impl TemplatePage {
             texts.extend_from_slice(whole.get(place));
             ends.push(u32_of(texts.len()));
         }
-        assert_eq!(ends.len(), rows.len(), "each row that is asked for has its text");
+        assert_eq!(ends.len(), rows.len(), "every requested row has its text");
         Ok(Texts { bytes: texts.into(), ends })
     }
 

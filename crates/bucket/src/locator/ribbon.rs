@@ -170,7 +170,7 @@ mod tests {
                 let table = Table::read(&written, bits).unwrap();
                 assert!(pairs.iter().all(|(key, value)| table.get(*key) == *value), "{count} keys of {bits} bits");
                 assert!(table.rows <= count + count / 12 + 256, "{} rows for {count} keys", table.rows);
-                // Whatever is asked, an answer comes.
+                // Keys that are not in the table have a value too, an arbitrary one.
                 assert!((0..1_000).all(|at| table.get(mix(at + 1_000_000)) < 1 << bits));
             }
         }

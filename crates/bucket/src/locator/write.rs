@@ -83,7 +83,7 @@ pub(crate) fn write_locator(
     sort_and_dedup(&mut pairs);
     let links = Links::of(pages);
     let parts = pairs.len().div_ceil(KEYS_PER_PART);
-    assert!((1..=MAX_PARTS).contains(&parts), "a locator has so many parts at most");
+    assert!((1..=MAX_PARTS).contains(&parts), "a locator has at most MAX_PARTS parts");
     assert!(links.bits() <= MAX_VALUE_BITS, "a link fits its table");
     let mut directory = Vec::new();
     put_varint(&mut directory, parts as u64);

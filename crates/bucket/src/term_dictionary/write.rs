@@ -1,8 +1,8 @@
 //! Writer of term dictionaries: sorted terms, front-coded into pages that decode independently, and a directory of the
 //! pages.
 //!
-//! A page has three streams (lengths, suffixes, postings) that are compressed separately because their bytes have
-//! nothing in common: one entropy code for all three would take a fifth more.
+//! A page has three streams (lengths, suffixes, postings). Their byte frequencies differ, so each is compressed on its
+//! own; a single entropy code for all three would take a fifth more space.
 
 use crate::block::BlockWriter;
 use crate::error::BucketError;
@@ -15,7 +15,7 @@ use crate::term_dictionary::postings::PostingsWriter;
 use crate::term_dictionary::table::{Entry, TermTable};
 use crate::wire::{put_run, put_varint};
 
-/// Marks lengths that do not fit two half bytes; they follow as varints.
+/// Marks lengths that do not fit in two nibbles; they follow as varints.
 pub(crate) const LONG_LENGTHS: u8 = 0xff;
 
 /// Position of a written term dictionary.
@@ -27,7 +27,7 @@ pub(crate) struct WrittenTermDictionary {
     pub(crate) directory_len: u32,
 }
 
-/// Order-independent sum over terms and their pages; compares what was collected with what was written.
+/// Term of an order-independent checksum, which shows that the written terms and pages are the collected ones.
 #[inline]
 pub(crate) fn fingerprint_of(hash: u64, pages: u64) -> u64 {
     (hash ^ pages.rotate_left(17)).wrapping_mul(0x9fb2_1c65_1e98_df25)
@@ -39,14 +39,14 @@ pub(crate) fn write_term_dictionary(
     pages: usize,
     blocks: &mut BlockWriter,
 ) -> Result<WrittenTermDictionary, BucketError> {
-    assert!(pages <= MAX_SLAB_PAGES, "a set of pages has a bit for each");
+    assert!(pages <= MAX_SLAB_PAGES, "a page set has one bit per page");
     let order = sorted(table)?;
     let postings = PostingsWriter::new(table.entries(), pages);
     let mut directory = Vec::new();
     put_varint(&mut directory, order.len() as u64);
     put_varint(&mut directory, blocks.object.len() as u64);
     directory.extend_from_slice(&fingerprint(table).to_le_bytes());
-    assert!(postings.shared().len() <= MAX_SHARED_MASKS, "so many page sets are shared at most");
+    assert!(postings.shared().len() <= MAX_SHARED_MASKS, "the number of shared page sets has a limit");
     put_varint(&mut directory, postings.shared().len() as u64);
     for mask in postings.shared() {
         directory.extend_from_slice(&mask.to_le_bytes());
@@ -79,7 +79,7 @@ fn fingerprint(table: &TermTable) -> u64 {
     table.entries().iter().fold(0, |sum, entry| sum.wrapping_add(fingerprint_of(table.hash_of(entry), entry.pages)))
 }
 
-/// What sorting moves: the first word usually decides.
+/// Sort key of an entry: its first eight bytes, which usually decide, and its position in the table.
 #[derive(Clone, Copy)]
 struct SortKey {
     first: u64,

@@ -312,7 +312,7 @@ impl Database for PostgreSql {
             return Err(CatalogError::Failed { place: self.place.shown.clone(), reason });
         };
         let mut writer = lock(writer);
-        // If the last transaction ended unknown, its caller was told so.
+        // If the result of the last transaction is unknown, its caller has received that as an error.
         writer.is_open = false;
         writer.last += 1;
         let mut patience = self.patience(self.place.wait);
@@ -361,7 +361,7 @@ impl Database for PostgreSql {
 
 impl Drop for PostgreSql {
     fn drop(&mut self) {
-        // The lock is let go while there is an answer to it: who opens the catalog next need not wait.
+        // Releases the lock and waits for the answer, so that the next process can open the catalog at once.
         let writer =
             self.writer.take().and_then(|writer| writer.into_inner().unwrap_or_else(PoisonError::into_inner).session);
         if let Some(session) = writer.filter(|session| !session.is_lost()) {

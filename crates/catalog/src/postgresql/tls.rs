@@ -74,7 +74,7 @@ impl TlsConnect<Socket> for ToHost {
     fn connect(self, socket: Socket) -> Self::Future {
         Box::pin(async move {
             let name =
-                self.name.ok_or_else(|| io::Error::other("a socket has no name that a certificate could bear"))?;
+                self.name.ok_or_else(|| io::Error::other("TLS needs a host name, and a Unix socket has none"))?;
             Ok(Encrypted(TlsConnector::from(self.config).connect(name, socket).await?))
         })
     }

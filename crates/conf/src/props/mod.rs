@@ -57,9 +57,9 @@ type Settings = BTreeMap<String, String>;
 pub struct PropsResolver {
     defaults: Settings,
     sourcetypes: BTreeMap<String, Settings>,
-    /// Weakest first.
+    /// In ascending order of precedence.
     hosts: Vec<PatternStanza>,
-    /// Weakest first.
+    /// In ascending order of precedence.
     sources: Vec<PatternStanza>,
     /// Index-time rules by stanza name.
     index_rules: BTreeMap<String, Arc<IndexRule>>,
@@ -67,7 +67,7 @@ pub struct PropsResolver {
     indexed_fields_max: usize,
     sourcetype_rules: Vec<SourcetypeRule>,
     expressions: Option<Arc<dyn ExpressionCompiler>>,
-    /// Time zone of timestamps that neither they nor a setting gives one.
+    /// Time zone of timestamps without one, if no setting gives it.
     node_zone: TimeZone,
     /// Stanzas of other files that search-time settings refer to.
     named: NamedRules,

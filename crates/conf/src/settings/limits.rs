@@ -35,7 +35,7 @@ const SECTIONS: &[Section] = &[
     Section {
         stanza: StanzaName::Named("search"),
         rows: &[
-            row("base_max_searches", COUNT, "62", "searches", "that run at once, beside those of max_searches_per_cpu"),
+            row("base_max_searches", COUNT, "62", "searches", "that run at once, plus max_searches_per_cpu per core"),
             row("max_searches_per_cpu", COUNT, "1", "searches", "that run at once for each core"),
             row(
                 "max_rt_search_multiplier",

@@ -166,7 +166,7 @@ const NAME_TO_CHECK: Row = row(
     "name that a server's certificate must be issued for, if not the server's own",
 );
 
-/// TLS towards a server.
+/// TLS of connections to a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputTls {
     /// PEM file with the CA certificates for servers.

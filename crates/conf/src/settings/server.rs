@@ -46,7 +46,7 @@ const DISK_ROWS: &[Row] = &[row(
     COUNT,
     "256",
     "MB",
-    "free space that the file system of the data directory must keep; below it data is refused, and senders are told so",
+    "free space that the file system of the data directory must keep; below it, data is refused with an error",
 )];
 
 const SSL_ROWS: &[Row] = &[

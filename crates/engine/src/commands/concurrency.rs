@@ -40,7 +40,7 @@ impl BlockingTable for Concurrency {
             match span {
                 Some((start, end)) => {
                     let before = |numbers: &[f64]| numbers.partition_point(|number| number <= start) as i64;
-                    // A row without duration counts at its start all the same.
+                    // A row without duration is still counted at its start.
                     let own = i64::from(start == end);
                     column.push_int(before(&begun) - before(&ended) + own);
                 }

@@ -1,4 +1,5 @@
-//! Metric measurements as rows: one for each field `metric_name:NAME`, and one for `metric_name` with `_value`.
+//! Unpivots metric measurements into rows: one for each field `metric_name:NAME`, and one for `metric_name` with
+//! `_value`.
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
@@ -18,7 +19,7 @@ impl Execute for MeasurementsCommand {
     }
 }
 
-/// Makes the rows.
+/// Unpivots the measurements of each row.
 struct Measurements;
 
 impl RowCommand for Measurements {

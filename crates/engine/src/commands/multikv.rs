@@ -35,7 +35,7 @@ fn table_rule(lowering: &Lowering<'_>, name: &str, span: Span) -> Result<Arc<Tab
     let knowledge = lowering.environment.knowledge();
     let settings = knowledge.table_rule(name).ok_or_else(|| {
         let known = knowledge.table_rules();
-        let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        let known = if known.is_empty() { "it is empty".to_owned() } else { format!("it has {}", known.join(", ")) };
         invalid(format!("multikv: multikv.conf has no stanza {name}; {known}"))
     })?;
     let rule = TableRule::new(&settings).map_err(|fault| invalid(format!("multikv.conf [{name}]: {fault}")))?;

@@ -1,4 +1,4 @@
-//! `noop`: nothing to execute.
+//! `noop`: passes all rows on unchanged.
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::NoopCommand;

@@ -237,7 +237,7 @@ impl Passed {
         }
         self.turns += usize::from(is_last);
         if self.turns > TURNS_MAX {
-            let what = format!("{}: it does not come to an end", self.dialogue.name);
+            let what = format!("{}: it never finishes", self.dialogue.name);
             return Err(EngineError::Limit { what, limit: "turns of a command", value: TURNS_MAX as u64 });
         }
         rows_of(&body).map_err(|fault| EngineError::invalid(format!("{}: {fault}", self.dialogue.name)))

@@ -58,7 +58,7 @@ fn of_stanza(transaction: &TransactionCommand, lowering: &Lowering<'_>) -> Resul
     let invalid = |message: String| EngineError::Invalid { message, span: Some(kind.span) };
     let settings = knowledge.transaction_type(name).ok_or_else(|| {
         let known = knowledge.transaction_types();
-        let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        let known = if known.is_empty() { "it is empty".to_owned() } else { format!("it has {}", known.join(", ")) };
         invalid(format!("transaction: transactiontypes.conf has no stanza {name}; {known}"))
     })?;
     transaction.of_kind(&settings).map_err(|fault| invalid(format!("transactiontypes.conf [{name}]: {fault}")))

@@ -33,7 +33,7 @@ fn scan_of(plan: &mut Plan) -> Option<&mut Scan> {
 }
 
 /// Removes each `rex` and `spath path=` whose fields no command reads. A `rex` with an invalid pattern is kept, so that
-/// the user is told.
+/// its error is reported.
 fn drop_idle(plan: &mut Plan) {
     for at in (0..plan.reduce.len()).rev() {
         let (names, is_sound): (Vec<&String>, _) = match &plan.reduce[at].command {
@@ -145,7 +145,8 @@ fn push_top(plan: &mut Plan) {
     }
 }
 
-/// A `dedup` of few fields tells the scan so; it says itself which rows come out.
+/// Passes the fields of a simple `dedup` to the scan, which skips duplicates. The command still decides which rows
+/// remain.
 fn push_first(plan: &mut Plan) {
     let Some(Command::Dedup(dedup)) = plan.reduce.first().map(|stage| &stage.command) else { return };
     let is_plain = !dedup.keep_events && !dedup.consecutive && dedup.sort_by.is_empty();

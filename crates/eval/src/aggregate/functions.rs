@@ -164,7 +164,7 @@ impl Body {
         matches!(self, Body::Distinct(_) | Body::Extreme { .. } | Body::Bounds(_))
     }
 
-    /// Whether it is asked of numbers alone, and of no other values has none.
+    /// Whether it reads only numbers and ignores other values.
     pub fn is_of_numbers(self) -> bool {
         matches!(self, Body::Sum { .. } | Body::Moments(_) | Body::Bounds(_) | Body::Percentile(_))
     }

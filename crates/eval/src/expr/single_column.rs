@@ -4,8 +4,8 @@
 //! a coded column ([`crate::rows::DistinctMemo`]), whatever functions it contains. The largest such parts are
 //! determined at compile time; parts whose value is a condition in some rows and not in others are excluded.
 //!
-//! Functions that change from call to call, searches in expressions, and what `mvmap` and `mvfilter` do with a bound
-//! value are never extracted.
+//! Volatile functions, `searchmatch()`, and the inner expressions of `mvmap` and `mvfilter`, which read a bound value,
+//! are never extracted.
 
 use arrow::array::ArrayRef;
 
@@ -20,7 +20,7 @@ use crate::rows::{ColumnReader, DistinctMemo, Numbers, Value};
 /// A part that reads a single column.
 #[derive(Debug)]
 pub struct Single {
-    /// The part.
+    /// Its expression.
     pub(super) inner: ExprNode,
     /// The slot it reads.
     pub(super) slot: usize,
@@ -34,7 +34,7 @@ impl Single {
     /// The part's result for each row of its column; `None` if rows should be evaluated one by one.
     pub(super) fn compute(&self, column: &ArrayRef, context: &ExprContext) -> Result<Option<ArrayRef>, EngineError> {
         let results = self.memo.run(column, self.numbers, |values| {
-            // A value that fails may not be used by any row; the rows are then evaluated individually.
+            // Perhaps no row uses a value that fails, so after an error the rows are evaluated individually.
             let state = CallState::default();
             let made = evaluate(&self.inner, &Batch::of_slot(self.slot, values, context, &state))?;
             Ok(state.check().is_ok().then(|| vec![made]))
@@ -156,7 +156,7 @@ fn is_mixed(node: &ExprNode) -> bool {
 }
 
 impl ExprNode {
-    /// The nodes right below.
+    /// Calls `visit` with each child node.
     fn each_part(&self, visit: &mut dyn FnMut(&ExprNode)) {
         match self {
             ExprNode::Constant(_) | ExprNode::Slot(_) => {}
@@ -186,7 +186,7 @@ impl ExprNode {
         }
     }
 
-    /// Calls the function for the marked parts.
+    /// Calls `visit` with each marked part.
     pub(super) fn each_single(
         &self,
         visit: &mut dyn FnMut(&Single) -> Result<(), EngineError>,

@@ -237,7 +237,7 @@ fn write_quoted(text: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
 struct WrittenNumbers<'t> {
     text: &'t str,
     at: Cell<usize>,
-    /// Numbers after that position that nothing asked for.
+    /// Numbers after that position that were skipped.
     passed: Cell<usize>,
 }
 

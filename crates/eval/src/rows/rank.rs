@@ -7,9 +7,9 @@ use quarry_spl::ast::SortKind;
 
 /// Numbers.
 pub const NUMBER: i64 = 1;
-/// Addresses.
+/// IPv4 addresses.
 pub const ADDRESS: i64 = 2;
-/// Texts.
+/// Everything else; with [`SortKind::Str`], every value.
 pub const TEXT: i64 = 3;
 /// No value; last in either direction.
 pub const MISSING: i64 = 4;

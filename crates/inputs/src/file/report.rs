@@ -1,4 +1,4 @@
-//! Report of adding a file.
+//! Result of adding a file: what was read and stored, and anything unusual about it.
 
 /// A file that became shorter while it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,15 +16,15 @@ pub struct FileReport {
     pub bytes: u64,
     /// Events stored in this run.
     pub events: u64,
-    /// Events without an acceptable time.
+    /// Events whose text yielded no acceptable timestamp.
     pub bad_timestamps: u64,
     /// Lines cut to `TRUNCATE`.
     pub truncated_lines: u64,
     /// Events dropped by index-time rules.
     pub dropped_events: u64,
-    /// Whether all of it had been stored before.
+    /// Whether earlier runs had stored the whole file.
     pub skipped: bool,
-    /// Path of the file it was stored as.
+    /// Path under which its content was already stored; `None` for new content.
     pub stored_as: Option<String>,
     /// Decompressed bytes stored by an earlier run.
     pub resumed_at: u64,

@@ -11,7 +11,7 @@ pub(crate) const TOO_DEEP: &str = "Invalid data format: arrays and objects are n
 pub(crate) const LONG_WORD: &str = "Invalid data format: host, source or sourcetype is longer than 65536 bytes";
 pub(crate) const LONG_EVENT: &str = "Invalid data format: an event with its fields is longer than 67108864 bytes";
 
-pub(crate) const MANY_ACKS: &str = "Invalid data format: more than 100000 acks are asked for at once";
+pub(crate) const MANY_ACKS: &str = "Invalid data format: more than 100000 acks requested at once";
 
 /// One of Splunk's codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,7 +52,7 @@ impl Desk {
         let (done, outcome) = oneshot::channel();
         let work = move || {
             let _place = place;
-            // The waiter may have left; the work is done all the same.
+            // The result has no receiver if the waiter has left; the work is done either way.
             drop(done.send(work()));
         };
         queue.send(Box::new(work)).map_err(|_| Code::ServerError)?;

@@ -108,7 +108,7 @@ impl AlertActions {
     /// The program of an action.
     fn program(&self, name: &str, settings: &Settings) -> Result<Program, Fault> {
         if settings.get("python.version").is_some_and(|version| version == "python2") {
-            return Err(Fault::invalid(format!("the alert action {name} wants python2, which does not run here")));
+            return Err(Fault::invalid(format!("the alert action {name} requires python2, which is not supported")));
         }
         let seen = self.view.as_deref().map(|view| (view, CONF));
         let apps = app_folders_with(&self.data_dir, "alert_actions.conf", name, seen);

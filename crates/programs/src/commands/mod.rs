@@ -154,7 +154,7 @@ fn script(
 /// The program to start, or why it cannot be started.
 fn program(name: &str, app: &Path, setting: &dyn Fn(&str) -> Option<String>) -> Result<Program, Fault> {
     if setting("python.version").is_some_and(|version| version == "python2") {
-        return Err(Fault::invalid("it wants python2, which does not run here"));
+        return Err(Fault::invalid("it requires python2, which is not supported"));
     }
     let filename = setting("filename").unwrap_or_else(|| format!("{name}.py"));
     if !is_plain(&filename) {

@@ -134,7 +134,7 @@ impl ProgramV1 {
 
     /// Runs the program once and returns its output.
     fn run(&self, first: Option<&str>, rows: Vec<u8>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<u8>, Fault> {
-        let Some(mut program) = self.program.clone() else { return Err(Fault::bug("it was not told of the search")) };
+        let Some(mut program) = self.program.clone() else { return Err(Fault::bug("getinfo was not received")) };
         program.arguments.extend(first.map(str::to_owned));
         program.arguments.extend(self.arguments.iter().cloned());
         let input = [self.header.as_slice(), &rows].concat();

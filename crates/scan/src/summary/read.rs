@@ -1,7 +1,7 @@
 //! Reading summaries in place of events, page by page, within one search.
 //!
-//! A page of the snapshot is taken from the summary of its slab if digest, bucket and page agree. If a search over
-//! several indexes sees only part of a slab, its complete pages are still taken from the summary. Columns of a slab are
+//! The rows of a page come from the summary of its slab if digest, bucket and page agree. If a search over
+//! several indexes sees only part of a slab, its complete pages still come from the summary. Columns of a slab are
 //! read once and shared by its workers.
 //!
 //! Not here: the commands that follow (`tstats`).
@@ -23,14 +23,14 @@ use super::SummaryStore;
 use super::decode::OpenSummary;
 use crate::plan::SummaryScan;
 
-/// Slabs whose columns are held at once; with more workers than that, some columns are read twice.
+/// Maximum number of slabs whose columns are cached; with more workers than that, some columns are read twice.
 const SLABS_HELD_MAX: usize = 8;
 
 /// The summaries that one search may read.
 pub struct SummaryRead {
     /// Object, digest and columns to read.
     pub scan: SummaryScan,
-    /// Where they are.
+    /// Storage of the summaries.
     store: Arc<dyn SummaryStore>,
     held: Mutex<VecDeque<(StoredSlab, Arc<HeldSlab>)>>,
 }
@@ -52,7 +52,7 @@ pub fn name_of(folder: &str, slab: StoredSlab) -> String {
     format!("{folder}/{:010}-{:02}.summary", slab.bucket, slab.slab)
 }
 
-/// Opens the summary of a slab if it has this digest. If one exists but cannot be used, the store is told why.
+/// Opens the summary of a slab if it has this digest. The reason why an existing one is unusable goes to the store.
 pub fn open(store: &dyn SummaryStore, digest: &[u8; 32], slab: StoredSlab) -> Option<OpenSummary> {
     let name = name_of(&folder_of(digest), slab);
     let opened = store.open(&name).and_then(|file| file.map(OpenSummary::open).transpose());
@@ -60,7 +60,7 @@ pub fn open(store: &dyn SummaryStore, digest: &[u8; 32], slab: StoredSlab) -> Op
         Ok(None) => None,
         Ok(Some(summary)) if summary.head.digest == *digest && summary.head.slab == slab => Some(summary),
         Ok(Some(_)) => {
-            store.unusable(&name, "it is of another bucket or of an older definition");
+            store.unusable(&name, "it belongs to another bucket or to an older definition");
             None
         }
         Err(fault) => {
@@ -76,7 +76,7 @@ impl SummaryRead {
         SummaryRead { scan, store, held: Mutex::default() }
     }
 
-    /// Whether events of a segment are to be skipped.
+    /// Whether the search skips the events of a segment, because it reads summaries only.
     pub(crate) fn leaves_out(&self, segment: &Arc<dyn Segment>) -> bool {
         if !self.scan.only {
             return false;
@@ -85,8 +85,8 @@ impl SummaryRead {
         if self.slab(slab).is_some_and(|held| held.summary.is_some()) {
             return false;
         }
-        // The buckets it was merged from were summarised or about to be, and so was the slab before some of its events
-        // were deleted. If it were skipped, an answer would lose rows until its own summary is built.
+        // A merge, or a deletion of events, replaced slabs that had summaries or were about to get them. Until the new
+        // slab has its own, its events are read; if it were skipped, rows would be missing from answers.
         let is_in_range =
             self.scan.earliest.is_none_or(|earliest| segment.pages().iter().any(|page| page.time_max >= earliest));
         !((slab.level > 0 || slab.deleted > 0) && is_in_range)
@@ -98,7 +98,7 @@ impl SummaryRead {
         held.is_some_and(|held| held.summary.is_some())
     }
 
-    /// The rows of a page within `range`; `None` if they must be made from the events.
+    /// The rows of a page within `range`; `None` if they must be computed from the events.
     pub(crate) fn page(&self, page: &PageRef, range: &TimeRange) -> Result<Option<RecordBatch>, EngineError> {
         let held = self.scan.stages.as_ref().and(page.segment.stored()).and_then(|slab| self.slab(slab));
         let Some(held) = held else { return Ok(None) };
@@ -114,7 +114,7 @@ impl SummaryRead {
         let Some(columns) = held.columns.get_or_init(|| self.read_columns(&held.name, summary)) else {
             return Ok(None);
         };
-        assert_eq!(columns.len(), self.scan.columns.len(), "each column that is asked for was read");
+        assert_eq!(columns.len(), self.scan.columns.len(), "every requested column was read");
         let count = summary.head.pages[place].rows as usize;
         let named =
             self.scan.columns.iter().zip(columns).map(|(name, pages)| (name.as_str(), Arc::clone(&pages[place])));
@@ -156,7 +156,7 @@ impl SummaryRead {
             held.pop_front();
         }
         held.push_back((slab, Arc::clone(&made)));
-        assert!(held.len() <= SLABS_HELD_MAX, "slabs that are held have a limit");
+        assert!(held.len() <= SLABS_HELD_MAX, "the number of cached slabs has a limit");
         Some(made)
     }
 }

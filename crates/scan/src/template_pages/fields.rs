@@ -23,8 +23,8 @@ use crate::fields::Cutting;
 
 /// Placeholder for a variable while the extraction runs.
 const PLACEHOLDER: u8 = b'7';
-/// The same where pairs are looked for, if no value ends with a byte of a key: what follows begins a key of its own. It
-/// does not end a value either, because its values may lie inside one.
+/// The same for key-value extraction, if no value of the variable ends with a byte of a key, so that the next key
+/// begins after it. It does not end a value either, because the variable may lie inside one.
 const KEYLESS_PLACEHOLDER: u8 = b'*';
 /// Bytes that end an unquoted value (`quarry_pipeline::extract::auto_kv`).
 const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");

@@ -37,9 +37,9 @@ struct Site {
     literal: usize,
     /// Inside a value.
     inside: Vec<u32>,
-    /// Up to this byte of the literal before a value, the rest in it.
+    /// Up to this byte of the literal before a value, the rest at the start of the value.
     starts: Vec<(u32, usize)>,
-    /// Up to this byte of the literal at the end of a value, the rest behind it.
+    /// Up to this byte of the literal at the end of a value, the rest after the value.
     ends: Vec<(u32, usize)>,
 }
 
@@ -188,7 +188,7 @@ fn may_go_on(pieces: &[Piece<'_>], rest: &[u8]) -> bool {
 pub(super) struct PageHits(Vec<(u32, usize, Hits)>);
 
 impl PageHits {
-    /// Nothing looked for yet; `None` if so few rows are asked that each is better tested by itself.
+    /// No literal searched yet; `None` if the rows are so few that testing them one by one is cheaper.
     pub(super) fn for_rows(rows: usize) -> Option<PageHits> {
         (rows >= ROWS_MIN).then(PageHits::default)
     }

@@ -172,7 +172,7 @@ impl<'a> PageReader<'a> {
     pub(super) fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, EngineError> {
         debug_assert!(rows.is_sorted(), "rows are asked for in order of arrival");
         let texts = self.shaped()?.texts(column, rows)?;
-        assert_eq!(texts.ends.len(), rows.len(), "each row that is asked for has its text");
+        assert_eq!(texts.ends.len(), rows.len(), "every requested row has its text");
         Ok(texts)
     }
 

@@ -73,10 +73,10 @@ pub(super) struct AskedKeys {
 }
 
 impl AskedKeys {
-    /// Removes results of groups that were not asked for.
+    /// Removes results of groups that were not requested.
     pub(super) fn forget_others(&self, found: &mut Groups, rows: &Rows, keys: &[u32]) {
         for (codes, asked) in found.codes.iter_mut().zip(&self.by_group) {
-            // Rows that were not asked for have no result.
+            // Rows that were not requested have no result.
             if *asked != self.any {
                 let others = codes.iter_mut().zip(rows.iter()).filter(|(_, row)| !asked[keys[*row as usize] as usize]);
                 others.for_each(|(code, _)| *code = ABSENT);

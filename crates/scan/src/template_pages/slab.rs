@@ -202,10 +202,10 @@ impl Slabs {
     }
 }
 
-/// Asserts that each name was looked for, by each key: what other searches worked out is of the same templates and classes.
+/// Asserts that each name has a location for each key, also where other searches computed them for these templates.
 fn assert_whole(found: &[Arc<FieldLocations>], names: usize, keys: usize) {
-    assert_eq!(found.len(), names, "each name was looked for");
-    assert!(found.iter().all(|field| field.has_keys(keys)), "a field has a place by each key");
+    assert_eq!(found.len(), names, "each name has locations");
+    assert!(found.iter().all(|field| field.has_keys(keys)), "a field has a location for each key");
 }
 
 impl Slab {

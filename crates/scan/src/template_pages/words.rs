@@ -147,7 +147,7 @@ impl Word {
 
     /// The answer for every event of a page.
     pub(super) fn run(&self, plan: &WordPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
-        // Without probes: an empty word is in every text.
+        // A plan without probes is an empty word, which is in every text.
         let mut all = Outcome::Same(YES);
         for (at, node) in plan.nodes.iter().enumerate() {
             if all.is_same(NO) {

@@ -1,4 +1,4 @@
-//! What is asked of a job, and the record of it in the job's folder.
+//! The settings of a job, and their record in the job's folder.
 
 use quarry_event::TimeNs;
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ impl SearchLevel {
     }
 }
 
-/// What was asked of a job, as its folder keeps it.
+/// The settings of a job as stored in its folder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobRecord {
     pub(crate) sid: String,

@@ -1,4 +1,4 @@
-//! What `quarry bench s3` can be told.
+//! Options of `quarry bench s3`, and the parsers of their values.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -41,7 +41,7 @@ pub(crate) struct S3BenchArgs {
     #[arg(long, default_value = "10s", value_name = "TIME")]
     pub(crate) duration: Seconds,
     /// Report format; json includes figures for each second.
-    #[arg(short, long, default_value = "table", value_name = "FORM")]
+    #[arg(short, long, default_value = "table", value_name = "FORMAT")]
     pub(crate) output: ListForm,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct S3BenchArgs {
 pub(crate) enum S3Operation {
     /// Store new objects.
     Put,
-    /// Ask whether an object exists.
+    /// Check whether an object exists.
     Stat,
     /// List the run's objects.
     List,
@@ -61,7 +61,7 @@ pub(crate) enum S3Operation {
 }
 
 impl S3Operation {
-    /// The text as written.
+    /// Name on the command line and in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             S3Operation::Put => "put",
@@ -90,7 +90,7 @@ impl FromStr for Bytes {
             "mb" => 1_000_000,
             "g" | "gib" => 1 << 30,
             "gb" => 1_000_000_000,
-            _ => return Err("a size is a number with B, KiB, MiB or GiB behind it"),
+            _ => return Err("a size is a number followed by B, KiB, MiB or GiB"),
         };
         let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
         bytes.filter(|bytes| (1..=Bytes::MAX).contains(bytes)).map(Bytes).ok_or("a size is between 1 B and 4 GiB")
@@ -114,7 +114,7 @@ impl FromStr for Seconds {
             "" | "s" => 1,
             "m" => 60,
             "h" => 3600,
-            _ => return Err("a time is a number with s, m or h behind it"),
+            _ => return Err("a time is a number followed by s, m or h"),
         };
         let seconds = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
         let seconds = seconds.filter(|seconds| (1..=86_400).contains(seconds));

@@ -168,7 +168,7 @@ fn actions_that_cannot_run_are_errors() {
         ("sendalert copie", "there is no alert action copie; did you mean copies?"),
         ("sendalert email", "the action email comes with Splunk, not with Quarry"),
         ("sendalert off", "the alert action off is disabled"),
-        ("sendalert old", "wants python2"),
+        ("sendalert old", "requires python2"),
         ("sendalert elsewhere", "give the name of a file"),
         ("sendalert gone", "there is no program gone in its bin folder"),
         ("sendalert", "no alert action is given"),

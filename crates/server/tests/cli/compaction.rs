@@ -104,7 +104,7 @@ fn an_archived_bucket_is_thawed_with_and_without_a_server() {
     assert_eq!(count(), "index,count\nmain,110\n");
     let server = Server::start(&place);
     let elsewhere = place.run(&["bucket", "thaw", &folders[1], "--index", "old"]);
-    assert!(elsewhere.code != 0 && elsewhere.err.contains("its events are of index main"), "{}", elsewhere.err);
+    assert!(elsewhere.code != 0 && elsewhere.err.contains("its events belong to index main"), "{}", elsewhere.err);
     place.run(&["bucket", "thaw", &folders[1]]).good();
     assert_eq!(count(), "index,count\nmain,210\n");
     assert_eq!(place.run(&["bucket", "verify"]).code, 0);

@@ -99,7 +99,7 @@ fn equals_of<'s>(expr: &'s Expr, stage_start: usize, found: &mut Vec<WhereEquals
 pub struct ReadField {
     /// Its name.
     pub name: String,
-    /// Place of the command.
+    /// Position of the command.
     pub stage: Span,
     /// Where its value can come from.
     pub origin: FieldOrigin,

@@ -22,6 +22,6 @@ pub struct LearnOption {
     pub name: String,
     /// Value, unquoted.
     pub value: String,
-    /// Place of the value.
+    /// Position of the value.
     pub span: Span,
 }

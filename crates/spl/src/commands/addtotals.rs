@@ -23,7 +23,7 @@ pub struct AddTotalsCommand {
     pub label_field: Option<String>,
     /// `label=Total`.
     pub label: String,
-    /// Fields summed; empty is every numeric one.
+    /// Fields summed; if empty, all numeric ones.
     pub fields: Vec<FieldPattern>,
 }
 

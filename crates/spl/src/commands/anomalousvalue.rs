@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
+use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, OptionArg, Parser, Read};
 
 const OPTIONS: Known = Known {
@@ -24,9 +25,9 @@ pub struct AnomalousValueCommand {
     pub support: (usize, f64),
     /// `maxanofreq=0.05`: maximum share of anomalous rows for a field.
     pub anomalous_share: f64,
-    /// `minnormfreq=0.01`: a text field must have a value at least this frequent.
+    /// `minnormfreq=0.01`: minimum frequency of the most frequent value of a text field.
     pub normal_share: f64,
-    /// Fields; empty is every field.
+    /// Fields; if empty, all.
     pub fields: Vec<FieldPattern>,
 }
 
@@ -35,9 +36,9 @@ pub struct AnomalousValueCommand {
 pub enum AnomalyAction {
     /// Keep only anomalous rows.
     Filter,
-    /// Keep all rows, with the findings.
+    /// Keep all rows and add fields that describe the anomalies.
     Annotate,
-    /// A row per field instead.
+    /// Replace the rows by one per field.
     Summary,
 }
 
@@ -69,7 +70,7 @@ impl Semantics for AnomalousValueCommand {
 }
 
 impl AnomalousValueCommand {
-    /// Parses the options and fields; `anomalydetection` has further options, which belong to its other methods.
+    /// Parses the options and fields; options of `anomalydetection` for its other methods are errors.
     pub(super) fn with_options(parser: &mut Parser<'_>, known: Known) -> Read<AnomalousValueCommand> {
         let mut command = AnomalousValueCommand {
             action: AnomalyAction::Filter,
@@ -89,7 +90,10 @@ impl AnomalousValueCommand {
                     "minsupfreq" => command.support.1 = option.number()?,
                     "maxanofreq" => command.anomalous_share = option.number()?,
                     "minnormfreq" => command.normal_share = option.number()?,
-                    other => return Err(option.refuse(&format!("another method: {other} belongs to another"))),
+                    other => {
+                        let message = format!("{}: method=zscore has no option {other}", known.command);
+                        return Err(Diagnostic::error(message, option.value_span));
+                    }
                 }
             }
             match parser.next_field() {

@@ -34,7 +34,7 @@ pub struct HistogramDetection {
     pub threshold: Option<f64>,
     /// `cutoff=t`: reports few anomalies rather than many.
     pub cutoff: bool,
-    /// Fields; empty is every field.
+    /// Fields; if empty, all.
     pub fields: Vec<FieldPattern>,
 }
 

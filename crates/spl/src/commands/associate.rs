@@ -18,7 +18,7 @@ pub struct AssociateCommand {
     pub support_share: f64,
     /// `improv=0.5`: minimum reduction of entropy from knowing the value.
     pub improvement: f64,
-    /// Fields; empty is every field.
+    /// Fields; if empty, all.
     pub fields: Vec<FieldPattern>,
 }
 

@@ -33,7 +33,7 @@ pub struct CollectCommand {
     pub name: String,
     /// `index=`.
     pub index: String,
-    /// Place of the name.
+    /// Position of the name.
     pub index_span: Span,
     /// `sourcetype=stash`.
     pub sourcetype: String,

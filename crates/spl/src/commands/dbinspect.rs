@@ -15,7 +15,7 @@ const OPTIONS: Known = Known {
 /// `dbinspect`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DbInspectCommand {
-    /// `index=`; empty is the default index.
+    /// `index=`; if empty, the default index.
     pub indexes: Vec<String>,
     /// `timeformat=%m/%d/%Y:%H:%M:%S`.
     pub time_format: String,

@@ -29,7 +29,7 @@ const NAME_CHARS_MAX: usize = 100;
 pub struct DumpCommand {
     /// `basefilename=`: prefix of the file names.
     pub base: String,
-    /// Place of the name.
+    /// Position of the name.
     pub base_span: Span,
     /// `rollsize=63`, in bytes: a file that has reached this size, before compression, gets no more rows.
     pub roll_bytes: u64,
@@ -37,7 +37,7 @@ pub struct DumpCommand {
     pub compression: u32,
     /// `format=raw`.
     pub format: DumpFormat,
-    /// `fields=`; empty is every field.
+    /// `fields=`; if empty, all.
     pub fields: Vec<String>,
 }
 

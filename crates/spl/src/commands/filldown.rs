@@ -12,7 +12,7 @@ use crate::parse::{Parser, Read};
 /// `filldown [FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FillDownCommand {
-    /// Fields filled; empty is every field.
+    /// Fields filled; if empty, all.
     pub fields: Vec<FieldPattern>,
 }
 

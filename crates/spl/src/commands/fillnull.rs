@@ -17,7 +17,7 @@ const OPTIONS: Known = Known { command: "fillnull", names: &["value"], ignored: 
 pub struct FillNullCommand {
     /// `value=0`.
     pub value: String,
-    /// Fields; empty is all known.
+    /// Fields; if empty, all known ones.
     pub fields: Vec<FieldPattern>,
 }
 

@@ -20,7 +20,7 @@ pub struct FitCommand {
     /// Row of [`ALGORITHMS`]; serialized as its name.
     #[serde(with = "algorithm_name")]
     pub algorithm: &'static AlgorithmRow,
-    /// Place of the algorithm.
+    /// Position of the algorithm.
     pub span: Span,
     /// Field to predict; `None` for algorithms without a target.
     pub target: Option<FieldPattern>,
@@ -265,11 +265,11 @@ impl Parser<'_> {
         }
         let hint = format!("write `fit {name} FIELD from FIELD...`");
         let Some(target) = first.first().cloned() else {
-            let remark = Diagnostic::error(format!("fit: {name} has no field to foretell"), self.here());
+            let remark = Diagnostic::error(format!("fit: {name} needs a field to predict"), self.here());
             return Err(remark.with_hint(hint));
         };
         if first.len() > 1 || target.is_wildcard() || !has_more || from.is_empty() {
-            let message = format!("fit: {name} wants one field to foretell, `from`, and fields to learn from");
+            let message = format!("fit: {name} needs one field to predict, `from`, and fields to learn from");
             return Err(Diagnostic::error(message, target.span).with_hint(hint));
         }
         Ok((Some(target), from))

@@ -24,7 +24,7 @@ pub struct ForeachCommand {
     pub over: ForeachOver,
     /// The commands, with placeholders such as `<<FIELD>>`.
     pub template: String,
-    /// Place of the commands.
+    /// Position of the commands.
     pub span: Span,
     /// Placeholder for a field's name: `<<FIELD>>` or the value of `fieldstr=`.
     pub field_text: String,

@@ -31,7 +31,7 @@ pub struct SearchTxnCommand {
     pub kind: String,
     /// Its place.
     pub span: Span,
-    /// `max_terms=1000`: maximum number of events whose values are looked for.
+    /// `max_terms=1000`: maximum number of events whose values become search terms.
     pub terms_max: usize,
     /// `use_disjunct=t`: whether one common value is enough.
     pub any: bool,

@@ -22,7 +22,7 @@ impl MeasurementsCommand {
     /// Prefix of fields whose name contains the metric's name.
     pub const PREFIX: &str = "metric_name:";
 
-    /// It cannot be written by name.
+    /// Without names: searches cannot contain it, only the planner inserts it.
     pub(super) const INFO: CommandInfo =
         CommandInfo { group: Group::Searching, kind: Kind::Row, ..CommandInfo::DEFAULT };
 

@@ -19,7 +19,7 @@ const OPTIONS: Known = Known {
 pub struct MultiKvCommand {
     /// `copyattrs=t`: rows keep the fields of their event.
     pub copies_fields: bool,
-    /// `fields`: columns that become fields; empty is every one.
+    /// `fields`: columns that become fields; if empty, all.
     pub fields: Vec<String>,
     /// `filter`: rows without any of these texts are dropped.
     pub filter: Vec<String>,

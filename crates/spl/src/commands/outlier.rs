@@ -21,7 +21,7 @@ pub struct OutlierCommand {
     pub factor: f64,
     /// `uselower=f`: whether low numbers are outliers too.
     pub lower: bool,
-    /// Fields; empty is every field.
+    /// Fields; if empty, all.
     pub fields: Vec<FieldPattern>,
 }
 

@@ -41,7 +41,7 @@ pub struct OutputLookupCommand {
     pub name: String,
     /// Table: a transforms.conf stanza or a CSV file name.
     pub table: String,
-    /// Place of the name.
+    /// Position of the name.
     pub table_span: Span,
     /// `append=f`: whether rows are added to the existing ones.
     pub append: bool,

@@ -13,7 +13,7 @@ use crate::parse::{Parser, Read, Word};
 pub struct ReplaceCommand {
     /// Old and new values, including wildcards.
     pub pairs: Vec<(String, String)>,
-    /// `IN` fields; empty is every field but internal ones.
+    /// `IN` fields; if empty, all but internal ones.
     pub fields: Vec<FieldPattern>,
 }
 

@@ -25,7 +25,7 @@ pub struct RestCommand {
     pub count: usize,
     /// `search=`: a text that entries contain.
     pub search: Option<String>,
-    /// `f=`: fields that are kept; empty is all.
+    /// `f=`: fields that are kept; if empty, all.
     pub fields: Vec<String>,
     /// `strict=f`: whether an unknown endpoint is an error.
     pub strict: bool,

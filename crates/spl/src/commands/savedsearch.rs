@@ -14,7 +14,7 @@ use crate::parse::{Parser, Read};
 pub struct SavedSearchCommand {
     /// Name of the saved search.
     pub name: String,
-    /// Place of the name.
+    /// Position of the name.
     pub span: Span,
     /// Values for `$key$` in its text.
     pub tokens: Vec<(String, String)>,

@@ -20,7 +20,7 @@ pub struct ScoreCommand {
     pub predicted: Vec<FieldPattern>,
     /// Options of the method.
     pub options: Vec<LearnOption>,
-    /// Place of the method.
+    /// Position of the method.
     pub span: Span,
 }
 

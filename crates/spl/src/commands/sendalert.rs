@@ -16,7 +16,7 @@ const OPTIONS: Known =
 pub struct SendAlertCommand {
     /// Stanza of alert_actions.conf.
     pub action: String,
-    /// Place of the name.
+    /// Position of the name.
     pub action_span: Span,
     /// `results_link=`: address where the results can be viewed.
     pub results_link: Option<String>,

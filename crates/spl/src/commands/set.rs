@@ -11,7 +11,7 @@ use crate::parse::{Parser, Read};
 /// `set (union|diff|intersect) [ SEARCH ] [ SEARCH ]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SetCommand {
-    /// Which rows stay.
+    /// The set operation.
     pub operation: SetOperation,
     /// First subsearch.
     pub left: Pipeline,
@@ -55,7 +55,7 @@ impl Syntax for SetCommand {
         let mut sides = parser.subsearches("set", 2, |_| Ok(None))?.into_iter();
         match (sides.next(), sides.next(), sides.next()) {
             (Some(left), Some(right), None) => Ok(SetCommand { operation, left, right }),
-            _ => Err(Diagnostic::error("set: two subsearches are needed, no more", place)),
+            _ => Err(Diagnostic::error("set: exactly two subsearches are required", place)),
         }
     }
 }

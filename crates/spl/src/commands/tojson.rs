@@ -16,7 +16,7 @@ const OPTIONS: Known = Known {
 /// `tojson`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToJsonCommand {
-    /// Patterns of fields and their types; empty is every field.
+    /// Patterns of fields and their types; if empty, all fields.
     pub fields: Vec<(JsonType, String)>,
     /// `default_type=none`.
     pub default_type: JsonType,
@@ -33,9 +33,9 @@ pub struct ToJsonCommand {
 pub enum JsonType {
     /// By the form of the text: number, boolean, null, JSON document, or else text.
     Auto,
-    /// As a condition.
+    /// As a boolean.
     Bool,
-    /// As a document.
+    /// As a JSON document.
     Json,
     /// Numbers as numbers, everything else as text.
     None,
@@ -86,7 +86,7 @@ impl Syntax for ToJsonCommand {
                 continue;
             };
             let Some(kind) = json_type(kind) else {
-                return Err(Diagnostic::error(format!("tojson: there is no type `{kind}`"), word.span)
+                return Err(Diagnostic::error(format!("tojson: unknown type `{kind}`"), word.span)
                     .with_hint("types are auto, bool, json, none, num and str"));
             };
             let names = inner.split([',', ' ']).filter(|name| !name.is_empty());

@@ -81,7 +81,7 @@ pub struct Token {
     pub kind: TokenKind,
     /// Place in the text.
     pub span: Span,
-    /// Place of the name of the command that it belongs to; `None` for the terms at the start of a search.
+    /// Position of the name of the command that it belongs to; `None` for the terms at the start of a search.
     pub command: Option<Span>,
 }
 

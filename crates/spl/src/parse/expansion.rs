@@ -1,4 +1,4 @@
-//! Rewriting of commands to others: builds their nodes, or writes them as text and parses it.
+//! Rewrites a command to other commands: builds their nodes, or parses their text.
 
 use super::cursor::{Parser, Read};
 use crate::ast::{Command, FromCommand, NodeBuilder, Span, TstatsCommand, TstatsSource};
@@ -9,7 +9,7 @@ pub(crate) fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A field name as an eval expression writes it.
+/// Quotes a field name with single quotes, as in eval expressions.
 pub(crate) fn eval_field(name: &str) -> String {
     format!("'{}'", name.replace('\'', ""))
 }
@@ -20,14 +20,14 @@ impl Parser<'_> {
         NodeBuilder::at(self.command_span())
     }
 
-    /// Position of the current command up to here.
+    /// Span from the start of the current command to the current position.
     fn command_span(&self) -> Span {
         let start = self.stage_start();
         let blanks = self.text[start..].len() - self.text[start..].trim_start().len();
         self.since(start + blanks)
     }
 
-    /// Parses the commands, given as text, to which the current command is rewritten.
+    /// Rewrites the current command to the commands in `text`.
     pub(crate) fn standing_for(&self, text: &str) -> Read<Vec<Command>> {
         let parsed = super::parse(text);
         match parsed.diagnostics.first() {

@@ -73,7 +73,7 @@ mod tests {
             ("* | fit KMean x", "there is no algorithm `KMean`"),
             ("* | fit KMean x", "did you mean `KMeans`?"),
             ("* | fit LinearRegression y", "write `fit LinearRegression FIELD from FIELD...`"),
-            ("* | fit LinearRegression y z from x", "wants one field"),
+            ("* | fit LinearRegression y z from x", "needs one field"),
             ("* | fit KMeans", "has no fields"),
             ("* | fit KMeans x by y", "KMeans has no `by`"),
             ("* | fit KMeans x into ../m", "is not a model name"),

@@ -18,9 +18,9 @@ pub(crate) struct OptionArg {
     pub(crate) name: String,
     /// Value, unquoted.
     pub(crate) value: String,
-    /// Place of the name.
+    /// Position of the name.
     pub(crate) name_span: Span,
-    /// Place of the value.
+    /// Position of the value.
     pub(crate) value_span: Span,
 }
 

@@ -299,9 +299,9 @@ impl Parser<'_> {
                         "brackets begin with a command: write `search {name}` in them for the word, \"...\" around a text with brackets"
                     ))
                 }
-                // Over REST a search begins with a command, and so does one behind a `|` that nothing stands before.
+                // Over REST a search begins with a command, as does one whose first character is `|`.
                 None if before == "|" => remark.with_hint(format!(
-                    "write `search {name}` for events with this word: what a search begins with is a command here, and none is called so"
+                    "write `search {name}` for events with this word: here a search begins with a command, and none has this name"
                 )),
                 // Not a typing error, but a command that some app would provide.
                 None => remark.with_hint(

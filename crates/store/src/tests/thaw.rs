@@ -105,7 +105,7 @@ fn a_folder_that_is_put_into_thaweddb_is_found_and_a_broken_one_is_told_once() {
     let looked = store.look_at_thawed().unwrap();
     assert_eq!((looked.added.len(), looked.refused.len()), (1, 2), "{looked:?}");
     assert!(looked.refused[0].contains("damaged is not thawed"), "{looked:?}");
-    assert!(looked.refused[1].contains("it has no object .filter"), "{looked:?}");
+    assert!(looked.refused[1].contains("it has no .filter file"), "{looked:?}");
     assert_eq!(store.look_at_thawed().unwrap(), Default::default());
     assert_eq!(texts(&all(&store)), expected("main", 0..8));
     for wrong in [place.join("damaged"), place.join("half"), dir.path().join("none")] {

@@ -45,7 +45,7 @@ pub(super) fn shifts_of(components: &[Component]) -> Vec<u32> {
 pub(super) fn encode_entries(entries: &[u128], components: &[Component], out: &mut Vec<u8>) {
     assert!(entries.len() <= MAX_SHARED_ENTRIES, "a shared dictionary has no more entries");
     assert!(entries.is_sorted_by(|left, right| left < right), "entries ascend and differ");
-    assert!(components.len() <= usize::from(u8::MAX), "an entry has so many components at most");
+    assert!(components.len() <= usize::from(u8::MAX), "the number of components fits in a byte");
     put_varint(out, entries.len() as u64);
     out.push(components.len() as u8);
     for component in components {

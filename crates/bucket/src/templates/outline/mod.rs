@@ -146,7 +146,7 @@ enum Token {
     Quoted,
     /// A delimiter.
     Mark,
-    /// `key=value` behind a blank.
+    /// `key=value` after a blank.
     Pair,
 }
 
@@ -213,7 +213,7 @@ struct Line<'t> {
 }
 
 impl Line<'_> {
-    /// The token at `at`, where there is no blank, and its end.
+    /// The token at `at`, which is not a blank, and its end.
     #[inline]
     fn token(&mut self, at: usize) -> (Token, usize) {
         let byte = self.text[at];

@@ -75,8 +75,8 @@ enum Position {
     Fixed(TemplatePosition),
     /// Inside the variable being passed; at its end if the value ends here.
     Here,
-    /// Inside this part. The number tells threads apart that left the part with such a position: of one value it may be
-    /// another byte for each of them.
+    /// Inside this part. The number distinguishes the threads that left the part with such a position: each of them may
+    /// mean another byte of the value.
     Within(usize, usize),
 }
 
@@ -793,10 +793,10 @@ fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> 
     deciding_parts(layers, answers.iter().map(first_of).collect())
 }
 
-/// What is told by a configuration of the answer it comes to.
+/// What a configuration determines about the answer it leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    /// It comes to none that counts.
+    /// It leads to none that counts.
     Nothing,
     /// It is this one.
     Answer(usize),
@@ -804,7 +804,7 @@ enum Told {
     Open,
 }
 
-/// The variables where configurations part that come to different answers; `behind` has those of the last layer.
+/// The variables where configurations with different answers diverge; `behind` is for those of the last layer.
 fn deciding_parts(layers: &[Layer], mut behind: Vec<Told>) -> Vec<usize> {
     let mut deciding = Vec::new();
     for Layer { variable, next } in layers.iter().rev() {
