@@ -54,7 +54,8 @@ impl RemoteFilter {
             let count = place.decoded(slab_count(place.decoded(Cursor::new(&end[foot..]).u32("number of slabs"))?))?;
             let whole = FOOT_BYTES + count * HEAD_BYTES;
             if whole > end.len() {
-                let start = len.checked_sub(whole as u64).ok_or_else(|| place.corrupt(format!("{len} bytes are too few")))?;
+                let start =
+                    len.checked_sub(whole as u64).ok_or_else(|| place.corrupt(format!("{len} bytes are too few")))?;
                 end = object.read_at(start, whole)?;
             }
             let heads = place.decoded(heads_at_end(&end))?.unwrap_or_default();
@@ -80,7 +81,8 @@ impl RemoteFilter {
             start = object.read_at(0, end)?;
         }
         let mut cursor = Cursor::new(&start[START_BYTES..]);
-        let heads = place.decoded((0..count).map(|_| Head::read(&mut cursor)).collect::<Result<Vec<Head>, Malformed>>())?;
+        let heads =
+            place.decoded((0..count).map(|_| Head::read(&mut cursor)).collect::<Result<Vec<Head>, Malformed>>())?;
         let slabs = place.decoded(slabs_of(&heads, end as u64, object.len()))?;
         Ok(Some(RemoteFilter { object, slabs }))
     }

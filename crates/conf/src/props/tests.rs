@@ -251,8 +251,8 @@ fn windows_events_and_java_levels() {
     assert_eq!(field(&java, "level"), "WARN");
     // Every level by which the pipeline takes lines for this sourcetype.
     for level in [
-        "TRACE", "DEBUG", "FINEST", "FINER", "FINE", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "SEVERE", "CRITICAL",
-        "FATAL",
+        "TRACE", "DEBUG", "FINEST", "FINER", "FINE", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "SEVERE",
+        "CRITICAL", "FATAL",
     ] {
         let line = extract("log4j", &format!("2026-03-03 14:07:55.120 2931 {level} nova.compute [-] took 3 s"));
         assert_eq!(field(&line, "level"), level);

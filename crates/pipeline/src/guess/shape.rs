@@ -78,9 +78,8 @@ static POSTGRES_COLUMNS: LazyLock<Option<Regex>> = compiled!(
     r#"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [A-Za-z0-9+:-]{1,8},(?:"[^"]*")?,(?:"[^"]*")?,\d+,(?:"[^"]*")?,[0-9a-f]+\.[0-9a-f]+,\d+,"#
 );
 /// The levels that the sourcetype `log4j` extracts (conf/default/props.conf).
-static LEVEL: LazyLock<Option<Regex>> = compiled!(
-    r"\b(?:TRACE|DEBUG|FINEST|FINER|FINE|INFO|NOTICE|WARN|WARNING|ERROR|SEVERE|CRITICAL|FATAL)\b"
-);
+static LEVEL: LazyLock<Option<Regex>> =
+    compiled!(r"\b(?:TRACE|DEBUG|FINEST|FINER|FINE|INFO|NOTICE|WARN|WARNING|ERROR|SEVERE|CRITICAL|FATAL)\b");
 static CONTINUATION: LazyLock<Option<Regex>> = compiled!(
     r"^(?:\s|Caused by:|Suppressed:|\.\.\. \d+ |Traceback |at |[}\])]+[,;]?\s*$|(?:[\w$]+\.)*[\w$]*(?:Exception|Error)\b)"
 );

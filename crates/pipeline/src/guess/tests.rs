@@ -53,8 +53,8 @@ fn long_stack_traces_are_log4j() {
 #[test]
 fn lines_with_any_known_level_are_log4j() {
     for level in [
-        "TRACE", "DEBUG", "FINEST", "FINER", "FINE", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "SEVERE", "CRITICAL",
-        "FATAL",
+        "TRACE", "DEBUG", "FINEST", "FINER", "FINE", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "SEVERE",
+        "CRITICAL", "FATAL",
     ] {
         let line = format!("2026-11-20 13:42:07.123 2931 {level} nova.compute [-] took 3 s\n");
         assert_eq!(guessed(&line.repeat(5)), "log4j", "{level}");
