@@ -11,6 +11,7 @@ mod bulletins;
 mod caller;
 mod collector_tokens;
 mod endpoint;
+mod listed_entries;
 mod local_requests;
 mod message;
 mod node;
@@ -31,9 +32,11 @@ use axum::response::Response;
 pub use collector_tokens::CollectorTokens;
 pub use endpoint::row::{Access, EndpointRow, RequestBody};
 pub use endpoint::table::ENDPOINTS;
+pub use listed_entries::{listed_entries, listed_paths};
 pub use local_requests::{InProcessAnswer, answer_in_process};
 pub use node::{
-    AddFile, CollectorToken, Node, NodeCondition, PreviewFile, ReceivedText, Space, TokenChange, TokenError,
+    AddFile, CollectorToken, Node, NodeCondition, PreviewFile, PreviewText, ReceivedText, Space, TokenChange,
+    TokenError,
 };
 pub use outlet::ANSWERS_MAX;
 pub use state::ApiState;

@@ -42,6 +42,21 @@ pub struct PreviewFile {
     pub events: Option<usize>,
 }
 
+/// A text to preview.
+#[derive(Clone, Debug)]
+pub struct PreviewText {
+    /// The beginning of a file.
+    pub text: Vec<u8>,
+    /// Source field, usually the name of the file.
+    pub source: String,
+    /// Sourcetype; guessed when absent.
+    pub sourcetype: Option<String>,
+    /// Zone of times without one; default is the node's.
+    pub zone: Option<String>,
+    /// Maximum events shown; a few by default.
+    pub events: Option<usize>,
+}
+
 /// A token of the HTTP Event Collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectorToken {
@@ -186,6 +201,8 @@ pub trait Node: Send + Sync {
     fn receive(&self, received: &ReceivedText) -> Result<(), Fault>;
     /// Previews a file; returns a JSON object.
     fn preview(&self, request: &PreviewFile) -> Result<String, Fault>;
+    /// Previews a text; returns a JSON object.
+    fn preview_text(&self, request: &PreviewText) -> Result<String, Fault>;
     /// Explains a search as text or as a JSON object.
     fn explanation(
         &self,

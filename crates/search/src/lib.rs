@@ -19,6 +19,7 @@ mod node_facts;
 pub mod patterns;
 mod pending_rows;
 pub mod real_time;
+mod rest_connection;
 mod result_pages;
 mod service;
 mod setup;
@@ -30,6 +31,7 @@ pub use cell::Cell;
 pub use dispatch::KeptJobs;
 pub use keeper::{JobFacts, JobKeeper, KEPT_BYTES_MAX, REMEMBERED_BYTES_MAX, Remembered};
 pub use namespaces::{Namespaces, ReadSettings, Sight};
+pub use rest_connection::{RestConnection, RestEntries};
 pub use result_pages::{CollectedRows, PART_BYTES, PART_ROWS};
 pub use service::{
     Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts, WantedSummaries,

@@ -13,6 +13,7 @@ use quarry_store::{BucketCopies, BucketListing, RemoteFigures};
 use serde_json::Value;
 
 use crate::dispatch::KeptJobs;
+use crate::rest_connection::RestConnection;
 use crate::setup::RecordDeletion;
 use crate::summaries::ModelSummaries;
 
@@ -73,6 +74,8 @@ pub(crate) struct NodeFacts {
     pub(crate) record_deletion: RecordDeletion,
     /// Clock for audit events.
     pub(crate) clock: SharedClock,
+    /// The REST interface, for all other endpoints.
+    pub(crate) rest: Arc<RestConnection>,
 }
 
 fn field(name: &str, value: impl Into<String>) -> (String, Vec<String>) {
@@ -91,7 +94,9 @@ impl NodeSource for NodeFacts {
     fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         let path = path.split('?').next().unwrap_or(path).trim_end_matches('/');
         let Some(endpoint) = below_services(path) else { return Ok(None) };
-        let Some((_, capability)) = ENDPOINTS.iter().find(|(known, _)| *known == endpoint) else { return Ok(None) };
+        let Some((_, capability)) = ENDPOINTS.iter().find(|(known, _)| *known == endpoint) else {
+            return self.rest.get().map_or(Ok(None), |rest| rest.entries(path, viewer));
+        };
         if let Some(capability) = capability.filter(|capability| !viewer.holds(capability)) {
             let user = &viewer.user;
             return Err(Fault::denied(format!(
@@ -138,7 +143,10 @@ impl NodeSource for NodeFacts {
     }
 
     fn endpoints(&self) -> Vec<String> {
-        ENDPOINTS.iter().map(|(path, _)| format!("/services/{path}")).collect()
+        let own = ENDPOINTS.iter().map(|(path, _)| format!("/services/{path}"));
+        let others = self.rest.get().map(|rest| rest.endpoints()).unwrap_or_default();
+        let all: std::collections::BTreeSet<String> = own.chain(others).collect();
+        all.into_iter().collect()
     }
 }
 

@@ -18,6 +18,7 @@ use quarry_stdx::{SharedClock, log};
 use crate::dispatch::{JOBS_FOLDER, KeptJobs};
 use crate::keeper::JobKeeper;
 use crate::node_facts::NodeFacts;
+use crate::rest_connection::RestConnection;
 use crate::service::{SearchService, SearchServiceParts};
 use crate::summaries::ModelSummaries;
 
@@ -52,6 +53,8 @@ pub struct SearchSettings {
     pub commands: Option<Arc<dyn CommandSource>>,
     /// Creates the audit event of a deletion.
     pub record_deletion: RecordDeletion,
+    /// The REST interface for `| rest`, once a server has connected it.
+    pub rest: Arc<RestConnection>,
 }
 
 impl SearchSettings {
@@ -137,9 +140,20 @@ impl SearchSettings {
             engine = engine.with_summaries(summaries.clone());
             let source = Arc::clone(&source);
             let jobs = jobs.clone();
-            let (record_deletion, clock) = (self.record_deletion, self.clock.clone());
-            let facts =
-                NodeFacts { layers, data_dir, host, files, source, models, jobs, summaries, record_deletion, clock };
+            let (record_deletion, clock, rest) = (self.record_deletion, self.clock.clone(), Arc::clone(&self.rest));
+            let facts = NodeFacts {
+                layers,
+                data_dir,
+                host,
+                files,
+                source,
+                models,
+                jobs,
+                summaries,
+                record_deletion,
+                clock,
+                rest,
+            };
             engine = engine.with_node(Arc::new(facts));
         }
         if let Some(commands) = &self.commands {
@@ -201,6 +215,19 @@ pub(crate) mod tests {
         let host = "h".to_owned();
         let record_deletion: RecordDeletion = |_, _, _, _| EventBatch::default();
         let (zone, commands) = (TimeZone::UTC, None);
-        Ok(SearchSettings { layers, view, readable, props, clock, zone, host, data_dir, commands, record_deletion })
+        let rest = Arc::default();
+        Ok(SearchSettings {
+            layers,
+            view,
+            readable,
+            props,
+            clock,
+            zone,
+            host,
+            data_dir,
+            commands,
+            record_deletion,
+            rest,
+        })
     }
 }

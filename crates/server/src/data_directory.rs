@@ -177,6 +177,7 @@ impl Settings {
             data_dir: data_dir.map(Path::to_owned),
             commands: Some(Arc::new(commands)),
             record_deletion,
+            rest: Arc::default(),
         }
     }
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jiff::tz::TimeZone;
 use quarry_api::{
-    AddFile, CollectorToken, CollectorTokens, Node, NodeCondition, PreviewFile, ReceivedText, Space, TokenChange,
-    TokenError,
+    AddFile, CollectorToken, CollectorTokens, Node, NodeCondition, PreviewFile, PreviewText, ReceivedText, Space,
+    TokenChange, TokenError,
 };
 use quarry_conf::{CollectionLimits, LimitSettings, Namespace, Permissions, Roles, ServerSettings};
 use quarry_engine::Explanation;
@@ -215,6 +215,15 @@ impl Node for LocalNode {
         let zone = zone::of_request(request.zone.as_deref())?;
         let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), zone, events };
         let made = preview::of_file(&asked, &self.settings())?;
+        Ok(preview::to_json(&asked, &made).to_string())
+    }
+
+    fn preview_text(&self, request: &PreviewText) -> Result<String, Fault> {
+        let zone = zone::of_request(request.zone.as_deref())?;
+        let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
+        let path = Path::new(&request.source);
+        let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), zone, events };
+        let made = preview::of_text(&asked, &request.text, &self.settings())?;
         Ok(preview::to_json(&asked, &made).to_string())
     }
 

@@ -6,14 +6,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use quarry_api::ApiState;
+use quarry_api::{ApiState, listed_entries, listed_paths};
 use quarry_apps::objects::Objects;
 use quarry_auth::{Auth, AuthError, TokensFile, UsersFile};
-use quarry_conf::{LimitSettings, Reader, Roles};
+use quarry_conf::{LimitSettings, Permissions, Reader, Roles};
+use quarry_engine::NodeEntry;
 use quarry_ingest::Ingest;
-use quarry_search::{Namespaces, SearchService, SearchSettings, Sight};
+use quarry_search::{Namespaces, RestEntries, SearchService, SearchSettings, Sight};
 use quarry_stdx::{Fault, random};
 use quarry_store::Store;
+use tokio::runtime::Handle;
 
 use crate::data_directory::Settings;
 use crate::failure::Failure;
@@ -40,9 +42,10 @@ impl OpenNode {
         let auth = Arc::new(doors(data_dir, &settings)?);
         settings.kept_jobs(data_dir).expire();
         let searching = settings.searching(Some(data_dir));
-        let of_namespace = data_dir.to_owned();
+        let (of_namespace, rest) = (data_dir.to_owned(), Arc::clone(&searching.rest));
         let read = move |sight: &Sight, reader: &Reader| -> Result<SearchSettings, Fault> {
-            Ok(Settings::of_sight(&of_namespace, sight, reader)?.searching(Some(&of_namespace)))
+            let searching = Settings::of_sight(&of_namespace, sight, reader)?.searching(Some(&of_namespace));
+            Ok(SearchSettings { rest: Arc::clone(&rest), ..searching })
         };
         let namespaces = Namespaces::new(&searching, store.clone(), Box::new(read))?;
         let (search, jobs) = (namespaces.of_node(), Arc::clone(&namespaces.lasting));
@@ -54,6 +57,24 @@ impl OpenNode {
         let searches_max = (limits.searches_at_once(cpus), limits.real_time_searches_at_once(cpus));
         let state = ApiState::new(auth, jobs, node.clone(), Objects::new(data_dir), searches_max);
         Ok(OpenNode { state, node, searching, search })
+    }
+}
+
+/// The REST interface of a server as its searches read it.
+pub(crate) struct OwnEntries {
+    /// State of the interface.
+    pub(crate) state: ApiState,
+    /// Runs its requests; searches wait for them on threads of their own.
+    pub(crate) runtime: Handle,
+}
+
+impl RestEntries for OwnEntries {
+    fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
+        self.runtime.block_on(listed_entries(&self.state, path, viewer))
+    }
+
+    fn endpoints(&self) -> Vec<String> {
+        listed_paths()
     }
 }
 

@@ -84,23 +84,39 @@ pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewe
     let mut head = vec![0; HEAD_BYTES];
     let read = file.read_chunk(&mut head).map_err(unreadable)?;
     head.truncate(read);
+    let is_whole = read < HEAD_BYTES && (file.packing == Packing::None || file.fault().is_none());
+    of_head(asked, settings, absolute, (&head, is_whole), file.modified_ns)
+}
+
+/// Previews the beginning of a file that is not on this machine; `asked.path` is its name.
+pub(crate) fn of_text(asked: &Asked<'_>, text: &[u8], settings: &Settings) -> Result<Previewed, Failure> {
+    let head = &text[..text.len().min(HEAD_BYTES)];
+    of_head(asked, settings, asked.path.display().to_string(), (head, text.len() <= HEAD_BYTES), None)
+}
+
+fn of_head(
+    asked: &Asked<'_>,
+    settings: &Settings,
+    source: String,
+    (head, is_whole): (&[u8], bool),
+    modified: Option<i64>,
+) -> Result<Previewed, Failure> {
+    let path = asked.path;
     let info = SourceInfo {
         index: quarry_search::DEFAULT_INDEX.to_owned(),
         host: data_directory::host_name(),
         host_is_fixed: false,
-        source: absolute,
+        source,
         sourcetype: asked.sourcetype.clone(),
     };
-    if let Some(reason) = left_out_by(&head, &info, &settings.props) {
+    if let Some(reason) = left_out_by(head, &info, &settings.props) {
         return Err(Failure::Usage(format!("{}: {reason}", path.display())));
     }
-    let context =
-        PipelineContext { now: settings.clock.now_ns(), zone: asked.zone.clone(), modified: file.modified_ns };
-    let is_whole = read < HEAD_BYTES && (file.packing == Packing::None || file.fault().is_none());
-    let made = preview(&info, &settings.props, &context, &head, is_whole, asked.events.min(EVENTS_MAX));
+    let context = PipelineContext { now: settings.clock.now_ns(), zone: asked.zone.clone(), modified };
+    let made = preview(&info, &settings.props, &context, head, is_whole, asked.events.min(EVENTS_MAX));
     let preview = made.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     let (zone, zone_reason) = zone_of(asked, settings, &info, &preview);
-    Ok(Previewed { preview, bytes: read, zone, zone_reason })
+    Ok(Previewed { preview, bytes: head.len(), zone, zone_reason })
 }
 
 /// Zone of times without one, and its origin.

@@ -29,7 +29,7 @@ use crate::cli::ServeArgs;
 use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
 use crate::node::LocalNode;
-use crate::open_node::{OpenNode, THREAD_STACK_BYTES};
+use crate::open_node::{OpenNode, OwnEntries, THREAD_STACK_BYTES};
 use crate::server_client::Remote;
 
 /// Interval of maintenance.
@@ -82,8 +82,12 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     // Dropping the engine joins its threads, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
     let asked = Asked { management: address, tls, hec, s2s };
+    let rest = Arc::clone(&searching.rest);
+    rest.connect(Arc::new(OwnEntries { state: state.clone(), runtime: runtime.handle().clone() }));
     let served = runtime.block_on(serve(data_dir, asked, state, node.clone()));
     jobs.leave();
+    // The interface holds the searches, which hold the connection.
+    rest.disconnect();
     drop(building);
     runtime.shutdown_timeout(STOP_WAIT);
     node.ingest.store.close();

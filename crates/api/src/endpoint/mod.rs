@@ -29,6 +29,7 @@ pub(crate) mod outputs;
 pub(crate) mod own_records;
 pub(crate) mod passwords;
 pub(crate) mod preview;
+pub(crate) mod props_attributes;
 mod real_time;
 pub(crate) mod receivers;
 pub(crate) mod roles;

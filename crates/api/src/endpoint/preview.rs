@@ -1,7 +1,9 @@
-//! `POST /services/indexing/preview`: shows how a file on the server would be split into events.
+//! `POST /services/indexing/preview` and `/api/v1/ingest/preview`: show how a file on the server, or a text sent with the
+//! request, would be split into events.
 
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::Method;
+use axum::http::{Method, Uri};
 use axum::response::Response;
 use axum::routing::post;
 
@@ -9,7 +11,7 @@ use super::row::{Access, EDIT_MONITOR, Endpoint};
 use super::{blocking, json};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
-use crate::{ApiState, PreviewFile};
+use crate::{ApiState, PreviewFile, PreviewText};
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (access, summary) = (Access::Capability(EDIT_MONITOR), "Previews the events of a file on the node's machine.");
@@ -18,7 +20,36 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .of_node()
             .needs(&["name"])
             .takes(&["sourcetype", "zone", "count"]),
+        Endpoint::new(
+            Method::POST,
+            "ingest/preview",
+            access,
+            "Previews the events of a text, which is the request's body; parameters are in the URL.",
+            post(preview_text),
+        )
+        .of_api()
+        .takes(&["source", "sourcetype", "zone", "count"]),
     ]
+}
+
+/// Source of a text whose request names none.
+const SOURCE: &str = "preview";
+
+async fn preview_text(State(state): State<ApiState>, uri: Uri, body: Bytes) -> Result<Response, ApiError> {
+    let parameters = Parameters::of_query(uri.query().unwrap_or_default());
+    if body.is_empty() {
+        return Err(ApiError::bad_request("there is no text: send the beginning of a file as the body of the request"));
+    }
+    let request = PreviewText {
+        text: body.to_vec(),
+        source: parameters.text("source").filter(|source| !source.is_empty()).unwrap_or_else(|| SOURCE.to_owned()),
+        sourcetype: parameters.text("sourcetype").filter(|name| !name.is_empty()),
+        zone: parameters.text("zone"),
+        events: parameters.number("count")?,
+    };
+    let node = state.node.clone();
+    let made = blocking(move || node.preview_text(&request)).await?;
+    made.map(json).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
 async fn preview(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {

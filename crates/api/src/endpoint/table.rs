@@ -22,6 +22,7 @@ fn all() -> Vec<Endpoint> {
         super::job_stream::endpoints(),
         super::search_jobs::endpoints(),
         super::entities::endpoints(),
+        super::props_attributes::endpoints(),
         super::configurations::endpoints(),
         super::saved_searches::endpoints(),
         super::node_entries::endpoints(),

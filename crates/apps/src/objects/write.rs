@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use quarry_conf::edit::{check_setting, with_settings, without_stanza};
+use quarry_conf::edit::{check_setting, with_settings, without_settings, without_stanza};
 use quarry_conf::object_access::{access_text, stanza_of};
 use quarry_conf::{Permissions, permissions};
 
@@ -116,6 +116,29 @@ impl Objects {
         }
         self.rewrite(&found.place, &local(conf), |text| without_stanza(text, name))?;
         self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(conf, name)))
+    }
+
+    /// Removes a setting of a stanza unless it was shipped with an app or the program.
+    pub fn remove_setting(
+        &self,
+        conf: &str,
+        name: &str,
+        key: &str,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<(), ObjectError> {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        check_name(name)?;
+        let found = self.get(conf, name, scope, viewer)?;
+        check_may_write(&found, viewer)?;
+        let there = self.place_conf(&found.place, conf);
+        if there.local.stanza(name).and_then(|stanza| stanza.get(key)).is_none() {
+            return Err(ObjectError::Denied(format!(
+                "{key} of [{name}] in {conf}.conf cannot be deleted: it comes with {}",
+                found.place.app()
+            )));
+        }
+        self.rewrite(&found.place, &local(conf), |text| without_settings(text, name, &[key]))
     }
 
     /// Changes owner, sharing or roles of an object, moving it if necessary.

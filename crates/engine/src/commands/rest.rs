@@ -11,6 +11,7 @@ use quarry_spl::ast::RestCommand;
 use quarry_stdx::Fault;
 
 use super::Execute;
+use crate::knowledge::listed;
 use crate::lowering::SearchEnvironment;
 use crate::node::{NodeEntry, THIS_NODE, table_of};
 
@@ -42,7 +43,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         let known = search.node().endpoints();
         let hint = match known.is_empty() {
             true => "this search runs without a node".to_owned(),
-            false => format!("there are {}", known.join(", ")),
+            false => format!("there are {}", listed(&known)),
         };
         let message = format!("rest: there is no endpoint {endpoint}; {hint}");
         if command.strict {

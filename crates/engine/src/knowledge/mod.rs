@@ -112,7 +112,7 @@ pub(crate) fn data_model(source: &dyn KnowledgeSource, name: &str) -> Result<Dat
 }
 
 /// The first names, and the number of further ones.
-fn listed(names: &[String]) -> String {
+pub(crate) fn listed(names: &[String]) -> String {
     let first = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMES_MAX) {
         0 => first,

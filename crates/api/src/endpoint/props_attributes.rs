@@ -1,0 +1,391 @@
+//! `data/props`: field extractions, aliases, calculated fields, automatic lookups and renamed sourcetypes.
+//!
+//! An entity is one setting of a stanza of props.conf; its name is `STANZA : SETTING`, that of a renamed sourcetype the
+//! sourcetype. A table row per kind says which settings these are and how parameters become a value. Visibility and
+//! permissions are those of the stanza. Changes take effect at once.
+//!
+//! Not here: stanzas of transforms.conf ([`super::entities`]), applying the settings (scan).
+
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use quarry_apps::objects::{ConfObject, ObjectError, Objects, Scope};
+use quarry_conf::Permissions;
+use serde_json::{Map, Value};
+
+use super::entities::{Kind, entry, kind};
+use super::listing::{LISTED, page};
+use super::object_request::ObjectRequest;
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use crate::atom::{Entry, Fields, escaped};
+use crate::message::ApiError;
+use crate::parameter_types::parse_flag;
+use crate::parameters::Parameters;
+
+/// The conf whose settings these are.
+const CONF: &str = "props";
+/// Between stanza and setting in a name.
+const BETWEEN: &str = " : ";
+/// Maximum fields of an alias or a lookup.
+const FIELDS_MAX: usize = 1_000;
+
+/// A kind of settings.
+struct Attribute {
+    path: &'static str,
+    title: &'static str,
+    /// What the settings begin with; the whole name for a setting that a stanza has once.
+    prefixes: &'static [&'static str],
+    fields: Fields,
+    /// The value that parameters describe.
+    value: fn(&Parameters) -> Result<String, ApiError>,
+    /// Members that describe a value, besides the value itself.
+    members: fn(&str, &str, &mut Map<String, Value>),
+}
+
+impl Attribute {
+    /// Whether a stanza has only one such setting.
+    fn is_single(&self) -> bool {
+        self.prefixes.iter().all(|prefix| !prefix.ends_with('-'))
+    }
+
+    /// Whether a setting is of this kind.
+    fn has(&self, key: &str) -> bool {
+        self.prefixes.iter().any(|prefix| match prefix.ends_with('-') {
+            true => key.len() > prefix.len() && key.starts_with(prefix),
+            false => key == *prefix,
+        })
+    }
+
+    /// Name of the entity.
+    fn name(&self, stanza: &str, key: &str) -> String {
+        if self.is_single() { stanza.to_owned() } else { format!("{stanza}{BETWEEN}{key}") }
+    }
+
+    /// Stanza and setting of an entity's name.
+    fn place(&self, name: &str) -> Result<(String, String), ObjectError> {
+        if self.is_single() {
+            return Ok((name.to_owned(), self.prefixes.concat()));
+        }
+        let parts = name.rsplit_once(BETWEEN).map(|(stanza, key)| (stanza.trim().to_owned(), key.trim().to_owned()));
+        parts.filter(|(stanza, key)| !stanza.is_empty() && self.has(key)).ok_or(ObjectError::Unknown(name.to_owned()))
+    }
+
+    /// Stanza and setting of a new entity.
+    fn place_of_new(&self, form: &Parameters) -> Result<(String, String), ApiError> {
+        let name = form.required("name")?;
+        if self.is_single() {
+            return Ok((name.to_owned(), self.prefixes.concat()));
+        }
+        let prefix = match (self.prefixes, form.get("type")) {
+            ([only], _) => *only,
+            (prefixes, kind) => {
+                let kind = kind.unwrap_or_default();
+                let found = prefixes.iter().find(|prefix| prefix.trim_end_matches('-').eq_ignore_ascii_case(kind));
+                found.copied().ok_or_else(|| {
+                    let words: Vec<&str> = prefixes.iter().map(|prefix| prefix.trim_end_matches('-')).collect();
+                    ApiError::bad_request(format!("type={kind}: give one of {}", words.join(", ")))
+                })?
+            }
+        };
+        Ok((form.required("stanza")?.to_owned(), format!("{prefix}{name}")))
+    }
+
+    fn kind(&'static self) -> Kind {
+        Kind { verbs: &[], ..kind(self.path, self.title, CONF, self.fields) }
+    }
+
+    /// A setting as an entity.
+    fn entry(&'static self, stanza: &ConfObject, key: &str) -> Entry {
+        let value = stanza.get(key).unwrap_or_default();
+        let mut shown = entry(&self.kind(), stanza);
+        let mut content = Map::new();
+        for name in ["eai:appName", "eai:userName"] {
+            content.extend(shown.content.remove(name).map(|value| (name.to_owned(), value)));
+        }
+        content.insert("stanza".to_owned(), stanza.name.as_str().into());
+        content.insert("attribute".to_owned(), key.into());
+        content.insert("value".to_owned(), value.into());
+        (self.members)(key, value, &mut content);
+        let name = self.name(&stanza.name, key);
+        let of_stanza = escaped(&stanza.name);
+        let path = format!("{}{}", shown.path.trim_end_matches(&of_stanza), escaped(&name));
+        for (_, link) in &mut shown.links {
+            *link = path.clone();
+        }
+        Entry { name, path, content, ..shown }
+    }
+}
+
+const ATTRIBUTES: [Attribute; 5] = [
+    Attribute {
+        path: "data/props/extractions",
+        title: "props-extract",
+        prefixes: &["EXTRACT-", "REPORT-"],
+        fields: Fields { required: &["name", "stanza", "type", "value"], optional: &[], wildcard: &[] },
+        value: one_value,
+        members: |key, _, content| {
+            let kind = if key.starts_with("EXTRACT-") { "Inline" } else { "Uses transform" };
+            content.insert("type".to_owned(), kind.into());
+        },
+    },
+    Attribute {
+        path: "data/props/fieldaliases",
+        title: "props-fieldalias",
+        prefixes: &["FIELDALIAS-"],
+        fields: Fields { required: &["name", "stanza"], optional: &[], wildcard: &["alias.*"] },
+        value: |form| Ok(pairs_of(form, "alias.")?.join(" ")),
+        members: |_, value, content| {
+            let words: Vec<&str> = value.split_whitespace().collect();
+            for alias in words.chunks(3).filter(|words| words.len() == 3) {
+                content.insert(format!("alias.{}", unquoted(alias[0])), unquoted(alias[2]).into());
+            }
+        },
+    },
+    Attribute {
+        path: "data/props/calcfields",
+        title: "props-eval",
+        prefixes: &["EVAL-"],
+        fields: Fields { required: &["name", "stanza", "value"], optional: &[], wildcard: &[] },
+        value: |form| {
+            let value = one_value(form)?;
+            let checked = quarry_spl::parse_expression(&value);
+            checked.map(|_| value).map_err(|faults| {
+                ApiError::bad_request(format!("value: {}", faults.first().map(ToString::to_string).unwrap_or_default()))
+            })
+        },
+        members: |key, _, content| {
+            content.insert("field.name".to_owned(), key.trim_start_matches("EVAL-").into());
+        },
+    },
+    Attribute {
+        path: "data/props/lookups",
+        title: "props-lookup",
+        prefixes: &["LOOKUP-"],
+        fields: Fields {
+            required: &["name", "stanza", "transform"],
+            optional: &["overwrite"],
+            wildcard: &["lookup.field.input.*", "lookup.field.output.*"],
+        },
+        value: lookup_value,
+        members: |_, value, content| {
+            let transform = value.split_whitespace().next().unwrap_or_default();
+            content.insert("transform".to_owned(), transform.into());
+            let is_kept = value.split_whitespace().any(|word| word.eq_ignore_ascii_case("OUTPUTNEW"));
+            content.insert("overwrite".to_owned(), (!is_kept).into());
+        },
+    },
+    Attribute {
+        path: "data/props/sourcetype-rename",
+        title: "sourcetype-rename",
+        prefixes: &["rename"],
+        fields: Fields { required: &["name", "value"], optional: &[], wildcard: &[] },
+        value: one_value,
+        members: |_, _, _| {},
+    },
+];
+
+/// The parameter `value`.
+fn one_value(form: &Parameters) -> Result<String, ApiError> {
+    let value = form.required("value")?.trim();
+    match value.is_empty() {
+        true => Err(ApiError::bad_request("value is empty: give what the setting says")),
+        false => Ok(value.to_owned()),
+    }
+}
+
+/// `FIELD AS OTHER` for each parameter with a prefix, in the order of the request.
+fn pairs_of(form: &Parameters, prefix: &str) -> Result<Vec<String>, ApiError> {
+    let given = form.clone().all().into_iter();
+    let pairs = given.filter_map(|(key, value)| Some((key.strip_prefix(prefix)?.to_owned(), value)));
+    let pairs: Vec<(String, String)> = pairs.collect();
+    if pairs.is_empty() || pairs.len() > FIELDS_MAX {
+        return Err(ApiError::bad_request(format!("give {prefix}FIELD=OTHER once to {FIELDS_MAX} times")));
+    }
+    let is_name = |name: &str| !name.trim().is_empty() && !name.contains(['"', '\n', '\r']);
+    match pairs.iter().find(|(field, other)| !is_name(field) || !is_name(other)) {
+        Some((field, other)) => Err(ApiError::bad_request(format!("{prefix}{field}={other}: give names of fields"))),
+        None => Ok(pairs.iter().map(|(field, other)| format!("{} AS {}", quoted(field), quoted(other))).collect()),
+    }
+}
+
+/// The value of an automatic lookup.
+fn lookup_value(form: &Parameters) -> Result<String, ApiError> {
+    let transform = form.required("transform")?.trim();
+    if transform.is_empty() || transform.contains(char::is_whitespace) {
+        return Err(ApiError::bad_request(format!("transform={transform}: give the name of a lookup")));
+    }
+    let inputs = pairs_of(form, "lookup.field.input.")?.join(" ");
+    let has_outputs = form.clone().all().iter().any(|(key, _)| key.starts_with("lookup.field.output."));
+    if !has_outputs {
+        return Ok(format!("{transform} {inputs}"));
+    }
+    let outputs = pairs_of(form, "lookup.field.output.")?.join(" ");
+    let is_kept = form.get("overwrite").and_then(parse_flag) == Some(false);
+    Ok(format!("{transform} {inputs} {} {outputs}", if is_kept { "OUTPUTNEW" } else { "OUTPUT" }))
+}
+
+/// A field name as props.conf writes it.
+fn quoted(name: &str) -> String {
+    let name = name.trim();
+    if name.contains(char::is_whitespace) { format!("\"{name}\"") } else { name.to_owned() }
+}
+
+fn unquoted(name: &str) -> &str {
+    name.trim_matches('"')
+}
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    ATTRIBUTES.iter().flat_map(rows).collect()
+}
+
+fn rows(attribute: &'static Attribute) -> Vec<Endpoint> {
+    let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
+    let (path, one) = (attribute.path, format!("{}/{{name}}", attribute.path));
+    let changed: &'static [&'static str] = match attribute.fields.required.iter().position(|name| *name == "stanza") {
+        Some(at) => &attribute.fields.required[at + 1..],
+        None => &attribute.fields.required[1..],
+    };
+    vec![
+        Endpoint::new(Method::GET, path, read, "Lists entities.", get(move |request| list(attribute, request)))
+            .takes(LISTED),
+        Endpoint::new(Method::POST, path, write, "Creates an entity.", post(move |request| create(attribute, request)))
+            .needs(attribute.fields.required)
+            .takes(attribute.fields.optional),
+        Endpoint::new(
+            Method::GET,
+            one.as_str(),
+            read,
+            "Shows an entity.",
+            get(move |request| show(attribute, request)),
+        ),
+        Endpoint::new(
+            Method::POST,
+            one.as_str(),
+            write,
+            "Changes an entity.",
+            post(move |request| edit(attribute, request)),
+        )
+        .takes(changed),
+        Endpoint::new(
+            Method::DELETE,
+            one,
+            write,
+            "Deletes an entity.",
+            delete(move |request| remove(attribute, request)),
+        ),
+    ]
+}
+
+fn path_of(attribute: &Attribute) -> String {
+    format!("/services/{}", attribute.path)
+}
+
+async fn list(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
+    let scope = request.scope.clone();
+    let stanzas = request.with(move |objects, viewer| objects.list(CONF, &scope, viewer)).await?;
+    let entries = stanzas.iter().flat_map(|stanza| {
+        let keys = stanza.settings.keys().filter(|key| attribute.has(key));
+        keys.map(|key| attribute.entry(stanza, key)).collect::<Vec<_>>()
+    });
+    page(attribute.title, path_of(attribute), entries.collect(), &request.parameters)
+}
+
+/// A stanza that has a setting.
+fn holder(
+    objects: &Objects,
+    (stanza, key): (&str, &str),
+    scope: &Scope,
+    viewer: &Permissions,
+) -> Result<ConfObject, ObjectError> {
+    let found = objects.get(CONF, stanza, scope, viewer)?;
+    match found.get(key) {
+        Some(_) => Ok(found),
+        None => Err(ObjectError::Unknown(format!("{stanza}{BETWEEN}{key}"))),
+    }
+}
+
+async fn show(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
+    let (stanza, key) = attribute.place(&request.name)?;
+    let (scope, of_entry) = (request.scope.clone(), key.clone());
+    let found = request.with(move |objects, viewer| holder(objects, (&stanza, &key), &scope, viewer)).await?;
+    Ok(request.answer(attribute.title, path_of(attribute), attribute.entry(&found, &of_entry)))
+}
+
+async fn create(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
+    let (stanza, key) = attribute.place_of_new(&request.parameters)?;
+    let (value, scope, of_entry) = ((attribute.value)(&request.parameters)?, request.scope.clone(), key.clone());
+    let made = request.change(CONF, move |objects, viewer| {
+        match holder(objects, (&stanza, &key), &scope, viewer) {
+            Ok(_) => return Err(ObjectError::Exists(format!("{stanza}{BETWEEN}{key}"))),
+            Err(ObjectError::Unknown(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let settings = [(key.clone(), value)];
+        match objects.create(CONF, &stanza, &settings, &scope, viewer) {
+            // Another setting of the stanza is there already.
+            Err(ObjectError::Exists(_)) => objects.edit(CONF, &stanza, &settings, &scope, viewer),
+            made => made,
+        }
+    });
+    let answer = request.answer(attribute.title, path_of(attribute), attribute.entry(&made.await?, &of_entry));
+    Ok((StatusCode::CREATED, answer).into_response())
+}
+
+async fn edit(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
+    let (stanza, key) = attribute.place(&request.name)?;
+    let (value, scope, of_entry) = ((attribute.value)(&request.parameters)?, request.scope.clone(), key.clone());
+    let changed = request.change(CONF, move |objects, viewer| {
+        holder(objects, (&stanza, &key), &scope, viewer)?;
+        objects.edit(CONF, &stanza, &[(key, value)], &scope, viewer)
+    });
+    Ok(request.answer(attribute.title, path_of(attribute), attribute.entry(&changed.await?, &of_entry)))
+}
+
+async fn remove(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
+    let (stanza, key) = attribute.place(&request.name)?;
+    let scope = request.scope.clone();
+    let gone = request.change(CONF, move |objects, viewer| {
+        holder(objects, (&stanza, &key), &scope, viewer)?;
+        objects.remove_setting(CONF, &stanza, &key, &scope, viewer)
+    });
+    gone.await?;
+    list(attribute, request.without_parameters()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(pairs: &[(&str, &str)]) -> Parameters {
+        Parameters::of(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[test]
+    fn parameters_become_the_value_of_a_setting_and_back() {
+        let [extraction, alias, calculated, lookup, rename] = &ATTRIBUTES;
+        let of = |attribute: &Attribute, pairs: &[(&str, &str)]| (attribute.value)(&form(pairs));
+        assert_eq!(of(alias, &[("alias.a", "b"), ("alias.c d", "e")]).unwrap(), "a AS b \"c d\" AS e");
+        assert!(of(alias, &[]).is_err() && of(alias, &[("alias.a", "\"")]).is_err());
+        let mut members = Map::new();
+        (alias.members)("FIELDALIAS-x", "a AS b", &mut members);
+        assert_eq!(members["alias.a"], "b");
+        let input =
+            [("transform", "t"), ("lookup.field.input.a", "b"), ("lookup.field.output.c", "d"), ("overwrite", "0")];
+        assert_eq!(of(lookup, &input).unwrap(), "t a AS b OUTPUTNEW c AS d");
+        assert_eq!(of(lookup, &input[..2]).unwrap(), "t a AS b");
+        assert!(of(calculated, &[("value", "a+")]).is_err() && of(calculated, &[("value", "a+1")]).is_ok());
+        assert!(of(rename, &[("value", " ")]).is_err());
+        let new = form(&[("name", "x"), ("stanza", "s"), ("type", "report")]);
+        assert_eq!(extraction.place_of_new(&new).unwrap(), ("s".to_owned(), "REPORT-x".to_owned()));
+        assert!(extraction.place_of_new(&form(&[("name", "x"), ("stanza", "s"), ("type", "no")])).is_err());
+    }
+
+    #[test]
+    fn names_of_entities_are_stanzas_and_settings() {
+        let [extraction, .., rename] = &ATTRIBUTES;
+        let place = ("a : b".to_owned(), "EXTRACT-x".to_owned());
+        assert_eq!(extraction.place(&extraction.name("a : b", "EXTRACT-x")).unwrap(), place);
+        assert!(extraction.place("a : EVAL-x").is_err() && extraction.place("a").is_err());
+        assert_eq!(rename.place("old").unwrap(), ("old".to_owned(), "rename".to_owned()));
+    }
+}

@@ -1,0 +1,169 @@
+//! The entries of collections for `| rest`: requests on behalf of a search's user, answered by the same endpoints without a
+//! port.
+//!
+//! What a user may not read over HTTP, a search of that user may not read. Endpoints that run searches or stream are left
+//! out. Not here: the command itself (engine).
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Method, Request};
+use quarry_auth::{Identity, Origin};
+use quarry_conf::Permissions;
+use quarry_engine::NodeEntry;
+use quarry_stdx::{ErrorKind, Fault};
+use serde_json::{Map, Value};
+use tower_service::Service;
+
+use crate::ApiState;
+use crate::caller::Caller;
+use crate::endpoint::table::ENDPOINTS;
+
+/// Maximum bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Root of the endpoints.
+const ROOT: &str = "/services/";
+/// Beginnings of paths, after the root, that are not lists of entries.
+const OTHERS: [&str; 8] = [
+    "auth/",
+    "quarry/",
+    "search/jobs/",
+    "search/parser",
+    "search/timeparser",
+    "search/typeahead",
+    "search/v2/",
+    "storage/collections/data",
+];
+
+/// Paths at which entries are listed.
+pub fn listed_paths() -> Vec<String> {
+    let rows = ENDPOINTS.iter().filter(|row| row.method == Method::GET && !row.path.contains('{'));
+    let paths = rows.filter_map(|row| row.path.strip_prefix(ROOT));
+    paths.filter(|path| is_listed(path) && !path.ends_with("_new")).map(|path| format!("{ROOT}{path}")).collect()
+}
+
+fn is_listed(path: &str) -> bool {
+    !OTHERS.iter().any(|begin| path.starts_with(begin)) && !path.ends_with("_reload")
+}
+
+/// Whether a path is one of the table.
+fn is_served(path: &str) -> bool {
+    let asked: Vec<&str> = path.split('/').collect();
+    ENDPOINTS.iter().filter(|row| row.method == Method::GET).filter_map(|row| row.path.strip_prefix(ROOT)).any(|row| {
+        let row: Vec<&str> = row.split('/').collect();
+        row.len() == asked.len() && row.iter().zip(&asked).all(|(row, asked)| row == asked || row.starts_with('{'))
+    })
+}
+
+/// The entries at a path that a user may read; `None` if nothing is listed there.
+pub async fn listed_entries(
+    state: &ApiState,
+    path: &str,
+    viewer: &Permissions,
+) -> Result<Option<Vec<NodeEntry>>, Fault> {
+    let path = path.split('?').next().unwrap_or_default().trim_end_matches('/');
+    let below = match path.strip_prefix("/servicesNS/") {
+        Some(rest) => rest.splitn(3, '/').nth(2),
+        None => path.strip_prefix(ROOT),
+    };
+    if !below.is_some_and(|below| is_listed(below) && is_served(below)) {
+        return Ok(None);
+    }
+    let mut request = Request::builder()
+        .uri(format!("{path}?output_mode=json&count=0"))
+        .body(Body::empty())
+        .map_err(|error| Fault::invalid(format!("{path} is no path of a request: {error}")))?;
+    let identity =
+        Identity { user: viewer.user.clone(), roles: viewer.roles.iter().cloned().collect(), is_console: false };
+    let permissions = Arc::new(viewer.clone());
+    // The search has been authenticated; its user asks.
+    request.extensions_mut().insert(Caller { identity, permissions, origin: Origin::LOCAL, shown: None });
+    // A router is always ready and infallible.
+    let Ok(answer) = crate::router(state.clone()).call(request).await;
+    let status = answer.status();
+    let bytes = to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await;
+    let bytes = bytes.map_err(|error| Fault::invalid(format!("the answer of {path} cannot be read: {error}")))?;
+    let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    if !status.is_success() {
+        let text = answer["messages"][0]["text"].as_str().unwrap_or("it is refused").to_owned();
+        let kind = match status.as_u16() {
+            401 | 403 => ErrorKind::Denied,
+            404 => return Ok(None),
+            400..500 => ErrorKind::Invalid,
+            _ => ErrorKind::Unavailable,
+        };
+        return Err(Fault::new(kind, text).at(path));
+    }
+    Ok(answer["entry"].as_array().map(|entries| entries.iter().map(entry_of).collect()))
+}
+
+/// An entry of a feed as a row: title, author and id, then permissions, then its settings.
+fn entry_of(entry: &Value) -> NodeEntry {
+    let mut row: NodeEntry = Vec::new();
+    for (name, key) in [("title", "name"), ("author", "author"), ("id", "id"), ("updated", "updated")] {
+        add(name, &entry[key], &mut row);
+    }
+    let acl = entry["acl"].as_object().cloned().unwrap_or_default();
+    add_members("eai:acl.", &acl, &mut row);
+    let content = entry["content"].as_object().cloned().unwrap_or_default();
+    add_members("", &content, &mut row);
+    row
+}
+
+fn add_members(prefix: &str, members: &Map<String, Value>, row: &mut NodeEntry) {
+    for (name, value) in members.iter().filter(|(name, _)| *name != "eai:acl") {
+        match value {
+            // One level, as in Splunk: deeper values are JSON texts.
+            Value::Object(inner) => {
+                inner.iter().for_each(|(inner, value)| add(&format!("{prefix}{name}.{inner}"), value, row));
+            }
+            value => add(&format!("{prefix}{name}"), value, row),
+        }
+    }
+}
+
+/// Adds a value; null and empty lists have none.
+fn add(name: &str, value: &Value, row: &mut NodeEntry) {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(flag) => u8::from(*flag).to_string(),
+        other => other.to_string(),
+    };
+    let values: Vec<String> = match value {
+        Value::Null => Vec::new(),
+        Value::Array(values) => values.iter().map(text).collect(),
+        value => vec![text(value)],
+    };
+    if !values.is_empty() && !row.iter().any(|(known, _)| known == name) {
+        row.push((name.to_owned(), values));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn entries_are_rows_with_their_permissions_and_settings() {
+        let entry = json!({
+            "name": "x", "author": "eva", "id": "/a/x", "acl": { "app": "search", "perms": { "read": ["*"], "write": [] } },
+            "content": { "disabled": false, "list": ["a", "b"], "deep": { "a": { "b": 1 } }, "none": null },
+        });
+        let shown: Vec<String> =
+            entry_of(&entry).iter().map(|(name, values)| format!("{name}={}", values.join("|"))).collect();
+        for wanted in ["title=x", "author=eva", "eai:acl.app=search", "disabled=0", "list=a|b", "deep.a={\"b\":1}"] {
+            assert!(shown.contains(&wanted.to_owned()), "{wanted}: {shown:?}");
+        }
+        assert!(!shown.iter().any(|value| value.starts_with("none")), "{shown:?}");
+    }
+
+    #[test]
+    fn endpoints_that_run_searches_are_not_listed() {
+        let paths = listed_paths();
+        assert!(paths.len() > 30 && paths.contains(&"/services/authentication/users".to_owned()), "{paths:?}");
+        assert!(paths.iter().all(|path| !path.contains("export") && !path.contains("typeahead")), "{paths:?}");
+        assert!(is_served("saved/searches/x") && !is_served("saved/nothing"));
+    }
+}
