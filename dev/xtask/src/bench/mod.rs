@@ -8,7 +8,7 @@
 //! to `target/bench/baseline.txt` once `--save-baseline` has written it.
 //!
 //! `cargo xtask bench --shapes` measures randomised data sets instead ([`shapes`]), `--remote` searches over an S3 store
-//! ([`remote`]). The program is the release binary, or the one that `QUARRY_BENCH_BINARY` names.
+//! ([`remote`]), `--users` many users beside ingest ([`users`]). The program is the release binary, or the one that `QUARRY_BENCH_BINARY` names.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod figures;
@@ -18,6 +18,7 @@ mod queries;
 mod remote;
 mod server;
 mod shapes;
+mod users;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +27,7 @@ use self::figures::Figures;
 use self::server::Server;
 use crate::python::target_folder;
 
-const USAGE: &str = "usage: cargo xtask bench DIR [--save-baseline] (DIR with syslog.log in it), or bench --shapes …, or bench --remote DIR";
+const USAGE: &str = "usage: cargo xtask bench DIR [--save-baseline] (DIR with syslog.log in it), or bench --shapes …, or bench --remote DIR, or bench --users DIR";
 
 /// Runs the whole table.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
@@ -35,6 +36,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     }
     if arguments.first().is_some_and(|argument| argument == "--remote") {
         return remote::run(&arguments[1..]);
+    }
+    if arguments.first().is_some_and(|argument| argument == "--users") {
+        return users::run(&arguments[1..]);
     }
     let folder = arguments.first().map(PathBuf::from).ok_or(USAGE)?;
     let save_baseline = match arguments.get(1).map(String::as_str) {

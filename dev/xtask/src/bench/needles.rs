@@ -54,7 +54,8 @@ pub(super) fn run(server: &Server, input: &Path, figures: &mut Figures) -> Resul
     Ok(())
 }
 
-fn needles_of(input: &Path) -> std::io::Result<Vec<String>> {
+/// Searches for one user id or one session of lines spread over a file.
+pub(super) fn needles_of(input: &Path) -> std::io::Result<Vec<String>> {
     let mut file = std::fs::File::open(input)?;
     let step = file.metadata()?.len() / (LINES + 1);
     let mut needles = Vec::new();

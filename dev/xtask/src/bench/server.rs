@@ -14,13 +14,20 @@ pub(super) struct Server {
     child: Child,
     address: String,
     token: String,
+    /// Address of the event collector, if it listens.
+    collector: String,
 }
 
 impl Server {
     /// Starts a server on free ports of the loopback interface and waits until it accepts connections.
     pub(super) fn start(data: &Path) -> Result<Server, String> {
+        Server::start_with(data, &[])
+    }
+
+    /// The same with further arguments.
+    pub(super) fn start_with(data: &Path, more: &[&str]) -> Result<Server, String> {
         let mut command = quarry(data);
-        command.args(["serve", "--mgmt", "127.0.0.1:0"]).stderr(Stdio::piped());
+        command.args(["serve", "--mgmt", "127.0.0.1:0"]).args(more).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("cannot run quarry serve: {error}"))?;
         // `serve` prints its address once it accepts connections.
         let said = child.stderr.take().map(|said| BufReader::new(said).lines());
@@ -32,7 +39,16 @@ impl Server {
         let text = std::fs::read_to_string(&run_file).map_err(|error| format!("{}: {error}", run_file.display()))?;
         let value: Value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", run_file.display()))?;
         let text_of = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-        Ok(Server { child, address: text_of("mgmt"), token: text_of("token") })
+        Ok(Server { child, address: text_of("mgmt"), token: text_of("token"), collector: text_of("hec") })
+    }
+
+    /// User and system time of its process so far.
+    pub(super) fn cpu_seconds(&self) -> Result<f64, String> {
+        let file = format!("/proc/{}/stat", self.child.id());
+        let text = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
+        // The name in parentheses may contain blanks; the times are fields 14 and 15, in ticks of 1/100 s.
+        let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
+        Ok(fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0)
     }
 
     /// Process id.
@@ -50,11 +66,20 @@ impl Server {
 
     /// Opens a connection that is reused for several searches.
     pub(super) fn connect(&self) -> Result<Connection<'_>, String> {
-        let opened = TcpStream::connect(&self.address).and_then(|stream| {
+        self.connect_to(&self.address)
+    }
+
+    /// Opens a connection to the event collector.
+    pub(super) fn connect_to_collector(&self) -> Result<Connection<'_>, String> {
+        self.connect_to(&self.collector)
+    }
+
+    fn connect_to(&self, address: &str) -> Result<Connection<'_>, String> {
+        let opened = TcpStream::connect(address).and_then(|stream| {
             stream.set_nodelay(true)?;
             Ok(BufReader::new(stream))
         });
-        let stream = opened.map_err(|error| format!("{}: {error}", self.address))?;
+        let stream = opened.map_err(|error| format!("{address}: {error}"))?;
         Ok(Connection { server: self, stream })
     }
 }
@@ -77,14 +102,44 @@ impl Connection<'_> {
     /// Runs a search to its end; returns its rows as CSV.
     pub(super) fn search(&mut self, search: &str) -> Result<String, String> {
         let body = format!("exec_mode=oneshot&output_mode=csv&count=0&search={}", percent(&format!("search {search}")));
-        let request = format!(
-            "POST /services/search/jobs HTTP/1.1\r\nHost: q\r\nAuthorization: Splunk {}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
-            self.server.token,
+        self.ask("POST", "/services/search/jobs", &self.server.token, body.as_bytes())
+    }
+
+    /// Creates a job and returns its id.
+    pub(super) fn create_job(&mut self, search: &str) -> Result<String, String> {
+        let body = format!("output_mode=json&search={}", percent(&format!("search {search}")));
+        let answer = self.ask("POST", "/services/search/jobs", &self.server.token, body.as_bytes())?;
+        let answer: Value = serde_json::from_str(&answer).map_err(|error| format!("{answer}: {error}"))?;
+        answer["sid"].as_str().map(str::to_owned).ok_or_else(|| format!("no job: {answer}"))
+    }
+
+    /// Whether a job has a row to show.
+    pub(super) fn has_preview(&mut self, job: &str) -> Result<bool, String> {
+        let path = format!("/services/search/jobs/{job}/results_preview?output_mode=json&count=1");
+        let answer = self.ask("GET", &path, &self.server.token, b"")?;
+        let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+        Ok(answer["results"].as_array().is_some_and(|rows| !rows.is_empty()))
+    }
+
+    /// Cancels a job and removes it.
+    pub(super) fn remove_job(&mut self, job: &str) -> Result<(), String> {
+        self.ask("DELETE", &format!("/services/search/jobs/{job}"), &self.server.token, b"").map(drop)
+    }
+
+    /// Sends lines to the event collector; returns when they are stored.
+    pub(super) fn collect(&mut self, token: &str, lines: &[u8]) -> Result<(), String> {
+        self.ask("POST", "/services/collector/raw", token, lines).map(drop)
+    }
+
+    fn ask(&mut self, method: &str, path: &str, token: &str, body: &[u8]) -> Result<String, String> {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: q\r\nAuthorization: Splunk {token}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n",
             body.len(),
         );
-        let answer = self.stream.get_mut().write_all(request.as_bytes()).and_then(|()| self.answer());
-        let (status, text) = answer.map_err(|error| format!("{}: {error}", self.server.address))?;
-        if status.starts_with("HTTP/1.1 200") { Ok(text) } else { Err(format!("{status}{text}")) }
+        let request = [head.as_bytes(), body].concat();
+        let answer = self.stream.get_mut().write_all(&request).and_then(|()| self.answer());
+        let (status, text) = answer.map_err(|error| format!("{method} {path}: {error}"))?;
+        if status.starts_with("HTTP/1.1 20") { Ok(text) } else { Err(format!("{method} {path}: {status}{text}")) }
     }
 
     fn answer(&mut self) -> std::io::Result<(String, String)> {
