@@ -20,6 +20,7 @@ mod parameter_types;
 mod parameters;
 mod state;
 mod turns;
+mod uploads;
 mod wire;
 
 use axum::Router;
@@ -35,8 +36,8 @@ pub use endpoint::table::ENDPOINTS;
 pub use listed_entries::{listed_entries, listed_paths};
 pub use local_requests::{InProcessAnswer, answer_in_process};
 pub use node::{
-    AddFile, CollectorToken, Node, NodeCondition, PreviewFile, PreviewText, ReceivedText, Space, TokenChange,
-    TokenError,
+    AddFile, CollectorToken, ModularInput, ModularInputArgument, Node, NodeCondition, PreviewFile, PreviewText,
+    ReceivedText, Space, TokenChange, TokenError,
 };
 pub use outlet::ANSWERS_MAX;
 pub use state::ApiState;

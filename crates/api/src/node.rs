@@ -57,6 +57,44 @@ pub struct PreviewText {
     pub events: Option<usize>,
 }
 
+/// A kind of modular input that an app brings along.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModularInput {
+    /// Its scheme: stanzas of inputs.conf are `[SCHEME://NAME]`.
+    pub scheme: String,
+    /// The app of its program.
+    pub app: String,
+    /// Its name for users.
+    pub title: String,
+    /// What it reads.
+    pub description: String,
+    /// Whether its program writes XML rather than text.
+    pub is_xml: bool,
+    /// Whether one process serves all stanzas.
+    pub is_single: bool,
+    /// Settings of its stanzas.
+    pub arguments: Vec<ModularInputArgument>,
+}
+
+/// A setting of a modular input's stanzas.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModularInputArgument {
+    /// Name of the setting.
+    pub name: String,
+    /// Its name for users.
+    pub title: String,
+    /// What it means.
+    pub description: String,
+    /// `string`, `number` or `boolean`.
+    pub data_type: String,
+    /// Rule for its values.
+    pub validation: String,
+    /// Whether a new stanza needs it.
+    pub is_required: bool,
+    /// Whether a change of a stanza needs it.
+    pub is_required_on_edit: bool,
+}
+
 /// A token of the HTTP Event Collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectorToken {
@@ -211,6 +249,8 @@ pub trait Node: Send + Sync {
         zone: &TimeZone,
         is_json: bool,
     ) -> Result<String, Fault>;
+    /// Kinds of modular inputs by scheme. May run their programs.
+    fn modular_inputs(&self) -> Vec<ModularInput>;
     /// Current state of the node.
     fn condition(&self) -> NodeCondition;
     /// Metrics in the text format of Prometheus.

@@ -12,6 +12,9 @@ use crate::parameter_types::{ALL, ParameterType, fault, parse_flag, type_of};
 /// Content type of form bodies.
 const FORM: &str = "application/x-www-form-urlencoded";
 
+/// Parameters that every handler of objects accepts.
+const ANYWHERE: [&str; 2] = ["namespace", "output_mode"];
+
 /// Parameters in order, those of the URL first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parameters(Vec<(String, String)>);
@@ -55,6 +58,20 @@ impl Parameters {
     pub(crate) fn is_set(&self, name: &str) -> bool {
         debug_assert_eq!(type_of(name), Some(ParameterType::Flag), "{name} has no row");
         self.get(name).and_then(parse_flag) == Some(true)
+    }
+
+    /// Refuses parameters of other names, in Splunk's words; a name that ends with `*` stands for those that begin with it.
+    pub(crate) fn refuse_others(&self, known: &[&[&str]]) -> Result<(), ApiError> {
+        let is_known = |name: &str| {
+            let mut all = known.iter().copied().flatten().chain(&ANYWHERE);
+            all.any(|known| known.strip_suffix('*').map_or(*known == name, |begin| name.starts_with(begin)))
+        };
+        match self.0.iter().find(|(name, _)| !is_known(name)) {
+            Some((name, _)) => {
+                Err(ApiError::bad_request(format!("Argument \"{name}\" is not supported by this handler.")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Those of a URL.
@@ -163,6 +180,8 @@ mod tests {
         assert_eq!((parameters.get("a"), parameters.get("b")), (Some("1"), Some("+ x")));
         assert_eq!(parameters.list("a"), ["1", "2", "3", "4"]);
         assert_eq!((parameters.number("count").unwrap(), parameters.number("offset").unwrap()), (Some(12), None));
+        assert!(parameters.refuse_others(&[&["a", "b"], &["cou*", "again"]]).is_ok());
+        assert!(parameters.refuse_others(&[&["a", "b", "count"]]).is_err());
         assert!(parameters.required("c").is_err() && parameters.is_set("again") && !parameters.is_set("preview"));
         assert_eq!(read("/x", "application/json", "{}").await.err(), Some(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         assert!(read("/x", "application/json", "").await.is_ok(), "there is nothing to read");

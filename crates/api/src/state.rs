@@ -15,6 +15,7 @@ use crate::message::ApiError;
 use crate::node::Node;
 use crate::outlet::{ANSWERS_MAX, AnswerPlace, AnswerPlaces};
 use crate::turns::{Turn, Turns, Use};
+use crate::uploads::Uploads;
 
 /// Maximum concurrent requests that work with documents; others wait. Each may hold an answer in memory.
 const DOCUMENT_TURNS: usize = 8;
@@ -46,6 +47,8 @@ pub struct ApiState {
     pub(crate) document_turns: Arc<Semaphore>,
     /// Permits of large bodies of documents.
     pub(crate) document_bodies: Arc<Semaphore>,
+    /// Files sent with requests.
+    pub(crate) uploads: Uploads,
     /// Permits of answers in progress.
     answers: AnswerPlaces,
 }
@@ -60,6 +63,7 @@ impl ApiState {
         (searches_max, real_time_max): (usize, usize),
     ) -> ApiState {
         let collections = Collections::of_data_dir(objects.data_dir());
+        let uploads = Uploads::of_data_dir(objects.data_dir());
         ApiState {
             auth,
             jobs,
@@ -72,6 +76,7 @@ impl ApiState {
             collections,
             document_turns: Arc::new(Semaphore::new(DOCUMENT_TURNS)),
             document_bodies: Arc::new(Semaphore::new(DOCUMENT_BODIES)),
+            uploads,
             answers: AnswerPlaces::of_server(),
         }
     }

@@ -202,9 +202,17 @@ fn result_row(row: Row<'_>, is_first: bool, out: &mut String) {
 
 /// A row as a line of `export`; `offset` counts rows from the start, `is_last` marks the end.
 pub(crate) fn export_row(row: Row<'_>, offset: usize, is_last: bool, out: &mut String) {
-    out.push_str("{\"preview\":false,\"offset\":");
+    write_export_row(row, (offset, is_last), false, out);
+}
+
+/// As [`export_row`], for a row that others may replace.
+pub(crate) fn export_preview_row(row: Row<'_>, offset: usize, is_last: bool, out: &mut String) {
+    write_export_row(row, (offset, is_last), true, out);
+}
+
+fn write_export_row(row: Row<'_>, (offset, is_last): (usize, bool), is_preview: bool, out: &mut String) {
     // Writing into a String cannot fail.
-    let _infallible = write!(out, "{offset}");
+    let _infallible = write!(out, "{{\"preview\":{is_preview},\"offset\":{offset}");
     if is_last {
         out.push_str(",\"lastrow\":true");
     }

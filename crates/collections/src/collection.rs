@@ -222,6 +222,16 @@ impl Collection {
         Ok(())
     }
 
+    /// Number of a user's documents. It reads keys only.
+    pub fn count(&self, user: &str) -> Result<usize, CollectionError> {
+        let found = self.read(&[user], |reading| {
+            let text = "SELECT count(*) FROM documents WHERE user = ?1";
+            let count: i64 = reading.connection.prepare_cached(text)?.query_row(params![user], |row| row.get(0))?;
+            usize::try_from(count).map_err(|_| Failure::Damage(format!("a count of documents is {count}")))
+        })?;
+        Ok(found.unwrap_or(0))
+    }
+
     fn exists(&self) -> bool {
         self.path.is_file() || self.former.is_file()
     }

@@ -48,7 +48,7 @@ pub use settings::network_input::{NetworkInput, NetworkInputSettings, NetworkKin
 pub use settings::outputs::{OutputGroup, OutputServer, OutputSettings, OutputTls};
 pub use settings::program_input::{ChangeFilter, ChangeInput, ProgramInput, ProgramInputs};
 pub use settings::server::ServerSettings;
-pub use settings::tags::{EventType, Tag, event_types, tags};
+pub use settings::tags::{EventType, Tag, event_types, tag_stanza, tagged_value, tags};
 pub use settings::transforms::{LookupDefinition, LookupTime, ReportCut, ReportRule, Transforms, missing_rules};
 pub use settings::volumes::{
     CacheManagerSettings, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumeKey, VolumePlace,

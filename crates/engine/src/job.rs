@@ -8,6 +8,7 @@ mod language;
 mod row_source;
 pub(crate) mod shape;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +40,8 @@ use crate::custom_commands::{CommandSource, NoCommands};
 use crate::explain::{Explainer, Explanation, FaultSearch};
 use crate::field_formats::ShownFormats;
 use crate::knowledge::macros::expanded;
+use crate::knowledge::model::DataModel;
+use crate::knowledge::object::ModelObject;
 use crate::knowledge::{KnowledgeSource, NoKnowledge, data_model};
 use crate::node::{NoNode, NodeSource};
 use crate::permissions::permitted;
@@ -247,6 +250,32 @@ impl Engine {
             let job = self.job(row_thread, parsed.pipeline, spans, request, source);
             told.into_iter().for_each(|warning| job.messages.push(warning));
             Ok(job)
+        })
+    }
+
+    /// Refuses a data model with an object that no search could use; `request` says for whom macros are expanded.
+    pub fn check_data_model(&self, name: &str, text: &str, request: SearchRequest) -> Result<(), EngineError> {
+        with_stack(|| {
+            let model = DataModel::of_json(name, text)?;
+            let runner = self.runner(request, Arc::new(MemoryStore::new("none")));
+            for object in &model.objects {
+                let expand = |text: &str| runner.expanded(text);
+                ModelObject::new(&model, Some(&object.name), &BTreeSet::new(), &expand)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Refuses a search with a command that its user may not run, before it is started. Faults of its text are left to
+    /// the start.
+    pub fn permit(&self, request: SearchRequest) -> Result<(), EngineError> {
+        with_stack(|| {
+            let Ok((_, parsed, spans)) = self.parsed(&request) else { return Ok(()) };
+            let runner = self.runner(request, Arc::new(MemoryStore::new("none")));
+            runner.permit_all(&parsed.pipeline).map(drop).map_err(|error| {
+                let place = error.span().map(|span| spans.original(span));
+                error.with_span(place)
+            })
         })
     }
 

@@ -41,7 +41,10 @@ pub use explain::{
 pub use ingest::IngestExpressions;
 pub use job::shape::SearchShape;
 pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper};
-pub use knowledge::{EventType, KnowledgeSource, NoKnowledge, Tag, has_bundled_model};
+pub use knowledge::{
+    EventType, KnowledgeSource, NoKnowledge, Tag, bundled_models, described_model, has_bundled_model, model_headline,
+    stored_model,
+};
 pub use node::{DeletionRecord, KeptJob, NoNode, NodeEntry, NodeSource};
 pub use permissions::allowed_indexes;
 pub use plan::Plan;

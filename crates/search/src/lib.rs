@@ -14,6 +14,7 @@ pub mod comparison;
 mod dispatch;
 pub mod jobs;
 mod keeper;
+pub mod live_report;
 mod namespaces;
 mod node_facts;
 pub mod patterns;

@@ -4,7 +4,8 @@
 //! search again and again, each time over the window as it then is ([`super::jobs`]). [`NewEvents`] runs a search over each
 //! group of events that arrives, for clients that show events one after the other.
 //!
-//! Not here: the queue of a client ([`quarry_store::Follower`]).
+//! Not here: the queue of a client ([`quarry_store::Follower`]), reports that a client reads again and again
+//! ([`crate::live_report`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -126,9 +127,10 @@ impl NewEvents {
             latest: None,
             ..params
         };
+        service.permit(params.clone())?;
         let is_events = service.start_over(params.clone(), Arc::new(Arrivals::default()))?.is_events();
         if !is_events {
-            let text = "new events can be shown as they arrive, a report of them cannot: create a job with search_mode=realtime";
+            let text = "new events can be shown as they arrive, rows of a report cannot: it is made again and again";
             return Err(SearchError::Engine(Fault::invalid(text).into()));
         }
         let full = || {

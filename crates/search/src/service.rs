@@ -188,6 +188,11 @@ impl SearchService {
         self.0.zone.clone()
     }
 
+    /// Its clock.
+    pub(crate) fn clock(&self) -> SharedClock {
+        Arc::clone(&self.0.clock)
+    }
+
     /// Explains a search; with `counts` also how much of the source it would read.
     pub fn explain(&self, params: SearchParams, counts: bool) -> Result<Explanation, SearchError> {
         let (request, _) = self.request(params)?;
@@ -257,6 +262,20 @@ impl SearchService {
         source: Arc<dyn SnapshotSource>,
     ) -> Result<RunningSearch, SearchError> {
         self.start_with(params, Engine::start_shaped, source)
+    }
+
+    /// Refuses a data model with an object that no search of a user could use.
+    pub fn check_data_model(&self, name: &str, text: &str, viewer: &Arc<Permissions>) -> Result<(), SearchError> {
+        let params = SearchParams { permissions: Arc::clone(viewer), ..SearchParams::default() };
+        let (request, _) = self.request(params)?;
+        self.0.engine.check_data_model(name, text, request).map_err(SearchError::Engine)
+    }
+
+    /// Refuses a search with a command that its user may not run. Searches over the past are refused when they run; one
+    /// that is repeated would be refused in each round.
+    pub(crate) fn permit(&self, params: SearchParams) -> Result<(), SearchError> {
+        let (request, _) = self.request(params)?;
+        self.0.engine.permit(request).map_err(SearchError::Engine)
     }
 
     /// Follows the new events of all indexes that a user may search; `None` if too many do.

@@ -4,10 +4,12 @@
 //! pipeline sets, files are added in parallel and reported in the given order.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
 
 use indicatif::{DecimalBytes, HumanCount};
 use jiff::tz::TimeZone;
@@ -32,6 +34,8 @@ use crate::{terminal, zone};
 const RATED_BYTES_MIN: u64 = 1_000_000;
 /// Maximum file names in the summary.
 const NAMES_MAX: usize = 5;
+/// The name of standard input.
+const STDIN: &str = "-";
 
 /// Result of adding one file: its report, or the error and a report of what was added before it.
 type Added = Result<FileReport, (String, Option<FileReport>)>;
@@ -44,13 +48,23 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         return Err(wrong.swap_remove(0).into());
     }
     let settings = Settings::of_data_dir(data_dir);
-    settings.check_index(&arguments.index)?;
+    if arguments.node.uri.is_none() {
+        settings.check_index(&arguments.index)?;
+    }
+    let remote = Remote::of(&arguments.node, data_dir)?;
+    if remote.is_none() && (arguments.node.auth.is_some() || arguments.node.token.is_some()) {
+        let folder = data_dir.display();
+        return Err(Failure::Usage(format!(
+            "--auth and --token are for a server, and none has {folder} open: leave them out, or name a node with --uri"
+        )));
+    }
     let zone = zone::of_option(arguments.zone.as_deref())?;
     let started = settings.clock.elapsed_ns();
     let bars = Bars::new();
     let told = Told { bars: &bars, files: &files, inner: Mutex::default() };
     told.miss(&wrong);
-    match Remote::find(data_dir) {
+    match remote {
+        Some(remote) if arguments.node.uri.is_some() => send_files(&remote, &files, arguments, &told),
         Some(remote) => add_remotely(&remote, &files, settings.pipeline_sets(), arguments, &told)?,
         None => add_locally(data_dir, &settings, arguments, zone, &told)?,
     }
@@ -134,9 +148,9 @@ fn add_remotely(
     told: &Told<'_>,
 ) -> Result<(), Failure> {
     let is_stream =
-        |path: &&PathBuf| path.as_os_str() == "-" || path.metadata().is_ok_and(|metadata| !metadata.is_file());
+        |path: &&PathBuf| path.as_os_str() == STDIN || path.metadata().is_ok_and(|metadata| !metadata.is_file());
     if let Some(path) = files.iter().find(is_stream) {
-        let name = if path.as_os_str() == "-" { "standard input".into() } else { path.display().to_string() };
+        let name = if path.as_os_str() == STDIN { "standard input".into() } else { path.display().to_string() };
         let text = format!("{name} is a stream and cannot be sent to the running server: write it to a file first");
         return Err(Failure::Usage(text));
     }
@@ -158,6 +172,40 @@ fn add_remotely(
         }
         Ok(ControlFlow::Continue(()))
     })
+}
+
+/// Sends files to a node that may be on another machine, one after the other.
+fn send_files(remote: &Remote, files: &[PathBuf], arguments: &OneshotArgs, told: &Told<'_>) {
+    let host = arguments.host.clone().unwrap_or_else(data_directory::host_name);
+    for (file, path) in files.iter().enumerate() {
+        let named = absolute_text(path);
+        let modified = path.metadata().ok().filter(std::fs::Metadata::is_file);
+        let modified = modified.and_then(|metadata| metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+        let modified = modified.map(|since| since.as_secs_f64().to_string());
+        let name = if path.as_os_str() == STDIN { path.display().to_string() } else { named };
+        let given = [
+            ("name", Some(name.as_str())),
+            ("index", Some(arguments.index.as_str())),
+            ("host", Some(host.as_str())),
+            ("sourcetype", arguments.sourcetype.as_deref()),
+            ("rename-source", arguments.source.as_deref()),
+            ("zone", arguments.zone.as_deref()),
+            ("modified", modified.as_deref()),
+            ("again", arguments.again.then_some("1")),
+        ];
+        let given: Vec<(&str, &str)> = given.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+        let sent = content_of(path).and_then(|content| remote.send_file(&given, content));
+        told.tell(file, sent.map(|report| of_json(&report)).map_err(|failure| (failure.text(), None)));
+    }
+}
+
+/// The content of a file, to be read as it is sent.
+fn content_of(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    if path.as_os_str() == STDIN {
+        return Ok(Box::new(std::io::stdin()));
+    }
+    let file = File::open(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    Ok(Box::new(file))
 }
 
 /// Reports results in the given order of files.

@@ -116,7 +116,8 @@ pub(crate) enum Verb {
     },
 }
 
-/// Index files once: names, globs or directories; .gz and .zst are decompressed; `-` is standard input.
+/// Index files once: names, globs or directories; .gz and .zst are decompressed; `-` is standard input. With --uri they
+/// are sent to another node.
 #[derive(Args, Debug)]
 pub(crate) struct OneshotArgs {
     /// Files, globs, directories, or `-`.
@@ -141,6 +142,8 @@ pub(crate) struct OneshotArgs {
     /// machine's zone.
     #[arg(long, value_name = "ZONE")]
     pub(crate) zone: Option<String>,
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
 }
 
 #[derive(Args, Clone, Debug)]

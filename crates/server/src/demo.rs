@@ -8,7 +8,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_eventgen::{LogFile, Plan};
 use quarry_search::SearchParams;
 
-use crate::cli::{DemoArgs, OneshotArgs, OutputForm};
+use crate::cli::{DemoArgs, NodeArgs, OneshotArgs, OutputForm};
 use crate::data_directory::{Settings, open_read_only};
 use crate::failure::Failure;
 use crate::output::OutputStyle;
@@ -72,6 +72,7 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
         source: None,
         again: false,
         zone: Some(ZONE.to_owned()),
+        node: NodeArgs::default(),
     };
     add::run(&data, &oneshot)?;
     let settings = Settings::of_data_dir(&data);

@@ -49,6 +49,13 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
         for message in row["messages"].as_array().into_iter().flatten() {
             quarry_stdx::log::note(message["text"].as_str().unwrap_or_default());
         }
+        if row["preview"] == true {
+            return Err(Failure::Usage(
+                "-f shows events as they come, and this search makes a report of them: create a job with \
+                 search_mode=realtime, or leave the report out"
+                    .into(),
+            ));
+        }
         let result = &row["result"];
         if result.is_object() {
             match arguments.form() {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jiff::tz::TimeZone;
 use quarry_api::{
-    AddFile, CollectorToken, CollectorTokens, Node, NodeCondition, PreviewFile, PreviewText, ReceivedText, Space,
-    TokenChange, TokenError,
+    AddFile, CollectorToken, CollectorTokens, ModularInput, ModularInputArgument, Node, NodeCondition, PreviewFile,
+    PreviewText, ReceivedText, Space, TokenChange, TokenError,
 };
 use quarry_conf::{CollectionLimits, LimitSettings, Namespace, Permissions, Roles, ServerSettings};
 use quarry_engine::Explanation;
@@ -19,6 +19,7 @@ use quarry_ingest::Ingest;
 use quarry_inputs::Sink;
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file};
 use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
+use quarry_programs::{ModularInputKind, ModularInputKinds, SchemeArgument};
 use quarry_search::{Namespaces, SearchService};
 use quarry_stdx::Fault;
 
@@ -36,6 +37,8 @@ pub(crate) struct LocalNode {
     namespaces: Namespaces,
     /// Collector tokens.
     pub(crate) tokens: CollectorTokens,
+    /// Kinds of modular inputs.
+    modular_inputs: ModularInputKinds,
     /// Number of files each pipeline set is adding.
     running: Mutex<Vec<usize>>,
     /// Start time.
@@ -60,7 +63,8 @@ impl LocalNode {
         let running = Mutex::new(vec![0; settings.pipeline_sets()]);
         let (tokens, settings) = (CollectorTokens::new(data_dir), RwLock::new(settings));
         let started = ingest.settings.clock.now_ns();
-        LocalNode { ingest, settings, data_dir: data_dir.to_owned(), namespaces, tokens, running, started }
+        let (data_dir, modular_inputs) = (data_dir.to_owned(), ModularInputKinds::of_data_dir(data_dir));
+        LocalNode { ingest, settings, data_dir, namespaces, tokens, modular_inputs, running, started }
     }
 
     /// The configuration as last read.
@@ -102,6 +106,17 @@ impl Progress for UntilLeft<'_> {
     fn reached(&mut self, _: &Reached) -> ControlFlow<()> {
         if self.0.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
+}
+
+fn modular_input(kind: ModularInputKind) -> ModularInput {
+    let ModularInputKind { scheme, app, title, description, is_xml, is_single, arguments } = kind;
+    let argument = |argument: SchemeArgument| {
+        let SchemeArgument { name, title, description, data_type, validation, is_required, is_required_on_edit } =
+            argument;
+        ModularInputArgument { name, title, description, data_type, validation, is_required, is_required_on_edit }
+    };
+    let arguments = arguments.into_iter().map(argument).collect();
+    ModularInput { scheme, app, title, description, is_xml, is_single, arguments }
 }
 
 fn not_absolute(path: &str) -> Fault {
@@ -225,6 +240,10 @@ impl Node for LocalNode {
         let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), zone, events };
         let made = preview::of_text(&asked, &request.text, &self.settings())?;
         Ok(preview::to_json(&asked, &made).to_string())
+    }
+
+    fn modular_inputs(&self) -> Vec<ModularInput> {
+        self.modular_inputs.list().into_iter().map(modular_input).collect()
     }
 
     fn explanation(

@@ -6,6 +6,7 @@
 mod address;
 mod answer;
 
+use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
@@ -87,6 +88,15 @@ impl Remote {
         read_json(&self.post("/services/data/inputs/oneshot", form)?)
     }
 
+    /// Sends a file to be indexed, and where it comes from; returns the report.
+    pub(crate) fn send_file(&self, given: &[(&str, &str)], content: Box<dyn Read>) -> Result<Value, Failure> {
+        let given: Vec<String> = given.iter().map(|(key, value)| format!("{key}={}", encoded(value))).collect();
+        let path = format!("{}/api/v1/ingest/file?output_mode=json&{}", self.base, given.join("&"));
+        let request = self.agent.post(path).header("Authorization", &self.authorization);
+        let request = request.header("Content-Type", "application/octet-stream");
+        read_json(&self.read(request.send(ureq::SendBody::from_owned_reader(content)))?)
+    }
+
     /// The server's buckets.
     pub(crate) fn buckets(&self) -> Result<Value, Failure> {
         read_json(&self.read(self.get("/services/quarry/buckets"))?)
@@ -130,7 +140,7 @@ impl Remote {
     }
 
     /// Runs a search without end; gives its answer, to be read as it comes.
-    pub(crate) fn follow(&self, form: &[(&str, &str)]) -> Result<impl std::io::Read, Failure> {
+    pub(crate) fn follow(&self, form: &[(&str, &str)]) -> Result<impl Read, Failure> {
         let mut answer = self.answer(self.send(&format!("{}/search/jobs/export", self.root), &typed(form)))?;
         if !answer.status().is_success() {
             return Err(self.refusal(&mut answer));

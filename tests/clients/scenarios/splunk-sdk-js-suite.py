@@ -25,6 +25,10 @@ lines = (HERE / "splunk-sdk-js-passing.txt").read_text(encoding="utf-8").splitli
 wanted = {line for line in lines if line and not line.startswith("#")}
 host, port = SERVER["mgmt"].removeprefix("http://").rsplit(":", 1)
 settings = {"host": host, "port": port, "username": "admin", "password": "changeme", "scheme": "http", "version": "9.0"}
+# Tests of data models and pivots pass over everything on a server whose version is below Splunk's 6, as the node's own is.
+for name in ("datamodels.js", "pivot.js"):
+    path = folder / "node_modules" / "splunk-sdk" / "tests" / "service_tests" / name
+    path.write_text(path.read_text(encoding="utf-8").replace("that.skip = true;", "that.skip = false;"), encoding="utf-8")
 with tempfile.TemporaryDirectory() as home:
     text = "".join(f"{name}={value}\n" for name, value in settings.items())
     pathlib.Path(home, ".splunkrc").write_text(text, encoding="utf-8")

@@ -53,7 +53,12 @@ fn operation(row: &EndpointRow) -> Value {
         row.needs.to_vec(),
     );
     let mut operation = json!({ "summary": row.summary, "x-namespaced": row.is_namespaced });
-    if row.method == Method::POST {
+    let is_post = row.method == Method::POST;
+    let query = |name: &String, schema: &Value| json!({ "name": name, "in": "query", "required": needs.contains(&name.as_str()), "schema": schema });
+    if !is_post || row.body == RequestBody::Bytes {
+        parameters.extend(schemas.iter().map(|(name, schema)| query(name, schema)));
+    }
+    if is_post {
         let (kind, schema) = match row.body {
             RequestBody::Form => {
                 let form = json!({ "type": "object", "properties": schemas, "required": needs });
@@ -61,12 +66,9 @@ fn operation(row: &EndpointRow) -> Value {
             }
             RequestBody::JsonObject => ("application/json", json!({ "type": "object" })),
             RequestBody::JsonList => ("application/json", json!({ "type": "array", "items": { "type": "object" } })),
+            RequestBody::Bytes => ("application/octet-stream", json!({ "type": "string", "format": "binary" })),
         };
         operation["requestBody"] = json!({ "content": { kind: { "schema": schema } } });
-    } else {
-        parameters.extend(schemas.into_iter().map(|(name, schema)| {
-            json!({ "name": name, "in": "query", "required": needs.contains(&name.as_str()), "schema": schema })
-        }));
     }
     parameters.push(json!({ "name": "output_mode", "in": "query", "schema": schema("output_mode") }));
     operation["parameters"] = Value::Array(parameters);

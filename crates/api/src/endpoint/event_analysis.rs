@@ -1,18 +1,17 @@
 //! `/api/v1/context`, `patterns` and `compare`: the events around one, groups of similar events, and what differs between
 //! two time ranges.
 //!
-//! Each runs a few searches in one search slot. Not here: how they are computed (`quarry_search`).
+//! Each runs a few searches in one search slot; `compare` runs those of its ranges at the same time. Not here: how they are computed (`quarry_search`).
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::Method;
 use axum::response::Response;
 use axum::routing::post;
 use jiff::tz::TimeZone;
 use quarry_conf::permissions::SEARCH;
 use quarry_event::TimeNs;
-use quarry_event::time::{parse_time, parse_zone};
+use quarry_event::time::parse_time;
 use quarry_search::cell::iso_time;
 use quarry_search::comparison::{self, RangeFields, VALUES_MAX, differences};
 use quarry_search::patterns::{PatternFinder, SAMPLE_MAX, SENSITIVITY};
@@ -20,14 +19,10 @@ use quarry_search::surroundings::{EVENTS_MAX, Surrounded, surroundings};
 use quarry_search::{Cell, ResultTable, SearchError, SearchParams, SearchService};
 use serde_json::{Value, json};
 
+use super::json as answer;
 use super::row::{Access, Endpoint};
-use super::search_jobs::{PathParts, params_of, service_of};
-use super::{blocking, json as answer};
-use crate::ApiState;
-use crate::caller::Caller;
+use super::search_request::SearchRequest;
 use crate::message::ApiError;
-use crate::parameters::Parameters;
-use crate::turns::Use;
 use crate::wire::OutputMode;
 
 /// Default number of events on each side.
@@ -75,21 +70,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// The zone of a request, or the server's.
-fn zone_of(parameters: &Parameters, service: &SearchService) -> TimeZone {
-    parameters.get("zone").and_then(parse_zone).unwrap_or_else(|| service.zone())
-}
-
-async fn context(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let service = service_of(&state, &caller, &parts).await?;
-    let zone = zone_of(&parameters, &service);
+async fn context(request: SearchRequest) -> Result<Response, ApiError> {
+    let parameters = &request.parameters;
+    let zone = request.zone();
     let time = parameters.required("time")?;
-    let time = parse_time(time, state.auth.now(), &zone)
+    let time = parse_time(time, request.now(), &zone)
         .map_err(|error| ApiError::bad_request(format!("time={time}: {error}")))?;
     let given = |name: &&str| Some(((*name).to_owned(), parameters.text(name).filter(|text| !text.is_empty())?));
     let wanted = Surrounded {
@@ -99,15 +84,9 @@ async fn context(
         before: parameters.number("before")?.unwrap_or(AROUND).min(EVENTS_MAX),
         after: parameters.number("after")?.unwrap_or(AROUND).min(EVENTS_MAX),
     };
-    let turn = state.turn(&caller, Use::Search).await?;
-    let permissions = Arc::clone(&caller.permissions);
+    let permissions = Arc::clone(&request.caller.permissions);
     let condition = wanted.condition.clone().unwrap_or_default();
-    let found = blocking(move || {
-        let found = surroundings(&service, &permissions, &zone, &wanted);
-        drop(turn);
-        found
-    });
-    let found = found.await?.map_err(|error| ApiError::of_search(&condition, error))?;
+    let found = request.search(&condition, move |service| surroundings(service, &permissions, &zone, &wanted)).await?;
     let lists = [("before", &found.before), ("same_time", &found.same_time), ("after", &found.after)];
     let mut out = "{".to_owned();
     for (at, (name, rows)) in lists.into_iter().enumerate() {
@@ -136,15 +115,10 @@ fn run(service: &SearchService, params: &SearchParams, tail: &str) -> Result<qua
     service.run(SearchParams { text, is_internal: true, ..params.clone() })
 }
 
-async fn patterns(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let service = service_of(&state, &caller, &parts).await?;
-    let zone = zone_of(&parameters, &service);
-    let params = params_of(&parameters, &caller, None)?;
+async fn patterns(request: SearchRequest) -> Result<Response, ApiError> {
+    let parameters = &request.parameters;
+    let zone = request.zone();
+    let params = request.params()?;
     check_events(&params.text)?;
     let sensitivity = parameters.get("sensitivity").and_then(|text| text.trim().parse::<f64>().ok());
     let sensitivity = sensitivity.unwrap_or(SENSITIVITY);
@@ -152,16 +126,14 @@ async fn patterns(
         return Err(ApiError::bad_request(format!("sensitivity={sensitivity}: give a number from 0 to 1")));
     }
     let most = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(PATTERNS).min(PATTERNS_MAX);
-    let turn = state.turn(&caller, Use::Search).await?;
     let text = params.text.clone();
-    let found = blocking(move || {
-        let outcome = run(&service, &params, &format!("| head {SAMPLE_MAX} | fields _time _raw"))?;
-        drop(turn);
+    let found = request.search(&text, move |service| {
+        let outcome = run(service, &params, &format!("| head {SAMPLE_MAX} | fields _time _raw"))?;
         let mut finder = PatternFinder::new(sensitivity);
         add_rows(&outcome.table, &zone, &mut finder);
         Ok((finder, zone))
     });
-    let (finder, zone) = found.await?.map_err(|error| ApiError::of_search(&text, error))?;
+    let (finder, zone) = found.await?;
     let (events, without) = finder.counts();
     let found = finder.finish();
     let total = found.len();
@@ -191,14 +163,9 @@ fn add_rows(table: &ResultTable, zone: &TimeZone, finder: &mut PatternFinder) {
     }
 }
 
-async fn compare(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let service = service_of(&state, &caller, &parts).await?;
-    let selected = params_of(&parameters, &caller, None)?;
+async fn compare(request: SearchRequest) -> Result<Response, ApiError> {
+    let parameters = &request.parameters;
+    let selected = request.params()?;
     check_events(&selected.text)?;
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let baseline = SearchParams {
@@ -207,16 +174,14 @@ async fn compare(
         ..selected.clone()
     };
     let most = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(DIFFERENCES);
-    let turn = state.turn(&caller, Use::Search).await?;
     let shown = selected.text.clone();
-    let compared = blocking(move || {
-        let summary = format!("| fieldsummary maxvals={VALUES_MAX}");
-        let selected = RangeFields::of_summary(&run(&service, &selected, &summary)?);
-        let baseline = RangeFields::of_summary(&run(&service, &baseline, &summary)?);
-        drop(turn);
-        Ok((selected, baseline))
+    let summaries = [selected, baseline].map(|range| {
+        move |service: &SearchService| {
+            let summary = run(service, &range, &format!("| fieldsummary maxvals={VALUES_MAX}"))?;
+            Ok(RangeFields::of_summary(&summary))
+        }
     });
-    let (selected, baseline) = compared.await?.map_err(|error| ApiError::of_search(&shown, error))?;
+    let (selected, baseline) = request.search_both(&shown, summaries).await?;
     let found = differences(&selected, &baseline);
     let one = |found: &comparison::Difference| {
         json!({

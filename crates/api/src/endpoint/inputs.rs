@@ -9,7 +9,9 @@ use std::sync::{Arc, LazyLock};
 use quarry_conf::{ConfSource, Layer, Layers, Problem};
 
 use super::entities::{Kind, kind, rows};
-use super::row::{Access, EDIT_MONITOR, EDIT_SCRIPTED, EDIT_SPLUNKTCP, EDIT_TCP, EDIT_UDP, Endpoint};
+use super::row::{
+    Access, EDIT_MONITOR, EDIT_SCRIPTED, EDIT_SPLUNKTCP, EDIT_SPLUNKTCP_TOKEN, EDIT_TCP, EDIT_UDP, Endpoint,
+};
 use super::search_jobs::PathParts;
 use crate::ApiState;
 use crate::atom::Fields;
@@ -56,6 +58,9 @@ const FORWARDER: &[&str] = &[
     "source",
     "sourcetype",
 ];
+/// Prefix of tokens that forwarders present, and their settings.
+const TOKEN: &str = "splunktcptoken://";
+const FORWARDER_TOKEN: &[&str] = &["disabled", "token"];
 /// Settings of watched files.
 const MONITOR: &[&str] = &[
     "_TCP_ROUTING",
@@ -90,6 +95,7 @@ static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
         (of("data/inputs/monitor", "monitor", "monitor://", MONITOR), EDIT_MONITOR),
         (of("data/inputs/tcp/raw", "raw", "tcp://", PORT), EDIT_TCP),
         (of("data/inputs/tcp/cooked", "cooked", "splunktcp://", FORWARDER), EDIT_SPLUNKTCP),
+        (of("data/inputs/tcp/splunktcptoken", "splunktcptoken", TOKEN, FORWARDER_TOKEN), EDIT_SPLUNKTCP_TOKEN),
         (of("data/inputs/udp", "udp", "udp://", PORT), EDIT_UDP),
         (of("data/inputs/script", "script", "script://", SCRIPT), EDIT_SCRIPTED),
     ]
@@ -113,6 +119,7 @@ fn holds_of(prefix: &str) -> fn(&quarry_apps::objects::ConfObject) -> bool {
         "tcp://" => |object| object.name.starts_with("tcp://"),
         "splunktcp://" => |object| object.name.starts_with("splunktcp://"),
         "udp://" => |object| object.name.starts_with("udp://"),
+        TOKEN => |object| object.name.starts_with(TOKEN),
         _ => |object| object.name.starts_with("script://"),
     }
 }
@@ -165,6 +172,7 @@ fn check_name(prefix: &str, name: &str) -> Result<(), ApiError> {
     let text = match prefix {
         "monitor://" if is_odd || !name.starts_with('/') => "the absolute path of a file or folder",
         "script://" if is_odd => "the path of a program",
+        TOKEN if is_odd => "a name",
         "tcp://" | "splunktcp://" | "udp://" if is_odd || !is_port() => "a port, or ADDRESS:PORT",
         _ => return Ok(()),
     };

@@ -28,7 +28,7 @@ use serde_json::{Map, Value, json};
 use super::blocking;
 use super::job_arguments::{shape_of, told_of};
 use super::job_results::COUNT_MAX;
-use super::real_time::{refuse_window, window_of};
+use super::real_time::{is_backfilled, refuse_window, window_of};
 use super::row::{Access, Endpoint};
 use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of};
 use crate::ApiState;
@@ -124,7 +124,7 @@ async fn create(
     let real_time = window_of(&state, &caller, &parameters)?;
     let most = parameters.number("max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
     let params = params_of(&parameters, &caller, Some(most))?;
-    let is_not_backfilled = parameters.get("rt_backfill").is_some() && !parameters.is_set("rt_backfill");
+    let is_not_backfilled = !is_backfilled(&parameters);
     let asked = Asked { real_time, is_not_backfilled, ..asked_of(&parameters, &place)? };
     let is_waited_for = mode == Some("blocking");
     begin(&state, &caller, &service, params, asked, (is_waited_for, Form::of(parameters.get("output_mode")))).await

@@ -1,4 +1,4 @@
-//! Read-only facts about the node: data models and their summaries, the server.
+//! Read-only facts about the node: summaries of data models, cached buckets, the server.
 //!
 //! The entries are those of `| rest`; `PATH/NAME` returns one. Not here: changing them, and objects of conf files
 //! ([`super::entities`]).
@@ -23,11 +23,10 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 
 /// Collections with their titles in Atom and required access.
-const COLLECTIONS: [(&str, &str, Access); 4] = [
+const COLLECTIONS: [(&str, &str, Access); 3] = [
     ("admin/cacheman", "cacheman", Access::Capability(LIST_INTROSPECTION)),
     ("admin/cacheman/_metrics", "cacheman-metrics", Access::Capability(LIST_INTROSPECTION)),
     ("admin/summarization", "summarization", Access::Capability(REST_PROPERTIES)),
-    ("datamodel/model", "datamodel", Access::Capability(REST_PROPERTIES)),
 ];
 /// An endpoint with a single entry.
 const SERVER_INFO: (&str, &str, Access) = ("server/info", "server-info", Access::LoggedIn);

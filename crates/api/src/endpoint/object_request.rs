@@ -1,15 +1,19 @@
-//! Requests for objects that are not stanzas: lookup files, views, passwords.
+//! Requests for objects that are not stanzas: lookup files, views, data models, passwords.
 //!
 //! One extractor reads what each handler needs: the object's name, the scope, the caller and the parameters. Not here:
 //! collections of stanzas, whose requests also name a kind ([`super::entities`]).
+
+use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use quarry_apps::objects::{ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
+use quarry_search::SearchService;
 
+use super::blocking;
 use super::entities::{change, scope_of, with_objects};
-use super::search_jobs::PathParts;
+use super::search_jobs::{PathParts, service_of};
 use crate::ApiState;
 use crate::atom::{Entry, Feed, Form};
 use crate::caller::Caller;
@@ -51,6 +55,21 @@ impl ObjectRequest {
         work: impl FnOnce(&Objects, &Permissions) -> Result<T, ObjectError> + Send + 'static,
     ) -> Result<T, ApiError> {
         with_objects(&self.state, &self.caller, work).await
+    }
+
+    /// Runs work on the search service of the request's namespace, on behalf of the caller.
+    pub(super) async fn with_searches<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&SearchService, &Arc<Permissions>) -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let service = service_of(&self.state, &self.caller, &self.parts).await?;
+        let viewer = Arc::clone(&self.caller.permissions);
+        blocking(move || work(&service, &viewer)).await
+    }
+
+    /// The caller's permissions.
+    pub(super) fn permissions(&self) -> &Permissions {
+        &self.caller.permissions
     }
 
     /// As [`ObjectRequest::with`], for changes of a conf.

@@ -31,7 +31,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 }
 
 /// Signals the node when the client has disconnected, because the file may never end.
-struct Attendance(Arc<AtomicBool>);
+pub(super) struct Attendance(Arc<AtomicBool>);
+
+impl Attendance {
+    /// Sets the flag when dropped.
+    pub(super) fn of(has_left: &Arc<AtomicBool>) -> Attendance {
+        Attendance(Arc::clone(has_left))
+    }
+}
 
 impl Drop for Attendance {
     fn drop(&mut self) {
@@ -52,7 +59,7 @@ async fn add(State(state): State<ApiState>, parameters: Parameters) -> Result<Re
     };
     let node = state.node.clone();
     let has_left = Arc::<AtomicBool>::default();
-    let _attendance = Attendance(Arc::clone(&has_left));
+    let _attendance = Attendance::of(&has_left);
     let report = blocking(move || node.add_file(&request, &has_left)).await?;
     report.map(json).map_err(|error| ApiError::bad_request(error.to_string()))
 }

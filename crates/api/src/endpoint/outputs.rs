@@ -1,7 +1,7 @@
 //! `data/outputs/tcp`: the indexers a forwarder sends to, as servers of groups in `outputs.conf`.
 //!
 //! `server` lists the servers of all groups by address. A new server joins a group, a removed one leaves all groups; its own
-//! settings are in `[tcpout-server://ADDRESS]`. `group` has the stanzas of groups. `quarry forward` reads them when it starts. Not
+//! settings are in `[tcpout-server://ADDRESS]`. `group` has the stanzas of groups, `default` what they have in common. `quarry forward` reads them when it starts. Not
 //! here: whether a server is reachable, which the forwarder reports.
 
 use std::sync::{Arc, LazyLock};
@@ -79,6 +79,30 @@ const OF_GROUP: &[&str] = &[
     "writeTimeout",
 ];
 
+/// Settings of all groups.
+const OF_ALL: &[&str] = &[
+    "autoLBFrequency",
+    "autoLBVolume",
+    "blockOnCloning",
+    "clientCert",
+    "connectionTimeout",
+    "defaultGroup",
+    "disabled",
+    "dropEventsOnQueueFull",
+    "indexAndForward",
+    "maxQueueSize",
+    "readTimeout",
+    "sendCookedData",
+    "sslCertPath",
+    "sslCommonNameToCheck",
+    "sslRootCAPath",
+    "sslVerifyServerCert",
+    "token",
+    "useACK",
+    "useSSL",
+    "writeTimeout",
+];
+
 /// Serializes changes of server lists, which are read, modified and written.
 static CHANGING: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
 
@@ -94,11 +118,24 @@ static GROUPS: LazyLock<Kind> = LazyLock::new(|| {
     }
 });
 
+/// The stanza with the settings of all groups, as a collection of one.
+static ALL_GROUPS: LazyLock<Kind> = LazyLock::new(|| {
+    let fields = Fields { required: &[], optional: OF_ALL, wildcard: &[] };
+    let holds = |object: &ConfObject| object.name == TCPOUT;
+    let refuse: super::entities::Refuse = |_, _, name, _| match name {
+        Some(name) if name != TCPOUT => Err(ApiError::bad_request(format!("name={name}: the only one is {TCPOUT}"))),
+        _ => Ok(()),
+    };
+    Kind { told: Some(FROM_START), holds, refuse, ..kind("data/outputs/tcp/default", "tcpout-default", CONF, fields) }
+});
+
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     // Reading needs the same capability as changing: the conf may contain passwords.
     let access = Access::Capability(EDIT_FORWARDERS);
     let one = format!("{SERVERS}/{{name}}");
+    let all = rows(&ALL_GROUPS.path, [access; 2], ALL_GROUPS.fields, Arc::new(|_: &PathParts| Ok(ALL_GROUPS.clone())));
     let mut endpoints = rows(&GROUPS.path, [access; 2], GROUPS.fields, Arc::new(|_: &PathParts| Ok(GROUPS.clone())));
+    endpoints.extend(all);
     endpoints.extend([
         Endpoint::new(Method::GET, SERVERS, access, "Lists the servers of all groups.", get(list)).takes(LISTED),
         Endpoint::new(Method::POST, SERVERS, access, "Adds a server to a group.", post(create))

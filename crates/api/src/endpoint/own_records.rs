@@ -4,6 +4,7 @@
 //! it, and what it shows depends on who follows it. The preferences of a user are one JSON object that the server does not
 //! interpret. Links and preferences are documents of collections of the app `system`.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Bytes;
@@ -12,14 +13,16 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_collections::{
-    Collection, CollectionDefinition, CollectionError, KEY, NOBODY, Object, Removed, TakeObject, USER, parse_object,
+    Collection, CollectionDefinition, CollectionError, Find, KEY, NOBODY, Object, Query, Removed, TakeObject, USER,
+    parse_object,
 };
 use quarry_conf::permissions::SEARCH;
 use quarry_engine::NodeEntry;
 use serde_json::{Map, Value, json};
 
 use super::row::{Access, Endpoint, RequestBody};
-use super::search_jobs::{PathParts, service_of};
+use super::search_jobs::PathParts;
+use super::search_request::SearchRequest;
 use super::{blocking, json as answer};
 use crate::ApiState;
 use crate::caller::Caller;
@@ -33,6 +36,9 @@ const LINKS: &str = "links";
 const PREFERENCES: &str = "preferences";
 /// Maximum bytes of a link's path.
 const PATH_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a link as a JSON document for each byte of its path: an escaped control character has six; the rest is for the
+/// user's name.
+const LINK_BYTES_PER_PATH_BYTE: usize = 8;
 /// Maximum links of all users; further ones are refused until some are deleted.
 const LINKS_MAX: usize = 10_000;
 /// Random bytes of a link's id, written in hexadecimal.
@@ -68,18 +74,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-async fn history(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let service = service_of(&state, &caller, &parts).await?;
+async fn history(request: SearchRequest) -> Result<Response, ApiError> {
+    let parameters = &request.parameters;
     let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(HISTORY).min(HISTORY_MAX);
     let offset = parameters.number("offset")?.unwrap_or(0);
     let filter = parameters.text("filter").unwrap_or_default().to_lowercase();
-    let permissions = Arc::clone(&caller.permissions);
-    let entries = blocking(move || service.engine().node().history(&permissions)).await?.unwrap_or_default();
+    let permissions = Arc::clone(&request.caller.permissions);
+    let entries = request.with(move |service| service.engine().node().history(&permissions)).await?;
+    let entries = entries.unwrap_or_default();
     let of_entry = |entry: NodeEntry| -> Map<String, Value> {
         entry.into_iter().map(|(name, values)| (name, Value::String(values.join("\n")))).collect()
     };
@@ -128,18 +130,11 @@ async fn make_link(
     }
     let user = caller.identity.user.clone();
     let id = with_collection(&state, LINKS, move |links| {
-        let mut found = (0, None);
-        links.each(NOBODY, &mut |key, link| {
-            found.0 += 1;
-            if link.get("path").and_then(Value::as_str) == Some(&path) {
-                found.1 = Some(key.to_owned());
-            }
-            Ok(())
-        })?;
-        if let (_, Some(known)) = found {
+        let definition = links_definition();
+        if let Some(known) = id_of_link(links, &definition, &path)? {
             return Ok(known);
         }
-        if found.0 >= LINKS_MAX {
+        if links.count(NOBODY)? >= LINKS_MAX {
             return Err(ApiError::too_many(format!(
                 "there are {LINKS_MAX} short links, the most that may be: delete some"
             )));
@@ -147,7 +142,7 @@ async fn make_link(
         for _ in 0..IDS_MAX {
             let members = [(KEY, new_id()), ("path", path.clone()), ("by", user.clone())];
             let link: Object = members.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect();
-            match links.insert(NOBODY, link, &CollectionDefinition::default()) {
+            match links.insert(NOBODY, link, &definition) {
                 Err(CollectionError::Exists) => {}
                 made => return Ok(made?),
             }
@@ -156,6 +151,30 @@ async fn make_link(
     });
     let id = id.await?;
     Ok((StatusCode::CREATED, answer(json!({ "id": id }).to_string())).into_response())
+}
+
+/// Links have a sorted index of their paths, so that the link of a path is found without reading the others.
+fn links_definition() -> CollectionDefinition {
+    let index = ("accelerated_fields.by_path".to_owned(), r#"{"path": 1}"#.to_owned());
+    let (definition, faults) = CollectionDefinition::of_settings(&BTreeMap::from([index]));
+    debug_assert!(faults.is_empty(), "{faults:?}");
+    definition
+}
+
+/// Id of the link to a path, if there is one.
+fn id_of_link(
+    links: &Collection,
+    definition: &CollectionDefinition,
+    path: &str,
+) -> Result<Option<String>, CollectionError> {
+    // A file of an earlier version has no index yet.
+    links.adopt(definition)?;
+    let query = Query::of_json(&json!({ "path": { "$eq": path } }))?;
+    let mut found = String::new();
+    let find = Find { query, limit: 1, bytes_max: PATH_BYTES_MAX * LINK_BYTES_PER_PATH_BYTE, ..Find::default() };
+    links.find(&[NOBODY], &find, &mut found)?;
+    let found: Value = serde_json::from_str(&found).unwrap_or_default();
+    Ok(found[0][KEY].as_str().map(str::to_owned))
 }
 
 /// A random id in hexadecimal.
@@ -189,8 +208,7 @@ async fn remove_link(State(state): State<ApiState>, parts: PathParts, caller: Ca
         let owner = by.unwrap_or_default();
         return Err(ApiError::forbidden(format!("user {} may not delete a link of {owner}", caller.identity.user)));
     }
-    with_collection(&state, LINKS, move |links| Ok(links.remove(NOBODY, &id, &CollectionDefinition::default())?))
-        .await?;
+    with_collection(&state, LINKS, move |links| Ok(links.remove(NOBODY, &id, &links_definition())?)).await?;
     Ok(answer(json!({}).to_string()))
 }
 

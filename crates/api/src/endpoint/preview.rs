@@ -7,7 +7,7 @@ use axum::http::{Method, Uri};
 use axum::response::Response;
 use axum::routing::post;
 
-use super::row::{Access, EDIT_MONITOR, Endpoint};
+use super::row::{Access, EDIT_MONITOR, Endpoint, RequestBody};
 use super::{blocking, json};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -28,6 +28,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             post(preview_text),
         )
         .of_api()
+        .body(RequestBody::Bytes)
         .takes(&["source", "sourcetype", "zone", "count"]),
     ]
 }

@@ -48,6 +48,13 @@ impl Attribute {
         self.prefixes.iter().all(|prefix| !prefix.ends_with('-'))
     }
 
+    /// Parameters of a change: those that do not say where the setting is.
+    fn changed(&self) -> &'static [&'static str] {
+        let required = self.fields.required;
+        let places = required.iter().take_while(|name| matches!(**name, "name" | "stanza")).count();
+        required.get(places..).unwrap_or_default()
+    }
+
     /// Whether a setting is of this kind.
     fn has(&self, key: &str) -> bool {
         self.prefixes.iter().any(|prefix| match prefix.ends_with('-') {
@@ -241,10 +248,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 fn rows(attribute: &'static Attribute) -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
     let (path, one) = (attribute.path, format!("{}/{{name}}", attribute.path));
-    let changed: &'static [&'static str] = match attribute.fields.required.iter().position(|name| *name == "stanza") {
-        Some(at) => &attribute.fields.required[at + 1..],
-        None => &attribute.fields.required[1..],
-    };
+    let changed = attribute.changed();
     vec![
         Endpoint::new(Method::GET, path, read, "Lists entities.", get(move |request| list(attribute, request)))
             .takes(LISTED),
@@ -312,6 +316,8 @@ async fn show(attribute: &'static Attribute, request: ObjectRequest) -> Result<R
 }
 
 async fn create(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
+    let Fields { required, optional, wildcard } = attribute.fields;
+    request.parameters.refuse_others(&[required, optional, wildcard])?;
     let (stanza, key) = attribute.place_of_new(&request.parameters)?;
     let (value, scope, of_entry) = ((attribute.value)(&request.parameters)?, request.scope.clone(), key.clone());
     let made = request.change(CONF, move |objects, viewer| {
@@ -332,6 +338,7 @@ async fn create(attribute: &'static Attribute, request: ObjectRequest) -> Result
 }
 
 async fn edit(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
+    request.parameters.refuse_others(&[attribute.changed(), attribute.fields.optional, attribute.fields.wildcard])?;
     let (stanza, key) = attribute.place(&request.name)?;
     let (value, scope, of_entry) = ((attribute.value)(&request.parameters)?, request.scope.clone(), key.clone());
     let changed = request.change(CONF, move |objects, viewer| {

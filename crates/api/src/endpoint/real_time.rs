@@ -1,4 +1,7 @@
-//! Real-time searches over REST: the window of a request, who may have one, and `export` of events as they arrive.
+//! Real-time searches over REST: the window of a request, who may have one, and `export` of events as they arrive and of
+//! reports as they change.
+//!
+//! An export of a report sends all its rows as a preview each time they have changed; offsets then begin at 0 again.
 //!
 //! Real-time searches have slots of their own, since they last until they are ended (limits.conf
 //! `max_rt_search_multiplier`, `rtSrchJobsQuota` of roles).
@@ -10,8 +13,9 @@ use std::time::Duration;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use quarry_search::live_report::{LiveReport, ReportRows};
 use quarry_search::real_time::{NewEvents, NewRows, RealTimeWindow};
-use quarry_search::{SearchParams, SearchService};
+use quarry_search::{SearchError, SearchParams, SearchService};
 
 use super::blocking;
 use super::search_jobs::{Answer, body_of, warnings};
@@ -21,7 +25,7 @@ use crate::message::ApiError;
 use crate::outlet::{Gone, Outlet};
 use crate::parameters::Parameters;
 use crate::turns::{Turn, Use};
-use crate::wire::{OutputMode, ResultsHead, export_row};
+use crate::wire::{OutputMode, ResultsHead, export_preview_row, export_row};
 
 /// The capability that real-time searches take.
 const RTSEARCH: &str = "rtsearch";
@@ -49,6 +53,11 @@ pub(super) fn window_of(
     Ok(window)
 }
 
+/// Whether a window also has events that had arrived before.
+pub(super) fn is_backfilled(parameters: &Parameters) -> bool {
+    parameters.get("rt_backfill").is_none() || parameters.is_set("rt_backfill")
+}
+
 /// Refuses a real-time window where only the past can be searched.
 pub(super) fn refuse_window(
     state: &ApiState,
@@ -71,19 +80,20 @@ pub(super) async fn real_time_turn(state: &ApiState, caller: &Caller) -> Result<
     state.real_time_turns.take(user, Use::Search).await
 }
 
-/// Sends events as they arrive, until the client leaves.
-pub(super) async fn export_new_events(
+/// What an export sends.
+enum Exported {
+    Events(NewEvents),
+    Report(LiveReport),
+}
+
+/// Sends what a real-time search finds, until the client leaves: events as they arrive, and a report when it changes.
+pub(super) async fn export_real_time(
     state: &ApiState,
     service: Arc<SearchService>,
     caller: &Caller,
     params: SearchParams,
-    (window, mode): (RealTimeWindow, OutputMode),
+    (window, is_backfilled, mode): (RealTimeWindow, bool, OutputMode),
 ) -> Result<Response, ApiError> {
-    if window != RealTimeWindow::Arrivals {
-        return Err(ApiError::bad_request(
-            "export sends events as they arrive: give earliest_time=rt and latest_time=rt, or create a job for a window",
-        ));
-    }
     if !matches!(mode, OutputMode::Json | OutputMode::Raw | OutputMode::Xml) {
         return Err(ApiError::bad_request(
             "this output_mode begins with the columns of all rows, which a real-time search never knows: give json, xml or \
@@ -93,13 +103,97 @@ pub(super) async fn export_new_events(
     let text = params.text.clone();
     let answer_place = state.answer_place()?;
     let turn = real_time_turn(state, caller).await?;
-    let events = blocking(move || NewEvents::new(service, params)).await?;
-    let events = events.map_err(|error| ApiError::of_search(&text, error))?;
+    let exported = blocking(move || exported(service, params, &window, is_backfilled)).await?;
+    let exported = exported.map_err(|error| ApiError::of_search(&text, error))?;
+    match &exported {
+        Some(Exported::Report(_)) if mode == OutputMode::Raw => {
+            return Err(ApiError::bad_request("rows of a report have no raw text: give output_mode=json or xml"));
+        }
+        None => {
+            return Err(ApiError::bad_request(
+                "export sends events as they arrive: give earliest_time=rt and latest_time=rt, or create a job for a window",
+            ));
+        }
+        Some(_) => {}
+    }
     let user = &caller.identity.user;
     let (mut outlet, chunks) = Outlet::new(&state.real_time_turns, user, Some(turn), answer_place);
-    tokio::task::spawn_blocking(move || send(&events, mode, &mut outlet));
+    tokio::task::spawn_blocking(move || match exported {
+        Some(Exported::Events(events)) => send(&events, mode, &mut outlet),
+        Some(Exported::Report(report)) => send_report(report, mode, &mut outlet),
+        None => {}
+    });
     let headers = [(header::CONTENT_TYPE, mode.content_type())];
     Ok((headers, body_of(None, Answer { chunks, attendance: None })).into_response())
+}
+
+/// `None` for events of a window, which a job shows.
+fn exported(
+    service: Arc<SearchService>,
+    params: SearchParams,
+    window: &RealTimeWindow,
+    is_backfilled: bool,
+) -> Result<Option<Exported>, SearchError> {
+    // The bounds of the window are not times of the past.
+    let params = SearchParams { earliest: None, latest: None, ..params };
+    if LiveReport::is_report(&service, &params)? {
+        return LiveReport::new(&service, params, window, is_backfilled).map(|report| Some(Exported::Report(report)));
+    }
+    match window {
+        RealTimeWindow::Arrivals => NewEvents::new(service, params).map(|events| Some(Exported::Events(events))),
+        RealTimeWindow::Window { .. } => Ok(None),
+    }
+}
+
+/// Sends a report each time it has changed.
+fn send_report(mut report: LiveReport, mode: OutputMode, outlet: &mut Outlet) {
+    while !outlet.is_closed() {
+        let sent = match report.next(LOOK_EVERY) {
+            Ok(None) => Ok(()),
+            Ok(Some(found)) => send_preview(&found, mode, outlet),
+            Err(error) => {
+                // A client that has left cannot be told.
+                let _left = outlet.fail(error);
+                return;
+            }
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+/// Sends all rows of a report.
+fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Result<(), Gone> {
+    let let_go = &mut || {};
+    let (rows, messages) = (&found.rows, warnings(found.messages.clone()));
+    if mode == OutputMode::Xml {
+        let fields = rows.fields();
+        let head = ResultsHead { is_preview: true, offset: 0, fields, messages: &messages, post_processed: None };
+        outlet.write(|out| mode.head(&head, out), let_go)?;
+    } else {
+        for told in found.messages.clone() {
+            tell(told, mode, outlet)?;
+        }
+        if rows.is_empty() {
+            // Otherwise a client would go on showing the rows before.
+            outlet.write(|out| out.push_str("{\"preview\":true,\"offset\":0,\"lastrow\":true}\n"), let_go)?;
+        }
+    }
+    for (at, row) in rows.rows().enumerate() {
+        let is_last = at + 1 == rows.len();
+        outlet.write(
+            |out| match mode {
+                OutputMode::Json => export_preview_row(row, at, is_last, out),
+                _ => mode.row(row, at, false, out),
+            },
+            let_go,
+        )?;
+    }
+    if mode == OutputMode::Xml {
+        outlet.write(|out| mode.end(out), let_go)?;
+    }
+    outlet.flush(let_go)
 }
 
 /// Sends what arrives.

@@ -11,7 +11,7 @@ use quarry_apps::objects::NOBODY;
 use serde_json::json;
 
 use super::blocking;
-use super::row::{Access, EDIT_TCP, Endpoint};
+use super::row::{Access, EDIT_TCP, Endpoint, RequestBody};
 use crate::atom::Form;
 use crate::caller::Caller;
 use crate::message::{ApiError, xml_text};
@@ -28,7 +28,9 @@ const TAKEN: &[&str] = &["index", "host", "source", "sourcetype"];
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let row = |(name, _): &(&str, &str)| {
         let (path, access) = (format!("receivers/{name}"), Access::Capability(EDIT_TCP));
-        Endpoint::new(Method::POST, path, access, "Indexes the request's body.", post(receive)).takes(TAKEN)
+        Endpoint::new(Method::POST, path, access, "Indexes the request's body.", post(receive))
+            .body(RequestBody::Bytes)
+            .takes(TAKEN)
     };
     NAMES.iter().map(row).collect()
 }

@@ -19,8 +19,12 @@ pub(super) const EDIT_MESSAGES: &str = "edit_messages";
 pub(super) const UPLOAD_LOOKUPS: &str = "upload_lookup_files";
 /// Changing forwarder inputs.
 pub(super) const EDIT_SPLUNKTCP: &str = "edit_splunktcp";
+/// Changing tokens that forwarders present.
+pub(super) const EDIT_SPLUNKTCP_TOKEN: &str = "edit_splunktcp_token";
 /// Changing UDP inputs.
 pub(super) const EDIT_UDP: &str = "edit_udp";
+/// Reading which inputs there may be.
+pub(super) const LIST_INPUTS: &str = "list_inputs";
 /// Changing inputs that run programs.
 pub(super) const EDIT_SCRIPTED: &str = "edit_scripted";
 /// Reading and changing the indexers of a forwarder.
@@ -64,6 +68,8 @@ pub enum RequestBody {
     JsonObject,
     /// A list of JSON objects.
     JsonList,
+    /// Any bytes; parameters are in the URL.
+    Bytes,
 }
 
 /// Root of paths without a namespace.

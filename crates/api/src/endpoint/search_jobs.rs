@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 
 use super::blocking;
 use super::job_arguments::{shape_of, told_of};
-use super::real_time::{export_new_events, window_of};
+use super::real_time::{export_real_time, is_backfilled, window_of};
 use super::row::{Access, Endpoint};
 use crate::ApiState;
 use crate::caller::Caller;
@@ -46,6 +46,7 @@ const NOT_USERS: [&str; 2] = ["-", "nobody"];
 pub(super) const SEARCHED: &[&str] = &[
     "earliest_time",
     "latest_time",
+    "rt_backfill",
     "search_mode",
     "zone",
     "sample_ratio",
@@ -470,7 +471,8 @@ async fn export(
     let mode = mode_of(&parameters)?;
     let params = params_of(&parameters, &caller, parameters.number("count")?)?;
     if let Some(window) = window_of(&state, &caller, &parameters)? {
-        return export_new_events(&state, service, &caller, params, (window, mode)).await;
+        let is_backfilled = is_backfilled(&parameters);
+        return export_real_time(&state, service, &caller, params, (window, is_backfilled, mode)).await;
     }
     let (text, zone) = (params.text.clone(), params.zone.clone().unwrap_or_else(|| service.zone()));
     let answer_place = state.answer_place()?;

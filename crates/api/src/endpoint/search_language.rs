@@ -3,24 +3,21 @@
 //!
 //! Not here: running searches.
 
-use axum::extract::State;
 use axum::http::Method;
 use axum::response::Response;
 use axum::routing::{get, post};
 use quarry_conf::permissions::SEARCH;
 use quarry_event::TimeNs;
-use quarry_event::time::{parse_time, parse_zone, strftime};
-use quarry_search::{SearchError, SearchParams};
+use quarry_event::time::{parse_time, strftime};
+use quarry_search::SearchError;
 use quarry_spl::analyse::{begins_with_events, is_transforming};
 use quarry_spl::{Diagnostic, Severity};
 use serde_json::{Value, json};
 
+use super::json as answer;
 use super::row::{Access, Endpoint, TYPEAHEAD};
-use super::search_jobs::{PathParts, service_of};
-use super::{blocking, json as answer};
-use crate::ApiState;
+use super::search_request::SearchRequest;
 use crate::atom::Form;
-use crate::caller::Caller;
 use crate::message::{ApiError, xml_text};
 use crate::parameters::Parameters;
 
@@ -91,23 +88,20 @@ async fn parse(parameters: Parameters) -> Result<Response, ApiError> {
 }
 
 /// The instants of times, keyed by the requested time. Source: Splunk's `search/timeparser`.
-async fn times(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
+async fn times(request: SearchRequest) -> Result<Response, ApiError> {
+    let parameters = &request.parameters;
     let asked: Vec<String> =
         parameters.clone().all().into_iter().filter(|(name, _)| name == "time").map(|(_, time)| time).collect();
     if asked.is_empty() || asked.len() > TIMES_MAX {
         return Err(ApiError::bad_request(format!("give time= once to {TIMES_MAX} times, as in time=-1d@d")));
     }
-    let node = state.node.clone();
-    let zone = match parameters.get("zone").filter(|name| !name.is_empty()) {
-        Some(name) => parse_zone(name).ok_or_else(|| ApiError::bad_request(format!("zone={name} is not known")))?,
-        None => blocking(move || node.search_of(&caller.permissions).map(|service| service.zone())).await??,
-    };
+    let zone = request.zone();
     let instant = |name: &str, time: &str, now: TimeNs| {
         parse_time(time, now, &zone).map_err(|reason| ApiError::bad_request(format!("{name}={time}: {reason}")))
     };
     let now = match parameters.get("now").filter(|now| !now.is_empty()) {
-        Some(now) => instant("now", now, state.auth.now())?,
-        None => state.auth.now(),
+        Some(now) => instant("now", now, request.now())?,
+        None => request.now(),
     };
     let format = parameters.get("output_time_format").filter(|format| !format.is_empty()).unwrap_or(ISO_FORMAT);
     let told = asked.iter().map(|time| Ok((time.clone(), strftime(instant("time", time, now)?, format, &zone))));
@@ -127,24 +121,14 @@ async fn times(State(state): State<ApiState>, caller: Caller, parameters: Parame
     })
 }
 
-async fn typeahead(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
+async fn typeahead(request: SearchRequest) -> Result<Response, ApiError> {
+    let parameters = &request.parameters;
     let prefix = parameters.required("prefix")?;
     let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(WORDS).min(WORDS_MAX);
     let quoted = prefix.replace('\\', "\\\\").replace('"', "\\\"");
     let text = format!("| typeahead prefix=\"{quoted}\" count={count}");
-    let service = service_of(&state, &caller, &parts).await?;
-    let permissions = caller.permissions.clone();
-    let found = blocking(move || {
-        let params = SearchParams { text, permissions, ..SearchParams::default() };
-        let shown = params.text.clone();
-        service.run(params).map_err(|error| ApiError::of_search(&shown, error))
-    });
-    let outcome = found.await??;
+    let params = request.params_for(&text);
+    let outcome = request.ask(&text, move |service| service.run(params)).await?;
     let cell = |row: &quarry_search::Row<'_>, name: &str| {
         let at = outcome.table.fields().iter().position(|field| field == name)?;
         Some(row.cell(at).joined("\n").into_owned())

@@ -4,22 +4,19 @@
 //! Positions are byte offsets in the search, or UTF-16 units with `positions=utf-16`, as editors in browsers count.
 //! Nothing is run. Not here: the analysis itself (`quarry_spl::editing`).
 
-use axum::extract::State;
 use axum::http::Method;
 use axum::response::Response;
 use axum::routing::post;
 use quarry_conf::permissions::SEARCH;
-use quarry_search::SearchParams;
 use quarry_spl::ast::Span;
 use quarry_spl::editing::{CANDIDATES_MAX, complete, format, hover, tokens};
 use quarry_spl::{MAX_SEARCH_BYTES, Severity};
 use serde_json::{Value, json};
 
+use super::json as answer;
 use super::row::{Access, Endpoint};
-use super::search_jobs::{PathParts, explain, service_of};
-use super::{blocking, json as answer};
-use crate::ApiState;
-use crate::caller::Caller;
+use super::search_jobs::explain;
+use super::search_request::SearchRequest;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
@@ -147,18 +144,11 @@ impl Places<'_> {
     }
 }
 
-async fn lint(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let (text, positions) = (text_of(&parameters)?, Positions::of(&parameters));
-    let service = service_of(&state, &caller, &parts).await?;
-    let params = params_of(&text, &caller);
-    let shown = text.clone();
-    let found =
-        blocking(move || service.diagnose(params)).await?.map_err(|error| ApiError::of_search(&shown, error))?;
+async fn lint(request: SearchRequest) -> Result<Response, ApiError> {
+    let parameters = &request.parameters;
+    let (text, positions) = (text_of(parameters)?, Positions::of(parameters));
+    let params = request.params_for(&text);
+    let found = request.ask(&text, move |service| service.diagnose(params)).await?;
     let is_error = |severity| severity == Severity::Error;
     let has_error = found.iter().any(|remark| is_error(remark.severity));
     let one = |remark: &quarry_spl::Diagnostic| {
@@ -170,32 +160,21 @@ async fn lint(
     Ok(answer(json!({ "runs": !has_error, "diagnostics": diagnostics }).to_string()))
 }
 
-/// Parameters of a search that is looked at, not run.
-fn params_of(text: &str, caller: &Caller) -> SearchParams {
-    let permissions = std::sync::Arc::clone(&caller.permissions);
-    SearchParams { text: text.to_owned(), permissions, ..SearchParams::default() }
-}
-
-async fn show_completion(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let (text, positions) = (text_of(&parameters)?, Positions::of(&parameters));
-    let cursor = cursor_of(&parameters, &text)?;
+async fn show_completion(request: SearchRequest) -> Result<Response, ApiError> {
+    let parameters = &request.parameters;
+    let (text, positions) = (text_of(parameters)?, Positions::of(parameters));
+    let cursor = cursor_of(parameters, &text)?;
     let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(CANDIDATES).min(CANDIDATES_MAX);
     let mut fields = parameters.list("fields");
     fields.truncate(FIELDS_MAX);
-    let service = service_of(&state, &caller, &parts).await?;
-    let params = params_of(&text, &caller);
+    let params = request.params_for(&text);
     let shown = text.clone();
-    let completed = blocking(move || {
+    let completed = request.ask(&shown, move |service| {
         let mut vocabulary = service.vocabulary(params)?;
         vocabulary.fields = fields;
         Ok(complete(&text, cursor, &vocabulary))
     });
-    let completed = completed.await?.map_err(|error| ApiError::of_search(&shown, error))?;
+    let completed = completed.await?;
     let (start, end) = positions.span(&shown, completed.replaces);
     let candidates =
         completed.candidates.iter().take(count).map(
@@ -223,17 +202,11 @@ async fn show_formatted(parameters: Parameters) -> Result<Response, ApiError> {
     Ok(answer(json!({ "search": format(&text) }).to_string()))
 }
 
-async fn expand(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let (text, positions) = (text_of(&parameters)?, Positions::of(&parameters));
-    let service = service_of(&state, &caller, &parts).await?;
-    let params = params_of(&text, &caller);
-    let expanded = blocking(move || service.expand_macros(params)).await?;
-    let expanded = expanded.map_err(|error| ApiError::of_search(&text, error))?;
+async fn expand(request: SearchRequest) -> Result<Response, ApiError> {
+    let parameters = &request.parameters;
+    let (text, positions) = (text_of(parameters)?, Positions::of(parameters));
+    let params = request.params_for(&text);
+    let expanded = request.ask(&text, move |service| service.expand_macros(params)).await?;
     let faults = expanded.diagnostics.iter().map(|fault| {
         let (start, end) = positions.span(&text, fault.span);
         json!({ "severity": "error", "text": fault.message, "start": start, "end": end, "hint": fault.hint })

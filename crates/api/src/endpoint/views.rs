@@ -5,11 +5,11 @@
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use quarry_apps::objects::Objects;
 use quarry_apps::objects::texts::{KINDS, TEXT};
+use quarry_apps::objects::{AclChange, Objects};
 use quarry_conf::Permissions;
 
-use super::entities::{Kind, entry};
+use super::entities::{Kind, acl_change, acl_entry, entry};
 use super::folders::links;
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
@@ -20,6 +20,8 @@ use crate::parameters::Parameters;
 
 /// The folder of all kinds.
 const FOLDER: &str = "data/ui";
+/// Permissions of an object.
+const ACL: &str = "data/ui/{file}/{name}/acl";
 /// Parameters of such an object.
 const FIELDS: Fields = Fields { required: &[TEXT], optional: &[], wildcard: &[] };
 
@@ -35,6 +37,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, one, read, "Shows a view.", get(show)),
         Endpoint::new(Method::POST, one, write, "Changes a view.", post(edit)).needs(&[TEXT]),
         Endpoint::new(Method::DELETE, one, write, "Deletes a view.", delete(remove)),
+        Endpoint::new(Method::GET, ACL, read, "Shows the permissions of a view.", get(show_acl)),
+        Endpoint::new(Method::POST, ACL, write, "Changes the permissions of a view.", post(set_acl)).takes(&[
+            "owner",
+            "sharing",
+            "perms.read",
+            "perms.write",
+        ]),
     ]
 }
 
@@ -101,4 +110,21 @@ async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
     let (kind, name, scope) = (kind_of(&request)?, request.name.clone(), request.scope.clone());
     request.with(move |objects, viewer| objects.remove_text(kind, &name, &scope, viewer)).await?;
     list(request.without_parameters()).await
+}
+
+async fn show_acl(request: ObjectRequest) -> Result<Response, ApiError> {
+    let (kind, name, scope) = (kind_of(&request)?, request.name.clone(), request.scope.clone());
+    let object = request.with(move |objects, viewer| objects.text(kind, &name, &scope, viewer)).await?;
+    Ok(request.answer(kind, path_of(kind), acl_entry(entry(&shown(kind), &object))))
+}
+
+async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
+    let (kind, name, scope) = (kind_of(&request)?, request.name.clone(), request.scope.clone());
+    let asked = acl_change(&request.parameters)?;
+    if asked == AclChange::default() {
+        return Err(ApiError::bad_request("nothing is to be changed: give owner, sharing, perms.read or perms.write"));
+    }
+    let set = move |objects: &Objects, viewer: &Permissions| objects.set_text_acl(kind, &name, &asked, &scope, viewer);
+    let object = request.with(set).await?;
+    Ok(request.answer(kind, path_of(kind), acl_entry(entry(&shown(kind), &object))))
 }

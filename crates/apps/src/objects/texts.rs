@@ -1,9 +1,11 @@
-//! Objects that are files: views, navigation and panels, as `data/ui/KIND/NAME.xml` of a place.
+//! Objects that are files: views, navigation and panels, as `data/ui/KIND/NAME.xml` of a place, and data models, as
+//! `data/models/NAME.json`.
 //!
 //! Places, sharing and permissions are those of stanzas, under the kind's name in metadata. The content is not
 //! interpreted.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::PoisonError;
 
 use quarry_conf::Permissions;
@@ -13,17 +15,30 @@ use quarry_conf::object_access::stanza_of;
 use quarry_stdx::private_file;
 
 use super::files::{LOCAL, LOCAL_META};
-use super::{ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
+use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
 use crate::configuration::read_text;
 
-/// Extension of the files.
+/// Extension of files of the user interface, and of data models.
 const SUFFIX: &str = ".xml";
+const MODEL_SUFFIX: &str = ".json";
 /// The setting that holds a file's text.
 pub const TEXT: &str = "eai:data";
 /// Maximum size of a file.
 const TEXT_BYTES_MAX: usize = 4 << 20;
-/// Kinds of such objects, as in paths and metadata.
+/// Kinds of objects of the user interface, as in paths and metadata.
 pub const KINDS: [&str; 4] = ["views", "nav", "panels", "times"];
+/// The kind of data models.
+pub const MODELS: &str = "models";
+
+/// Extension of the files of a kind.
+fn suffix_of(kind: &str) -> &'static str {
+    if kind == MODELS { MODEL_SUFFIX } else { SUFFIX }
+}
+
+/// Folder of a kind below `default` or `local`.
+fn folder_of(kind: &str) -> PathBuf {
+    if kind == MODELS { PathBuf::from("data").join(MODELS) } else { PathBuf::from("data/ui").join(kind) }
+}
 
 impl Objects {
     /// The visible objects of a kind, the closest of each name.
@@ -63,7 +78,7 @@ impl Objects {
     ) -> Result<ConfObject, ObjectError> {
         check_kind(kind)?;
         super::check_name(name)?;
-        check_file_name(&format!("{name}{SUFFIX}"))?;
+        check_file_name(&format!("{name}{}", suffix_of(kind)))?;
         if text.len() > TEXT_BYTES_MAX {
             return Err(ObjectError::Invalid(format!("{TEXT} has {} bytes, {TEXT_BYTES_MAX} are allowed", text.len())));
         }
@@ -110,18 +125,51 @@ impl Objects {
         self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(kind, name)))
     }
 
-    fn file_of(&self, place: &Place, layer: &str, kind: &str, name: &str) -> std::path::PathBuf {
-        place.folder(&self.data_dir).join(layer).join("data/ui").join(kind).join(format!("{name}{SUFFIX}"))
+    /// Changes owner, sharing or roles of an object, moving its file if necessary.
+    pub fn set_text_acl(
+        &self,
+        kind: &str,
+        name: &str,
+        change: &AclChange,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<ConfObject, ObjectError> {
+        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.text(kind, name, scope, viewer)?;
+        self.apply_acl(&found, change, viewer, |place| {
+            if !found.is_local {
+                let app = found.place.app();
+                return Err(ObjectError::Invalid(format!("{name} comes with {app}: it cannot be moved")));
+            }
+            if self.names_of(place, kind).contains_key(name) {
+                return Err(ObjectError::Exists(name.to_owned()));
+            }
+            if !self.place_acl(place).may_write(kind, name, viewer) {
+                return Err(super::write::refused(name, place, viewer));
+            }
+            let (from, to) = (self.file_of(&found.place, LOCAL, kind, name), self.file_of(place, LOCAL, kind, name));
+            let text = read_text(&from).unwrap_or_default();
+            // Written there before it is removed here.
+            private_file::write(&to, &text)?;
+            std::fs::remove_file(&from).map_err(|error| ObjectError::Failed(format!("{}: {error}", from.display())))?;
+            self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(kind, name)))
+        })?;
+        drop(alone);
+        self.text(kind, name, scope, viewer)
+    }
+
+    fn file_of(&self, place: &Place, layer: &str, kind: &str, name: &str) -> PathBuf {
+        place.folder(&self.data_dir).join(layer).join(folder_of(kind)).join(format!("{name}{}", suffix_of(kind)))
     }
 
     /// Names of a place's objects, and whether each exists only in `local`.
     fn names_of(&self, place: &Place, kind: &str) -> BTreeMap<String, bool> {
         let mut names = BTreeMap::new();
         for layer in [LOCAL, "default"] {
-            let folder = place.folder(&self.data_dir).join(layer).join("data/ui").join(kind);
+            let folder = place.folder(&self.data_dir).join(layer).join(folder_of(kind));
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 let file = entry.file_name().to_string_lossy().into_owned();
-                if let Some(name) = file.strip_suffix(SUFFIX) {
+                if let Some(name) = file.strip_suffix(suffix_of(kind)) {
                     names.insert(name.to_owned(), layer == LOCAL);
                 }
             }
@@ -163,5 +211,5 @@ impl Objects {
 }
 
 fn check_kind(kind: &str) -> Result<(), ObjectError> {
-    if KINDS.contains(&kind) { Ok(()) } else { Err(ObjectError::Unknown(kind.to_owned())) }
+    if KINDS.contains(&kind) || kind == MODELS { Ok(()) } else { Err(ObjectError::Unknown(kind.to_owned())) }
 }

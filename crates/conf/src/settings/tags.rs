@@ -50,16 +50,30 @@ pub fn event_types(layers: &Layers) -> Vec<EventType> {
 pub fn tags(layers: &Layers) -> Vec<Tag> {
     let mut found = Vec::new();
     for stanza in layers.conf("tags").stanzas() {
-        let Some((field, value)) = stanza.name.split_once('=') else { continue };
-        let value = unescaped(value.trim());
+        let Some((field, value)) = tagged_value(&stanza.name) else { continue };
         let enabled = stanza.settings.iter().filter(|(_, setting)| setting.value.eq_ignore_ascii_case("enabled"));
-        found.extend(enabled.map(|(name, _)| Tag {
-            name: name.clone(),
-            field: field.trim().to_owned(),
-            value: value.clone(),
-        }));
+        found.extend(enabled.map(|(name, _)| Tag { name: name.clone(), field: field.clone(), value: value.clone() }));
     }
     found
+}
+
+/// Field and value that a stanza of tags.conf gives tags to.
+pub fn tagged_value(stanza: &str) -> Option<(String, String)> {
+    let (field, value) = stanza.split_once('=')?;
+    Some((field.trim().to_owned(), unescaped(value.trim())))
+}
+
+/// The stanza of tags.conf for a value of a field: bytes that could be mistaken for syntax are escaped.
+pub fn tag_stanza(field: &str, value: &str) -> String {
+    let mut stanza = format!("{field}=");
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.:@".contains(&byte) {
+            stanza.push(char::from(byte));
+        } else {
+            stanza.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    stanza
 }
 
 /// Decodes escapes such as `%2F`; invalid ones stay as they are.
@@ -84,9 +98,20 @@ fn unescaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Tag, event_types, tags};
+    use super::{Tag, event_types, tag_stanza, tagged_value, tags};
     use crate::Layers;
     use crate::layers::tests::local;
+
+    #[test]
+    fn any_value_is_found_again_in_its_stanza() {
+        for value in ["10.0.0.1", "/var/log/a b", "50%", "[x]=y", "é", "%2F", " x ", ""] {
+            let stanza = tag_stanza("source", value);
+            assert!(stanza.is_ascii() && !stanza.contains(['[', ']', ' ']), "{stanza}");
+            assert_eq!(tagged_value(&stanza), Some(("source".to_owned(), value.to_owned())));
+        }
+        assert_eq!(tag_stanza("source", "/a"), "source=%2Fa");
+        assert_eq!(tagged_value("nothing"), None);
+    }
 
     #[test]
     fn stanzas_become_event_types_and_tags() {

@@ -1,5 +1,5 @@
-//! Bundled data models: the names of Splunk's Common Information Model, defined in our own words, so that searches
-//! written for it run without an app.
+//! Bundled data models: the names of Splunk's Common Information Model, and of its model of the audit trail, defined in
+//! our own words, so that searches written for them run without an app.
 //!
 //! Fields that searches group by are `unknown` if an event lacks them, so that no event is lost.
 
@@ -34,6 +34,7 @@ pub(crate) static MODELS: &[(&str, &str)] = &[
     ("Updates", include_str!("../../models/Updates.json")),
     ("Vulnerabilities", include_str!("../../models/Vulnerabilities.json")),
     ("Web", include_str!("../../models/Web.json")),
+    ("internal_audit_logs", include_str!("../../models/internal_audit_logs.json")),
 ];
 
 /// JSON text of the model of this name.

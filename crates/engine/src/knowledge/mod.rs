@@ -7,6 +7,7 @@ pub(crate) mod common_information_model;
 pub(crate) mod labels;
 pub(crate) mod macros;
 pub(crate) mod model;
+pub(crate) mod model_description;
 pub(crate) mod object;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use quarry_stdx::Fault;
 
 pub use self::labels::{EventType, Tag};
 use self::model::DataModel;
+pub use self::model_description::{described_model, model_headline, stored_model};
 
 /// Where definitions come from.
 pub trait KnowledgeSource: Send + Sync {
@@ -82,6 +84,11 @@ impl KnowledgeSource for NoKnowledge {}
 /// Whether a data model of this name is bundled.
 pub fn has_bundled_model(name: &str) -> bool {
     common_information_model::json_of(name).is_some()
+}
+
+/// Names and JSON texts of the bundled data models.
+pub fn bundled_models() -> impl Iterator<Item = (&'static str, &'static str)> {
+    common_information_model::MODELS.iter().copied()
 }
 
 /// Names of all data models, those of apps first.

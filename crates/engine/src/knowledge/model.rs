@@ -10,6 +10,13 @@ use serde_json::Value;
 const DEPTH_MAX: usize = 32;
 /// Root parents, which are not objects of a model.
 const BASES: [&str; 3] = ["BaseEvent", "BaseSearch", "BaseTransaction"];
+/// Owner of the fields of transactions, which is no parent.
+const BASE_EVENT_SET: &str = "BaseEventSet";
+
+/// Whether an owner of fields is not an object of a model.
+pub(crate) fn is_base(owner: &str) -> bool {
+    BASES.contains(&owner) || owner == BASE_EVENT_SET
+}
 
 /// A data model.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -197,7 +204,7 @@ fn data_object(model: &str, json: &Value) -> Result<DataObject, Fault> {
     let place = || format!("data model {model}, object {name}");
     let list = |key: &str| json[key].as_array().map(Vec::as_slice).unwrap_or_default();
     let constraints = list("constraints").iter().filter_map(|constraint| constraint["search"].as_str());
-    let is_of_base = |field: &&Value| field["owner"].as_str().is_some_and(|owner| BASES.contains(&owner));
+    let is_of_base = |field: &&Value| field["owner"].as_str().is_some_and(is_base);
     let (base_fields, fields): (Vec<&Value>, Vec<&Value>) = list("fields").iter().partition(is_of_base);
     let names = |fields: Vec<&Value>| {
         let names = fields.into_iter().filter_map(|field| field["fieldName"].as_str());

@@ -63,7 +63,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
         stanza: input.stanza.clone(),
         schedule,
         program,
-        environment: scripts::environment(shared),
+        environment: scripts::environment(&shared.home),
         stdin: Vec::new(),
         mark: Some(mark),
         new_reader: Box::new(new_reader),

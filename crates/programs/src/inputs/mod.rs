@@ -12,6 +12,7 @@ mod error_output;
 mod journal;
 
 mod input_context;
+mod kinds;
 mod modular_input;
 mod run;
 mod schedule;
@@ -29,7 +30,9 @@ use quarry_stdx::{Fault, log};
 use crate::group::spawn;
 pub use input_context::Stores;
 use input_context::{Shared, Stop};
+pub use kinds::{ModularInputKind, ModularInputKinds};
 use run::Task;
+pub use scheme::SchemeArgument;
 
 /// Maximum inputs; further ones are ignored with a message.
 const INPUTS_MAX: usize = 256;

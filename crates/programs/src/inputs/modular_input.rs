@@ -63,6 +63,13 @@ fn program_of(scheme: &str, by_shell: bool, shared: &Shared) -> Result<ModularPr
     Ok(ModularProgram { scheme: scheme.to_owned(), app, program, inputs: Vec::new() })
 }
 
+/// Schemes that an app declares.
+pub(super) fn declared_schemes(app: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(app.join(SPEC)).unwrap_or_default();
+    let scheme = |line: &str| Some(line.trim().strip_prefix('[')?.split_once("://")?.0.to_owned());
+    text.lines().filter_map(scheme).filter(|scheme| !scheme.is_empty()).collect()
+}
+
 impl ModularProgram {
     /// Maximum threads it needs.
     pub(crate) fn len(&self) -> usize {
@@ -72,7 +79,7 @@ impl ModularProgram {
     /// Asks the program about itself and runs its inputs until shutdown.
     pub(crate) fn run(&self, shared: &Shared) {
         let tell = |fault: &str| log::warning(format!("inputs.conf [{}://…]: {fault}", self.scheme));
-        let environment = scripts::environment(shared);
+        let environment = scripts::environment(&shared.home);
         let scheme = match scheme::ask(&self.program, &environment, &shared.stop) {
             Ok(scheme) => scheme,
             Err(_) if shared.stop.is_over() => return,
@@ -102,16 +109,12 @@ impl ModularProgram {
     }
 
     fn has_spec(&self) -> bool {
-        let text = std::fs::read_to_string(self.app.join(SPEC)).unwrap_or_default();
-        text.lines().any(|line| {
-            line.trim().strip_prefix('[').is_some_and(|rest| rest.starts_with(&format!("{}://", self.scheme)))
-        })
+        declared_schemes(&self.app).contains(&self.scheme)
     }
 
     /// Reports missing settings; the program may work without them.
     fn tell_missing(&self, input: &ProgramInput, scheme: &Scheme) {
-        let is_missing = |name: &&String| !input.settings.contains_key(name.as_str());
-        let missing: Vec<&str> = scheme.required.iter().filter(is_missing).map(String::as_str).collect();
+        let missing: Vec<&str> = scheme.required().filter(|name| !input.settings.contains_key(*name)).collect();
         if !missing.is_empty() {
             let text = format!("its program says that it needs {}", missing.join(", "));
             log::warning(format!("inputs.conf [{}]: {text}", input.stanza));
@@ -143,7 +146,7 @@ impl ModularProgram {
             stanza: if scheme.is_single { format!("{}://", self.scheme) } else { first.stanza.clone() },
             schedule: schedule.unwrap_or(Schedule::Once),
             program: self.program.clone(),
-            environment: scripts::environment(shared),
+            environment: scripts::environment(&shared.home),
             stdin: scheme::configuration(&told, &inputs).into_bytes(),
             mark: None,
             new_reader: self.reader(&inputs, scheme, store, shared),

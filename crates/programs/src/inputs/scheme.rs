@@ -21,12 +21,49 @@ const OURS: &[&str] = &["disabled", "passAuth", "_TCP_ROUTING", "start_by_shell"
 /// A program's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scheme {
+    /// Its name for users.
+    pub(crate) title: String,
+    pub(crate) description: String,
     /// Whether it writes XML rather than text.
     pub(crate) is_xml: bool,
     /// Whether one process serves all stanzas.
     pub(crate) is_single: bool,
-    /// Required settings of a stanza.
-    pub(crate) required: Vec<String>,
+    /// Settings of a stanza.
+    pub(crate) arguments: Vec<SchemeArgument>,
+}
+
+/// A setting of a modular input's stanzas.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchemeArgument {
+    /// Name of the setting.
+    pub name: String,
+    /// Its name for users.
+    pub title: String,
+    /// What it means.
+    pub description: String,
+    /// `string`, `number` or `boolean`.
+    pub data_type: String,
+    /// Rule for its values, in Splunk's notation.
+    pub validation: String,
+    /// Whether a new stanza needs it.
+    pub is_required: bool,
+    /// Whether a change of a stanza needs it.
+    pub is_required_on_edit: bool,
+}
+
+impl SchemeArgument {
+    /// By default, arguments are required on creation.
+    fn named(name: String) -> SchemeArgument {
+        SchemeArgument { name, data_type: "string".to_owned(), is_required: true, ..SchemeArgument::default() }
+    }
+}
+
+impl Scheme {
+    /// Required settings of a stanza; its name is not one.
+    pub(crate) fn required(&self) -> impl Iterator<Item = &str> {
+        let required = self.arguments.iter().filter(|argument| argument.is_required && argument.name != "name");
+        required.map(|argument| argument.name.as_str())
+    }
 }
 
 /// Asks a program.
@@ -71,34 +108,43 @@ fn read_scheme(text: &str) -> Result<Scheme, Fault> {
     let wrong = |fault: &str| Fault::unavailable(format!("its program gave no answer to --scheme ({fault})"));
     tokens.push(text.as_bytes()).map_err(|fault| wrong(&fault.to_string()))?;
     let (mut scheme, mut is_scheme) = (Scheme::default(), false);
-    let (mut open, mut arguments): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut open: Vec<String> = Vec::new();
+    // Whether texts are those of the last argument.
+    let mut is_in_argument = false;
     let is_true = |text: &str| matches!(text.trim().to_ascii_lowercase().as_str(), "true" | "1");
-    // By default, arguments are required on creation.
-    let mut is_required = true;
     while let Some(token) = tokens.take() {
         match token {
             XmlToken::Open { name, attributes, is_empty } => {
                 is_scheme |= name == "scheme";
                 if name == "arg" {
                     let name = attributes.into_iter().find(|(key, _)| key == "name").map(|(_, value)| value);
-                    let kept = if is_empty { &mut scheme.required } else { &mut arguments };
-                    kept.extend(name.filter(|name| name != "name"));
-                    is_required = true;
+                    is_in_argument = name.is_some() && !is_empty;
+                    scheme.arguments.extend(name.map(SchemeArgument::named));
                 }
                 if !is_empty {
                     open.push(name);
                 }
             }
-            XmlToken::Text(text) => match open.last().map(String::as_str) {
-                Some("streaming_mode") => scheme.is_xml = text.trim().eq_ignore_ascii_case("xml"),
-                Some("use_single_instance") => scheme.is_single = is_true(&text),
-                Some("required_on_create") => is_required = is_true(&text),
-                _ => {}
-            },
-            XmlToken::Close(name) => {
-                if name == "arg" {
-                    scheme.required.extend(arguments.drain(..).filter(|_| is_required));
+            XmlToken::Text(text) => {
+                let element = open.last().map(String::as_str);
+                let argument = scheme.arguments.last_mut().filter(|_| is_in_argument);
+                let text_of = text.trim().to_owned();
+                match (element, argument) {
+                    (Some("title"), Some(argument)) => argument.title = text_of,
+                    (Some("description"), Some(argument)) => argument.description = text_of,
+                    (Some("data_type"), Some(argument)) => argument.data_type = text_of,
+                    (Some("validation"), Some(argument)) => argument.validation = text_of,
+                    (Some("required_on_create"), Some(argument)) => argument.is_required = is_true(&text),
+                    (Some("required_on_edit"), Some(argument)) => argument.is_required_on_edit = is_true(&text),
+                    (Some("title"), None) => scheme.title = text_of,
+                    (Some("description"), None) => scheme.description = text_of,
+                    (Some("streaming_mode"), None) => scheme.is_xml = text.trim().eq_ignore_ascii_case("xml"),
+                    (Some("use_single_instance"), None) => scheme.is_single = is_true(&text),
+                    _ => {}
                 }
+            }
+            XmlToken::Close(name) => {
+                is_in_argument &= name != "arg";
                 open.pop();
             }
         }
@@ -152,8 +198,11 @@ mod tests {
                     <streaming_mode>xml</streaming_mode><endpoint><args><arg name=\"name\"><title>N</title></arg>\
                     <arg name=\"city\"><required_on_create>true</required_on_create></arg><arg name=\"unit\">\
                     <required_on_create>false</required_on_create></arg><arg name=\"plain\"/></args></endpoint></scheme>";
-        let scheme = Scheme { is_xml: true, is_single: false, required: vec!["city".to_owned(), "plain".to_owned()] };
-        assert_eq!(read_scheme(text), Ok(scheme));
+        let scheme = read_scheme(text).unwrap();
+        assert_eq!((scheme.title.as_str(), scheme.is_xml, scheme.is_single), ("T", true, false));
+        assert_eq!(scheme.required().collect::<Vec<_>>(), ["city", "plain"]);
+        let titles: Vec<&str> = scheme.arguments.iter().map(|argument| argument.title.as_str()).collect();
+        assert_eq!(titles, ["N", "", "", ""]);
         let plain = read_scheme("<scheme><use_single_instance>1</use_single_instance></scheme>");
         assert_eq!(plain, Ok(Scheme { is_single: true, ..Scheme::default() }));
         for wrong in ["", "usage: x", "<input/>", "<scheme =>"] {

@@ -1,5 +1,6 @@
 //! `[script://PATH]`: a program whose output is text.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use quarry_conf::ProgramInput;
@@ -34,7 +35,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
         stanza: input.stanza.clone(),
         schedule,
         program,
-        environment: environment(shared),
+        environment: environment(&shared.home),
         stdin: Vec::new(),
         mark: None,
         new_reader: Box::new(move || Box::new(TextReader::new(info.clone(), Arc::clone(&props)))),
@@ -43,6 +44,6 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
 }
 
 /// Environment of input programs in addition to path and locale.
-pub(crate) fn environment(shared: &Shared) -> Vec<(String, String)> {
-    vec![("SPLUNK_HOME".to_owned(), shared.home.display().to_string())]
+pub(crate) fn environment(home: &Path) -> Vec<(String, String)> {
+    vec![("SPLUNK_HOME".to_owned(), home.display().to_string())]
 }

@@ -28,7 +28,7 @@ use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 pub use self::job::{JobState, JobStatus, SearchJob, StartedJob};
 pub use self::record::{Asked, JobRecord, SearchLevel};
 pub use self::rounds::ROUND_ROWS_MAX;
-use self::rounds::Rounds;
+pub(crate) use self::rounds::{ROUND_BYTES_MAX, Rounds, pause_after};
 pub use self::rows::{RESULT_BYTES_MAX, RowsView};
 pub use self::summary::{FieldSummary, FieldValue, JobSummary};
 pub use self::timeline::{SPANS_MAX, TimeSpan, Timeline};
@@ -153,6 +153,7 @@ impl Jobs {
             None => service.start_here(params).map(|running| (running, None)),
             Some(window) => {
                 Rounds::start(service, params, window, (&zone, self.clock.now_ns(), !asked.is_not_backfilled))
+                    .map(|(running, rounds)| (running, Some(rounds)))
             }
         };
         let started = started.inspect_err(|_| self.kept.remove_job(&sid))?;

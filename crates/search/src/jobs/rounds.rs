@@ -25,11 +25,16 @@ use crate::service::{RunningSearch, SearchError, SearchParams, SearchService};
 /// Maximum rows of a round; of more, those are kept that the search gives first, for events the newest.
 pub const ROUND_ROWS_MAX: usize = 50_000;
 /// Maximum bytes of the rows of a round.
-const ROUND_BYTES_MAX: usize = 32 << 20;
+pub(crate) const ROUND_BYTES_MAX: usize = 32 << 20;
 /// Minimum pause between two rounds.
 const PAUSE_NS: i64 = 300_000_000;
 /// Maximum pause between two rounds.
 const PAUSE_MAX_NS: i64 = 10_000_000_000;
+
+/// The pause after a round: as long as it took, so that rounds take at most half of the time.
+pub(crate) fn pause_after(took_ns: i64) -> Duration {
+    Duration::from_nanos(took_ns.clamp(PAUSE_NS, PAUSE_MAX_NS).unsigned_abs())
+}
 
 /// The rounds of a job.
 pub(crate) struct Rounds {
@@ -58,22 +63,23 @@ impl Round {
 impl Rounds {
     /// Checks the search of a job that begins at an instant; returns it, not to be read but to be controlled, and its
     /// rounds.
-    pub(super) fn start(
+    pub(crate) fn start(
         service: &Arc<SearchService>,
         params: SearchParams,
         window: &RealTimeWindow,
         (zone, now, is_backfilled): (&TimeZone, TimeNs, bool),
-    ) -> Result<(RunningSearch, Option<Rounds>), SearchError> {
+    ) -> Result<(RunningSearch, Rounds), SearchError> {
         let shape = window.shape(params.shape.clone(), now, is_backfilled);
         let rows_max = params.rows_max.unwrap_or(ROUND_ROWS_MAX).min(ROUND_ROWS_MAX);
         let params = SearchParams { shape, rows_max: Some(rows_max), earliest: None, latest: None, ..params };
+        service.permit(params.clone())?;
         let rounds = Rounds { service: Arc::clone(service), params, window: window.clone(), zone: zone.clone() };
         let running = rounds.begin(now)?;
-        Ok((running, Some(rounds)))
+        Ok((running, rounds))
     }
 
     /// Begins a round.
-    fn begin(&self, now: TimeNs) -> Result<RunningSearch, SearchError> {
+    pub(crate) fn begin(&self, now: TimeNs) -> Result<RunningSearch, SearchError> {
         let range = self.window.range(now, &self.zone)?;
         self.service.start_here(SearchParams { range: Some(range), now: Some(now), ..self.params.clone() })
     }
@@ -92,7 +98,7 @@ impl SearchJob {
                 self.show(round);
             }
             let took_ns = self.clock.elapsed_ns() - began_ns;
-            self.rest(took_ns.clamp(PAUSE_NS, PAUSE_MAX_NS));
+            self.rest(pause_after(took_ns));
         }
         let mut changing = self.locked();
         let rows: Vec<RecordBatch> = changing.round.iter().flat_map(|round| round.rows.iter().cloned()).collect();
@@ -162,8 +168,7 @@ impl SearchJob {
     }
 
     /// Waits between two rounds, unless the job is ended.
-    fn rest(&self, pause_ns: i64) {
-        let pause = Duration::from_nanos(pause_ns.unsigned_abs());
+    fn rest(&self, pause: Duration) {
         let is_on = |changing: &mut super::job::Changing| !changing.is_finalized && !changing.is_removed;
         drop(self.changed.wait_timeout_while(self.locked(), pause, is_on));
     }

@@ -1,9 +1,9 @@
 //! `quarry search -f` against a running server.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 
-use crate::server::Server;
+use crate::server::{Server, begin};
 use crate::support::Place;
 
 #[test]
@@ -47,4 +47,35 @@ fn new_events_are_shown_as_they_come_and_old_ones_are_not() {
         let refused = place.run(wrong);
         assert!(refused.code != 0 && refused.err.contains(says), "{wrong:?}: {refused:?}");
     }
+}
+
+#[test]
+fn a_report_is_exported_again_when_its_rows_have_changed() {
+    let place = Place::new();
+    let log = |name: &str, text: &str| {
+        let path = place.write(name, text);
+        place.run(&["add", "oneshot", &path, "--sourcetype", "kv"]).good();
+    };
+    log("a.log", "2026-11-01T10:00:00Z level=error\n");
+    let _server = Server::start(&place);
+    let body = "search=search+*+%7C+stats+count+BY+level&earliest_time=rt-50y&latest_time=rt&output_mode=json";
+    let mut lines = BufReader::new(begin(&place, "/services/search/jobs/export", body)).lines().map(Result::unwrap);
+    let mut next = || {
+        let found = lines.find(|line| line.starts_with('{')).unwrap();
+        serde_json::from_str::<serde_json::Value>(&found).unwrap()
+    };
+    let shown = |row: &serde_json::Value| {
+        let text = |name: &str| row["result"][name].as_str().unwrap_or_default().to_owned();
+        (row["preview"] == true, row["offset"].as_u64().unwrap(), text("level"), text("count"))
+    };
+    assert_eq!(shown(&next()), (true, 0, "error".into(), "1".into()));
+    log("b.log", "2026-11-01T10:00:01Z level=error\n2026-11-01T10:00:02Z level=info\n");
+    // Nothing is sent of the rounds in between; the events of a file come at once.
+    assert_eq!(shown(&next()), (true, 0, "error".into(), "2".into()));
+    let last = next();
+    assert_eq!((shown(&last), &last["lastrow"]), ((true, 1, "info".into(), "1".into()), &serde_json::json!(true)));
+    let window = "search=search+*&earliest_time=rt-50y&latest_time=rt&output_mode=json";
+    let mut refused = String::new();
+    begin(&place, "/services/search/jobs/export", window).read_to_string(&mut refused).unwrap();
+    assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("create a job"), "{refused}");
 }

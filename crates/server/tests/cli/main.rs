@@ -40,6 +40,7 @@ mod remote_volumes;
 mod rest_pages;
 mod roles;
 mod s3_bench;
+mod sent_files;
 mod server;
 mod support;
 mod tokens;

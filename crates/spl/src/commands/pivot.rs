@@ -75,8 +75,39 @@ struct Pivot {
     shows_other: bool,
 }
 
+/// A pivot as the searches that it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PivotSearches {
+    /// The events it reports on.
+    pub events: String,
+    /// The report.
+    pub report: String,
+}
+
+/// The searches that a `pivot` command stands for; `text` has its arguments.
+pub fn pivot_searches(text: &str) -> Result<PivotSearches, Diagnostic> {
+    let mut parser = Parser::new(text);
+    let (name, pivot) = read(&mut parser)?;
+    let searches = pivot.searches(&name);
+    // A field or value that cannot be written as part of a search is refused here, not when the search runs.
+    parser.standing_for(&searches.report)?;
+    Ok(searches)
+}
+
 /// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
+    let (name, pivot) = read(parser)?;
+    let mut commands = parser.standing_for(&pivot.searches(&name).report)?;
+    if let Some(Command::From(from)) = commands.first_mut()
+        && let FromCommand::DataModel(name) = from
+    {
+        *from = FromCommand::Pivot(name.clone(), pivot.named);
+    }
+    Ok(commands)
+}
+
+/// Reads the arguments: the name of the data model with its object, and the pivot.
+fn read(parser: &mut Parser<'_>) -> Read<(String, Pivot)> {
     let model = parser.expect_field("a data model")?.text;
     let object = parser.expect_field("an object of the data model")?.text;
     let name = if model.contains('.') { model.clone() } else { format!("{model}.{object}") };
@@ -109,15 +140,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         let remark = Diagnostic::error("pivot: TOP and BOTTOM rank rows, and there is no SPLITROW", parser.here());
         return Err(remark.with_hint("write `SPLITROW field TOP 10 count(OBJECT)`"));
     }
-    let report = pivot.report();
-    let filters: String = pivot.filters.iter().map(|filter| format!(" | where {filter}")).collect();
-    let mut commands = parser.standing_for(&format!("| from datamodel:{}{filters}{report}", quote(&name)))?;
-    if let Some(Command::From(from)) = commands.first_mut()
-        && let FromCommand::DataModel(name) = from
-    {
-        *from = FromCommand::Pivot(name.clone(), pivot.named);
-    }
-    Ok(commands)
+    Ok((name, pivot))
 }
 
 impl Parser<'_> {
@@ -343,6 +366,13 @@ fn number_or_text(value: &str) -> String {
 }
 
 impl Pivot {
+    /// The searches over an object of a data model.
+    fn searches(&self, name: &str) -> PivotSearches {
+        let filters: String = self.filters.iter().map(|filter| format!(" | where {filter}")).collect();
+        let events = format!("| from datamodel:{}{filters}", quote(name));
+        PivotSearches { report: format!("{events}{}", self.report()), events }
+    }
+
     /// The commands after the condition.
     fn report(&self) -> String {
         let cells = self.cells.join(" ");

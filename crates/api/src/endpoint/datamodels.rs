@@ -1,0 +1,364 @@
+//! `datamodel/model` and `datamodel/pivot`: data models of apps and users, and searches for pivots over them.
+//!
+//! A model is the file `data/models/NAME.json` of its place; its acceleration is a stanza of datamodels.conf. Models that
+//! come with the program are listed where no other of their name is seen, and cannot be changed. What a client sends is
+//! checked as a search would, and stored without what follows from the rest ([`quarry_engine::stored_model`]).
+//!
+//! Not here: searching models (engine), the syntax of pivots ([`super::pivots`]).
+
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use quarry_apps::objects::texts::{MODELS, TEXT};
+use quarry_apps::objects::{AclChange, ConfObject, NOBODY, ObjectError, Objects, Scope};
+use quarry_conf::Permissions;
+use quarry_engine::{bundled_models, described_model, model_headline, stored_model};
+use serde_json::{Map, Value};
+
+use super::entities::{Kind, acl_change, acl_entry, entry, kind};
+use super::listing::page;
+use super::object_request::ObjectRequest;
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use crate::atom::{Acl, Entry, Fields, escaped};
+use crate::message::ApiError;
+use crate::parameter_types::parse_flag;
+
+/// The collection.
+const PATH: &str = "datamodel/model";
+/// Its title in Atom.
+const TITLE: &str = "datamodel";
+/// The conf of accelerations.
+const CONF: &str = "datamodels";
+/// Changing whether a model is accelerated.
+const ACCELERATE: &str = "accelerate_datamodel";
+/// Parameters of a model.
+const FIELDS: Fields =
+    Fields { required: &[], optional: &["acceleration", "description", "provisional"], wildcard: &[] };
+/// Settings of an acceleration, as in its JSON object, with their defaults.
+const ACCELERATION: [(&str, &str); 4] =
+    [("earliest_time", ""), ("backfill_time", ""), ("cron_schedule", "*/5 * * * *"), ("max_time", "3600")];
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
+    let one = format!("{PATH}/{{name}}");
+    let acl = format!("{one}/acl");
+    vec![
+        Endpoint::new(Method::GET, PATH, read, "Lists data models.", get(list)).takes(LISTED_MODELS),
+        Endpoint::new(Method::POST, PATH, write, "Creates a data model.", post(create))
+            .needs(&["name"])
+            .takes(FIELDS.optional),
+        Endpoint::new(Method::GET, one.as_str(), read, "Shows a data model.", get(show)).takes(&["concise"]),
+        Endpoint::new(Method::POST, one.as_str(), write, "Changes a data model or its acceleration.", post(edit))
+            .takes(FIELDS.optional),
+        Endpoint::new(Method::DELETE, one.as_str(), write, "Deletes a data model.", delete(remove)),
+        Endpoint::new(Method::GET, acl.as_str(), read, "Shows the permissions of a data model.", get(show_acl)),
+        Endpoint::new(Method::POST, acl.as_str(), write, "Changes the permissions of a data model.", post(set_acl))
+            .takes(&["owner", "sharing", "perms.read", "perms.write"]),
+    ]
+}
+
+/// Parameters of the list.
+const LISTED_MODELS: &[&str] =
+    &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "f", "summarize", "concise"];
+
+fn shown() -> Kind {
+    Kind { verbs: &[], ..kind(PATH, TITLE, MODELS, FIELDS) }
+}
+
+/// A model with its definition and the settings of its acceleration.
+struct Model {
+    /// Its file; none if it comes with the program.
+    object: Option<ConfObject>,
+    name: String,
+    text: String,
+    acceleration: Option<ConfObject>,
+}
+
+impl Model {
+    fn of_object(object: ConfObject, acceleration: Option<ConfObject>) -> Model {
+        let text = object.get(TEXT).unwrap_or_default().to_owned();
+        Model { name: object.name.clone(), text, acceleration, object: Some(object) }
+    }
+
+    /// As an entity; `is_concise` leaves the objects out.
+    fn entry(&self, is_concise: bool) -> Entry {
+        let described =
+            if is_concise { model_headline(&self.name, &self.text) } else { described_model(&self.name, &self.text) };
+        let mut content = Map::new();
+        let acceleration = self.acceleration();
+        content.insert("acceleration".to_owned(), acceleration.to_string().into());
+        content.insert("acceleration.allowed".to_owned(), true.into());
+        content.insert("dataset.type".to_owned(), TITLE.into());
+        content.insert("disabled".to_owned(), false.into());
+        match described {
+            Ok(described) => {
+                content.insert("displayName".to_owned(), described["displayName"].clone());
+                content.insert("description".to_owned(), described.to_string().into());
+            }
+            // Otherwise one damaged file would hide all models.
+            Err(fault) => {
+                content.insert("displayName".to_owned(), self.name.as_str().into());
+                content.insert("description".to_owned(), self.text.as_str().into());
+                content.insert("fault".to_owned(), fault.to_string().into());
+            }
+        }
+        let Some(object) = &self.object else {
+            let path = format!("/servicesNS/{NOBODY}/system/{PATH}/{}", escaped(&self.name));
+            let (author, app, links) = (NOBODY.to_owned(), "system".to_owned(), vec![("list", path.clone())]);
+            let (name, fields, acl) = (self.name.clone(), Some(FIELDS), Acl::of_node());
+            return Entry { name, path, author, app, acl, fields, updated: 0, links, content };
+        };
+        let mut made = entry(&shown(), object);
+        for name in ["eai:appName", "eai:userName"] {
+            content.extend(made.content.remove(name).map(|value| (name.to_owned(), value)));
+        }
+        made.content = content;
+        made
+    }
+
+    /// The acceleration as Splunk's JSON object.
+    fn acceleration(&self) -> Value {
+        let stanza = self.acceleration.as_ref();
+        let setting = |name: &str| stanza.and_then(|stanza| stanza.get(name));
+        let is_enabled = setting("acceleration").and_then(parse_flag) == Some(true);
+        let mut members = Map::from_iter([("enabled".to_owned(), Value::Bool(is_enabled))]);
+        for (name, otherwise) in ACCELERATION {
+            let value = setting(&format!("acceleration.{name}")).unwrap_or(otherwise);
+            let value = value.parse::<u64>().map_or_else(|_| Value::from(value), Value::from);
+            members.insert(name.to_owned(), value);
+        }
+        Value::Object(members)
+    }
+}
+
+/// All visible models by name.
+fn models(objects: &Objects, scope: &Scope, viewer: &Permissions) -> Result<Vec<Model>, ObjectError> {
+    let mut accelerations = objects.list(CONF, scope, viewer)?;
+    let mut of_model = |name: &str| {
+        let at = accelerations.iter().position(|stanza| stanza.name == name)?;
+        Some(accelerations.swap_remove(at))
+    };
+    let mut found: Vec<Model> = Vec::new();
+    for object in objects.texts(MODELS, scope, viewer)? {
+        let acceleration = of_model(&object.name);
+        found.push(Model::of_object(object, acceleration));
+    }
+    let bundled = bundled_models().filter(|(name, _)| found.iter().all(|known| known.name != *name));
+    let bundled: Vec<(&str, &str)> = bundled.collect();
+    for (name, text) in bundled {
+        let acceleration = of_model(name);
+        found.push(Model { object: None, name: name.to_owned(), text: text.to_owned(), acceleration });
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+fn model(objects: &Objects, name: &str, scope: &Scope, viewer: &Permissions) -> Result<Model, ObjectError> {
+    let found = models(objects, scope, viewer)?.into_iter().find(|model| model.name == name);
+    found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
+}
+
+/// The name of the model that a request names, and whether it is accelerated.
+pub(super) async fn model_of(request: &ObjectRequest) -> Result<(String, bool), ApiError> {
+    let (name, scope) = (request.name.clone(), request.scope.clone());
+    let found = request.with(move |objects, viewer| model(objects, &name, &scope, viewer)).await?;
+    let is_accelerated = found.acceleration()["enabled"] == true;
+    Ok((found.name, is_accelerated))
+}
+
+fn is_concise(request: &ObjectRequest) -> bool {
+    request.parameters.is_set("concise")
+}
+
+fn path() -> String {
+    format!("/services/{PATH}")
+}
+
+async fn list(request: ObjectRequest) -> Result<Response, ApiError> {
+    let (scope, is_concise) = (request.scope.clone(), is_concise(&request));
+    let found = request.with(move |objects, viewer| models(objects, &scope, viewer)).await?;
+    let entries = found.iter().map(|model| model.entry(is_concise)).collect();
+    page(TITLE, path(), entries, &request.parameters)
+}
+
+async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
+    let (name, scope, is_concise) = (request.name.clone(), request.scope.clone(), is_concise(&request));
+    let found = request.with(move |objects, viewer| model(objects, &name, &scope, viewer)).await?;
+    Ok(request.answer(TITLE, path(), found.entry(is_concise)))
+}
+
+/// What a request says of a model.
+#[derive(Clone, Default)]
+struct Change {
+    /// The definition to be stored.
+    text: Option<String>,
+    /// Settings of datamodels.conf.
+    acceleration: Vec<(String, String)>,
+}
+
+impl Change {
+    fn of(request: &ObjectRequest, name: &str, is_new: bool) -> Result<Change, ApiError> {
+        let form = &request.parameters;
+        let given = |name: &str| form.get(name).map(str::trim).filter(|text| !text.is_empty());
+        let text = match given("description") {
+            None if is_new => Some(stored_model(name, "{}")?),
+            None => None,
+            Some(text) => Some(stored_model(name, text)?),
+        };
+        let acceleration = given("acceleration").map(accelerated).transpose()?.unwrap_or_default();
+        if text.is_none() && acceleration.is_empty() {
+            return Err(ApiError::bad_request("nothing is to be changed: give description or acceleration"));
+        }
+        if !acceleration.is_empty() && !request.permissions().holds(ACCELERATE) {
+            let user = &request.permissions().user;
+            return Err(ApiError::forbidden(format!(
+                "user {user} may not accelerate a data model: it takes the capability {ACCELERATE}"
+            )));
+        }
+        Ok(Change { text, acceleration })
+    }
+}
+
+/// Settings of datamodels.conf for an acceleration: a flag, or a JSON object with its members.
+fn accelerated(text: &str) -> Result<Vec<(String, String)>, ApiError> {
+    let wrong = || {
+        ApiError::bad_request(format!(
+            "acceleration={text}: give a JSON object as in {{\"enabled\": true, \"earliest_time\": \"-1mon\"}}"
+        ))
+    };
+    if let Some(flag) = parse_flag(text) {
+        return Ok(vec![("acceleration".to_owned(), flag.to_string())]);
+    }
+    let Ok(Value::Object(members)) = serde_json::from_str(text) else { return Err(wrong()) };
+    let mut settings = Vec::new();
+    for (name, value) in members {
+        let value = match value {
+            Value::Null => continue,
+            Value::String(text) => text,
+            Value::Bool(_) | Value::Number(_) => value.to_string(),
+            Value::Array(_) | Value::Object(_) => return Err(wrong()),
+        };
+        if name == "enabled" {
+            let flag = parse_flag(&value).ok_or_else(wrong)?;
+            settings.push(("acceleration".to_owned(), flag.to_string()));
+        } else {
+            settings.push((format!("acceleration.{name}"), value));
+        }
+    }
+    for (name, value) in &settings {
+        quarry_conf::edit::check_setting(name, value)?;
+    }
+    Ok(settings)
+}
+
+/// Stores a change.
+async fn put(request: &ObjectRequest, name: String, change: Change, is_new: bool) -> Result<Entry, ApiError> {
+    let scope = request.scope.clone();
+    let work = move |objects: &Objects, viewer: &Permissions| {
+        if let Some(text) = &change.text {
+            objects.put_text(MODELS, &name, text, is_new, &scope, viewer)?;
+        }
+        let settings = &change.acceleration;
+        if !settings.is_empty() {
+            match objects.edit(CONF, &name, settings, &scope, viewer) {
+                Err(ObjectError::Unknown(_)) => objects.create(CONF, &name, settings, &scope, viewer)?,
+                edited => edited?,
+            };
+        }
+        model(objects, &name, &scope, viewer)
+    };
+    Ok(request.change(CONF, work).await?.entry(false))
+}
+
+async fn create(request: ObjectRequest) -> Result<Response, ApiError> {
+    request.parameters.refuse_others(&[&["name", "concise"], FIELDS.optional])?;
+    let name = request.parameters.required("name")?.to_owned();
+    let change = Change::of(&request, &name, true)?;
+    check(&request, &name, change.text.as_deref()).await?;
+    if request.parameters.is_set("provisional") {
+        let (text, acceleration) = (change.text.unwrap_or_default(), None);
+        let made = Model { object: None, name, text, acceleration };
+        return Ok(request.answer(TITLE, path(), made.entry(false)));
+    }
+    let made = put(&request, name, change, true).await?;
+    Ok((StatusCode::CREATED, request.answer(TITLE, path(), made)).into_response())
+}
+
+async fn edit(request: ObjectRequest) -> Result<Response, ApiError> {
+    request.parameters.refuse_others(&[&["concise"], FIELDS.optional])?;
+    let name = request.name.clone();
+    let change = Change::of(&request, &name, false)?;
+    check(&request, &name, change.text.as_deref()).await?;
+    if request.parameters.is_set("provisional") {
+        return show(request).await;
+    }
+    let made = put(&request, name, change, false).await?;
+    Ok(request.answer(TITLE, path(), made))
+}
+
+/// Refuses a definition whose objects could not be searched.
+async fn check(request: &ObjectRequest, name: &str, text: Option<&str>) -> Result<(), ApiError> {
+    let Some(text) = text.map(str::to_owned) else { return Ok(()) };
+    let name = name.to_owned();
+    let checked = request.with_searches(move |service, viewer| service.check_data_model(&name, &text, viewer));
+    checked.await?.map_err(|error| ApiError::bad_request(error.to_string()))
+}
+
+async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
+    let (name, scope) = (request.name.clone(), request.scope.clone());
+    let work = move |objects: &Objects, viewer: &Permissions| {
+        let found = model(objects, &name, &scope, viewer)?;
+        if found.object.is_none() {
+            return Err(ObjectError::Denied(format!("Object id={name} cannot be deleted: it comes with the program")));
+        }
+        objects.remove_text(MODELS, &name, &scope, viewer)?;
+        // A model of the same name must not be accelerated because this one was.
+        match objects.remove(CONF, &name, &scope, viewer) {
+            Ok(()) | Err(ObjectError::Unknown(_) | ObjectError::Denied(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    };
+    request.change(CONF, work).await?;
+    list(request.without_parameters()).await
+}
+
+async fn show_acl(request: ObjectRequest) -> Result<Response, ApiError> {
+    let (name, scope) = (request.name.clone(), request.scope.clone());
+    let found = request.with(move |objects, viewer| model(objects, &name, &scope, viewer)).await?;
+    Ok(request.answer(TITLE, path(), acl_entry(found.entry(true))))
+}
+
+async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
+    let (name, scope, asked) = (request.name.clone(), request.scope.clone(), acl_change(&request.parameters)?);
+    if asked == AclChange::default() {
+        return Err(ApiError::bad_request("nothing is to be changed: give owner, sharing, perms.read or perms.write"));
+    }
+    let work = move |objects: &Objects, viewer: &Permissions| {
+        objects.set_text_acl(MODELS, &name, &asked, &scope, viewer)?;
+        model(objects, &name, &scope, viewer)
+    };
+    let changed = request.change(CONF, work).await?;
+    Ok(request.answer(TITLE, path(), acl_entry(changed.entry(true))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_acceleration_is_a_flag_or_an_object() {
+        let of = |text: &str| accelerated(text).unwrap();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(of("1"), [pair("acceleration", "true")]);
+        let both = of(r#"{"enabled": true, "earliest_time": "-2mon", "max_time": 60, "x": null}"#);
+        let wanted = [
+            pair("acceleration", "true"),
+            pair("acceleration.earliest_time", "-2mon"),
+            pair("acceleration.max_time", "60"),
+        ];
+        assert!(wanted.iter().all(|pair| both.contains(pair)) && both.len() == 3, "{both:?}");
+        for wrong in ["yes please", "[]", r#"{"enabled": "maybe"}"#, r#"{"enabled": {}}"#] {
+            assert!(accelerated(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! `data/modular-inputs`: the kinds of modular inputs that apps bring along, with the settings of their stanzas, as their
+//! programs describe them.
+//!
+//! Not here: the stanzas (`configs/conf-inputs`), asking the programs (`quarry_programs`).
+
+use axum::extract::State;
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use axum::routing::get;
+use quarry_apps::objects::NOBODY;
+use serde_json::{Map, Value, json};
+
+use super::blocking;
+use super::listing::{LISTED, page};
+use super::row::{Access, Endpoint, LIST_INPUTS};
+use super::search_jobs::PathParts;
+use crate::atom::{Acl, Entry, Feed, Form, escaped};
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+use crate::{ApiState, ModularInput};
+
+/// The collection.
+const PATH: &str = "data/modular-inputs";
+/// Its title in Atom.
+const TITLE: &str = "modular-inputs";
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let read = Access::Capability(LIST_INPUTS);
+    vec![
+        Endpoint::new(Method::GET, PATH, read, "Lists the kinds of modular inputs.", get(list)).takes(LISTED),
+        Endpoint::new(
+            Method::GET,
+            format!("{PATH}/{{name}}"),
+            read,
+            "Shows a kind of modular input and the settings of its stanzas.",
+            get(show),
+        ),
+    ]
+}
+
+async fn kinds(state: &ApiState) -> Result<Vec<ModularInput>, ApiError> {
+    let node = state.node.clone();
+    blocking(move || node.modular_inputs()).await
+}
+
+async fn list(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
+    let entries = kinds(&state).await?.into_iter().map(entry).collect();
+    page(TITLE, format!("/services/{PATH}"), entries, &parameters)
+}
+
+async fn show(State(state): State<ApiState>, parts: PathParts, parameters: Parameters) -> Result<Response, ApiError> {
+    let name = parts.get("name").map_or("", String::as_str);
+    let found = kinds(&state).await?.into_iter().find(|kind| kind.scheme == name);
+    let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"));
+    let entry = entry(found.ok_or_else(missing)?);
+    Ok(Feed::of(TITLE, format!("/services/{PATH}"), vec![entry]).answer(Form::of(parameters.get("output_mode"))))
+}
+
+/// A kind as an entity, with members as in Splunk.
+fn entry(kind: ModularInput) -> Entry {
+    let ModularInput { scheme, app, title, description, is_xml, is_single, arguments } = kind;
+    let argument = |argument: crate::ModularInputArgument| {
+        let members = json!({
+            "title": argument.title, "description": argument.description, "data_type": argument.data_type,
+            "validation": argument.validation, "required_on_create": argument.is_required,
+            "required_on_edit": argument.is_required_on_edit,
+        });
+        (argument.name, members)
+    };
+    let arguments: Map<String, Value> = arguments.into_iter().map(argument).collect();
+    let content = json!({
+        "title": title, "description": description, "endpoint": { "args": arguments },
+        "streaming_mode": if is_xml { "xml" } else { "simple" }, "use_single_instance": is_single,
+    });
+    let content = if let Value::Object(members) = content { members } else { Map::new() };
+    let path = format!("/servicesNS/{NOBODY}/{}/{PATH}/{}", escaped(&app), escaped(&scheme));
+    let (author, links) = (NOBODY.to_owned(), vec![("list", path.clone())]);
+    Entry { name: scheme, path, author, app, acl: Acl::of_node(), fields: None, updated: 0, links, content }
+}

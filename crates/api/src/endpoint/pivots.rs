@@ -1,0 +1,78 @@
+//! `datamodel/pivot/{name}`: the searches for a pivot over a data model.
+//!
+//! A pivot is given as JSON ([`super::pivot_specification`]) or as a `pivot` command. Nothing is run.
+
+use axum::http::Method;
+use axum::response::Response;
+use axum::routing::get;
+use quarry_apps::objects::{APP_SYSTEM, NOBODY};
+use quarry_spl::commands::pivot_searches;
+use serde_json::{Map, Value};
+
+use super::datamodels::model_of;
+use super::object_request::ObjectRequest;
+use super::pivot_specification::PivotSpecification;
+use super::row::{Access, Endpoint, REST_PROPERTIES};
+use crate::atom::{Acl, Entry, escaped};
+use crate::message::ApiError;
+
+/// The collection.
+const PATH: &str = "datamodel/pivot";
+/// Its title in Atom.
+const TITLE: &str = "datamodelpivot";
+/// The command.
+const COMMAND: &str = "pivot";
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let summary = "Shows the searches for a pivot over a data model.";
+    vec![
+        Endpoint::new(Method::GET, format!("{PATH}/{{name}}"), Access::Capability(REST_PROPERTIES), summary, get(show))
+            .takes(&["pivot_json", "pivot_search", "namespace"]),
+    ]
+}
+
+async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
+    let (name, is_accelerated) = model_of(&request).await?;
+    let given = |name: &str| request.parameters.get(name).map(str::trim).filter(|text| !text.is_empty());
+    let (arguments, specification) = match (given("pivot_json"), given("pivot_search")) {
+        (Some(json), None) => {
+            let specification = PivotSpecification::of_json(&name, json)?;
+            (specification.arguments(), Some(specification))
+        }
+        (None, Some(search)) => (arguments_of(search)?.to_owned(), None),
+        _ => return Err(ApiError::bad_request("give either pivot_json or pivot_search")),
+    };
+    let searches = pivot_searches(&arguments).map_err(|fault| ApiError::bad_request(fault.to_string()))?;
+    let mut content = Map::new();
+    let pivot = format!("| {COMMAND} {arguments}");
+    let members = [
+        ("pivot_search", pivot.as_str()),
+        ("search", &searches.report),
+        ("open_in_search", &searches.report),
+        ("drilldown_search", &searches.events),
+    ];
+    content.extend(members.map(|(key, text)| (key.to_owned(), Value::from(text))));
+    if let Some(json) = given("pivot_json") {
+        content.insert("pivot_json".to_owned(), json.into());
+    }
+    // Summaries pay only where there are some, or where the client has made some.
+    if is_accelerated || given("namespace").is_some() {
+        let tstats = specification.and_then(|specification| specification.tstats());
+        content.extend(tstats.map(|tstats| ("tstats_search".to_owned(), tstats.into())));
+    }
+    let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{PATH}/{}", escaped(&name));
+    let (author, app, links) = (NOBODY.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
+    let entry = Entry { name, path, author, app, acl: Acl::of_node(), fields: None, updated: 0, links, content };
+    Ok(request.answer(TITLE, format!("/services/{PATH}"), entry))
+}
+
+/// The arguments of a search that is a `pivot` command.
+fn arguments_of(search: &str) -> Result<&str, ApiError> {
+    let command = search.trim_start_matches(['|', ' ']);
+    let rest = command.strip_prefix(COMMAND).filter(|rest| rest.starts_with(char::is_whitespace));
+    rest.map(str::trim).ok_or_else(|| {
+        ApiError::bad_request(format!(
+            "pivot_search={search}: give a pivot command, as in | pivot MODEL OBJECT count(OBJECT)"
+        ))
+    })
+}

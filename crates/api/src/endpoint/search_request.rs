@@ -1,0 +1,119 @@
+//! Requests that run searches, or ask about one, and answer with JSON of their own.
+//!
+//! One extractor reads what each handler needs: the caller, the parameters and the search service of the request's
+//! namespace. Its methods run work off the async threads, in a search slot where searches are run. Not here: searches
+//! whose rows are the answer ([`super::search_jobs`]), jobs ([`super::jobs`]).
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::response::{IntoResponse, Response};
+use jiff::tz::TimeZone;
+use quarry_event::time::parse_zone;
+use quarry_search::{SearchError, SearchParams, SearchService};
+
+use super::blocking;
+use super::search_jobs::{PathParts, params_of, service_of};
+use crate::ApiState;
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+use crate::turns::Use;
+
+/// A request with the search service that answers it.
+pub(super) struct SearchRequest {
+    state: ApiState,
+    pub(super) caller: Caller,
+    /// What is given.
+    pub(super) parameters: Parameters,
+    pub(super) service: Arc<SearchService>,
+}
+
+impl FromRequest<ApiState> for SearchRequest {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<SearchRequest, Response> {
+        let (mut head, body) = request.into_parts();
+        let parts = PathParts::from_request_parts(&mut head, state).await.map_err(IntoResponse::into_response)?;
+        let caller = Caller::from_request_parts(&mut head, state).await.map_err(IntoResponse::into_response)?;
+        let parameters = Parameters::from_request(Request::from_parts(head, body), state).await?;
+        let service = service_of(state, &caller, &parts).await.map_err(IntoResponse::into_response)?;
+        Ok(SearchRequest { state: state.clone(), caller, parameters, service })
+    }
+}
+
+impl SearchRequest {
+    /// The zone of the request, or the server's.
+    pub(super) fn zone(&self) -> TimeZone {
+        self.parameters.get("zone").and_then(parse_zone).unwrap_or_else(|| self.service.zone())
+    }
+
+    /// Current time.
+    pub(super) fn now(&self) -> quarry_event::TimeNs {
+        self.state.auth.now()
+    }
+
+    /// The search that the parameters describe.
+    pub(super) fn params(&self) -> Result<SearchParams, ApiError> {
+        params_of(&self.parameters, &self.caller, None)
+    }
+
+    /// A search of this text by the caller.
+    pub(super) fn params_for(&self, text: &str) -> SearchParams {
+        let permissions = Arc::clone(&self.caller.permissions);
+        SearchParams { text: text.to_owned(), permissions, ..SearchParams::default() }
+    }
+
+    /// Runs work that asks about searches without running one.
+    pub(super) async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&SearchService) -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let service = Arc::clone(&self.service);
+        blocking(move || work(&service)).await
+    }
+
+    /// As [`SearchRequest::with`], for work that fails as searches do; `text` is the search shown with the error.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        text: &str,
+        work: impl FnOnce(&SearchService) -> Result<T, SearchError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.with(work).await?.map_err(|error| ApiError::of_search(text, error))
+    }
+
+    /// As [`SearchRequest::ask`], in a search slot.
+    pub(super) async fn search<T: Send + 'static>(
+        &self,
+        text: &str,
+        work: impl FnOnce(&SearchService) -> Result<T, SearchError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let turn = self.state.turn(&self.caller, Use::Search).await?;
+        let in_turn = move |service: &SearchService| {
+            let found = work(service);
+            drop(turn);
+            found
+        };
+        self.ask(text, in_turn).await
+    }
+
+    /// As [`SearchRequest::search`], for two works at the same time. They share a slot, as parts of one answer.
+    pub(super) async fn search_both<T: Send + 'static>(
+        &self,
+        text: &str,
+        works: [impl FnOnce(&SearchService) -> Result<T, SearchError> + Send + 'static; 2],
+    ) -> Result<(T, T), ApiError> {
+        // Held until both have ended, even if the client leaves before or one of them fails.
+        let turn = Arc::new(self.state.turn(&self.caller, Use::Search).await?);
+        let [first, second] = works.map(|work| {
+            let turn = Arc::clone(&turn);
+            let in_turn = move |service: &SearchService| {
+                let found = work(service);
+                drop(turn);
+                found
+            };
+            self.ask(text, in_turn)
+        });
+        tokio::try_join!(first, second)
+    }
+}

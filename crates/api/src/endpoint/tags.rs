@@ -1,0 +1,266 @@
+//! `search/tags` and `search/fields`: tags of values of fields, which are settings of stanzas of tags.conf.
+//!
+//! A tag's entries are the pairs of field and value that have it, written `FIELD::VALUE`. Changes take effect at once.
+//! Fields are those of fields.conf and those with tags. Not here: searching by tag (engine), the stanzas themselves
+//! (`configs/conf-tags`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use quarry_apps::objects::{APP_SYSTEM, ConfObject, NOBODY, ObjectError, Objects, Scope};
+use quarry_conf::{Permissions, tag_stanza, tagged_value};
+use serde_json::Map;
+
+use super::listing::{LISTED, page};
+use super::object_request::ObjectRequest;
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use crate::atom::{Acl, Entry, escaped};
+use crate::message::ApiError;
+
+/// The conf of tags, and that of fields.
+const TAGS: &str = "tags";
+const FIELDS: &str = "fields";
+/// Value of the setting of a tag, and of one that is taken away from a value that an app gave it.
+const ENABLED: &str = "enabled";
+const DISABLED: &str = "disabled";
+/// Between field and value in the name of an entry.
+const BETWEEN: &str = "::";
+/// Maximum bytes of a tag.
+const TAG_BYTES_MAX: usize = 256;
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
+    let (tag, field, of_field) = ("search/tags/{name}", "search/fields/{name}", "search/fields/{name}/tags");
+    vec![
+        Endpoint::new(Method::GET, "search/tags", read, "Lists tags.", get(list)).takes(LISTED),
+        Endpoint::new(Method::GET, tag, read, "Lists the values that have a tag.", get(show)).takes(LISTED),
+        Endpoint::new(Method::POST, tag, write, "Gives a tag to a value, or takes it away.", post(change))
+            .takes(&["add", "delete"]),
+        Endpoint::new(Method::DELETE, tag, write, "Takes a tag away from all values.", delete(remove)),
+        Endpoint::new(Method::GET, "search/fields", read, "Lists fields with settings or tags.", get(fields))
+            .takes(LISTED),
+        Endpoint::new(Method::GET, field, read, "Shows the settings of a field.", get(show_field)),
+        Endpoint::new(Method::GET, of_field, read, "Lists the tags of a field's values.", get(tags_of_field))
+            .takes(LISTED),
+        Endpoint::new(
+            Method::POST,
+            of_field,
+            write,
+            "Gives a tag to a field's value, or takes it away.",
+            post(change_field),
+        )
+        .needs(&["value"])
+        .takes(&["add", "delete"]),
+    ]
+}
+
+/// A value of a field.
+type Tagged = (String, String);
+
+/// All enabled tags with the values that have them.
+type AllTags = BTreeMap<String, BTreeSet<Tagged>>;
+
+fn all_tags(stanzas: &[ConfObject]) -> AllTags {
+    let mut found = AllTags::new();
+    for stanza in stanzas {
+        let Some(tagged) = tagged_value(&stanza.name) else { continue };
+        let enabled = stanza.settings.iter().filter(|(_, value)| value.trim().eq_ignore_ascii_case(ENABLED));
+        for (tag, _) in enabled {
+            found.entry(tag.clone()).or_default().insert(tagged.clone());
+        }
+    }
+    found
+}
+
+async fn read(request: &ObjectRequest) -> Result<AllTags, ApiError> {
+    let scope = request.scope.clone();
+    let stanzas = request.with(move |objects, viewer| objects.list(TAGS, &scope, viewer)).await?;
+    Ok(all_tags(&stanzas))
+}
+
+/// An entry that has no more than a name and members.
+fn entry(collection: &str, name: String, members: Map<String, serde_json::Value>) -> Entry {
+    let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}/{}", escaped(&name));
+    let (author, app, links) = (NOBODY.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
+    Entry { name, path, author, app, acl: Acl::of_node(), fields: None, updated: 0, links, content: members }
+}
+
+fn missing(name: &str) -> ApiError {
+    ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"))
+}
+
+async fn list(request: ObjectRequest) -> Result<Response, ApiError> {
+    let tags = read(&request).await?;
+    let entries = tags.into_keys().map(|tag| entry("search/tags", tag, Map::new())).collect();
+    page("tags", "/services/search/tags".to_owned(), entries, &request.parameters)
+}
+
+async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
+    let tag = request.name.clone();
+    let values = read(&request).await?.remove(&tag).ok_or_else(|| missing(&tag))?;
+    let path = format!("search/tags/{}", escaped(&tag));
+    let shown = |(field, value): Tagged| {
+        let members =
+            Map::from_iter([("field".to_owned(), field.clone().into()), ("value".to_owned(), value.clone().into())]);
+        entry(&path, format!("{field}{BETWEEN}{value}"), members)
+    };
+    let entries = values.into_iter().map(shown).collect();
+    page("tags", format!("/services/{path}"), entries, &request.parameters)
+}
+
+/// A pair of field and value, as in `host::web1`.
+fn pair_of(text: &str) -> Result<Tagged, ApiError> {
+    let pair = text.split_once(BETWEEN).or_else(|| text.split_once('='));
+    let pair = pair.map(|(field, value)| (field.trim().to_owned(), value.to_owned()));
+    pair.filter(|(field, value)| is_field(field) && !value.is_empty())
+        .ok_or_else(|| ApiError::bad_request(format!("{text}: give a field and its value, as in host::web1")))
+}
+
+fn is_field(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '[', ']']) && !name.chars().any(char::is_control)
+}
+
+fn check_tag(tag: &str) -> Result<(), ApiError> {
+    let is_tag = !tag.is_empty()
+        && tag.len() <= TAG_BYTES_MAX
+        && tag.chars().all(|letter| !letter.is_whitespace() && !letter.is_control());
+    match is_tag && quarry_conf::edit::check_setting(tag, ENABLED).is_ok() {
+        true => Ok(()),
+        false => Err(ApiError::bad_request(format!("{tag}: give a tag, one word of at most {TAG_BYTES_MAX} bytes"))),
+    }
+}
+
+/// What a request changes.
+#[derive(Clone, Default)]
+struct Changes {
+    added: Vec<(String, Tagged)>,
+    removed: Vec<(String, Tagged)>,
+}
+
+/// Carries out changes.
+async fn put(request: &ObjectRequest, changes: Changes) -> Result<(), ApiError> {
+    if changes.added.is_empty() && changes.removed.is_empty() {
+        return Err(ApiError::bad_request("nothing to change: give add= or delete="));
+    }
+    changes.added.iter().try_for_each(|(tag, _)| check_tag(tag))?;
+    let scope = request.scope.clone();
+    let work = move |objects: &Objects, viewer: &Permissions| {
+        for (tag, tagged) in &changes.added {
+            give(objects, tag, tagged, &scope, viewer)?;
+        }
+        changes.removed.iter().try_for_each(|(tag, tagged)| take(objects, tag, tagged, &scope, viewer))
+    };
+    request.change(TAGS, work).await
+}
+
+/// The stanza that a value has already, however it is escaped.
+fn stanza_of(
+    objects: &Objects,
+    tagged: &Tagged,
+    scope: &Scope,
+    viewer: &Permissions,
+) -> Result<Option<String>, ObjectError> {
+    let stanzas = objects.list(TAGS, scope, viewer)?;
+    Ok(stanzas.into_iter().find(|stanza| tagged_value(&stanza.name).as_ref() == Some(tagged)).map(|stanza| stanza.name))
+}
+
+fn give(objects: &Objects, tag: &str, tagged: &Tagged, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
+    let settings = [(tag.to_owned(), ENABLED.to_owned())];
+    match stanza_of(objects, tagged, scope, viewer)? {
+        Some(stanza) => objects.edit(TAGS, &stanza, &settings, scope, viewer).map(drop),
+        None => objects.create(TAGS, &tag_stanza(&tagged.0, &tagged.1), &settings, scope, viewer).map(drop),
+    }
+}
+
+fn take(objects: &Objects, tag: &str, tagged: &Tagged, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
+    let shown = || ObjectError::Unknown(format!("{tag} of {}{BETWEEN}{}", tagged.0, tagged.1));
+    let stanza = stanza_of(objects, tagged, scope, viewer)?.ok_or_else(shown)?;
+    let is_given = objects
+        .get(TAGS, &stanza, scope, viewer)?
+        .get(tag)
+        .is_some_and(|value| value.trim().eq_ignore_ascii_case(ENABLED));
+    if !is_given {
+        return Err(shown());
+    }
+    // A setting that came with an app stays and is overruled.
+    objects.edit(TAGS, &stanza, &[(tag.to_owned(), DISABLED.to_owned())], scope, viewer).map(drop)
+}
+
+async fn change(request: ObjectRequest) -> Result<Response, ApiError> {
+    request.parameters.refuse_others(&[&["add", "delete"]])?;
+    let tag = request.name.clone();
+    let pairs = |name: &str| -> Result<Vec<(String, Tagged)>, ApiError> {
+        let given = request.parameters.clone().only(name).all().into_iter();
+        given.map(|(_, text)| Ok((tag.clone(), pair_of(&text)?))).collect()
+    };
+    let changes = Changes { added: pairs("add")?, removed: pairs("delete")? };
+    put(&request, changes).await?;
+    list(request.without_parameters()).await
+}
+
+async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
+    let tag = request.name.clone();
+    let values = read(&request).await?.remove(&tag).ok_or_else(|| missing(&tag))?;
+    let removed = values.into_iter().map(|tagged| (tag.clone(), tagged)).collect();
+    put(&request, Changes { removed, ..Changes::default() }).await?;
+    list(request.without_parameters()).await
+}
+
+async fn fields(request: ObjectRequest) -> Result<Response, ApiError> {
+    let tagged = read(&request).await?.into_values().flatten().map(|(field, _)| (field, Map::new()));
+    let mut found: BTreeMap<String, Map<String, serde_json::Value>> = tagged.collect();
+    found.extend(configured(&request).await?);
+    let entries = found.into_iter().map(|(field, members)| entry("search/fields", field, members)).collect();
+    page(FIELDS, "/services/search/fields".to_owned(), entries, &request.parameters)
+}
+
+/// The stanzas of fields.conf with their settings.
+async fn configured(request: &ObjectRequest) -> Result<Vec<(String, Map<String, serde_json::Value>)>, ApiError> {
+    let scope = request.scope.clone();
+    let stanzas = request.with(move |objects, viewer| objects.list(FIELDS, &scope, viewer)).await?;
+    let members =
+        |stanza: &ConfObject| stanza.settings.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
+    Ok(stanzas.iter().map(|stanza| (stanza.name.clone(), members(stanza))).collect())
+}
+
+async fn show_field(request: ObjectRequest) -> Result<Response, ApiError> {
+    let name = request.name.clone();
+    let is_tagged = read(&request).await?.into_values().flatten().any(|(field, _)| field == name);
+    let members = configured(&request).await?.into_iter().find(|(field, _)| *field == name).map(|(_, members)| members);
+    let members = members.or_else(|| is_tagged.then(Map::new)).ok_or_else(|| missing(&name))?;
+    let path = "/services/search/fields".to_owned();
+    Ok(request.answer(FIELDS, path, entry("search/fields", name, members)))
+}
+
+async fn tags_of_field(request: ObjectRequest) -> Result<Response, ApiError> {
+    let field = request.name.clone();
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (tag, values) in read(&request).await? {
+        let own = values.into_iter().filter(|(name, _)| *name == field).map(|(_, value)| value);
+        own.for_each(|value| found.entry(tag.clone()).or_default().push(value));
+    }
+    let path = format!("search/fields/{}/tags", escaped(&field));
+    let shown = |(tag, values): (String, Vec<String>)| {
+        entry(&path, tag, Map::from_iter([("values".to_owned(), values.into())]))
+    };
+    let entries = found.into_iter().map(shown).collect();
+    page("tags", format!("/services/{path}"), entries, &request.parameters)
+}
+
+async fn change_field(request: ObjectRequest) -> Result<Response, ApiError> {
+    request.parameters.refuse_others(&[&["value", "add", "delete"]])?;
+    let field = request.name.clone();
+    if !is_field(&field) {
+        return Err(ApiError::bad_request(format!("{field}: give the name of a field")));
+    }
+    let value = request.parameters.required("value")?.to_owned();
+    let tags = |name: &str| -> Vec<(String, Tagged)> {
+        let given = request.parameters.list(name).into_iter();
+        given.map(|tag| (tag, (field.clone(), value.clone()))).collect()
+    };
+    let changes = Changes { added: tags("add"), removed: tags("delete") };
+    put(&request, changes).await?;
+    Ok((StatusCode::OK, tags_of_field(request.without_parameters()).await?).into_response())
+}

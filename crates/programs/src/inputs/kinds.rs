@@ -1,0 +1,135 @@
+//! The kinds of modular inputs that apps bring along, as their programs describe them.
+//!
+//! A program is asked once (`--scheme`) and again when its file has changed. One that does not answer is listed without
+//! settings.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use quarry_stdx::{Fault, log};
+
+use super::input_context::Stop;
+use super::modular_input::declared_schemes;
+use super::scheme::{Scheme, SchemeArgument, ask};
+use super::scripts::environment;
+use crate::files;
+
+/// Maximum kinds that are listed; further ones are left out with a message.
+const KINDS_MAX: usize = 256;
+
+/// A kind of modular input.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModularInputKind {
+    /// Its scheme: stanzas of inputs.conf are `[SCHEME://NAME]`.
+    pub scheme: String,
+    /// The app of its program.
+    pub app: String,
+    /// Its name for users.
+    pub title: String,
+    /// What it reads.
+    pub description: String,
+    /// Whether its program writes XML rather than text.
+    pub is_xml: bool,
+    /// Whether one process serves all stanzas.
+    pub is_single: bool,
+    /// Settings of its stanzas.
+    pub arguments: Vec<SchemeArgument>,
+}
+
+/// The kinds of a data directory's apps.
+#[derive(Debug)]
+pub struct ModularInputKinds {
+    /// Absolute path of the data directory.
+    home: PathBuf,
+    known: Mutex<BTreeMap<PathBuf, (SystemTime, Scheme)>>,
+}
+
+impl ModularInputKinds {
+    /// Those of a data directory.
+    pub fn of_data_dir(data_dir: &Path) -> ModularInputKinds {
+        let home = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf());
+        ModularInputKinds { home, known: Mutex::default() }
+    }
+
+    /// All kinds by scheme. Runs programs that were not asked before.
+    pub fn list(&self) -> Vec<ModularInputKind> {
+        let apps = std::fs::read_dir(self.home.join("etc/apps")).into_iter().flatten().flatten();
+        let mut schemes: Vec<String> = apps.flat_map(|app| declared_schemes(&app.path())).collect();
+        schemes.sort();
+        schemes.dedup();
+        if schemes.len() > KINDS_MAX {
+            log::warning(format!("apps have more than {KINDS_MAX} kinds of modular inputs: the others are not listed"));
+            schemes.truncate(KINDS_MAX);
+        }
+        schemes.into_iter().filter_map(|scheme| self.kind(scheme)).collect()
+    }
+
+    /// `None` if the scheme has no program.
+    fn kind(&self, scheme: String) -> Option<ModularInputKind> {
+        let (file, app) = files::of_scheme(&self.home, &scheme)?;
+        let app = app.file_name()?.to_string_lossy().into_owned();
+        let Scheme { title, description, is_xml, is_single, arguments } = match self.scheme_of(&file) {
+            Ok(found) => found,
+            Err(fault) => {
+                log::warning(format!("{}: {fault}", file.display()));
+                Scheme::default()
+            }
+        };
+        let title = if title.is_empty() { scheme.clone() } else { title };
+        Some(ModularInputKind { scheme, app, title, description, is_xml, is_single, arguments })
+    }
+
+    fn scheme_of(&self, file: &Path) -> Result<Scheme, Fault> {
+        let failed = |error| Fault::io(file.display(), error);
+        let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(failed)?;
+        // Held meanwhile: several requests must not start the same program.
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, scheme)) = known.get(file).filter(|(asked, _)| *asked == modified) {
+            return Ok(scheme.clone());
+        }
+        let program = files::program(&self.home, file, Vec::new(), false)?;
+        let scheme = ask(&program, &environment(&self.home), &Stop::default())?;
+        known.insert(file.to_owned(), (modified, scheme.clone()));
+        Ok(scheme)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn programs_describe_their_kinds_and_are_asked_again_when_they_have_changed() {
+        let place = tempfile::tempdir().unwrap();
+        let app = place.path().join("etc/apps/weather");
+        std::fs::create_dir_all(app.join("bin")).unwrap();
+        std::fs::create_dir_all(app.join("README")).unwrap();
+        std::fs::write(app.join("README/inputs.conf.spec"), "[weather://<name>]\ncity = <value>\n[gone://<name>]\n")
+            .unwrap();
+        let write = |title: &str, at: u64| {
+            let path = app.join("bin/weather.sh");
+            let text = format!(
+                "#!/bin/sh\necho '<scheme><title>{title}</title><description>D</description><streaming_mode>xml\
+                 </streaming_mode><endpoint><args><arg name=\"city\"><title>C</title></arg></args></endpoint></scheme>'\n"
+            );
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(at);
+            std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        };
+        write("One", 1_000);
+        let kinds = ModularInputKinds::of_data_dir(place.path());
+        let [kind] = kinds.list().try_into().unwrap();
+        assert_eq!(
+            (kind.scheme.as_str(), kind.app.as_str(), kind.title.as_str(), kind.is_xml),
+            ("weather", "weather", "One", true)
+        );
+        assert_eq!((kind.arguments[0].name.as_str(), kind.arguments[0].title.as_str()), ("city", "C"));
+        write("Two", 2_000);
+        assert_eq!(kinds.list()[0].title, "Two");
+    }
+}

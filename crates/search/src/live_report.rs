@@ -1,0 +1,99 @@
+//! Reports over a real-time window for a client that reads them as they change.
+//!
+//! The report is made again and again, as by a job over the window ([`crate::jobs`]), and shown when its rows are not those
+//! shown before. Nothing of it is stored.
+//!
+//! Not here: events as they arrive ([`crate::real_time`]).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::record_batch::RecordBatch;
+use jiff::tz::TimeZone;
+use quarry_stdx::SharedClock;
+
+use crate::ResultTable;
+use crate::jobs::{ROUND_BYTES_MAX, Rounds, pause_after};
+use crate::keeper::owned;
+use crate::real_time::RealTimeWindow;
+use crate::service::{SearchError, SearchParams, SearchService};
+
+/// A report that is made again and again.
+pub struct LiveReport {
+    rounds: Rounds,
+    clock: SharedClock,
+    zone: TimeZone,
+    /// When the next round begins, on the clock's monotonic time.
+    next_ns: i64,
+    /// The rows that were shown last.
+    shown: Option<Vec<RecordBatch>>,
+}
+
+/// The report as it now is.
+#[derive(Debug)]
+pub struct ReportRows {
+    /// Its rows.
+    pub rows: ResultTable,
+    /// What the search has to say about them.
+    pub messages: Vec<String>,
+}
+
+impl LiveReport {
+    /// Whether the rows of a search are a report.
+    pub fn is_report(service: &SearchService, params: &SearchParams) -> Result<bool, SearchError> {
+        let params = SearchParams { is_internal: true, ..params.clone() };
+        Ok(!service.start_here(params)?.is_events())
+    }
+
+    /// Checks the search and begins no round yet. With `is_backfilled`, a window also has events that had arrived before.
+    pub fn new(
+        service: &Arc<SearchService>,
+        params: SearchParams,
+        window: &RealTimeWindow,
+        is_backfilled: bool,
+    ) -> Result<LiveReport, SearchError> {
+        let (zone, clock) = (params.zone.clone().unwrap_or_else(|| service.zone()), service.clock());
+        let params = SearchParams { is_internal: true, ..params };
+        let (running, rounds) = Rounds::start(service, params, window, (&zone, clock.now_ns(), is_backfilled))?;
+        // It only checks the search.
+        drop(running);
+        let next_ns = clock.elapsed_ns();
+        Ok(LiveReport { rounds, clock, zone, next_ns, shown: None })
+    }
+
+    /// The report, if it is time for a round and its rows have changed; otherwise waits, at most this long.
+    pub fn next(&mut self, most: Duration) -> Result<Option<ReportRows>, SearchError> {
+        let began_ns = self.clock.elapsed_ns();
+        let wait = Duration::from_nanos(u64::try_from(self.next_ns - began_ns).unwrap_or(0));
+        if !wait.is_zero() {
+            std::thread::park_timeout(wait.min(most));
+        }
+        if wait > most {
+            return Ok(None);
+        }
+        let mut running = self.rounds.begin(self.clock.now_ns())?;
+        let (mut rows, mut bytes, mut is_cut) = (Vec::new(), 0, false);
+        while let Some(batch) = running.next_rows()? {
+            let batch = owned(&batch);
+            bytes += batch.get_array_memory_size();
+            is_cut = bytes > ROUND_BYTES_MAX;
+            if is_cut {
+                running.cancel();
+                break;
+            }
+            rows.push(batch);
+        }
+        let ended_ns = self.clock.elapsed_ns();
+        self.next_ns = ended_ns + i64::try_from(pause_after(ended_ns - began_ns).as_nanos()).unwrap_or(i64::MAX);
+        if self.shown.as_ref() == Some(&rows) {
+            return Ok(None);
+        }
+        let mut messages = running.messages();
+        if is_cut || running.is_at_its_most() {
+            messages
+                .push("the report has more rows than a real-time search keeps: the first ones are shown".to_owned());
+        }
+        self.shown = Some(rows.clone());
+        Ok(Some(ReportRows { rows: ResultTable::new(rows, self.zone.clone()), messages }))
+    }
+}
