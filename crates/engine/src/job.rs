@@ -486,16 +486,16 @@ fn kind_of(
     }
     let Some(first) = pipeline.commands.first() else { return ResultKind::Events };
     let text = match first.command.begins_with() {
-        Beginning::Events | Beginning::Transactions => return ResultKind::Events,
-        Beginning::LookupTable | Beginning::Rows | Beginning::IndexedFields(_) => return ResultKind::Results,
-        Beginning::SavedSearch(name) => knowledge.saved_search(name),
-        Beginning::DataModel(name) => base_search_of(name, knowledge),
+        Beginning::Events(_) | Beginning::Transactions(_) => return ResultKind::Events,
+        Beginning::SavedSearch(saved) => knowledge.saved_search(&saved.name),
+        Beginning::DataModel(_, name) => base_search_of(name, knowledge),
         Beginning::Subsearches => {
             let subsearches = first.command.subsearches();
             let is_table = |search: &&Pipeline| kind_of(search, knowledge, expressions, depth) == ResultKind::Results;
             let all = !subsearches.is_empty() && subsearches.iter().all(is_table);
             return if all { ResultKind::Results } else { ResultKind::Events };
         }
+        _ => return ResultKind::Results,
     };
     match text.filter(|_| depth < SAVED_DEPTH_MAX) {
         Some(text) => {

@@ -13,9 +13,9 @@ use quarry_conf::Permissions;
 use quarry_conf::permissions::SEARCH;
 use quarry_eval::EngineError;
 use quarry_event::{EventBatch, TimeRange};
-use quarry_spl::ast::{Command, ForeachCommand, MapSearch, Pipeline, Span};
+use quarry_spl::ast::{Command, Pipeline, Span};
 use quarry_spl::capabilities::{demand_of, each_command};
-use quarry_spl::commands::Beginning;
+use quarry_spl::commands::{Effect, InnerSearchText};
 use quarry_stdx::Fault;
 use quarry_store::{BucketListing, Deletion, Follower, IndexSelector, RemoteFigures, Snapshot, StoreError};
 
@@ -114,7 +114,10 @@ impl Runner {
         let mut at = 0;
         while let Some((text, span)) = texts.0.get(at).cloned() {
             // Parse errors are reported when it runs.
-            let parsed = quarry_spl::parse_with_commands(&text, &self.commands.names());
+            let parsed = match text {
+                RunText::Search(text) => quarry_spl::parse_with_commands(&text, &self.commands.names()),
+                RunText::Commands(text) => quarry_spl::parse_commands(&text, true, &self.commands.names()),
+            };
             each_command(&parsed.pipeline, &mut |command, _| {
                 effects.add(command);
                 self.permit_text(command, span, &mut texts)
@@ -134,17 +137,13 @@ impl Runner {
     }
 
     /// The text that a command runs, with macros expanded.
-    fn text_run_by(&self, command: &Command) -> Option<String> {
-        let text = match (command.begins_with(), command) {
-            (Beginning::SavedSearch(name), _) => self.knowledge.saved_search(name)?,
-            (_, Command::Map(map)) => match &map.search {
-                MapSearch::Text(text, _) => text.clone(),
-                MapSearch::Saved(name, _) => self.knowledge.saved_search(name)?,
-            },
-            (_, Command::Foreach(foreach)) => return Some(commands_of(foreach)),
-            _ => return None,
+    fn text_run_by(&self, command: &Command) -> Option<RunText> {
+        let text = match command.inner_search()? {
+            InnerSearchText::Saved(name) => self.knowledge.saved_search(name)?,
+            InnerSearchText::Search(text) => text.to_owned(),
+            InnerSearchText::Commands(text) => return Some(RunText::Commands(text)),
         };
-        self.expanded(&text).ok()
+        self.expanded(&text).ok().map(RunText::Search)
     }
 
     /// Refuses a command that the user may not run, or that writes where that is not allowed.
@@ -153,19 +152,13 @@ impl Runner {
         if let Some(demand) = demand_of(command).filter(|demand| !permissions.holds(demand.capability)) {
             return Err(self.forbidden(&demand.command, demand.capability, span));
         }
-        let collect = match command {
-            Command::Collect(collect) => collect,
-            Command::OutputLookup(output) => {
-                let checked = self.lookups.check_written(&output.table, output.context);
-                return checked.map_err(|fault| EngineError::at(fault.at(&output.name), span));
-            }
-            _ => return Ok(()),
+        let checked = match command.effect() {
+            Some(Effect::Table(name, context)) => self.lookups.check_written(name, context),
+            Some(Effect::Index(index)) if !permissions.may_write(index) => Err(not_writable(permissions, index)),
+            Some(Effect::Index(index)) => self.rules.props().indexes().check(index),
+            Some(Effect::Model(_) | Effect::Other) | None => Ok(()),
         };
-        if !permissions.may_write(&collect.index) {
-            return Err(EngineError::at(not_writable(permissions, &collect.index).at(&collect.name), span));
-        }
-        let checked = self.rules.props().indexes().check(&collect.index);
-        checked.map_err(|fault| EngineError::at(fault.at(&collect.name), span))
+        checked.map_err(|fault| EngineError::at(fault.at(command.name()), span))
     }
 
     fn forbidden(&self, command: &str, capability: &str, span: Span) -> EngineError {
@@ -178,20 +171,22 @@ impl Runner {
     }
 }
 
+/// A text that a command runs.
+#[derive(Clone, PartialEq)]
+enum RunText {
+    Search(String),
+    /// Commands for the rows before them.
+    Commands(String),
+}
+
 /// Texts run by a search, each once, with the position that runs them.
 #[derive(Default)]
-struct Texts(Vec<(String, Span)>);
+struct Texts(Vec<(RunText, Span)>);
 
 impl Texts {
-    fn note(&mut self, text: String, span: Span) {
+    fn note(&mut self, text: RunText, span: Span) {
         if self.0.len() < TEXTS_MAX && self.0.iter().all(|(known, _)| *known != text) {
             self.0.push((text, span));
         }
     }
-}
-
-/// The commands of `foreach`, expanded for a sample field.
-fn commands_of(foreach: &ForeachCommand) -> String {
-    let text = foreach.sample(&foreach.template);
-    format!("| {}", text.trim_start_matches(|c: char| c.is_whitespace() || c == '|'))
 }

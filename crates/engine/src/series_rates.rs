@@ -15,8 +15,8 @@ use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, is_hidden};
 use quarry_spl::ast::{
     Aggregate, AggregateArg, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp, EvalCommand, FieldPattern,
-    FieldsCommand, FillNullCommand, NodeBuilder, RenameCommand, SeriesOptions, SortCommand, SortKey, SortKind, Span,
-    SplitField, Stage, StatsFunction, StreamStatsCommand, TimeChartCommand, TstatsCommand, TstatsSplit,
+    FillNullCommand, NodeBuilder, SeriesOptions, SortKind, Span, Stage, StatsFunction, StreamStatsCommand,
+    TimeChartCommand, TstatsCommand, TstatsSplit,
 };
 
 use crate::plan::Series;
@@ -75,7 +75,7 @@ impl Runner {
             rates.iter().enumerate().map(|(at, rate)| make.aggregate(fold_of(rate), &rate_name(at), &rate.name));
         let mut stages = rate_stages(make, &rates, &by);
         stages.push(make.stage(make.stats(folds.collect(), &by)));
-        let shown = make.stage(RenameCommand { pairs: vec![(make.pattern(SPAN), make.pattern("_time"))] });
+        let shown = make.stage(make.rename(SPAN, "_time"));
         if others.is_empty() {
             stages.push(shown);
             return self.chain(keyed, &stages, context);
@@ -113,34 +113,26 @@ impl Runner {
         let by: Vec<&str> = tstats.by.iter().map(field_of).collect();
         let make = NodeBuilder::at(span);
         let mut stages = rate_stages(make, rates, &by);
-        stages.push(make.stage(EvalCommand { assignments: vec![make.assignment("_time", make.field(SPAN))] }));
-        stages.push(make.stage(FieldsCommand { removes: true, fields: make.patterns(&[SPAN]) }));
+        stages.push(make.stage(make.eval("_time", make.field(SPAN))));
+        stages.push(make.stage(make.without(&[SPAN])));
         let rates = self.chain(ours.into_rows(), &stages, context)?;
         let mut at = 0;
         let aggregates = tstats.aggregates.iter().map(|aggregate| {
             let StatsFunction::SeriesRate { sum } = &aggregate.function else { return aggregate.clone() };
-            let field = FieldPattern { text: rate_name(at), span };
+            let field = make.pattern(&rate_name(at));
             at += 1;
             let function = if *sum { StatsFunction::Sum } else { StatsFunction::Avg };
             Aggregate { function, arg: AggregateArg::Field(field), ..aggregate.clone() }
         });
-        let field = |split: &TstatsSplit| FieldPattern { text: split.field.clone(), span };
         let chart = Command::TimeChart(TimeChartCommand {
             aggregates: aggregates.collect(),
-            computed: Vec::new(),
-            column: tstats
-                .by
-                .iter()
-                .find(|split| split.field != "_time")
-                .map(|split| SplitField { field: field(split), bin: BinOptions::default() }),
+            column: tstats.by.iter().find(|split| split.field != "_time").map(|split| make.split(&split.field)),
             series: series.clone(),
             bin: BinOptions {
                 span: tstats.by.iter().find_map(|split| split.span).map(BinSpan::Time),
                 ..BinOptions::default()
             },
-            cont: true,
-            fixed_range: true,
-            partial: true,
+            ..TimeChartCommand::default()
         });
         let both = Box::new(rates.chain(theirs.into_rows()));
         self.chain(both, &[Stage { command: chart, span }], context)
@@ -167,18 +159,18 @@ fn field_of(split: &TstatsSplit) -> &str {
 
 /// Adds spans and substitutes for the BY fields.
 fn prepared(tstats: &TstatsCommand, span: Span) -> Vec<Stage> {
-    let field = |text: &str| FieldPattern { text: text.to_owned(), span };
+    let make = NodeBuilder::at(span);
     let times = tstats.by.iter().filter(|split| split.field == "_time").map(|split| {
         let options = BinOptions { span: split.span.map(BinSpan::Time), ..BinOptions::default() };
-        Command::Bin(BinCommand { field: field("_time"), output: Some(SPAN.to_owned()), options })
+        Command::Bin(BinCommand { field: make.pattern("_time"), output: Some(SPAN.to_owned()), options })
     });
     let mut commands: Vec<Command> = times.collect();
     let fields: Vec<FieldPattern> =
-        tstats.by.iter().filter(|split| split.field != "_time").map(|split| field(&split.field)).collect();
+        tstats.by.iter().filter(|split| split.field != "_time").map(|split| make.pattern(&split.field)).collect();
     if let Some(value) = tstats.fill_null.as_ref().filter(|_| !fields.is_empty()) {
         commands.push(Command::FillNull(FillNullCommand { value: value.clone(), fields }));
     }
-    commands.into_iter().map(|command| Stage { command, span }).collect()
+    make.pipeline(commands).commands
 }
 
 /// Field with the rate of a series, for the n-th of these aggregates.
@@ -228,21 +220,10 @@ fn rate_stages(make: NodeBuilder, rates: &[Aggregate], by: &[&str]) -> Vec<Stage
     let of_series: Vec<&str> = by.iter().copied().filter(|name| *name != SERIES).chain([SERIES]).collect();
     let mut stages = vec![make.stage(make.stats(ends, &of_series))];
     if by.contains(&SPAN) {
-        let key = SortKey { field: make.pattern(SPAN), descending: false, kind: SortKind::Num };
-        stages.push(make.stage(SortCommand { limit: 0, has_limit: true, keys: vec![key], reverse: false }));
+        stages.push(make.stage(make.sort(0, vec![make.sort_key(SPAN, false, SortKind::Num)])));
         let series: Vec<&str> = of_series.iter().copied().filter(|name| *name != SPAN).collect();
-        stages.push(make.stage(StreamStatsCommand {
-            aggregates: before,
-            by: make.patterns(&series),
-            current: false,
-            window: 0,
-            global: true,
-            time_window: None,
-            reset_on_change: false,
-            reset_before: None,
-            reset_after: None,
-            all_num: false,
-        }));
+        let before = StreamStatsCommand { current: false, ..make.streamstats(before, &series) };
+        stages.push(make.stage(before));
     }
     stages.push(make.stage(EvalCommand { assignments }));
     stages

@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows;
-use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
+use quarry_spl::ast::{NodeBuilder, SearchExpr, Span};
 use quarry_spl::excerpt;
 
 /// Maximum number of subsearch rows that become conditions (limits.conf `[subsearch] maxout`).
@@ -48,12 +48,7 @@ fn field_condition(name: &str, values: Vec<String>, span: Span) -> Result<Search
             parts.push(parsed);
             continue;
         }
-        parts.push(SearchExpr::Compare {
-            field: FieldPattern { text: name.to_owned(), span },
-            op: CompareOp::Eq,
-            value: SearchPattern { text: value, quoted: true, span },
-            case_sensitive: false,
-        });
+        parts.push(NodeBuilder::at(span).equals(name, &value));
     }
     Ok(joined(parts, SearchExpr::Or).unwrap_or(SearchExpr::All))
 }

@@ -359,7 +359,7 @@ pub(crate) fn saved_name(text: &str) -> Option<String> {
     }
     match &quarry_spl::parse(text).pipeline.commands[..] {
         [stage] => match stage.command.begins_with() {
-            Beginning::SavedSearch(name) => Some(name.to_owned()),
+            Beginning::SavedSearch(saved) => Some(saved.name.clone()),
             _ => None,
         },
         _ => None,

@@ -408,10 +408,10 @@ fn shown_text(arguments: &SearchArgs) -> String {
     // Only a search that reads events itself certainly shows events: a saved search or a job may be a report.
     let reads = quarry_spl::analyse::begins_with_events(&parsed.pipeline.commands);
     let is_of_events = reads && !quarry_spl::analyse::is_transforming(&parsed.pipeline.commands);
-    let narrowed = format!("{text} | fields _raw");
+    let takes_command = parsed.is_ok() && !text.trim_end().ends_with('|');
     // A search that mentions `_raw` may have removed it.
-    let is_safe = shows_raw && is_of_events && !text.contains("_raw") && quarry_spl::parse(&narrowed).is_ok();
-    if is_safe { narrowed } else { text }
+    let is_safe = shows_raw && is_of_events && !text.contains("_raw") && takes_command;
+    if is_safe { format!("{text} | fields _raw") } else { text }
 }
 
 /// Runs a search in this process and prints its rows as they come; returns its messages and whether data is missing.

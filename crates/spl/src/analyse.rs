@@ -39,7 +39,7 @@ pub fn is_transforming(commands: &[Stage]) -> bool {
 
 /// Whether a search begins by selecting events itself.
 pub fn begins_with_events(commands: &[Stage]) -> bool {
-    commands.first().is_some_and(|stage| stage.command.begins_with() == Beginning::Events)
+    commands.first().is_some_and(|stage| matches!(stage.command.begins_with(), Beginning::Events(_)))
 }
 
 /// Whether a condition contains a subsearch.

@@ -15,6 +15,7 @@ pub use crate::commands::nodes::*;
 pub use crate::functions::{DependsOn, PercentileKind, PercentileMethod, StatsFunction};
 pub use aggregate::*;
 pub use builder::NodeBuilder;
+pub(crate) use builder::balanced;
 pub use learn::*;
 pub use series::*;
 
@@ -76,6 +77,18 @@ pub struct TimeModifiers {
     pub index_earliest: Option<TimeText>,
     /// `_index_latest=`.
     pub index_latest: Option<TimeText>,
+}
+
+impl TimeModifiers {
+    /// These, or `others` where they are missing.
+    pub fn or(self, others: &TimeModifiers) -> TimeModifiers {
+        TimeModifiers {
+            earliest: self.earliest.or_else(|| others.earliest.clone()),
+            latest: self.latest.or_else(|| others.latest.clone()),
+            index_earliest: self.index_earliest.or_else(|| others.index_earliest.clone()),
+            index_latest: self.index_latest.or_else(|| others.index_latest.clone()),
+        }
+    }
 }
 
 /// A time as written; known to parse.

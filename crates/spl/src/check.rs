@@ -15,6 +15,12 @@ pub fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Parsed {
     with_lints(parse::parse_with_commands(text, custom), text)
 }
 
+/// Parses commands that are written without a search before them, with or without a leading `|`: those of templates
+/// and settings. `is_first` says whether they begin a search; `custom` are the commands of apps.
+pub fn parse_commands(text: &str, is_first: bool, custom: &BTreeSet<String>) -> Parsed {
+    with_lints(parse::parse_commands(text, is_first, custom), text)
+}
+
 /// Parses a search with unknown macros: a command that contains one is accepted without errors caused by the missing
 /// text.
 pub fn parse_with_stand_ins(text: &str) -> Parsed {

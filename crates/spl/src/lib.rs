@@ -20,8 +20,9 @@ pub mod needs;
 mod other_languages;
 mod parse;
 
-pub use check::{parse, parse_with_commands, parse_with_stand_ins};
+pub use check::{parse, parse_commands, parse_with_commands, parse_with_stand_ins};
 pub use diagnostic::{Diagnostic, MESSAGE_BYTES_MAX, Severity, bounded, excerpt, fault_of, nearest};
 pub use parse::{
-    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse_condition, parse_expression,
+    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse_arguments, parse_condition,
+    parse_expression,
 };

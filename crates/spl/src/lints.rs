@@ -3,6 +3,8 @@
 //! Lints do not change a search. Each is a warning with its position and a suggestion; anything that may well be
 //! intended is not reported. Subsearches are not checked.
 
+use std::collections::BTreeSet;
+
 use crate::ast::{
     Aggregate, AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, FieldPattern, Pipeline, SearchExpr,
     SearchPattern, Stage,
@@ -11,6 +13,7 @@ use crate::commands::{StageContext, is_command};
 use crate::diagnostic::Diagnostic;
 use crate::functions::stats_function;
 use crate::missing_pipe::inner_command;
+use crate::parse::parse_commands;
 
 /// Command names that are rare as words of logs.
 const UNCOMMON: &[&str] = &[
@@ -61,7 +64,7 @@ fn find_inner_command(text: &str, stage: &Stage, is_first: bool) -> Option<Diagn
     }
     let name = stage.command.name();
     let word = text.get(inner.span.start..inner.span.end)?;
-    let is_command = crate::parse::parse(&format!("| {}", inner.command)).is_ok();
+    let is_command = parse_commands(inner.command, true, &BTreeSet::new()).is_ok();
     let remark = Diagnostic::warning(format!("`{word}` is read as an argument of `{name}`"), inner.span);
     is_command.then(|| remark.with_hint(inner.hint()))
 }
@@ -157,7 +160,7 @@ pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, fou
 fn is_meant(name: &str, command: &str, only_fields: bool) -> bool {
     let arguments = command[name.len()..].trim();
     let is_telling = UNCOMMON.contains(&name) || only_fields || is_marked(arguments);
-    !arguments.is_empty() && is_telling && crate::parse::parse(&format!("| {command}")).is_ok()
+    !arguments.is_empty() && is_telling && parse_commands(command, true, &BTreeSet::new()).is_ok()
 }
 
 /// Whether arguments contain punctuation typical of a command.

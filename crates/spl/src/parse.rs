@@ -15,11 +15,12 @@ mod search;
 mod series;
 mod stage;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeSet;
 
-use crate::ast::{Expr, Pipeline, SearchExpr, Span};
+use crate::ast::{Command, Expr, Pipeline, SearchExpr, Span};
+use crate::commands::{Call, entry};
 use crate::diagnostic::{Diagnostic, Severity};
 pub(crate) use cursor::{Parser, Read, Word, unescape, with_stack};
 pub(crate) use expansion::{eval_field, quote};
@@ -58,32 +59,65 @@ impl Parsed {
 
 /// Parses a search. Never fails: errors are in [`Parsed::diagnostics`].
 pub(crate) fn parse(text: &str) -> Parsed {
-    let (pipeline, diagnostics, unsupported) = run(text, |parser| Some(parser.whole_search()));
-    let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
-    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
+    parse_pipeline(text, |parser| parser.whole_search())
 }
 
 /// Parses a search that may use the commands of apps with these lower-case names.
 pub(crate) fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Parsed {
-    let (pipeline, diagnostics, unsupported) = run(text, |parser| {
+    parse_pipeline(text, |parser| {
         parser.custom = custom.clone();
-        Some(parser.whole_search())
-    });
-    let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
-    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
+        parser.whole_search()
+    })
 }
 
 /// Parses a search with unknown macros: a command that contains one is accepted without errors caused by the missing
 /// text.
 pub(crate) fn parse_with_stand_ins(text: &str) -> Parsed {
-    let (pipeline, mut diagnostics, mut unsupported) = run(text, |parser| {
+    let mut parsed = parse_pipeline(text, |parser| {
         parser.stands_in = true;
-        Some(parser.whole_search())
+        parser.whole_search()
     });
-    diagnostics.retain(|remark| !remark.message.starts_with(MACRO_REMARK));
-    unsupported.retain(|feature| feature != "macro");
+    parsed.diagnostics.retain(|remark| !remark.message.starts_with(MACRO_REMARK));
+    parsed.unsupported.retain(|feature| feature != "macro");
+    parsed
+}
+
+/// Parses commands that are written without a search before them, with or without a leading `|`: those of templates
+/// and settings. `is_first` says whether they begin a search.
+pub(crate) fn parse_commands(text: &str, is_first: bool, custom: &BTreeSet<String>) -> Parsed {
+    parse_pipeline(text, |parser| {
+        parser.custom = custom.clone();
+        parser.eat('|');
+        parser.commands(false, is_first)
+    })
+}
+
+fn parse_pipeline(text: &str, read: impl FnOnce(&mut Parser<'_>) -> Pipeline) -> Parsed {
+    let (pipeline, diagnostics, unsupported) = run(text, |parser| Some(read(parser)));
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
     Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
+}
+
+/// Parses the arguments of a built-in command that begins a search, as settings contain them.
+pub fn parse_arguments(name: &str, arguments: &str) -> Result<Command, Vec<Diagnostic>> {
+    parse_with(arguments, |parser| {
+        let Some(entry) = entry(name) else { return Ok(None) };
+        let commands = (entry.parse)(parser, Call { name, is_first: true })?;
+        parser.expect_end(name)?;
+        Ok(commands.into_iter().next())
+    })
+}
+
+/// Parses a text that is not a whole search.
+pub(crate) fn parse_with<T>(
+    text: &str,
+    read: impl FnOnce(&mut Parser<'_>) -> Read<Option<T>>,
+) -> Result<T, Vec<Diagnostic>> {
+    let read = |parser: &mut Parser<'_>| {
+        let value = read(parser);
+        parser.recover(value).flatten()
+    };
+    finish(run(text, read))
 }
 
 /// The errors and unsupported features in the commands of a template.
@@ -101,20 +135,12 @@ pub(crate) fn check_commands(
 
 /// Parses a lone search condition, as in `searchmatch()`, event types and role filters.
 pub fn parse_condition(text: &str) -> Result<SearchExpr, Vec<Diagnostic>> {
-    let read = |parser: &mut Parser<'_>| {
-        let condition = parser.search_condition().map(Some);
-        parser.recover(condition).flatten()
-    };
-    finish(run(text, read))
+    parse_with(text, |parser| parser.search_condition().map(Some))
 }
 
 /// Parses a lone eval expression, as in calculated fields.
 pub fn parse_expression(text: &str) -> Result<Expr, Vec<Diagnostic>> {
-    let read = |parser: &mut Parser<'_>| {
-        let expression = parser.whole_expression().map(Some);
-        parser.recover(expression).flatten()
-    };
-    finish(run(text, read))
+    parse_with(text, |parser| parser.whole_expression().map(Some))
 }
 
 /// The value if there are no errors, otherwise the diagnostics.

@@ -64,6 +64,19 @@ const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("FIX", "ME"), "finish it or put it in an issue"),
 ];
 
+/// Functions that parse SPL, as they are called.
+const SPL_PARSERS: &[&str] = &[
+    "quarry_spl::parse(",
+    "crate::parse(",
+    "parse::parse(",
+    "parse_with_commands(",
+    "parse_with_stand_ins(",
+    "parse_commands(",
+    "parse_arguments(",
+    "parse_condition(",
+    "parse_expression(",
+];
+
 /// Checks every Rust file of the project.
 pub(crate) fn run(update: bool) -> Result<(), String> {
     let mut files = Vec::new();
@@ -232,6 +245,7 @@ fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
     }
     let is_product = name.contains("/src/") && !is_test_file(name) && !name.starts_with("dev/");
     let product = if is_product { product_lines(text).len() } else { 0 };
+    let mut formatted = FormattedTexts::default();
     for (at, line) in text.lines().enumerate() {
         if line.ends_with(' ') && !is_test_file(name) {
             faults.push(format!("{name}:{}: trailing blank", at + 1));
@@ -239,9 +253,52 @@ fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
         if at < product && has_text_error(line) {
             faults.push(format!("{name}:{}: an error is a type with a kind, not a String", at + 1));
         }
+        if at < product && formatted.parses(line) {
+            faults.push(format!(
+                "{name}:{}: SPL is formatted and parsed again; build its nodes with `NodeBuilder`",
+                at + 1
+            ));
+        }
         for (word, why) in FORBIDDEN.iter().filter(|(word, _)| line.contains(word)) {
             faults.push(format!("{name}:{}: `{word}`: {why}", at + 1));
         }
+    }
+}
+
+/// The variables of a function that hold formatted texts.
+#[derive(Default)]
+struct FormattedTexts {
+    names: BTreeSet<String>,
+    /// A variable whose value is on the next line.
+    open: Option<String>,
+}
+
+impl FormattedTexts {
+    /// Whether a line parses a formatted text as SPL, given the lines before it.
+    fn parses(&mut self, line: &str) -> bool {
+        let code = line.trim_start();
+        if function_name(code).is_some() {
+            self.names.clear();
+        }
+        if let Some(name) = self.open.take().filter(|_| code.starts_with("format!(")) {
+            self.names.insert(name);
+        }
+        if let Some((name, value)) = code.strip_prefix("let ").and_then(|rest| rest.split_once('=')) {
+            let name = word(name.trim_start_matches("mut "));
+            match value.trim() {
+                "" => self.open = Some(name),
+                value if value.starts_with("format!(") => drop(self.names.insert(name)),
+                _ => drop(self.names.remove(&name)),
+            }
+        }
+        if let Some((name, _)) = code.split_once(".push_str(&format!(") {
+            self.names.insert(word(name));
+        }
+        let is_formatted = |argument: &str| {
+            let argument = argument.trim_start_matches('&');
+            argument.starts_with("format!(") || self.names.contains(&word(argument))
+        };
+        SPL_PARSERS.iter().any(|parser| code.split(parser).skip(1).any(is_formatted))
     }
 }
 
@@ -352,6 +409,17 @@ mod tests {
         let stub = format!("//! Head.\nfn a() {{ {}{}) }} \n", "todo", "!(");
         let told = format!("a.rs:2: `{}{}`: no stubs", "todo", "!(");
         assert_eq!(faults("a.rs", &stub), ["a.rs:2: trailing blank", &told]);
+    }
+
+    #[test]
+    fn formatted_texts_are_not_parsed() {
+        let told = |body: &str| faults("crates/a/src/lib.rs", &format!("//! Head.\nfn a() {{\n{body}\n}}\n")).len();
+        assert_eq!(told("quarry_spl::parse(&format!(\"| {a}\"));"), 1);
+        assert_eq!(told("let text = format!(\"| {a}\");\nlet b = parse_commands(&text, true, &c);"), 1);
+        assert_eq!(told("let text =\n    format!(\"| {a}\");\nlet b = parse_condition(&text);"), 1);
+        assert_eq!(told("text.push_str(&format!(\"| {a}\"));\nlet b = quarry_spl::parse(&text);"), 1);
+        assert_eq!(told("let text = format!(\"| {a}\");\n}\nfn b(text: &str) {\nquarry_spl::parse(text);"), 0);
+        assert_eq!(told("let text = format!(\"{a}\");\nlet span = Span::parse(&text);"), 0);
     }
 
     #[test]

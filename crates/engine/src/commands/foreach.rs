@@ -12,7 +12,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::wildcard_parts;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, concat_rows, is_hidden};
-use quarry_spl::ast::{FieldPattern, ForeachCommand, ForeachOver};
+use quarry_spl::ast::{FieldPattern, ForeachCommand, ForeachOver, Stage};
 use quarry_stdx::number::u32_of;
 
 use super::Execute;
@@ -46,6 +46,9 @@ fn steps_for_field(
     parts: &[&str],
     environment: &dyn Environment,
 ) -> Result<Vec<Step>, EngineError> {
+    if let Some(eval) = command.assigned(field) {
+        return lower(&Stage { command: eval.into(), span: command.span }, environment);
+    }
     let part = |at: usize| parts.get(at).copied().unwrap_or_default();
     let matched = if parts.is_empty() { String::new() } else { parts.concat() };
     let [one, two, three] = &command.segment_texts;
@@ -64,9 +67,7 @@ fn steps_for_field(
 
 fn steps_of(text: &str, command: &ForeachCommand, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
-    // With a leading pipe, the first word is parsed as a command.
-    let text_of_commands = format!("| {}", text.trim_start_matches(|c: char| c.is_whitespace() || c == '|'));
-    let parsed = quarry_spl::parse_with_commands(&text_of_commands, &environment.commands().names());
+    let parsed = quarry_spl::parse_commands(text, true, &environment.commands().names());
     if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
         return Err(invalid(format!("foreach: `{}`: {fault}", quarry_spl::excerpt(text))));
     }

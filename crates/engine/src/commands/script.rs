@@ -80,13 +80,13 @@ impl Custom {
 
     /// The rows after the commands that the program requires before it.
     fn rows_through(&self, before: &str, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let parsed = quarry_spl::parse_with_commands(&format!("* | {before}"), &self.source.names());
+        let parsed = quarry_spl::parse_commands(before, false, &self.source.names());
         if !parsed.is_ok() {
             let fault = parsed.diagnostics.first().map(ToString::to_string).unwrap_or_default();
             return Err(self.failed(format!("its streaming_preop {before}: {fault}")));
         }
         let mut steps = Vec::new();
-        for stage in parsed.pipeline.commands.iter().skip(1) {
+        for stage in &parsed.pipeline.commands {
             steps.extend(lower(stage, self.environment.as_ref())?);
         }
         apply(rows, steps, context)

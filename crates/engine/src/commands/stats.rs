@@ -16,7 +16,7 @@ use quarry_eval::expr::ExprContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter, of_batches};
 use quarry_event::value::{SortKey, sort_key};
-use quarry_spl::ast::{Aggregate, AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, StatsCommand};
+use quarry_spl::ast::{Aggregate, EvalCommand, FieldPattern, NodeBuilder, StatsCommand};
 
 use super::empty_columns::DropEmptyColumns;
 use super::sort::{sort_by_values, sorted_kept};
@@ -49,9 +49,8 @@ impl Execute for StatsCommand {
 /// Removes duplicate values of these fields within a row (`dedup_splitvals`).
 fn without_repeats(fields: &[FieldPattern], lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
     let assignments = fields.iter().map(|field| {
-        let values = Expr { kind: ExprKind::Field(field.text.clone()), span: field.span };
-        let expr = Expr { kind: ExprKind::Call("mvdedup".to_owned(), vec![values]), span: field.span };
-        Assignment { target: AssignTarget::Field(field.text.clone()), expr }
+        let make = NodeBuilder::at(field.span);
+        make.assignment(&field.text, make.call("mvdedup", [make.field(&field.text)]))
     });
     EvalCommand { assignments: assignments.collect() }.steps(lowering)
 }

@@ -83,10 +83,10 @@ fn substituted(
     for empty in EMPTY_PLACES {
         let texts: Vec<String> =
             texts.iter().map(|text| if text.is_empty() { empty.to_owned() } else { text.clone() }).collect();
-        let (search, before) = command.with(&texts);
-        let parsed = quarry_spl::parse_with_commands(&search, &environment.commands().names());
+        let text = command.with(&texts);
+        let parsed = quarry_spl::parse_commands(&text, command.first, &environment.commands().names());
         if parsed.is_ok() {
-            return Ok(parsed.pipeline.commands.into_iter().skip(before).map(|stage| stage.command).collect());
+            return Ok(parsed.pipeline.commands.into_iter().map(|stage| stage.command).collect());
         }
         let remark = parsed.diagnostics.into_iter().find(|remark| remark.severity == quarry_spl::Severity::Error);
         fault = fault.or(remark);

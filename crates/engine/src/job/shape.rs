@@ -8,8 +8,8 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::analyse::{is_transforming, required_fields, search_fields};
 use quarry_spl::ast::{
-    BinaryOp, Command, CompareOp, FieldPattern, FieldsCommand, LoadJobCommand, LoadedJob, NodeBuilder, Pipeline, Span,
-    Stage, TimeText, WhereCommand,
+    BinaryOp, Command, CompareOp, FieldsCommand, LoadJobCommand, LoadedJob, NodeBuilder, Pipeline, Span, Stage,
+    TimeText, WhereCommand,
 };
 use quarry_spl::commands::Kind;
 use quarry_spl::{Diagnostic, Parsed};
@@ -114,10 +114,8 @@ fn keep_named_fields(pipeline: &mut Pipeline) {
         return;
     };
     let span = *span;
-    let fields = |names: &[&str]| -> Stage {
-        let fields = names.iter().map(|name| FieldPattern { text: (*name).to_owned(), span }).collect();
-        Stage { command: FieldsCommand { removes: false, fields }.into(), span }
-    };
+    let make = NodeBuilder::at(span);
+    let fields = |names: &[&str]| make.stage(FieldsCommand { removes: false, fields: make.patterns(names) });
     let mut commands = rest.to_vec();
     commands.push(fields(&SHOWN));
     let needs = required_fields(&commands);

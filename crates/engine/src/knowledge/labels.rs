@@ -10,7 +10,7 @@ use quarry_eval::expr::ExprContext;
 use quarry_eval::messages::Messages;
 use quarry_eval::pattern::Wildcard;
 use quarry_scan::{LabelCondition, LabelSource};
-use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
+use quarry_spl::ast::{CompareOp, NodeBuilder, SearchExpr};
 
 use super::KnowledgeSource;
 use super::macros::expanded;
@@ -197,11 +197,5 @@ pub(crate) fn tag_field(tag: &Tag) -> String {
 
 /// `field=value` of a tag.
 pub(crate) fn condition_of(tag: &Tag) -> SearchExpr {
-    let span = quarry_spl::ast::Span::default();
-    SearchExpr::Compare {
-        field: FieldPattern { text: tag.field.clone(), span },
-        op: CompareOp::Eq,
-        value: SearchPattern { text: tag.value.clone(), quoted: true, span },
-        case_sensitive: false,
-    }
+    NodeBuilder::at(quarry_spl::ast::Span::default()).equals(&tag.field, &tag.value)
 }

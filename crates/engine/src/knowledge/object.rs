@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use quarry_eval::EngineError;
 use quarry_spl::analyse::{expr_fields, search_fields};
 use quarry_spl::ast::{
-    AssignTarget, Assignment, Command, CompareOp, EvalCommand, Expr, FieldPattern, IpLocationCommand, LookupCommand,
-    Pipeline, RexCommand, RexExtraction, SearchCommand, SearchExpr, SearchPattern, Span, Stage, TimeModifiers,
+    Command, CompareOp, Expr, FieldPattern, IpLocationCommand, LookupCommand, NodeBuilder, Pipeline, RexCommand,
+    RexExtraction, SearchCommand, SearchExpr, Span, Stage, TimeModifiers,
 };
 use quarry_spl::fault_of;
 use quarry_stdx::Fault;
@@ -420,13 +420,7 @@ impl Member {
 }
 
 fn is_member(column: &str) -> SearchExpr {
-    let span = Span::default();
-    SearchExpr::Compare {
-        field: FieldPattern { text: column.to_owned(), span },
-        op: CompareOp::Eq,
-        value: SearchPattern { text: MEMBER_VALUE.to_owned(), quoted: true, span },
-        case_sensitive: false,
-    }
+    NodeBuilder::at(Span::default()).equals(column, MEMBER_VALUE)
 }
 
 /// The constant of `if(isnull(FIELD) OR FIELD="", "constant", FIELD)`.
@@ -525,11 +519,7 @@ fn computed(calculation: &Calculation) -> Result<Computed, Fault> {
             let expr = quarry_spl::parse_expression(expression)
                 .map_err(|faults| fault_of(&faults).at(format_args!("calculated field {field}")))?;
             let inputs = expr_fields(&expr);
-            (
-                EvalCommand { assignments: vec![Assignment { target: AssignTarget::Field(field.clone()), expr }] }
-                    .into(),
-                inputs,
-            )
+            (NodeBuilder::at(Span::default()).eval(field, expr), inputs)
         }
         Calculation::Rex { input, pattern, .. } => {
             let rex = RexExtraction::of(input, pattern).map_err(|fault| fault_of(&[fault]))?;

@@ -1,16 +1,16 @@
-//! Planning of commands that refer to objects defined elsewhere (datamodel, from, savedsearch, searchtxn), and of
-//! metadata.
+//! Planning of commands that refer to objects defined elsewhere: datamodel, savedsearch, searchtxn, and those that are
+//! rewritten to them.
 
 use std::collections::BTreeSet;
 
 use quarry_eval::EngineError;
 use quarry_scan::plan::FieldSource;
 use quarry_spl::ast::{
-    Aggregate, AggregateArg, AssignTarget, Assignment, Command, CompareOp, DataModelCommand, DataModelMode,
-    DataModelName, EvalCommand, Expr, ExprKind, FieldPattern, FieldsCommand, FromCommand, InputLookupCommand,
-    MetadataCommand, Pipeline, RenameCommand, SavedSearchCommand, SearchCommand, SearchExpr, SearchPattern,
-    SearchTxnCommand, Span, Stage, StatsCommand, StatsFunction, TableCommand, TimeModifiers,
+    Command, DataModelCommand, DataModelMode, DataModelName, DedupCommand, FieldPattern, FieldsCommand, FormatCommand,
+    NodeBuilder, Pipeline, RenameCommand, SavedSearchCommand, SearchCommand, SearchExpr, SearchTxnCommand, Span, Stage,
+    TimeModifiers, TransactionCommand, TransactionKind,
 };
+use quarry_spl::fault_of;
 
 use super::{InnerSearch, Plan, Planner, Source};
 use crate::knowledge::did_you_mean;
@@ -21,111 +21,9 @@ const SAVED_SEARCH_DEPTH_MAX: usize = 8;
 const EVENT_FIELDS: [&str; 6] = ["host", "source", "sourcetype", "index", "eventtype", "tag"];
 
 impl Planner<'_> {
-    /// The plan of `datamodel` and the commands after it.
-    pub(super) fn data_model(
-        &self,
-        command: &DataModelCommand,
-        first: &Stage,
-        rest: &[Stage],
-    ) -> Result<Plan, EngineError> {
-        let (strict, span) = (command.strict_fields, first.span);
-        match (&command.name, command.mode) {
-            (Some(name), DataModelMode::Search) => self.model_events(name, true, strict, span, rest),
-            (Some(name), DataModelMode::Flat) => self.model_events(name, false, strict, span, rest),
-            // Definitions are generated rows.
-            _ => Ok(Plan::of_rows(Source::Command(Box::new(first.clone())), rest.to_vec())),
-        }
-    }
-
-    /// The plan of `metadata` and the commands after it: it uses only metadata of events, not their text.
-    pub(super) fn metadata(&self, command: &MetadataCommand, span: Span, rest: &[Stage]) -> Result<Plan, EngineError> {
-        let kind = &command.kind;
-        let field = kind.strip_suffix('s').unwrap_or(kind);
-        let pattern = |text: &str| FieldPattern { text: text.to_owned(), span };
-        let of_index = |index: &String| SearchExpr::Compare {
-            field: pattern("index"),
-            op: CompareOp::Eq,
-            value: SearchPattern { text: index.clone(), quoted: true, span },
-            case_sensitive: false,
-        };
-        let mut indexes: Vec<SearchExpr> = command.indexes.iter().map(of_index).collect();
-        let expr = match indexes.len() {
-            0 => SearchExpr::All,
-            1 => indexes.remove(0),
-            _ => SearchExpr::Or(indexes),
-        };
-        let aggregate = |function: StatsFunction, field: Option<&str>, name: &str| Aggregate {
-            function,
-            arg: field.map_or(AggregateArg::Rows, |field| AggregateArg::Field(pattern(field))),
-            name: name.to_owned(),
-            renamed: true,
-            span,
-        };
-        let stats = StatsCommand {
-            aggregates: vec![
-                aggregate(StatsFunction::Min, Some("_time"), "firstTime"),
-                aggregate(StatsFunction::Max, Some("_time"), "lastTime"),
-                aggregate(StatsFunction::Max, Some("_indextime"), "recentTime"),
-                aggregate(StatsFunction::Count, None, "totalCount"),
-            ],
-            by: vec![pattern(field)],
-            all_num: false,
-            delim: " ".to_owned(),
-            dedup_split_values: false,
-        };
-        let named = Assignment {
-            target: AssignTarget::Field("type".to_owned()),
-            expr: Expr { kind: ExprKind::Text(kind.clone()), span },
-        };
-        let shown = ["firstTime", field, "lastTime", "recentTime", "totalCount", "type"];
-        let commands = [
-            SearchCommand { expr, time: TimeModifiers::default() }.into(),
-            Command::Stats(stats),
-            EvalCommand { assignments: vec![named] }.into(),
-            TableCommand { fields: shown.into_iter().map(pattern).collect() }.into(),
-        ];
-        let mut commands: Vec<Stage> = commands.into_iter().map(|command| Stage { command, span }).collect();
-        commands.extend_from_slice(rest);
-        self.plan(&Pipeline { commands, span })
-    }
-
-    /// The plan of `from` and the commands after it.
-    pub(super) fn dataset(&self, command: &FromCommand, span: Span, rest: &[Stage]) -> Result<Plan, EngineError> {
-        match command {
-            FromCommand::DataModel(name) => self.model_events(name, false, false, span, rest),
-            FromCommand::Pivot(name, fields) => {
-                let object = self.model_object(name, &BTreeSet::new())?;
-                if let Some((field, span)) = fields.iter().find(|(field, _)| !object.has_field(field)) {
-                    let message = format!("pivot: {}", object.no_field(field));
-                    return Err(EngineError::Invalid { message, span: Some(*span) });
-                }
-                self.model_events(name, false, false, span, rest)
-            }
-            FromCommand::Lookup(table, table_span) => {
-                let lookup = InputLookupCommand {
-                    table: table.clone(),
-                    table_span: *table_span,
-                    append: false,
-                    strict: true,
-                    start: 0,
-                    max: usize::MAX,
-                    filter: None,
-                };
-                let stage = Stage { command: Command::InputLookup(lookup), span };
-                self.plan(&Pipeline { commands: [vec![stage], rest.to_vec()].concat(), span })
-            }
-            FromCommand::Transactions(command) => self.transactions(command, rest),
-            FromCommand::SavedSearch(name, name_span) => {
-                let command =
-                    SavedSearchCommand { name: name.clone(), span: *name_span, tokens: Vec::new(), substitutes: false };
-                self.saved_search(&command, rest)
-            }
-        }
-    }
-
     /// The plan of `searchtxn` and the commands after it: among the events that the stanza selects, those that share a
     /// value of its fields with one that matches the condition, grouped into transactions.
-    fn transactions(&self, command: &SearchTxnCommand, rest: &[Stage]) -> Result<Plan, EngineError> {
+    pub(super) fn transactions(&self, command: &SearchTxnCommand, rest: &[Stage]) -> Result<Plan, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
         let knowledge = &self.runner.knowledge;
         let (kind, condition) = (&command.kind, &command.condition);
@@ -134,31 +32,47 @@ impl Planner<'_> {
             return Err(invalid(format!("searchtxn: transactiontypes.conf has no stanza {kind}{hint}")));
         };
         let setting = |name: &str| settings.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
-        let selected = setting("search").map_or("*".to_owned(), |text| format!("({text})"));
-        let fields: Vec<String> = setting("fields")
+        let selected = self.runner.expanded(setting("search").unwrap_or("*"));
+        let selected = selected.map_err(|fault| invalid(format!("searchtxn: {fault}")))?;
+        let selected = match quarry_spl::parse_arguments("search", &selected) {
+            Ok(Command::Search(search)) => search,
+            Ok(_) => {
+                return Err(invalid(format!("searchtxn: transactiontypes.conf [{kind}]: search= is no condition")));
+            }
+            Err(remarks) => {
+                let fault = fault_of(&remarks);
+                return Err(invalid(format!("searchtxn: with transactiontypes.conf [{kind}]: {fault}")));
+            }
+        };
+        let fields: Vec<&str> = setting("fields")
             .unwrap_or_default()
             .split([',', ' '])
+            .map(|name| name.trim_matches('"'))
             .filter(|name| !name.is_empty())
-            .map(|name| format!("\"{}\"", name.trim_matches('"')))
             .collect();
-        let mut text = format!("search {selected}");
+        let make = NodeBuilder::at(command.span);
+        let mut search = selected.clone();
         if !fields.is_empty() {
-            let (fields, terms) = (fields.join(" "), command.terms_max);
             let join = if command.any { "OR" } else { "AND" };
-            text.push_str(&format!(
-                " [ search {selected} ({condition}) | table {fields} | dedup keepempty=t {fields} | head {terms} \
-                 | format \"(\" \"(\" \"{join}\" \")\" \"OR\" \")\" ]"
-            ));
+            let time = condition.time.clone().or(&selected.time);
+            let matching = SearchExpr::all_of(vec![selected.expr, condition.expr.clone()]);
+            let subsearch = make.pipeline(vec![
+                SearchCommand { expr: matching, time }.into(),
+                make.table(&fields),
+                DedupCommand { keep_empty: true, fields: make.patterns(&fields), ..DedupCommand::default() }.into(),
+                make.head(command.terms_max),
+                FormatCommand { column_separator: join.to_owned(), ..FormatCommand::default() }.into(),
+            ]);
+            search.expr = SearchExpr::all_of(vec![search.expr, SearchExpr::Subsearch(Box::new(subsearch))]);
         }
+        let mut commands = vec![make.stage(search)];
         if !command.events_only {
-            text.push_str(&format!(" | transaction name=\"{kind}\" | search {condition}"));
+            let named = TransactionKind { name: kind.clone(), span: command.span, options: String::new() };
+            commands.push(make.stage(TransactionCommand { kind: Some(named), ..TransactionCommand::default() }));
+            let expr = condition.expr.clone();
+            commands.push(make.stage(SearchCommand { expr, time: TimeModifiers::default() }));
         }
-        let text = self.runner.expanded(&text).map_err(|fault| invalid(format!("searchtxn: {fault}")))?;
-        let parsed = quarry_spl::parse(&text);
-        if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
-            return Err(invalid(format!("searchtxn: with transactiontypes.conf [{kind}]: {fault}")));
-        }
-        let commands = [parsed.pipeline.commands, rest.to_vec()].concat();
+        commands.extend_from_slice(rest);
         self.plan(&Pipeline { commands, span: command.span })
     }
 
@@ -183,26 +97,30 @@ impl Planner<'_> {
         Ok(Plan::of_rows(Source::Search(Box::new(inner)), rest.to_vec()))
     }
 
-    /// The events of a data model object, with field names with or without the object's path.
-    fn model_events(
+    /// The plan of `datamodel`, `from` or `pivot` and the commands after it: the events of an object, with field names
+    /// with or without the object's path.
+    pub(super) fn model_events(
         &self,
+        command: &DataModelCommand,
         name: &DataModelName,
-        with_path: bool,
-        strict: bool,
         span: Span,
         rest: &[Stage],
     ) -> Result<Plan, EngineError> {
         let object = self.model_object(name, &BTreeSet::new())?;
+        if let Some((field, span)) = command.required.iter().find(|(field, _)| !object.has_field(field)) {
+            let message = format!("pivot: {}", object.no_field(field));
+            return Err(EngineError::Invalid { message, span: Some(*span) });
+        }
         let fields = object.fields();
         let wanted: BTreeSet<String> = fields.iter().map(|(_, field)| field.clone()).collect();
         let (search, mut stages) = object.search(&SearchExpr::All, TimeModifiers::default(), &wanted, span);
         let pattern = |text: &str| FieldPattern { text: text.to_owned(), span };
         let mut commands = Vec::new();
-        if strict {
+        if command.strict_fields {
             let kept = wanted.iter().map(String::as_str).chain(EVENT_FIELDS);
             commands.push(Command::from(FieldsCommand { removes: false, fields: kept.map(pattern).collect() }));
         }
-        if with_path {
+        if command.mode == DataModelMode::Search {
             let named = fields.iter().filter(|(_, field)| !EVENT_FIELDS.contains(&field.as_str()));
             let pairs: Vec<_> = named.map(|(path, field)| (pattern(field), pattern(path))).collect();
             commands.push(RenameCommand { pairs }.into());

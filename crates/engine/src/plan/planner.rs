@@ -65,9 +65,9 @@ impl Effects {
         let effect = command.effect();
         self.any |= effect.is_some();
         match effect {
-            Some(Effect::Table(name)) => self.tables.insert(name.to_owned()),
+            Some(Effect::Table(name, _)) => self.tables.insert(name.to_owned()),
             Some(Effect::Model(name)) => self.models.insert(name.to_owned()),
-            Some(Effect::Other) | None => false,
+            Some(Effect::Index(_) | Effect::Other) | None => false,
         };
     }
 
@@ -112,25 +112,24 @@ impl<'a> Planner<'a> {
             return Ok(Plan::of_rows(Source::Nothing, Vec::new()));
         };
         self.runner.permit(&first.command, first.span)?;
-        if let Beginning::IndexedFields(search) = first.command.begins_with() {
-            let commands = [search.commands.as_slice(), rest].concat();
-            return Planner { fields: FieldSource::IndexTime, ..*self }
-                .plan(&Pipeline { commands, span: pipeline.span });
-        }
-        match &first.command {
-            Command::Search(search) => self.of_events(search, rest.to_vec(), None),
-            Command::Metadata(command) => self.metadata(command, first.span, rest),
-            Command::DataModel(command) => self.data_model(command, first, rest),
-            Command::From(command) => self.dataset(command, first.span, rest),
-            Command::SavedSearch(command) => self.saved_search(command, rest),
-            Command::Tstats(command) => self.tstats(command, first.span, rest),
-            Command::Eval(_) => Ok(Plan::of_rows(Source::Row, pipeline.commands.clone())),
-            command if command.kind() == Kind::Generating => {
+        match first.command.begins_with() {
+            Beginning::Events(search) => self.of_events(search, rest.to_vec(), None),
+            Beginning::Aggregates(command) => self.tstats(command, first.span, rest),
+            Beginning::DataModel(command, name) => self.model_events(command, name, first.span, rest),
+            Beginning::SavedSearch(command) => self.saved_search(command, rest),
+            Beginning::Transactions(command) => self.transactions(command, rest),
+            Beginning::Search { search, is_indexed } => {
+                let fields = if is_indexed { FieldSource::IndexTime } else { self.fields };
+                let commands = [search.commands.as_slice(), rest].concat();
+                Planner { fields, ..*self }.plan(&Pipeline { commands, span: pipeline.span })
+            }
+            Beginning::EmptyRow => Ok(Plan::of_rows(Source::Row, pipeline.commands.clone())),
+            _ if first.command.kind() == Kind::Generating => {
                 Ok(Plan::of_rows(Source::Command(Box::new(first.clone())), rest.to_vec()))
             }
             // As in Splunk: `| stats count` yields a row with 0, `| stats count by x` none.
-            command => {
-                if !matches!(command, Command::Stats(stats) if stats.by.is_empty()) {
+            _ => {
+                if !matches!(&first.command, Command::Stats(stats) if stats.by.is_empty()) {
                     context.messages.push(NO_ROWS.to_owned());
                 }
                 Ok(Plan::of_rows(Source::Nothing, pipeline.commands.clone()))

@@ -5,8 +5,7 @@
 //! fields are tested as the search sees them; as the manual says, a filter on a field that users can define themselves
 //! does not restrict anyone.
 
-use quarry_spl::Severity;
-use quarry_spl::ast::{Command, CompareOp, FieldPattern, SearchExpr, SearchPattern, Stage, TimeModifiers};
+use quarry_spl::ast::{Command, CompareOp, FieldPattern, SearchExpr, SearchPattern, TimeModifiers};
 
 use super::time_windows::has_windows;
 
@@ -22,11 +21,7 @@ pub fn is_search_filter(text: &str) -> bool {
 
 /// Parses a filter; `None` if it is invalid.
 pub(super) fn terms_of(filter: &str) -> Option<SearchExpr> {
-    let parsed = quarry_spl::parse(&format!("search {filter}"));
-    if parsed.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
-        return None;
-    }
-    let [Stage { command: Command::Search(search), .. }] = parsed.pipeline.commands.as_slice() else { return None };
+    let Ok(Command::Search(search)) = quarry_spl::parse_arguments("search", filter) else { return None };
     let is_timeless = search.time == TimeModifiers::default() && !has_windows(&search.expr);
     if is_timeless { of_given(&search.expr) } else { None }
 }

@@ -7,7 +7,8 @@
 use quarry_eval::pattern::Regex;
 use quarry_scan::plan::{Extraction, ExtractionKind, TEXT_VALUE_PREFIX, TextValue};
 use quarry_spl::ast::{
-    AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, RegexCommand, Span, Stage, UnaryOp, WhereCommand,
+    AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, NodeBuilder, RegexCommand, Span, Stage, UnaryOp,
+    WhereCommand,
 };
 
 const TEXT: &str = "_raw";
@@ -116,9 +117,8 @@ impl TextValues {
     fn is_match(&mut self, pattern: &str, span: Span) -> Option<Expr> {
         Regex::new(pattern).ok()?;
         let field = self.field(TextValue::Match(pattern.to_owned()), span)?;
-        let one = Expr { kind: ExprKind::Number(1.0, "1".to_owned()), span };
-        let equals = BinaryOp::Compare(CompareOp::Eq);
-        Some(Expr { kind: ExprKind::Binary(equals, Box::new(field), Box::new(one)), span })
+        let make = NodeBuilder::at(span);
+        Some(make.compare(CompareOp::Eq, field, make.number(1)))
     }
 
     /// Reference to the field with a value.

@@ -11,11 +11,10 @@ use quarry_event::segment::is_major;
 use quarry_scan::plan::{FieldSource, SummaryScan};
 use quarry_spl::analyse::{required_fields, search_fields};
 use quarry_spl::ast::{
-    Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp,
-    DataModelName, DependsOn, EvalCommand, Expr, ExprKind, FieldPattern, FillNullCommand, MeasurementsCommand,
-    NamePart, Pattern, Pipeline, RenameCommand, RexCommand, RexExtraction, SearchCommand, SearchExpr, SearchPattern,
-    SeriesOptions, Span, SplitField, Stage, StatsCommand, TableCommand, TimeChartCommand, TimeModifiers, TstatsCommand,
-    TstatsSource,
+    Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, Command, CompareOp,
+    DataModelName, DependsOn, EvalCommand, FieldPattern, FillNullCommand, MeasurementsCommand, NamePart, NodeBuilder,
+    Pattern, Pipeline, RenameCommand, RexCommand, RexExtraction, SearchCommand, SearchExpr, SeriesOptions, Span, Stage,
+    TimeChartCommand, TimeModifiers, TstatsCommand, TstatsSource,
 };
 use quarry_stdx::Fault;
 
@@ -210,11 +209,6 @@ fn tests_columns(expr: &SearchExpr) -> bool {
     }
 }
 
-/// One assignment of `eval`.
-fn assigned(target: AssignTarget, expr: Expr) -> Command {
-    EvalCommand { assignments: vec![Assignment { target, expr }] }.into()
-}
-
 /// Names used in a `tstats` that determine the object.
 fn mentioned(tstats: &TstatsCommand) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = tstats.by.iter().map(|split| split.field.clone()).collect();
@@ -244,7 +238,7 @@ fn argument_fields(tstats: &TstatsCommand) -> impl Iterator<Item = &str> {
 
 /// Sources of a `tstats` command's fields, and the names they get.
 struct TstatsPlan {
-    span: Span,
+    make: NodeBuilder,
     /// Fields of the events that are read.
     wanted: BTreeSet<String>,
     /// Unknown names.
@@ -256,9 +250,13 @@ struct TstatsPlan {
 }
 
 impl TstatsPlan {
+    fn empty(span: Span) -> TstatsPlan {
+        let (make, wanted) = (NodeBuilder::at(span), BTreeSet::new());
+        TstatsPlan { make, wanted, unknown: Vec::new(), before: Vec::new(), names: Vec::new() }
+    }
+
     fn new(tstats: &TstatsCommand, object: Option<&ModelObject>, span: Span) -> TstatsPlan {
-        let mut plan =
-            TstatsPlan { span, wanted: BTreeSet::new(), unknown: Vec::new(), before: Vec::new(), names: Vec::new() };
+        let mut plan = TstatsPlan::empty(span);
         let written: Vec<&str> =
             tstats.by.iter().map(|split| split.field.as_str()).chain(argument_fields(tstats)).collect();
         for name in written {
@@ -277,8 +275,8 @@ impl TstatsPlan {
     /// Like [`TstatsPlan::new`] for metrics: `_value` is the measurement of an event; any other name refers to the
     /// measurements of that metric, stored as `metric_name` and `_value` or as a field `metric_name:NAME`.
     fn of_metrics(tstats: &TstatsCommand, span: Span) -> TstatsPlan {
-        let mut plan =
-            TstatsPlan { span, wanted: BTreeSet::new(), unknown: Vec::new(), before: Vec::new(), names: Vec::new() };
+        let mut plan = TstatsPlan::empty(span);
+        let make = plan.make;
         for split in &tstats.by {
             plan.names.push((split.field.clone(), split.field.clone()));
         }
@@ -294,15 +292,11 @@ impl TstatsPlan {
             if metric == VALUE {
                 continue;
             }
-            let own = plan.expr(ExprKind::Field(format!("{METRIC}:{metric}")));
-            let name = plan.expr(ExprKind::Field(METRIC.to_owned()));
-            let wanted = plan.expr(ExprKind::Text(metric.to_owned()));
-            let same = ExprKind::Binary(BinaryOp::Compare(CompareOp::Eq), Box::new(name), Box::new(wanted));
-            let null = plan.expr(ExprKind::Call("null".to_owned(), Vec::new()));
-            let value = plan.expr(ExprKind::Field(VALUE.to_owned()));
-            let other = plan.expr(ExprKind::Call("if".to_owned(), vec![plan.expr(same), value, null]));
+            let same = make.compare(CompareOp::Eq, make.field(METRIC), make.text(metric));
+            let other = make.when(same, make.field(VALUE));
             plan.wanted.insert(metric.to_owned());
-            plan.assign(metric, ExprKind::Call("coalesce".to_owned(), vec![own, other]));
+            let own = make.field(&format!("{METRIC}:{metric}"));
+            plan.before.push(make.eval(metric, make.call("coalesce", [own, other])));
         }
         plan
     }
@@ -316,18 +310,12 @@ impl TstatsPlan {
             return;
         }
         let parts = vec![NamePart::Text(format!("{METRIC}:")), NamePart::Field(METRIC.to_owned())];
-        let expr = self.expr(ExprKind::Field(VALUE.to_owned()));
-        self.before.push(assigned(AssignTarget::Dynamic(parts), expr));
+        let assignment = Assignment { target: AssignTarget::Dynamic(parts), expr: self.make.field(VALUE) };
+        self.before.push(EvalCommand { assignments: vec![assignment] }.into());
     }
 
     /// Condition for events that measure one of the named metrics.
     fn has_metric(&self) -> SearchExpr {
-        let test = |field: String, text: &str| SearchExpr::Compare {
-            field: self.pattern(&field),
-            op: CompareOp::Eq,
-            value: SearchPattern { text: text.to_owned(), quoted: true, span: self.span },
-            case_sensitive: false,
-        };
         // Which events have fields of a wildcard is unknown before they are read.
         if self.wanted.iter().any(|name| name.contains('*')) {
             return SearchExpr::All;
@@ -337,21 +325,22 @@ impl TstatsPlan {
             return SearchExpr::All;
         }
         let named = self.wanted.iter();
-        let tests: Vec<SearchExpr> =
-            named.flat_map(|name| [test(METRIC.to_owned(), name), test(format!("{METRIC}:{name}"), "*")]).collect();
+        let tests: Vec<SearchExpr> = named
+            .flat_map(|name| [self.make.equals(METRIC, name), self.make.equals(&format!("{METRIC}:{name}"), "*")])
+            .collect();
         if tests.is_empty() { SearchExpr::All } else { SearchExpr::Or(tests) }
     }
 
     fn index_time_field(&mut self, name: &str) -> String {
         let Some(prefix) = prefix_of(name) else { return name.to_owned() };
         let group = format!("prefix_{}", self.before.len());
-        self.before.push(prefixed(prefix, &group, self.span));
-        let lower = ExprKind::Call("lower".to_owned(), vec![self.expr(ExprKind::Field(group))]);
-        self.assign(name, lower);
+        self.before.push(prefixed(prefix, &group, self.make.here()));
+        self.before.push(self.make.eval(name, self.make.call("lower", [self.make.field(&group)])));
         name.to_owned()
     }
 
     fn model_field(&mut self, name: &str, object: &ModelObject) -> String {
+        let make = self.make;
         match object.resolve(name) {
             Resolved::Field(field) => {
                 self.wanted.insert(field.clone());
@@ -359,42 +348,19 @@ impl TstatsPlan {
             }
             Resolved::Guarded(field, guard) => {
                 let matches = match guard.member {
-                    Some(column) => {
-                        let column = self.expr(ExprKind::Field(column));
-                        let value = self.expr(ExprKind::Text(MEMBER_VALUE.to_owned()));
-                        let same = BinaryOp::Compare(CompareOp::Eq);
-                        self.expr(ExprKind::Binary(same, Box::new(column), Box::new(value)))
-                    }
-                    None => {
-                        let text = self.expr(ExprKind::Text(guard.text));
-                        self.expr(ExprKind::Call("searchmatch".to_owned(), vec![text]))
-                    }
+                    Some(column) => make.compare(CompareOp::Eq, make.field(&column), make.text(MEMBER_VALUE)),
+                    None => make.call("searchmatch", [make.text(&guard.text)]),
                 };
-                let null = self.expr(ExprKind::Call("null".to_owned(), Vec::new()));
-                let value = self.expr(ExprKind::Field(field.clone()));
+                self.before.push(make.eval(name, make.when(matches, make.field(&field))));
                 self.wanted.insert(field);
-                self.assign(name, ExprKind::Call("if".to_owned(), vec![matches, value, null]));
                 name.to_owned()
             }
             Resolved::Unknown => {
                 self.unknown.push(name.to_owned());
-                self.assign(name, ExprKind::Call("null".to_owned(), Vec::new()));
+                self.before.push(make.eval(name, make.nullary("null")));
                 name.to_owned()
             }
         }
-    }
-
-    fn expr(&self, kind: ExprKind) -> Expr {
-        Expr { kind, span: self.span }
-    }
-
-    fn assign(&mut self, field: &str, kind: ExprKind) {
-        let expr = self.expr(kind);
-        self.before.push(assigned(AssignTarget::Field(field.to_owned()), expr));
-    }
-
-    fn pattern(&self, text: &str) -> FieldPattern {
-        FieldPattern { text: text.to_owned(), span: self.span }
     }
 
     /// The commands that produce the result of `tstats` from events.
@@ -413,7 +379,7 @@ impl TstatsPlan {
             if split.field == "_time" || split.span.is_some() {
                 let options = BinOptions { span: split.span.map(BinSpan::Time), ..BinOptions::default() };
                 let output = (beside && field == "_time").then(|| SPAN.to_owned());
-                let pattern = self.pattern(field);
+                let pattern = self.make.pattern(field);
                 if let Some(output) = &output {
                     field.clone_from(output);
                 }
@@ -424,7 +390,7 @@ impl TstatsPlan {
             let fields: Vec<FieldPattern> = by
                 .iter()
                 .filter(|field| *field != "_time" && *field != SPAN)
-                .map(|field| self.pattern(field))
+                .map(|field| self.make.pattern(field))
                 .collect();
             if !fields.is_empty() {
                 commands.push(Command::FillNull(FillNullCommand { value: value.clone(), fields }));
@@ -433,21 +399,20 @@ impl TstatsPlan {
         if tstats.prestats {
             let mut kept: Vec<&str> = vec!["_time"];
             kept.extend(self.names.iter().map(|(_, field)| field.as_str()));
-            let fields = kept.into_iter().map(|field| self.pattern(field)).collect();
-            commands.push(TableCommand { fields }.into());
+            commands.push(self.make.table(&kept));
         } else if let Some(series) = &tstats.chart {
             commands.push(self.chart(tstats, series));
         } else {
             commands.push(self.stats(tstats, &by));
             let shown = tstats.by.iter().map(|split| prefix_of(&split.field).unwrap_or(&split.field));
             let renamed = by.iter().zip(shown).filter(|(field, shown)| field != shown);
-            let pairs: Vec<_> = renamed.map(|(field, shown)| (self.pattern(field), self.pattern(shown))).collect();
+            let pairs: Vec<_> =
+                renamed.map(|(field, shown)| (self.make.pattern(field), self.make.pattern(shown))).collect();
             if !pairs.is_empty() {
                 commands.push(RenameCommand { pairs }.into());
             }
         }
-        let span = self.span;
-        commands.into_iter().map(|command| Stage { command, span }).collect()
+        self.make.pipeline(commands).commands
     }
 
     fn field_of(&self, written: &str) -> String {
@@ -457,10 +422,9 @@ impl TstatsPlan {
 
     /// Copies every field to its name as written, which later commands use.
     fn copy_names(&mut self, commands: &mut Vec<Command>) {
-        let span = self.span;
         for (name, field) in self.names.iter_mut().filter(|(name, field)| name != field) {
-            let expr = Expr { kind: ExprKind::Field(std::mem::replace(field, name.clone())), span };
-            commands.push(assigned(AssignTarget::Field(name.clone()), expr));
+            let copied = self.make.field(&std::mem::replace(field, name.clone()));
+            commands.push(self.make.eval(name, copied));
         }
     }
 
@@ -470,16 +434,10 @@ impl TstatsPlan {
         let column = tstats.by.iter().find(|split| split.field != "_time");
         Command::TimeChart(TimeChartCommand {
             aggregates: self.aggregates(tstats),
-            computed: Vec::new(),
-            column: column.map(|split| SplitField {
-                field: self.pattern(&self.field_of(&split.field)),
-                bin: BinOptions::default(),
-            }),
+            column: column.map(|split| self.make.split(&self.field_of(&split.field))),
             series: series.clone(),
             bin: BinOptions { span: span.map(BinSpan::Time), ..BinOptions::default() },
-            cont: true,
-            fixed_range: true,
-            partial: true,
+            ..TimeChartCommand::default()
         })
     }
 
@@ -498,13 +456,7 @@ impl TstatsPlan {
     }
 
     fn stats(&self, tstats: &TstatsCommand, by: &[String]) -> Command {
-        Command::Stats(StatsCommand {
-            aggregates: self.aggregates(tstats),
-            by: by.iter().map(|field| self.pattern(field)).collect(),
-            all_num: false,
-            delim: " ".to_owned(),
-            dedup_split_values: false,
-        })
+        self.make.stats(self.aggregates(tstats), &by.iter().map(String::as_str).collect::<Vec<_>>()).into()
     }
 }
 

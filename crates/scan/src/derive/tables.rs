@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_eval::lookup::{Lookup, LookupIndex, LookupSource, csv_columns};
 use quarry_spl::ast::{Command, LookupCommand};
+use quarry_spl::fault_of;
 use quarry_stdx::Fault;
 
 /// Loads lookup tables for one search.
@@ -21,12 +22,8 @@ type Known = Result<Lookup, Fault>;
 
 /// Parses a `LOOKUP-` setting; the syntax is that of the `lookup` command.
 pub(crate) fn command_of(text: &str) -> Result<LookupCommand, Fault> {
-    let parsed = quarry_spl::parse(&format!("| makeresults | lookup {text}"));
-    if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
-        return Err(Fault::invalid(fault.to_string()));
-    }
-    match parsed.pipeline.commands.into_iter().nth(1).map(|stage| stage.command) {
-        Some(Command::Lookup(command)) if !command.inputs.is_empty() => Ok(command),
+    match quarry_spl::parse_arguments("lookup", text).map_err(|remarks| fault_of(&remarks))? {
+        Command::Lookup(command) if !command.inputs.is_empty() => Ok(command),
         _ => Err(Fault::invalid("it needs a table and a field to look up")),
     }
 }

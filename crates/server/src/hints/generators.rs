@@ -39,11 +39,11 @@ pub(super) fn hints(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>)
             _ => Vec::new(),
         },
         Some((command, stage)) => match command.begins_with() {
-            Beginning::DataModel(name) if found.rows == 0 => {
+            Beginning::DataModel(_, name) if found.rows == 0 => {
                 let empty = empty_model(found, name, ask);
                 if empty.is_empty() { fields_of_rows(found, commands, stage, ask) } else { empty }
             }
-            Beginning::LookupTable | Beginning::DataModel(_) if !found.is_whole() => {
+            Beginning::LookupTable | Beginning::DataModel(..) if !found.is_whole() => {
                 fields_of_rows(found, commands, stage, ask)
             }
             _ => Vec::new(),

@@ -166,8 +166,12 @@ fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
             return Some(FieldOrigin::Nowhere { command: stage.command.name().to_owned(), fields: between });
         }
     }
-    let brings_rows =
-        matches!(first.command.begins_with(), Beginning::Events | Beginning::LookupTable | Beginning::DataModel(_));
+    let brings_rows = match first.command.begins_with() {
+        Beginning::Events(_) | Beginning::LookupTable => true,
+        // What `pivot` reads becomes a table.
+        Beginning::DataModel(model, _) => model.required.is_empty(),
+        _ => false,
+    };
     brings_rows.then_some(FieldOrigin::Events)
 }
 

@@ -2,8 +2,10 @@
 //! no name or value needs to be quoted in a text and parsed again.
 
 use super::{
-    Aggregate, AggregateArg, AssignTarget, Assignment, BinaryOp, Command, CompareOp, Expr, ExprKind, FieldPattern,
-    Span, Stage, StatsCommand, StatsFunction,
+    Aggregate, AggregateArg, AssignTarget, Assignment, BinOptions, BinaryOp, ChartCommand, Command, CompareOp,
+    EvalCommand, Expr, ExprKind, FieldPattern, FieldsCommand, ForeachCommand, ForeachOver, HeadCommand, Pipeline,
+    RenameCommand, SearchExpr, SearchPattern, SeriesOptions, SortCommand, SortKey, SortKind, Span, SplitField, Stage,
+    StatsCommand, StatsFunction, StreamStatsCommand, TableCommand, TimeText, UnaryOp, WhereCommand,
 };
 
 /// Builds nodes that all have one position: that of the command they replace, so that errors point at it.
@@ -16,6 +18,11 @@ impl NodeBuilder {
     /// A builder of nodes at this position.
     pub fn at(span: Span) -> NodeBuilder {
         NodeBuilder { span }
+    }
+
+    /// Their position.
+    pub fn here(&self) -> Span {
+        self.span
     }
 
     /// A command in a pipeline.
@@ -44,8 +51,9 @@ impl NodeBuilder {
     }
 
     /// A number literal.
-    pub fn number(&self, number: u32) -> Expr {
-        self.expr(ExprKind::Number(f64::from(number), number.to_string()))
+    pub fn number(&self, number: impl Into<f64>) -> Expr {
+        let number = number.into();
+        self.expr(ExprKind::Number(number, number.to_string()))
     }
 
     /// A call of an eval function, by its lower-case name.
@@ -68,6 +76,42 @@ impl NodeBuilder {
         self.binary(BinaryOp::Compare(op), left, right)
     }
 
+    /// `if(condition, value, null())`.
+    pub fn when(&self, condition: Expr, value: Expr) -> Expr {
+        self.call("if", [condition, value, self.nullary("null")])
+    }
+
+    /// `NOT expr`.
+    pub fn not(&self, expr: Expr) -> Expr {
+        self.expr(ExprKind::Unary(UnaryOp::Not, Box::new(expr)))
+    }
+
+    /// Expressions joined by an associative operator; empty text for none.
+    pub fn joined(&self, op: BinaryOp, operands: impl IntoIterator<Item = Expr>) -> Expr {
+        let joined = balanced(operands.into_iter().collect(), |left, right| self.binary(op, left, right));
+        joined.unwrap_or_else(|| self.text(""))
+    }
+
+    /// `field=value` of a search condition; `*` in the value is a wildcard.
+    pub fn equals(&self, field: &str, value: &str) -> SearchExpr {
+        let value = SearchPattern { text: value.to_owned(), quoted: true, span: self.span };
+        SearchExpr::Compare { field: self.pattern(field), op: CompareOp::Eq, value, case_sensitive: false }
+    }
+
+    /// `(field=value OR field=value ...)` of a search condition; all events for no values.
+    pub fn equals_any(&self, field: &str, values: &[String]) -> SearchExpr {
+        match values {
+            [] => SearchExpr::All,
+            [value] => self.equals(field, value),
+            values => SearchExpr::Or(values.iter().map(|value| self.equals(field, value)).collect()),
+        }
+    }
+
+    /// A time modifier, known to parse.
+    pub fn time(&self, text: &str) -> TimeText {
+        TimeText { text: text.to_owned(), span: self.span }
+    }
+
     /// `TARGET = EXPR` of an eval command.
     pub fn assignment(&self, target: &str, expr: Expr) -> Assignment {
         Assignment { target: AssignTarget::Field(target.to_owned()), expr }
@@ -79,10 +123,84 @@ impl NodeBuilder {
         Aggregate { function, arg, name: name.into(), renamed: true, span: self.span }
     }
 
+    /// `count AS NAME`.
+    pub fn count(&self, name: &str) -> Aggregate {
+        let (function, arg) = (StatsFunction::Count, AggregateArg::Rows);
+        Aggregate { function, arg, name: name.to_owned(), renamed: true, span: self.span }
+    }
+
     /// `stats AGGREGATES BY FIELDS`.
     pub fn stats(&self, aggregates: Vec<Aggregate>, by: &[&str]) -> StatsCommand {
         let by = self.patterns(by);
         StatsCommand { aggregates, by, all_num: false, delim: " ".to_owned(), dedup_split_values: false }
+    }
+
+    /// `streamstats AGGREGATES BY FIELDS`.
+    pub fn streamstats(&self, aggregates: Vec<Aggregate>, by: &[&str]) -> StreamStatsCommand {
+        let by = self.patterns(by);
+        StreamStatsCommand { aggregates, by, ..StreamStatsCommand::default() }
+    }
+
+    /// `chart limit=LIMIT useother=OTHER AGGREGATES OVER ROW BY COLUMN`.
+    pub fn chart(&self, aggregates: Vec<Aggregate>, row: &str, column: &str, series: SeriesOptions) -> ChartCommand {
+        let (row, column) = (Some(self.split(row)), Some(self.split(column)));
+        ChartCommand { aggregates, computed: Vec::new(), row, column, series, cont: true }
+    }
+
+    /// A field by which `chart` or `timechart` splits.
+    pub fn split(&self, name: &str) -> SplitField {
+        SplitField { field: self.pattern(name), bin: BinOptions::default() }
+    }
+
+    /// `eval TARGET=EXPR`.
+    pub fn eval(&self, target: &str, expr: Expr) -> Command {
+        EvalCommand { assignments: vec![self.assignment(target, expr)] }.into()
+    }
+
+    /// `where CONDITION`.
+    pub fn filter(&self, condition: Expr) -> Command {
+        WhereCommand { condition }.into()
+    }
+
+    /// `rename FROM AS TO`.
+    pub fn rename(&self, from: &str, to: &str) -> Command {
+        RenameCommand { pairs: vec![(self.pattern(from), self.pattern(to))] }.into()
+    }
+
+    /// `fields - NAMES`.
+    pub fn without(&self, names: &[&str]) -> Command {
+        FieldsCommand { removes: true, fields: self.patterns(names) }.into()
+    }
+
+    /// `table NAMES`.
+    pub fn table(&self, names: &[&str]) -> Command {
+        TableCommand { fields: self.patterns(names) }.into()
+    }
+
+    /// `sort LIMIT KEYS`; 0 keeps all rows.
+    pub fn sort(&self, limit: usize, keys: Vec<SortKey>) -> Command {
+        SortCommand { limit, has_limit: true, keys, reverse: false }.into()
+    }
+
+    /// `head LIMIT`.
+    pub fn head(&self, limit: usize) -> Command {
+        HeadCommand { limit: Some(limit), condition: None, null_is_true: false, keep_last: false }.into()
+    }
+
+    /// A key of `sort`.
+    pub fn sort_key(&self, name: &str, descending: bool, kind: SortKind) -> SortKey {
+        SortKey { field: self.pattern(name), descending, kind }
+    }
+
+    /// `foreach PATTERN [ eval ASSIGNMENTS ]`.
+    pub fn each_field(&self, pattern: &str, assignments: Vec<Assignment>) -> Command {
+        let over = ForeachOver::Fields(vec![self.pattern(pattern)]);
+        ForeachCommand { span: self.span, ..ForeachCommand::over(over, assignments) }.into()
+    }
+
+    /// A subsearch.
+    pub fn pipeline(&self, commands: Vec<Command>) -> Pipeline {
+        Pipeline { commands: commands.into_iter().map(|command| self.stage(command)).collect(), span: self.span }
     }
 
     fn expr(&self, kind: ExprKind) -> Expr {
@@ -90,10 +208,27 @@ impl NodeBuilder {
     }
 }
 
+/// Joins the operands of an associative operator as a balanced tree, so that a long chain is not a deep tree.
+pub(crate) fn balanced(mut operands: Vec<Expr>, join: impl Fn(Expr, Expr) -> Expr) -> Option<Expr> {
+    while operands.len() > 1 {
+        let mut joined = Vec::with_capacity(operands.len().div_ceil(2));
+        let mut rest = operands.into_iter();
+        while let Some(left) = rest.next() {
+            joined.push(match rest.next() {
+                Some(right) => join(left, right),
+                None => left,
+            });
+        }
+        operands = joined;
+    }
+    operands.pop()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ast::EvalCommand;
+    use crate::parse::tests::without_places;
 
     #[test]
     fn nodes_are_those_of_the_parser() {
@@ -111,12 +246,5 @@ mod tests {
         let parsed = crate::parse("* | stats sum(x) AS total BY user");
         let built = make.stage(make.stats(vec![aggregate], &["user"]));
         assert_eq!(without_places(&built.command), without_places(&parsed.pipeline.commands[1].command));
-    }
-
-    /// A tree as text, without positions.
-    fn without_places(command: &Command) -> String {
-        let text = format!("{command:?}");
-        let parts = text.split("Span { ").enumerate();
-        parts.map(|(at, part)| if at == 0 { part } else { part.split_once('}').unwrap().1 }).collect()
     }
 }

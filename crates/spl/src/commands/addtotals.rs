@@ -53,16 +53,17 @@ impl Semantics for AddTotalsCommand {
     }
 }
 
+impl AddTotalsCommand {
+    /// `addtotals` without arguments: sums of rows.
+    pub(super) fn of_rows() -> AddTotalsCommand {
+        let (field_name, label) = ("Total".to_owned(), "Total".to_owned());
+        AddTotalsCommand { row: true, column: false, field_name, label_field: None, label, fields: Vec::new() }
+    }
+}
+
 /// Parses the options and fields of `addtotals` and `addcoltotals`; `row` is whether rows are summed by default.
 pub(super) fn totals(parser: &mut Parser<'_>, known: Known, row: bool) -> Read<AddTotalsCommand> {
-    let mut command = AddTotalsCommand {
-        row,
-        column: !row,
-        field_name: "Total".to_owned(),
-        label_field: None,
-        label: "Total".to_owned(),
-        fields: Vec::new(),
-    };
+    let mut command = AddTotalsCommand { row, column: !row, ..AddTotalsCommand::of_rows() };
     loop {
         while let Some(option) = parser.option(known)? {
             match option.name.as_str() {

@@ -150,7 +150,7 @@ impl BinOptions {
 }
 
 /// `5m`, `0.5`, `2log10`, `log2`.
-fn bin_span(option: &OptionArg) -> Read<BinSpan> {
+pub(super) fn bin_span(option: &OptionArg) -> Read<BinSpan> {
     let wrong = || option.refuse("a positive number, a span of time or a logarithm such as 2log10");
     if let Ok(width) = option.value.parse::<f64>() {
         return if width.is_finite() && width > 0.0 { Ok(BinSpan::Number(width)) } else { Err(wrong()) };

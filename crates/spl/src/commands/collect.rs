@@ -68,20 +68,7 @@ impl Syntax for CollectCommand {
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<CollectCommand> {
         let mut name = None;
-        let mut command = CollectCommand {
-            name: "collect".to_owned(),
-            index: String::new(),
-            index_span: parser.here(),
-            sourcetype: "stash".to_owned(),
-            source: None,
-            host: None,
-            marker: None,
-            add_time: true,
-            add_info: true,
-            time_format: None,
-            as_json: false,
-            test_mode: false,
-        };
+        let mut command = CollectCommand::default();
         loop {
             let Some(option) = parser.option(OPTIONS)? else {
                 parser.skip_separators();
@@ -127,9 +114,28 @@ impl Syntax for CollectCommand {
     }
 }
 
+impl Default for CollectCommand {
+    fn default() -> CollectCommand {
+        CollectCommand {
+            name: "collect".to_owned(),
+            index: String::new(),
+            index_span: Span::default(),
+            sourcetype: "stash".to_owned(),
+            source: None,
+            host: None,
+            marker: None,
+            add_time: true,
+            add_info: true,
+            time_format: None,
+            as_json: false,
+            test_mode: false,
+        }
+    }
+}
+
 impl Semantics for CollectCommand {
     fn effect(&self) -> Option<Effect<'_>> {
-        Some(Effect::Other)
+        Some(Effect::Index(&self.index))
     }
 
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {

@@ -1,8 +1,10 @@
 //! `contingency`: number of rows for each pair of values of two fields; rewritten to `chart` and totals.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
+use crate::ast::{AddTotalsCommand, BinaryOp, CompareOp, EventStatsCommand, NodeBuilder, SeriesOptions, SortKind};
+use crate::ast::{FillNullCommand, StatsFunction};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, OptionArg, Parser, Read, quote};
+use crate::parse::{Known, OptionArg, Parser, Read};
 
 const OPTIONS: Known = Known {
     command: "contingency",
@@ -31,7 +33,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 /// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut total, mut fields) = (Some("TOTAL".to_owned()), Vec::new());
-    let (mut rows_max, mut columns_max) = (0_usize, 0_usize);
+    let (mut rows_max, mut columns_max) = (0_u32, 0_u32);
     loop {
         while let Some(option) = parser.option(OPTIONS)? {
             match option.name.as_str() {
@@ -45,7 +47,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         }
         parser.skip_separators();
         match parser.field_word() {
-            Some(word) => fields.push(quote(&word.text)),
+            Some(word) => fields.push(word.text),
             None => break,
         }
     }
@@ -53,43 +55,46 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         let remark = Diagnostic::error("contingency: two fields are needed", parser.here());
         return Err(remark.with_hint("write `contingency rows columns`"));
     };
-    let chart = if rows_max == 0 && columns_max == 0 {
-        format!("| chart limit=0 useother=f usenull=f count OVER {rows} BY {columns}")
+    let make = parser.builder();
+    let series = SeriesOptions { limit: 0, use_other: false, use_null: false, ..SeriesOptions::default() };
+    let mut commands = Vec::new();
+    if rows_max == 0 && columns_max == 0 {
+        commands.push(make.chart(vec![make.count("count")], rows, columns, series).into());
     } else {
-        let most = most_frequent([(columns, RANK_OF_COLUMN, columns_max), (rows, RANK_OF_ROW, rows_max)]);
-        format!(
-            "| stats count AS {COUNT} BY {rows} {columns} {most} \
-             | chart limit=0 useother=f usenull=f sum({COUNT}) OVER {rows} BY {columns} | fillnull"
-        )
-    };
-    parser.standing_for(&match total {
+        commands.push(make.stats(vec![make.count(COUNT)], &[rows, columns]).into());
+        most_frequent(make, [(columns, RANK_OF_COLUMN, columns_max), (rows, RANK_OF_ROW, rows_max)], &mut commands);
+        let sum = make.aggregate(StatsFunction::Sum, COUNT, "count");
+        commands.push(make.chart(vec![sum], rows, columns, series).into());
+        commands.push(FillNullCommand { value: "0".to_owned(), fields: Vec::new() }.into());
+    }
+    if let Some(total) = total {
         // Labels must not be numbers while sums are computed.
-        Some(total) => format!(
-            "{chart} | rename {rows} AS {LABEL} | eval {LABEL}=\"=\".{LABEL} \
-             | addtotals row=t col=t fieldname={name} labelfield={LABEL} label={label} \
-             | eval {LABEL}=substr({LABEL}, 2) | rename {LABEL} AS {rows}",
-            name = quote(&total),
-            label = quote(&format!("={total}"))
-        ),
-        None => chart,
-    })
+        commands.push(make.rename(rows, LABEL));
+        commands.push(make.eval(LABEL, make.binary(BinaryOp::Concat, make.text("="), make.field(LABEL))));
+        let (row, column, label_field, fields) = (true, true, Some(LABEL.to_owned()), Vec::new());
+        let label = format!("={total}");
+        commands.push(AddTotalsCommand { row, column, field_name: total, label_field, label, fields }.into());
+        commands.push(make.eval(LABEL, make.call("substr", [make.field(LABEL), make.number(2)])));
+        commands.push(make.rename(LABEL, rows));
+    }
+    Ok(commands)
 }
 
-/// Commands that keep rows with the most frequent values of two fields by `COUNT`; 0 keeps all.
-fn most_frequent(limits: [(&str, &str, usize); 2]) -> String {
+/// Adds commands that keep rows with the most frequent values of two fields by `COUNT`; 0 keeps all.
+fn most_frequent(make: NodeBuilder, limits: [(&str, &str, u32); 2], commands: &mut Vec<Command>) {
     let limits = limits.into_iter().filter(|(_, _, most)| *most > 0);
-    let (ranked, kept): (Vec<String>, Vec<String>) = limits
-        .map(|(name, rank, most)| {
-            // Ties are broken by value.
-            let ranked = format!(
-                "| eventstats sum({COUNT}) AS {OF_VALUE} BY {name} | sort 0 -{OF_VALUE} +{name} \
-                 | streamstats dc({name}) AS {rank} "
-            );
-            (ranked, format!("| where {rank}<={most} "))
-        })
-        .unzip();
+    for (name, rank, _) in limits.clone() {
+        let sum = make.aggregate(StatsFunction::Sum, COUNT, OF_VALUE);
+        commands.push(EventStatsCommand(make.stats(vec![sum], &[name])).into());
+        // Ties are broken by value.
+        let keys = vec![make.sort_key(OF_VALUE, true, SortKind::Auto), make.sort_key(name, false, SortKind::Auto)];
+        commands.push(make.sort(0, keys));
+        commands.push(make.streamstats(vec![make.aggregate(StatsFunction::Dc, name, rank)], &[]).into());
+    }
     // The ranks of both fields count all values.
-    ranked.concat() + &kept.concat()
+    commands.extend(
+        limits.map(|(_, rank, most)| make.filter(make.compare(CompareOp::Le, make.field(rank), make.number(most)))),
+    );
 }
 
 /// Parses the share of values to cover, which has no effect: all values are shown.

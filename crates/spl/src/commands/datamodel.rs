@@ -24,6 +24,16 @@ pub struct DataModelCommand {
     pub mode: DataModelMode,
     /// `strict_fields=t`: keep only fields of the model.
     pub strict_fields: bool,
+    /// Fields that the object must have, each with its position: those that `pivot` names.
+    pub required: Vec<(String, Span)>,
+}
+
+impl DataModelCommand {
+    /// The events of an object with the fields that they have, as `from` reads them.
+    pub(super) fn events_of(name: DataModelName) -> DataModelCommand {
+        let (mode, strict_fields, required) = (DataModelMode::Flat, false, Vec::new());
+        DataModelCommand { name: Some(name), mode, strict_fields, required }
+    }
 }
 
 /// What `datamodel` shows.
@@ -59,7 +69,8 @@ impl Syntax for DataModelCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DataModelCommand> {
-        let mut command = DataModelCommand { name: None, mode: DataModelMode::Definition, strict_fields: true };
+        let mut command =
+            DataModelCommand { name: None, mode: DataModelMode::Definition, strict_fields: true, required: Vec::new() };
         loop {
             while let Some(option) = parser.option(OPTIONS)? {
                 command.strict_fields = option.boolean()?;
@@ -109,7 +120,7 @@ impl Semantics for DataModelCommand {
 
     fn begins_with(&self) -> Beginning<'_> {
         match &self.name {
-            Some(name) if self.mode != DataModelMode::Definition => Beginning::DataModel(name),
+            Some(name) if self.mode != DataModelMode::Definition => Beginning::DataModel(self, name),
             _ => Beginning::Rows,
         }
     }

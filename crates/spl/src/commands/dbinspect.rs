@@ -38,13 +38,7 @@ impl Syntax for DbInspectCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DbInspectCommand> {
-        let mut command = DbInspectCommand {
-            indexes: Vec::new(),
-            time_format: "%m/%d/%Y:%H:%M:%S".to_owned(),
-            span: None,
-            corrupt_only: false,
-            all_time: false,
-        };
+        let mut command = DbInspectCommand::default();
         while let Some(option) = parser.option(OPTIONS)? {
             match option.name.as_str() {
                 "index" => command.indexes.push(option.value),
@@ -55,6 +49,18 @@ impl Syntax for DbInspectCommand {
             }
         }
         Ok(command)
+    }
+}
+
+impl Default for DbInspectCommand {
+    fn default() -> DbInspectCommand {
+        DbInspectCommand {
+            indexes: Vec::new(),
+            time_format: "%m/%d/%Y:%H:%M:%S".to_owned(),
+            span: None,
+            corrupt_only: false,
+            all_time: false,
+        }
     }
 }
 

@@ -38,14 +38,7 @@ impl Syntax for DedupCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DedupCommand> {
-        let mut command = DedupCommand {
-            count: 1,
-            fields: Vec::new(),
-            keep_events: false,
-            keep_empty: false,
-            consecutive: false,
-            sort_by: Vec::new(),
-        };
+        let mut command = DedupCommand::default();
         parser.skip_blank();
         let number = parser.here();
         if let Some(count) = parser.row_count("dedup")? {
@@ -79,10 +72,27 @@ impl Syntax for DedupCommand {
     }
 }
 
+impl Default for DedupCommand {
+    fn default() -> DedupCommand {
+        DedupCommand {
+            count: 1,
+            fields: Vec::new(),
+            keep_events: false,
+            keep_empty: false,
+            consecutive: false,
+            sort_by: Vec::new(),
+        }
+    }
+}
+
 impl Semantics for DedupCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.add_all(self.fields.iter().chain(self.sort_by.iter().map(|key| &key.field)));
         after
+    }
+
+    fn selects(&self) -> bool {
+        true
     }
 
     fn makes(&self) -> Option<MadeFields> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, is_constant, lacking_fields};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
@@ -86,6 +86,10 @@ impl Syntax for EvalCommand {
 }
 
 impl Semantics for EvalCommand {
+    fn begins_with(&self) -> Beginning<'_> {
+        Beginning::EmptyRow
+    }
+
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         for assignment in self.assignments.iter().rev() {
             match &assignment.target {

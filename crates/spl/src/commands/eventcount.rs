@@ -1,13 +1,16 @@
 //! `eventcount`: rewritten to `tstats count`, or with sizes to `dbinspect` and `stats`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
-use crate::parse::{Known, Parser, Read, quote};
+use crate::ast::{BinaryOp, DbInspectCommand, StatsFunction, TimeModifiers, TstatsCommand, TstatsSplit};
+use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known = Known {
     command: "eventcount",
     names: &["index", "summarize", "report_size"],
     ignored: &["list_vix", "list_federated_remote", "splunk_server", "splunk_server_group"],
 };
+
+const BYTES_PER_MB: u32 = 1 << 20;
 
 /// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
@@ -27,7 +30,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         parser.eat_keyword("or");
         let Some(option) = parser.option(OPTIONS)? else { break };
         match option.name.as_str() {
-            "index" => indexes.push(format!("index={}", quote(&option.value))),
+            "index" => indexes.push(option.value),
             "summarize" => summarizes = option.boolean()?,
             "report_size" => sizes = option.boolean()?,
             // There are no virtual indexes to list.
@@ -35,18 +38,37 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         }
     }
     if indexes.is_empty() {
-        indexes.push("index=*".to_owned());
+        indexes.push("*".to_owned());
     }
-    let by = if summarizes { "" } else { "BY index | table count index" };
+    let make = parser.builder();
+    let by: &[&str] = if summarizes { &[] } else { &["index"] };
     // As in Splunk, the time range of the search is ignored.
     if sizes {
-        let by = if summarizes { "" } else { "BY index" };
-        return parser.standing_for(&format!(
-            "| dbinspect alltime=t {} | stats sum(eventCount) AS count sum(sizeOnDiskMB) AS size_bytes {by} \
-             | eval size_bytes=round(size_bytes*1048576) | table count index size_bytes",
-            indexes.join(" ")
-        ));
+        let bytes = make.binary(BinaryOp::Mul, make.field("size_bytes"), make.number(BYTES_PER_MB));
+        let sums = [("eventCount", "count"), ("sizeOnDiskMB", "size_bytes")]
+            .map(|(field, name)| make.aggregate(StatsFunction::Sum, field, name));
+        return Ok(vec![
+            DbInspectCommand { indexes, all_time: true, ..DbInspectCommand::default() }.into(),
+            make.stats(sums.into(), by).into(),
+            make.eval("size_bytes", make.call("round", [bytes])),
+            make.table(&["count", "index", "size_bytes"]),
+        ]);
     }
-    let filter = indexes.join(" OR ");
-    parser.standing_for(&format!("| tstats count WHERE ({filter}) earliest=0 latest=9000000000 {by}"))
+    let split = |field: &&str| TstatsSplit { field: (*field).to_owned(), span: None, place: make.here() };
+    let tstats = TstatsCommand {
+        aggregates: vec![make.count("count")],
+        filter: make.equals_any("index", &indexes),
+        time: TimeModifiers {
+            earliest: Some(make.time("0")),
+            latest: Some(make.time("9000000000")),
+            ..TimeModifiers::default()
+        },
+        by: by.iter().map(split).collect(),
+        ..TstatsCommand::empty()
+    };
+    let mut commands = vec![tstats.into()];
+    if !summarizes {
+        commands.push(make.table(&["count", "index"]));
+    }
+    Ok(commands)
 }

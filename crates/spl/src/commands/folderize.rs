@@ -1,7 +1,7 @@
 //! `folderize`: groups values into folders; rewritten to `bucketdir` and `rename`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
-use crate::ast::{BucketDirCommand, FieldPattern, RenameCommand};
+use crate::ast::BucketDirCommand;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read};
 
@@ -46,7 +46,5 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         let remark = Diagnostic::error("folderize: attr= is needed, and sep= must not be empty", parser.here());
         return Err(remark.with_hint("write `folderize attr=source sep=\"/\"`"));
     }
-    let pattern = |text: &str| FieldPattern { text: text.to_owned(), span: parser.since(parser.stage_start()) };
-    let renamed = RenameCommand { pairs: vec![(pattern("count"), pattern("memberCount"))] };
-    Ok(vec![command.into(), renamed.into()])
+    Ok(vec![command.into(), parser.builder().rename("count", "memberCount")])
 }

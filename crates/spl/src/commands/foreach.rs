@@ -3,13 +3,15 @@
 //! The template is kept as text with its `<<...>>` placeholders. To report errors at the right positions, it is
 //! parsed once with each placeholder replaced by a name of the same length.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, InnerSearchText, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::ast::{FieldPattern, Span};
+use crate::ast::{AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, NamePart, Span};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::parse::{Known, MAX_NESTING, MAX_SUBSEARCH_DEPTH, OptionArg, Parser, Read, check_commands};
+use crate::parse::{Known, MAX_NESTING, MAX_SUBSEARCH_DEPTH, OptionArg, Parser, Read, check_commands, parse_commands};
 
 const OPTIONS: Known = Known {
     command: "foreach",
@@ -24,7 +26,10 @@ pub struct ForeachCommand {
     pub over: ForeachOver,
     /// The commands, with placeholders such as `<<FIELD>>`.
     pub template: String,
-    /// Position of the commands.
+    /// Assignments in place of commands, where another command is rewritten to this one. The placeholder for a field's
+    /// name stands in their names and texts.
+    pub assignments: Vec<Assignment>,
+    /// Place of the commands.
     pub span: Span,
     /// Placeholder for a field's name: `<<FIELD>>` or the value of `fieldstr=`.
     pub field_text: String,
@@ -71,18 +76,7 @@ impl Syntax for ForeachCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ForeachCommand> {
-        let marks = ["<<FIELD>>", "<<MATCHSTR>>", "<<ITEM>>", "<<ITER>>"].map(str::to_owned);
-        let [field_text, match_text, item_text, number_text] = marks;
-        let mut command = ForeachCommand {
-            over: ForeachOver::Fields(Vec::new()),
-            template: String::new(),
-            span: parser.here(),
-            field_text,
-            match_text,
-            segment_texts: ["<<MATCHSEG1>>", "<<MATCHSEG2>>", "<<MATCHSEG3>>"].map(str::to_owned),
-            item_text,
-            number_text,
-        };
+        let mut command = ForeachCommand::over(ForeachOver::Fields(Vec::new()), Vec::new());
         let mut mode = ForeachMode::Fields;
         let mut fields = Vec::new();
         loop {
@@ -120,11 +114,15 @@ impl Semantics for ForeachCommand {
         after
     }
 
+    fn inner_search(&self) -> Option<InnerSearchText<'_>> {
+        Some(InnerSearchText::Commands(self.sample(&self.template)))
+    }
+
     /// With named fields, the kind of its commands; otherwise it depends on the fields or values of the rows.
     fn kind(&self, declared: Kind) -> Kind {
         match &self.over {
             ForeachOver::Fields(fields) if fields.iter().all(|field| !field.is_wildcard()) => {
-                let parsed = crate::parse(&format!("| {}", self.sample(&self.template)));
+                let parsed = parse_commands(&self.sample(&self.template), true, &BTreeSet::new());
                 let most = parsed.pipeline.commands.iter().map(|stage| stage.command.kind()).max();
                 // Commands of apps are unknown here; they may need all rows.
                 most.filter(|_| parsed.is_ok()).unwrap_or(declared)
@@ -162,6 +160,62 @@ impl Parser<'_> {
 }
 
 impl ForeachCommand {
+    /// The default placeholder for a field's name.
+    pub(crate) const FIELD: &str = "<<FIELD>>";
+
+    /// A command with default placeholders.
+    pub(crate) fn over(over: ForeachOver, assignments: Vec<Assignment>) -> ForeachCommand {
+        let marks = [Self::FIELD, "<<MATCHSTR>>", "<<ITEM>>", "<<ITER>>"].map(str::to_owned);
+        let [field_text, match_text, item_text, number_text] = marks;
+        ForeachCommand {
+            over,
+            template: String::new(),
+            assignments,
+            span: Span::default(),
+            field_text,
+            match_text,
+            segment_texts: ["<<MATCHSEG1>>", "<<MATCHSEG2>>", "<<MATCHSEG3>>"].map(str::to_owned),
+            item_text,
+            number_text,
+        }
+    }
+
+    /// The assignments for one field; `None` if the commands are a template.
+    pub fn assigned(&self, field: &str) -> Option<EvalCommand> {
+        if self.assignments.is_empty() {
+            return None;
+        }
+        let mut assignments = self.assignments.clone();
+        for assignment in &mut assignments {
+            match &mut assignment.target {
+                AssignTarget::Field(name) => self.name_field(name, field),
+                AssignTarget::Dynamic(parts) => parts.iter_mut().for_each(|part| match part {
+                    NamePart::Text(text) | NamePart::Field(text) => self.name_field(text, field),
+                }),
+            }
+            self.fill(&mut assignment.expr, field);
+        }
+        Some(EvalCommand { assignments })
+    }
+
+    fn fill(&self, expr: &mut Expr, field: &str) {
+        match &mut expr.kind {
+            ExprKind::Text(text) | ExprKind::Field(text) => self.name_field(text, field),
+            ExprKind::Number(..) | ExprKind::Bool(_) => {}
+            ExprKind::Unary(_, inner) => self.fill(inner, field),
+            ExprKind::Binary(_, left, right) => [left, right].into_iter().for_each(|side| self.fill(side, field)),
+            ExprKind::In(value, list) => {
+                self.fill(value, field);
+                list.iter_mut().for_each(|item| self.fill(item, field));
+            }
+            ExprKind::Call(_, arguments) => arguments.iter_mut().for_each(|argument| self.fill(argument, field)),
+        }
+    }
+
+    fn name_field(&self, text: &mut String, field: &str) {
+        *text = text.replace(&self.field_text, field);
+    }
+
     /// Substitutes the placeholders for one field or item: `values` pairs each placeholder with its value.
     pub fn filled(&self, template: &str, values: &[(&str, &str)]) -> String {
         values.iter().fold(template.to_owned(), |text, (mark, value)| text.replace(mark, value))

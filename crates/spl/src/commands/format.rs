@@ -46,14 +46,13 @@ impl Syntax for FormatCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FormatCommand> {
-        let (mut value_separator, mut rows_max, mut empty) = ("OR".to_owned(), 0, "NOT( )".to_owned());
-        let mut texts = Vec::new();
+        let (mut command, mut texts) = (FormatCommand::default(), Vec::new());
         loop {
             while let Some(option) = parser.option(OPTIONS)? {
                 match option.name.as_str() {
-                    "mvsep" => value_separator = option.value,
-                    "maxresults" => rows_max = option.number()?,
-                    _ => empty = option.value,
+                    "mvsep" => command.value_separator = option.value,
+                    "maxresults" => command.rows_max = option.number()?,
+                    _ => command.empty = option.value,
                 }
             }
             parser.skip_separators();
@@ -63,7 +62,7 @@ impl Syntax for FormatCommand {
             texts.push(parser.expect_field("a text in quotes")?.text);
         }
         if texts.is_empty() {
-            texts = ["(", "(", "AND", ")", "OR", ")"].map(str::to_owned).to_vec();
+            return Ok(command);
         }
         let Ok([row_prefix, column_prefix, column_separator, column_end, row_separator, row_end]) =
             <[String; FORMAT_TEXTS]>::try_from(texts)
@@ -71,17 +70,25 @@ impl Syntax for FormatCommand {
             let remark = Diagnostic::error("format: six texts are needed, or none", parser.here());
             return Err(remark.with_hint("write `format \"(\" \"(\" \"AND\" \")\" \"OR\" \")\"`"));
         };
-        Ok(FormatCommand {
-            value_separator,
-            rows_max,
-            empty,
+        Ok(FormatCommand { row_prefix, column_prefix, column_separator, column_end, row_separator, row_end, ..command })
+    }
+}
+
+impl Default for FormatCommand {
+    fn default() -> FormatCommand {
+        let [row_prefix, column_prefix, column_separator, column_end, row_separator, row_end] =
+            ["(", "(", "AND", ")", "OR", ")"].map(str::to_owned);
+        FormatCommand {
+            value_separator: "OR".to_owned(),
+            rows_max: 0,
+            empty: "NOT( )".to_owned(),
             row_prefix,
             column_prefix,
             column_separator,
             column_end,
             row_separator,
             row_end,
-        })
+        }
     }
 }
 

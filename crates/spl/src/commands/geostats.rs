@@ -2,8 +2,11 @@
 //! `chart`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
+use crate::ast::{
+    Aggregate, BinaryOp, EventStatsCommand, Expr, MvExpandCommand, NodeBuilder, SeriesOptions, StatsFunction,
+};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read, eval_field, quote};
+use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known = Known {
     command: "geostats",
@@ -24,6 +27,8 @@ const OPTIONS: Known = Known {
 
 /// Greatest zoom level.
 const ZOOM_MAX: u32 = 9;
+/// Field with the tile of a row.
+const TILE: &str = "geobin";
 
 /// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
@@ -66,12 +71,10 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
             break;
         }
         if parser.eat_keyword("by") {
-            by = Some(quote(&parser.expect_field("a field to split by")?.text));
+            by = Some(parser.expect_field("a field to split by")?.text);
             continue;
         }
-        let start = parser.pos;
-        parser.aggregate("geostats")?;
-        aggregates.push(parser.text[start..parser.pos].to_owned());
+        aggregates.push(parser.aggregate("geostats")?);
     }
     if aggregates.is_empty() {
         let remark = Diagnostic::error("geostats: no function is given", parser.here());
@@ -87,7 +90,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         return Err(Diagnostic::error(message, parser.here()));
     }
     let map = GeoMap { lat, long, out_lat, out_long, spans: (span_lat, span_long), zoom, limit };
-    parser.standing_for(&map.commands(&aggregates.join(" "), by.as_deref()))
+    Ok(map.commands(parser.builder(), aggregates, by.as_deref()))
 }
 
 /// The map options of `geostats`.
@@ -103,27 +106,51 @@ struct GeoMap {
 
 impl GeoMap {
     /// Commands that aggregate rows by the map tiles of every zoom level.
-    fn commands(&self, aggregates: &str, by: Option<&str>) -> String {
-        let bin = |field: &str, least: u32, span: f64, level: u32| {
-            format!("tostring(floor(({field}+{least})/{}))", span / f64::from(1_u32 << level))
+    fn commands(&self, make: NodeBuilder, aggregates: Vec<Aggregate>, by: Option<&str>) -> Vec<Command> {
+        let is_number = |name: &str| make.call("isnum", [make.field(name)]);
+        let tile = |field: &str, least: u32, span: f64| {
+            let distance = make.binary(BinaryOp::Add, make.field(field), make.number(least));
+            let number = make.call("floor", [make.binary(BinaryOp::Div, distance, make.number(span))]);
+            make.call("tostring", [number])
         };
-        let (y, x) = (eval_field(&self.lat), eval_field(&self.long));
-        let bins = (0..=self.zoom).map(|level| {
-            let (row, column) = (bin(&y, 90, self.spans.0, level), bin(&x, 180, self.spans.1, level));
-            format!("\"bin_id_zl_{level}_y_\".{row}.\"_x_\".{column}")
-        });
-        let bins = bins.collect::<Vec<_>>().join(", ");
-        let rows = format!("| where isnum({y}) AND isnum({x}) | eval geobin=mvappend({bins}) | mvexpand geobin");
-        let (lat, long) = (quote(&self.out_lat), quote(&self.out_long));
-        let places = format!("avg({}) AS {lat} avg({}) AS {long}", quote(&self.lat), quote(&self.long));
-        let Some(by) = by else { return format!("{rows} | stats {places} {aggregates} BY geobin") };
-        let (y, x, limit) = (eval_field(&self.out_lat), eval_field(&self.out_long), self.limit);
+        let tiles: Vec<Expr> = (0..=self.zoom)
+            .map(|level| {
+                let scale = f64::from(1_u32 << level);
+                let row = tile(&self.lat, 90, self.spans.0 / scale);
+                let column = tile(&self.long, 180, self.spans.1 / scale);
+                let begin = make.text(&format!("bin_id_zl_{level}_y_"));
+                make.joined(BinaryOp::Concat, [begin, row, make.text("_x_"), column])
+            })
+            .collect();
+        let (lat, long) = (self.out_lat.as_str(), self.out_long.as_str());
+        let mut places = vec![
+            make.aggregate(StatsFunction::Avg, &self.lat, lat),
+            make.aggregate(StatsFunction::Avg, &self.long, long),
+        ];
+        let mut commands = vec![
+            make.filter(make.binary(BinaryOp::And, is_number(&self.lat), is_number(&self.long))),
+            make.eval(TILE, make.call("mvappend", tiles)),
+            MvExpandCommand { field: TILE.to_owned(), limit: 0 }.into(),
+        ];
+        let Some(by) = by else {
+            places.extend(aggregates);
+            commands.push(make.stats(places, &[TILE]).into());
+            return commands;
+        };
         // The position is part of the key, because chart keeps only one key field.
-        format!(
-            "{rows} | eventstats {places} BY geobin | eval geobin=geobin.\" \".{y}.\" \".{x} \
-             | chart limit={limit} {aggregates} OVER geobin BY {by} \
-             | eval {y}=mvindex(split(geobin, \" \"), 1), {x}=mvindex(split(geobin, \" \"), 2), \
-               geobin=mvindex(split(geobin, \" \"), 0) | table geobin {lat} {long} *"
-        )
+        let key = [make.field(TILE), make.text(" "), make.field(lat), make.text(" "), make.field(long)];
+        let part =
+            |at: u32| make.call("mvindex", [make.call("split", [make.field(TILE), make.text(" ")]), make.number(at)]);
+        let series = SeriesOptions { limit: self.limit, ..SeriesOptions::default() };
+        commands.extend([
+            EventStatsCommand(make.stats(places, &[TILE])).into(),
+            make.eval(TILE, make.joined(BinaryOp::Concat, key)),
+            make.chart(aggregates, TILE, by, series).into(),
+            make.eval(lat, part(1)),
+            make.eval(long, part(2)),
+            make.eval(TILE, part(0)),
+            make.table(&[TILE, lat, long, "*"]),
+        ]);
+        commands
     }
 }

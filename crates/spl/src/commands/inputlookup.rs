@@ -51,6 +51,20 @@ impl Syntax for InputLookupCommand {
     }
 }
 
+impl Default for InputLookupCommand {
+    fn default() -> InputLookupCommand {
+        InputLookupCommand {
+            table: String::new(),
+            table_span: Span::default(),
+            append: false,
+            strict: false,
+            start: 0,
+            max: DEFAULT_ROWS,
+            filter: None,
+        }
+    }
+}
+
 impl Semantics for InputLookupCommand {
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
         match self.append {
@@ -81,15 +95,7 @@ impl Semantics for InputLookupCommand {
 impl Parser<'_> {
     /// Parses the arguments of `inputlookup` or `inputcsv`.
     pub(super) fn inputlookup(&mut self) -> Read<InputLookupCommand> {
-        let mut command = InputLookupCommand {
-            table: String::new(),
-            table_span: self.here(),
-            append: false,
-            strict: false,
-            start: 0,
-            max: DEFAULT_ROWS,
-            filter: None,
-        };
+        let mut command = InputLookupCommand { table_span: self.here(), ..InputLookupCommand::default() };
         loop {
             while let Some(option) = self.option(OPTIONS)? {
                 match option.name.as_str() {

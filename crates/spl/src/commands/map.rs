@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, InnerSearchText, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
@@ -136,6 +136,13 @@ impl Semantics for MapCommand {
         // The fields of the search are known only after substitution.
         after.all = true;
         after
+    }
+
+    fn inner_search(&self) -> Option<InnerSearchText<'_>> {
+        Some(match &self.search {
+            MapSearch::Saved(name, _) => InnerSearchText::Saved(name),
+            MapSearch::Text(text, _) => InnerSearchText::Search(text),
+        })
     }
 
     fn add_needs(&self, _: &[Stage], needs: &mut Needs) {

@@ -2,14 +2,24 @@
 //! `collect`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
+use crate::analyse::TIME;
+use crate::ast::{
+    AssignTarget, Assignment, BinaryOp, CollectCommand, EvalCommand, Expr, ForeachCommand, MeasurementsCommand,
+    NamePart, NodeBuilder, ToJsonCommand,
+};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read, quote};
+use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known = Known {
     command: "mcollect",
     names: &["index", "split", "prefix_field", "host", "source", "sourcetype", "marker"],
     ignored: &["spool", "file", "split_field", "run_in_preview"],
 };
+
+const METRIC: &str = MeasurementsCommand::METRIC;
+const PREFIX: &str = MeasurementsCommand::PREFIX;
+/// Keeps the time of a row while its fields are written as JSON.
+const ROW_TIME: &str = "_quarry_time";
 
 /// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
@@ -25,59 +35,83 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 /// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Vec<Command>> {
     let name = call.name;
-    let (mut index, mut options, mut splits, mut prefix) = (None, String::new(), false, None);
+    let (mut splits, mut prefix) = (false, None);
+    let mut collect =
+        CollectCommand { name: name.to_owned(), sourcetype: "mcollect_stash".to_owned(), ..CollectCommand::default() };
     let mut dimensions = Vec::new();
     loop {
         while let Some(option) = parser.option(OPTIONS)? {
             match option.name.as_str() {
-                "index" => index = Some(option.value),
+                "index" => collect.index = option.value,
                 "split" => splits = option.value.eq_ignore_ascii_case("allnums") || option.boolean()?,
-                "prefix_field" => prefix = Some(option.value.replace('\'', "")),
+                "prefix_field" => prefix = Some(option.value),
                 "marker" => return Err(option.refuse("nothing: measurements have dimensions")),
-                other => options.push_str(&format!(" {other}={}", quote(&option.value))),
+                "host" => collect.host = Some(option.value),
+                "source" => collect.source = Some(option.value),
+                _ => collect.sourcetype = option.value,
             }
         }
         parser.skip_separators();
         match parser.field_word() {
-            Some(word) => dimensions.push(word.text.replace('\'', "")),
+            Some(word) => dimensions.push(word.text),
             None => break,
         }
     }
-    let Some(index) = index else {
+    if collect.index.is_empty() {
         let remark = Diagnostic::error(format!("{name}: no index is given"), parser.here());
         return Err(remark.with_hint(format!("write `{name} index=my_metrics`")));
-    };
-    if !options.contains(" sourcetype=") {
-        options.push_str(" sourcetype=mcollect_stash");
     }
-    let mut text = String::from("| eval _quarry_time=_time");
+    let make = parser.builder();
+    collect.index_span = make.here();
+    let mut commands = vec![make.eval(ROW_TIME, make.field(TIME))];
     if splits {
-        // Every numeric field that is not a dimension is a separate measurement.
-        let prefix = prefix.map_or(String::new(), |field| format!(".'{field}'.\".\""));
-        let is_dimension = dimensions.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-        let guard =
-            if is_dimension.is_empty() { String::new() } else { format!("NOT in(\"<<FIELD>>\", {is_dimension}) AND ") };
-        text.push_str(&format!(
-            " | foreach * [ eval _metric=\"metric_name:\"{prefix}.\"<<FIELD>>\", {{_metric}}=if({guard}\
-             isnum('<<FIELD>>'), '<<FIELD>>', null()), \"<<FIELD>>\"=if({guard}isnum('<<FIELD>>'), null(), \
-             '<<FIELD>>') ]"
-        ));
+        commands.push(each_number(make, prefix.as_deref(), &dimensions));
     } else {
-        text.push_str(
-            " | eval _metric=if(isnull(metric_name), null(), \"metric_name:\".metric_name), {_metric}=_value \
-             | fields - metric_name",
-        );
+        let named = make.binary(BinaryOp::Concat, make.text(PREFIX), make.field(METRIC));
+        let is_null = make.call("isnull", [make.field(METRIC)]);
+        let named = make.call("if", [is_null, make.nullary("null"), named]);
+        let measured = Assignment { target: of_metric(), expr: make.field("_value") };
+        commands.push(EvalCommand { assignments: vec![make.assignment("_metric", named), measured] }.into());
+        commands.push(make.without(&[METRIC]));
     }
-    text.push_str(" | fields - _raw _metric _value | tojson output_field=_raw");
-    text.push_str(&format!(
-        " | eval _time=_quarry_time | fields - _quarry_time | collect index={}{options}",
-        quote(&index)
-    ));
-    let place = parser.since(parser.stage_start());
-    let mut commands = parser.standing_for(&text)?;
-    if let Some(Command::Collect(collect)) = commands.last_mut() {
-        collect.index_span = place;
-        collect.name = name.to_owned();
-    }
+    commands.extend([
+        make.without(&["_raw", "_metric", "_value"]),
+        ToJsonCommand::default().into(),
+        make.eval(TIME, make.field(ROW_TIME)),
+        make.without(&[ROW_TIME]),
+        collect.into(),
+    ]);
     Ok(commands)
+}
+
+/// Turns every numeric field that is not a dimension into a measurement.
+fn each_number(make: NodeBuilder, prefix: Option<&str>, dimensions: &[String]) -> Command {
+    let field = || make.field(ForeachCommand::FIELD);
+    let is_measured = || {
+        let is_number = make.call("isnum", [field()]);
+        if dimensions.is_empty() {
+            return is_number;
+        }
+        let names = dimensions.iter().map(|name| make.text(name));
+        let names: Vec<Expr> = [make.text(ForeachCommand::FIELD)].into_iter().chain(names).collect();
+        make.binary(BinaryOp::And, make.not(make.call("in", names)), is_number)
+    };
+    let mut name = vec![make.text(PREFIX)];
+    name.extend(prefix.into_iter().flat_map(|prefix| [make.field(prefix), make.text(".")]));
+    name.push(make.text(ForeachCommand::FIELD));
+    let measured = make.when(is_measured(), field());
+    let left = make.call("if", [is_measured(), make.nullary("null"), field()]);
+    make.each_field(
+        "*",
+        vec![
+            make.assignment("_metric", make.joined(BinaryOp::Concat, name)),
+            Assignment { target: of_metric(), expr: measured },
+            make.assignment(ForeachCommand::FIELD, left),
+        ],
+    )
+}
+
+/// `{_metric}`: the field named by the metric of a row.
+fn of_metric() -> AssignTarget {
+    AssignTarget::Dynamic(vec![NamePart::Field("_metric".to_owned())])
 }

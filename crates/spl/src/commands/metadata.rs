@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
+use crate::ast::{Pipeline, SearchCommand, StatsFunction, TimeModifiers};
 use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known = Known {
@@ -15,10 +16,8 @@ const OPTIONS: Known = Known {
 /// `metadata`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetadataCommand {
-    /// `type=`: `hosts`, `sources` or `sourcetypes`.
-    pub kind: String,
-    /// `index=`; every index searched by default when empty.
-    pub indexes: Vec<String>,
+    /// The search that counts events by host, source or sourcetype; it reads only metadata of events, not their text.
+    pub search: Pipeline,
 }
 
 impl Syntax for MetadataCommand {
@@ -33,25 +32,43 @@ impl Syntax for MetadataCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MetadataCommand> {
-        let mut command = MetadataCommand { kind: "hosts".to_owned(), indexes: Vec::new() };
+        let (mut kind, mut indexes) = ("hosts".to_owned(), Vec::new());
         while let Some(option) = parser.option(OPTIONS)? {
             if option.name == "index" {
-                command.indexes.push(option.value);
+                indexes.push(option.value);
                 continue;
             }
-            let kind = option.value.to_ascii_lowercase();
+            kind = option.value.to_ascii_lowercase();
             if !matches!(kind.as_str(), "hosts" | "sources" | "sourcetypes") {
                 return Err(option.refuse("hosts, sources or sourcetypes"));
             }
-            command.kind = kind;
         }
-        Ok(command)
+        let make = parser.builder();
+        let field = kind.strip_suffix('s').unwrap_or(&kind);
+        let aggregates = vec![
+            make.aggregate(StatsFunction::Min, "_time", "firstTime"),
+            make.aggregate(StatsFunction::Max, "_time", "lastTime"),
+            make.aggregate(StatsFunction::Max, "_indextime", "recentTime"),
+            make.count("totalCount"),
+        ];
+        let expr = make.equals_any("index", &indexes);
+        let search = make.pipeline(vec![
+            SearchCommand { expr, time: TimeModifiers::default() }.into(),
+            make.stats(aggregates, &[field]).into(),
+            make.eval("type", make.text(&kind)),
+            make.table(&["firstTime", field, "lastTime", "recentTime", "totalCount", "type"]),
+        ]);
+        Ok(MetadataCommand { search })
     }
 }
 
 impl Semantics for MetadataCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
+    }
+
+    fn begins_with(&self) -> Beginning<'_> {
+        Beginning::Search { search: &self.search, is_indexed: false }
     }
 
     fn makes_table(&self) -> bool {

@@ -80,7 +80,6 @@ macro_rules! each_command {
                 Fit(fit::FitCommand),
                 Foreach(foreach::ForeachCommand),
                 Format(format::FormatCommand),
-                From(from::FromCommand),
                 FromJson(fromjson::FromJsonCommand),
                 Gauge(gauge::GaugeCommand),
                 GenTimes(gentimes::GenTimesCommand),
@@ -122,6 +121,7 @@ macro_rules! each_command {
                 SavedSearch(savedsearch::SavedSearchCommand),
                 Score(score::ScoreCommand),
                 Search(search::SearchCommand),
+                SearchTxn(searchtxn::SearchTxnCommand),
                 SelfJoin(selfjoin::SelfJoinCommand),
                 SendAlert(sendalert::SendAlertCommand),
                 Set(set::SetCommand),
@@ -161,6 +161,7 @@ macro_rules! each_command {
                 eventcount,
                 excerpt,
                 folderize,
+                from,
                 geom,
                 geostats,
                 inputcsv,
@@ -175,7 +176,6 @@ macro_rules! each_command {
                 rare,
                 reltime,
                 rtorder,
-                searchtxn,
                 sendemail,
                 sichart,
                 sirare,
@@ -243,6 +243,14 @@ pub(crate) trait Semantics {
         Beginning::Rows
     }
 
+    /// The search that it runs which is parsed only then.
+    fn inner_search(&self) -> Option<InnerSearchText<'_>> {
+        match self.begins_with() {
+            Beginning::SavedSearch(saved) => Some(InnerSearchText::Saved(&saved.name)),
+            _ => None,
+        }
+    }
+
     /// The fields that it creates; `None` if they are known only at run time. Used only for hints.
     fn makes(&self) -> Option<MadeFields> {
         None
@@ -256,6 +264,11 @@ pub(crate) trait Semantics {
     /// The fields that it writes, if the rows that it passes on have all others unchanged; `None` if they may not have.
     fn written_fields(&self) -> Option<Vec<&str>> {
         None
+    }
+
+    /// Whether the rows that it passes on have the fields that it reads. Used only for hints.
+    fn selects(&self) -> bool {
+        self.written_fields().is_some_and(|written| written.is_empty())
     }
 
     /// Whether its output rows have the times of its input rows.
@@ -291,21 +304,41 @@ pub(crate) trait Semantics {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Beginning<'a> {
     /// Events that it selects.
-    Events,
-    /// Events combined from others.
-    Transactions,
+    Events(&'a SearchCommand),
+    /// Transactions of events.
+    Transactions(&'a SearchTxnCommand),
+    /// Aggregates of index-time fields, of a data model or of metrics.
+    Aggregates(&'a TstatsCommand),
     /// Rows of a lookup table.
     LookupTable,
-    /// Rows of a data model object.
-    DataModel(&'a DataModelName),
-    /// Results of the saved search of this name.
-    SavedSearch(&'a str),
+    /// Events of the data model object of this name.
+    DataModel(&'a DataModelCommand, &'a DataModelName),
+    /// Results of a saved search.
+    SavedSearch(&'a SavedSearchCommand),
     /// Results of its subsearches.
     Subsearches,
-    /// Results of a search over events of which only index-time fields are read.
-    IndexedFields(&'a Pipeline),
+    /// Results of a search in its place.
+    Search {
+        /// That search.
+        search: &'a Pipeline,
+        /// Whether it reads only index-time fields of events.
+        is_indexed: bool,
+    },
+    /// One row without fields.
+    EmptyRow,
     /// Rows that are not events; none if it takes the rows of other commands.
     Rows,
+}
+
+/// A search within a command that is kept as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InnerSearchText<'a> {
+    /// The saved search of this name.
+    Saved(&'a str),
+    /// A search in which values of rows may be substituted.
+    Search(&'a str),
+    /// Commands for the rows before them, with sample names in place of those of fields.
+    Commands(String),
 }
 
 /// The fields that a command creates.
@@ -338,11 +371,13 @@ impl MadeFields {
 /// A lasting effect of a command beyond the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect<'a> {
-    /// Writes the lookup table of this name.
-    Table(&'a str),
+    /// Writes the lookup table of this name, and where one is created.
+    Table(&'a str, Option<TableContext>),
+    /// Adds events to the index of this name.
+    Index(&'a str),
     /// Saves or deletes the model of this name.
     Model(&'a str),
-    /// Adds or deletes events, writes files, runs programs.
+    /// Deletes events, writes files, runs programs.
     Other,
 }
 
@@ -435,9 +470,19 @@ impl Command {
         self.node().begins_with()
     }
 
+    /// The search that it runs which is parsed only then.
+    pub fn inner_search(&self) -> Option<InnerSearchText<'_>> {
+        self.node().inner_search()
+    }
+
     /// The fields that it writes, if the rows that it passes on have all others unchanged; `None` if they may not have.
     pub fn written_fields(&self) -> Option<Vec<&str>> {
         self.node().written_fields()
+    }
+
+    /// Whether the rows that it passes on have the fields that it reads.
+    pub fn selects(&self) -> bool {
+        self.node().selects()
     }
 
     /// Whether its output rows have the times of its input rows.

@@ -129,7 +129,7 @@ fn context_of(option: &OptionArg) -> Read<TableContext> {
 
 impl Semantics for OutputLookupCommand {
     fn effect(&self) -> Option<Effect<'_>> {
-        Some(Effect::Table(&self.table))
+        Some(Effect::Table(&self.table, self.context))
     }
 
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {

@@ -1,7 +1,7 @@
 //! `pivot`: a report on an object of a data model; rewritten to `from`, `where`, and `stats` or `chart`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
-use crate::ast::{AggregateArg, FromCommand, Span};
+use crate::ast::{AggregateArg, Span};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read, eval_field, quote};
 
@@ -98,10 +98,8 @@ pub fn pivot_searches(text: &str) -> Result<PivotSearches, Diagnostic> {
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (name, pivot) = read(parser)?;
     let mut commands = parser.standing_for(&pivot.searches(&name).report)?;
-    if let Some(Command::From(from)) = commands.first_mut()
-        && let FromCommand::DataModel(name) = from
-    {
-        *from = FromCommand::Pivot(name.clone(), pivot.named);
+    if let Some(Command::DataModel(model)) = commands.first_mut() {
+        model.required = pivot.named;
     }
     Ok(commands)
 }

@@ -74,7 +74,7 @@ impl Semantics for SavedSearchCommand {
     }
 
     fn begins_with(&self) -> Beginning<'_> {
-        Beginning::SavedSearch(&self.name)
+        Beginning::SavedSearch(self)
     }
 
     fn add_needs(&self, _: &[Stage], needs: &mut Needs) {

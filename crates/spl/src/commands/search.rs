@@ -44,7 +44,7 @@ impl Semantics for SearchCommand {
     }
 
     fn begins_with(&self) -> Beginning<'_> {
-        Beginning::Events
+        Beginning::Events(self)
     }
 
     fn makes(&self) -> Option<MadeFields> {

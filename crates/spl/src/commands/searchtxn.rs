@@ -1,8 +1,10 @@
-//! `searchtxn`: transactions of a type that match a condition; rewritten to `from` a stanza of transactiontypes.conf.
+//! `searchtxn`: transactions of a type that match a condition; which a stanza of transactiontypes.conf defines.
 
-use super::{Call, Command, CommandInfo, Group, Kind};
-use crate::analyse::has_subsearch;
-use crate::ast::{FromCommand, SearchTxnCommand};
+use serde::{Deserialize, Serialize};
+
+use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, has_subsearch};
+use crate::ast::{SearchCommand, SearchExpr, Span, TimeModifiers};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read};
 
@@ -12,48 +14,74 @@ const OPTIONS: Known =
 /// Default of `max_terms=`.
 const TERMS: usize = 1_000;
 
-/// Names, help line and kind.
-pub(super) const INFO: CommandInfo = CommandInfo {
-    names: &["searchtxn"],
-    syntax: "searchtxn TYPE [max_terms=N] [use_disjunct=] [eventsonly=] SEARCH",
-    summary: "Finds transactions of a type that match a condition",
-    group: Group::Rows,
-    kind: Kind::Generating,
-    ..CommandInfo::DEFAULT
-};
+/// `searchtxn`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchTxnCommand {
+    /// Stanza of transactiontypes.conf.
+    pub kind: String,
+    /// Its place.
+    pub span: Span,
+    /// `max_terms=1000`: maximum number of events whose values are looked for.
+    pub terms_max: usize,
+    /// `use_disjunct=t`: whether one common value is enough.
+    pub any: bool,
+    /// `eventsonly=f`: returns the events instead of the transactions.
+    pub events_only: bool,
+    /// Condition on the transactions.
+    pub condition: SearchCommand,
+}
 
-/// Parses the command's arguments.
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
-    let word = parser.expect_field("the name of a stanza of transactiontypes.conf")?;
-    let mut command = SearchTxnCommand {
-        kind: word.text,
-        span: word.span,
-        terms_max: TERMS,
-        any: true,
-        events_only: false,
-        condition: String::new(),
+impl Syntax for SearchTxnCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["searchtxn"],
+        syntax: "searchtxn TYPE [max_terms=N] [use_disjunct=] [eventsonly=] SEARCH",
+        summary: "Finds transactions of a type that match a condition",
+        group: Group::Rows,
+        kind: Kind::Generating,
+        ..CommandInfo::DEFAULT
     };
-    while let Some(name) = parser.peek_option().map(str::to_ascii_lowercase)
-        && OPTIONS.names.contains(&name.as_str())
-    {
-        let Some(option) = parser.option(OPTIONS)? else { break };
-        match option.name.as_str() {
-            "max_terms" => command.terms_max = option.number()?,
-            "use_disjunct" => command.any = option.boolean()?,
-            _ => command.events_only = option.boolean()?,
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SearchTxnCommand> {
+        let word = parser.expect_field("the name of a stanza of transactiontypes.conf")?;
+        let mut command = SearchTxnCommand {
+            kind: word.text,
+            span: word.span,
+            terms_max: TERMS,
+            any: true,
+            events_only: false,
+            condition: SearchCommand { expr: SearchExpr::All, time: TimeModifiers::default() },
+        };
+        while let Some(name) = parser.peek_option().map(str::to_ascii_lowercase)
+            && OPTIONS.names.contains(&name.as_str())
+        {
+            let Some(option) = parser.option(OPTIONS)? else { break };
+            match option.name.as_str() {
+                "max_terms" => command.terms_max = option.number()?,
+                "use_disjunct" => command.any = option.boolean()?,
+                _ => command.events_only = option.boolean()?,
+            }
         }
+        parser.skip_separators();
+        if parser.at_end() {
+            let remark = Diagnostic::error("searchtxn: nothing is searched for", parser.here());
+            return Err(remark.with_hint("write `searchtxn TYPE error`"));
+        }
+        let place = parser.here();
+        command.condition = parser.search_command(true)?;
+        if has_subsearch(&command.condition.expr) {
+            let remark = Diagnostic::error("searchtxn: a condition with a subsearch is not taken", place);
+            return Err(remark.with_hint("write the values, or use transaction"));
+        }
+        Ok(command)
     }
-    parser.skip_separators();
-    command.condition = parser.rest().trim().to_owned();
-    if command.condition.is_empty() {
-        let remark = Diagnostic::error("searchtxn: nothing is searched for", parser.here());
-        return Err(remark.with_hint("write `searchtxn TYPE error`"));
+}
+
+impl Semantics for SearchTxnCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
     }
-    // The text becomes part of the rewritten searches; the commands in it must be checked before.
-    let place = parser.here();
-    if has_subsearch(&parser.search_condition()?) {
-        let remark = Diagnostic::error("searchtxn: a condition with a subsearch is not taken", place);
-        return Err(remark.with_hint("write the values, or use transaction"));
+
+    fn begins_with(&self) -> Beginning<'_> {
+        Beginning::Transactions(self)
     }
-    Ok(Command::From(FromCommand::Transactions(command)))
 }

@@ -2,7 +2,7 @@
 
 use super::{Call, Command, CommandInfo, Group, Kind, entry};
 use crate::analyse::required_fields;
-use crate::ast::{FieldPattern, NoopCommand, Stage, TableCommand};
+use crate::ast::{NodeBuilder, NoopCommand};
 use crate::parse::{Parser, Read};
 
 /// Names, help line and kind.
@@ -28,13 +28,11 @@ pub(super) fn summary_rows(parser: &mut Parser<'_>, name: &str) -> Read<Command>
         None => Vec::new(),
     };
     let span = parser.since(start);
-    let stages: Vec<Stage> = commands.into_iter().map(|command| Stage { command, span }).collect();
-    let needs = required_fields(&stages);
+    let needs = required_fields(&NodeBuilder::at(span).pipeline(commands).commands);
     if needs.all {
         return Ok(Command::Noop(NoopCommand));
     }
     let named = needs.fields.iter().filter(|field| *field != "_time").chain(&needs.patterns);
     let fields = std::iter::once("_time").chain(named.map(String::as_str));
-    let fields = fields.map(|text| FieldPattern { text: text.to_owned(), span }).collect();
-    Ok(TableCommand { fields }.into())
+    Ok(NodeBuilder::at(span).table(&fields.collect::<Vec<_>>()))
 }

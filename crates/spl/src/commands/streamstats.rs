@@ -52,18 +52,7 @@ impl Syntax for StreamStatsCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<StreamStatsCommand> {
-        let mut command = StreamStatsCommand {
-            aggregates: Vec::new(),
-            by: Vec::new(),
-            current: true,
-            window: 0,
-            global: true,
-            time_window: None,
-            reset_on_change: false,
-            reset_before: None,
-            reset_after: None,
-            all_num: false,
-        };
+        let mut command = StreamStatsCommand::default();
         loop {
             parser.skip_separators();
             if parser.at_end() {
@@ -92,6 +81,23 @@ impl Syntax for StreamStatsCommand {
         }
         parser.require_aggregates(&command.aggregates, "streamstats")?;
         Ok(command)
+    }
+}
+
+impl Default for StreamStatsCommand {
+    fn default() -> StreamStatsCommand {
+        StreamStatsCommand {
+            aggregates: Vec::new(),
+            by: Vec::new(),
+            current: true,
+            window: 0,
+            global: true,
+            time_window: None,
+            reset_on_change: false,
+            reset_before: None,
+            reset_after: None,
+            all_num: false,
+        }
     }
 }
 

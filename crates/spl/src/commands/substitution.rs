@@ -11,7 +11,7 @@ use super::{Beginning, Command, CommandInfo, Group, Kind, Semantics};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, Span};
 use crate::diagnostic::{Diagnostic, excerpt};
-use crate::parse::{Parser, parse_with_commands, quoted_len};
+use crate::parse::{Parser, parse_commands, quoted_len};
 
 /// Candidate results of a subsearch: a number, a field, a text, a condition, a list of fields, a new name, nothing, a
 /// pattern or an edit for rex.
@@ -93,10 +93,10 @@ impl Parser<'_> {
             begin.insert_str(0, "search ");
         }
         let shape = STAND_INS.iter().find_map(|word| {
-            let parsed = parse_with_commands(&command_text(&pieces.join(word), first), &self.custom);
+            let parsed = parse_commands(&pieces.join(word), first, &self.custom);
             let sound = parsed.unsupported.is_empty() && parsed.is_ok();
             let commands: Vec<_> = parsed.pipeline.commands.into_iter().map(|stage| stage.command).collect();
-            (sound && commands.len() > usize::from(!first)).then_some(commands)
+            (sound && !commands.is_empty()).then_some(commands)
         })?;
         self.forget_since(noted);
         let mut subsearches = Vec::with_capacity(places.len());
@@ -105,7 +105,6 @@ impl Parser<'_> {
             let read = self.subsearch();
             subsearches.push(self.recover(read)?);
         }
-        let shape = shape.into_iter().skip(usize::from(!first)).collect();
         Some(Command::Substitution(SubstitutionCommand { pieces, subsearches, first, shape }))
     }
 
@@ -162,14 +161,9 @@ impl Parser<'_> {
     }
 }
 
-/// A command as a search: alone if it begins one, otherwise after a search for everything.
-pub(crate) fn command_text(command: &str, first: bool) -> String {
-    if first { format!("| {command}") } else { format!("* | {command}") }
-}
-
 impl SubstitutionCommand {
-    /// The search with `texts` in place of its subsearches, and the number of commands before it.
-    pub fn with(&self, texts: &[String]) -> (String, usize) {
+    /// The command's text with `texts` in place of its subsearches.
+    pub fn with(&self, texts: &[String]) -> String {
         let is_search = self.pieces.first().is_some_and(|begin| begin.trim_start().starts_with("search "));
         let mut command = String::new();
         for (at, piece) in self.pieces.iter().enumerate() {
@@ -182,6 +176,6 @@ impl SubstitutionCommand {
                 command.push_str(text);
             }
         }
-        (command_text(&command, self.first), usize::from(!self.first))
+        command
     }
 }

@@ -66,16 +66,7 @@ impl Syntax for TimeChartCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TimeChartCommand> {
-        let mut command = TimeChartCommand {
-            aggregates: Vec::new(),
-            computed: Vec::new(),
-            column: None,
-            series: SeriesOptions::default(),
-            bin: BinOptions::default(),
-            cont: true,
-            fixed_range: true,
-            partial: true,
-        };
+        let mut command = TimeChartCommand::default();
         loop {
             while let Some(option) = parser.option(OPTIONS)? {
                 match option.name.as_str() {
@@ -115,6 +106,21 @@ impl Syntax for TimeChartCommand {
         }
         parser.require_chart(command.aggregates.is_empty(), "timechart")?;
         Ok(command)
+    }
+}
+
+impl Default for TimeChartCommand {
+    fn default() -> TimeChartCommand {
+        TimeChartCommand {
+            aggregates: Vec::new(),
+            computed: Vec::new(),
+            column: None,
+            series: SeriesOptions::default(),
+            bin: BinOptions::default(),
+            cont: true,
+            fixed_range: true,
+            partial: true,
+        }
     }
 }
 

@@ -56,13 +56,7 @@ impl Syntax for ToJsonCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ToJsonCommand> {
-        let mut command = ToJsonCommand {
-            fields: Vec::new(),
-            default_type: JsonType::None,
-            fill_null: false,
-            internal: false,
-            output: "_raw".to_owned(),
-        };
+        let mut command = ToJsonCommand::default();
         let mut plain = Vec::new();
         loop {
             while let Some(option) = parser.option(OPTIONS)? {
@@ -94,6 +88,18 @@ impl Syntax for ToJsonCommand {
         }
         command.fields.extend(plain.into_iter().map(|name| (command.default_type, name)));
         Ok(command)
+    }
+}
+
+impl Default for ToJsonCommand {
+    fn default() -> ToJsonCommand {
+        ToJsonCommand {
+            fields: Vec::new(),
+            default_type: JsonType::None,
+            fill_null: false,
+            internal: false,
+            output: "_raw".to_owned(),
+        }
     }
 }
 

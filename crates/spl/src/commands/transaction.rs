@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Call, Command, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, has_subsearch, search_fields};
 use crate::ast::{Expr, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, fault_of};
-use crate::parse::{self, Known, OptionArg, Parser, Read, parse_condition, quote, unescape};
+use crate::parse::{Known, OptionArg, Parser, Read, parse_condition, parse_with, unescape};
 use quarry_event::time::Span as TimeSpan;
 use quarry_stdx::Fault;
 use serde::{Deserialize, Serialize};
@@ -118,7 +118,21 @@ impl Syntax for TransactionCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TransactionCommand> {
-        let mut command = TransactionCommand {
+        let mut command = TransactionCommand::default();
+        let start = parser.pos;
+        let named = parser.transaction_arguments(&mut command)?;
+        command.kind = named.map(|option| TransactionKind {
+            options: parser.text[start..parser.pos].to_owned(),
+            span: option.value_span,
+            name: option.value,
+        });
+        Ok(command)
+    }
+}
+
+impl Default for TransactionCommand {
+    fn default() -> TransactionCommand {
+        TransactionCommand {
             fields: Vec::new(),
             max_span: None,
             max_pause: None,
@@ -136,34 +150,7 @@ impl Syntax for TransactionCommand {
             max_open_events: None,
             raw_is_list: false,
             kind: None,
-        };
-        let start = parser.pos;
-        let mut named: Option<(OptionArg, Span)> = None;
-        loop {
-            parser.skip_separators();
-            if parser.at_end() {
-                break;
-            }
-            match parser.peek_option().map(str::to_ascii_lowercase).as_deref() {
-                Some("startswith") => command.starts_with = Some(parser.event_test()?),
-                Some("endswith") => command.ends_with = Some(parser.event_test()?),
-                Some(_) => {
-                    let place = parser.pos;
-                    match parser.option(OPTIONS)? {
-                        Some(option) if option.name == "name" => named = Some((option, parser.since(place))),
-                        Some(option) => transaction_option(option, &mut command)?,
-                        None => {}
-                    }
-                }
-                None => command.fields.push(parser.expect_field("a field")?.text),
-            }
         }
-        command.kind = named.map(|(option, written)| TransactionKind {
-            options: format!("{} {}", &parser.text[start..written.start], &parser.text[written.end..parser.pos]),
-            span: option.value_span,
-            name: option.value,
-        });
-        Ok(command)
     }
 }
 
@@ -202,11 +189,33 @@ impl Semantics for TransactionCommand {
 }
 
 impl Parser<'_> {
-    /// `name="condition"`, `name=(condition)`, `name=eval(expression)` or `name=word`.
+    /// Applies the arguments, the last of a repeated option; returns `name=`.
+    fn transaction_arguments(&mut self, command: &mut TransactionCommand) -> Read<Option<OptionArg>> {
+        let mut named = None;
+        loop {
+            self.skip_separators();
+            if self.at_end() {
+                return Ok(named);
+            }
+            match self.peek_option().map(str::to_ascii_lowercase).as_deref() {
+                Some(name @ ("startswith" | "endswith")) => {
+                    self.skip_blank();
+                    self.pos += name.len();
+                    self.expect('=', "after the name of the option")?;
+                    *command.event_test(name) = Some(self.event_test()?);
+                }
+                Some(_) => match self.option(OPTIONS)? {
+                    Some(option) if option.name == "name" => named = Some(option),
+                    Some(option) => transaction_option(option, command)?,
+                    None => {}
+                },
+                None => command.fields.push(self.expect_field("a field")?.text),
+            }
+        }
+    }
+
+    /// `"condition"`, `(condition)`, `eval(expression)` or `word`.
     fn event_test(&mut self) -> Read<EventTest> {
-        self.skip_blank();
-        self.pos += self.peek_name().len();
-        self.expect('=', "after the name of the option")?;
         self.skip_blank();
         let name = self.peek_name();
         if name.eq_ignore_ascii_case("eval") && self.rest()[name.len()..].trim_start().starts_with('(') {
@@ -246,28 +255,44 @@ impl TransactionCommand {
     /// Returns the command with its stanza's settings as defaults; an error names the setting.
     pub fn of_kind(&self, settings: &BTreeMap<String, String>) -> Result<TransactionCommand, Fault> {
         let Some(kind) = &self.kind else { return Ok(self.clone()) };
-        let mut text = String::from("| transaction");
+        let mut command = TransactionCommand::default();
         for (name, value) in settings {
             let (name, value) = (name.to_ascii_lowercase(), value.trim());
-            let is_known = matches!(name.as_str(), "startswith" | "endswith") || OPTIONS.names.contains(&name.as_str());
+            let is_test = matches!(name.as_str(), "startswith" | "endswith");
+            let is_known = is_test || OPTIONS.names.contains(&name.as_str());
             if !is_known || name == "name" || value.is_empty() || (name == "fields" && !self.fields.is_empty()) {
                 continue;
             }
-            let is_test = name.ends_with("swith") && (value.starts_with(['"', '(']) || value.starts_with("eval"));
-            let option = format!(" {name}={}", if is_test { value.to_owned() } else { quote(value) });
-            let alone = parse::parse(&format!("| transaction{option}"));
-            if let Some(fault) = alone.diagnostics.first() {
-                return Err(Fault::invalid(format!("{name}: {}", fault.message)));
-            }
-            text.push_str(&option);
+            let read = match is_test {
+                true => parse_event_test(value).map(|test| *command.event_test(&name) = Some(test)),
+                false => transaction_option(OptionArg::of(&name, value), &mut command).map_err(|fault| vec![fault]),
+            };
+            read.map_err(|faults| {
+                let fault = faults.first().map_or("", |fault| &fault.message);
+                Fault::invalid(format!("{name}: {fault}"))
+            })?;
         }
-        // The last of a repeated option applies.
-        let parsed = parse::parse(&format!("{text} {}", kind.options));
-        match parsed.pipeline.commands.into_iter().next().map(|stage| stage.command) {
-            Some(Command::Transaction(command)) => Ok(TransactionCommand { kind: self.kind.clone(), ..command }),
-            _ => Err(fault_of(&parsed.diagnostics)),
-        }
+        command.kind = Some(kind.clone());
+        parse_with(&kind.options, |parser| parser.transaction_arguments(&mut command).map(|_| Some(())))
+            .map_err(|faults| fault_of(&faults))?;
+        Ok(command)
     }
+
+    fn event_test(&mut self, name: &str) -> &mut Option<EventTest> {
+        if name == "startswith" { &mut self.starts_with } else { &mut self.ends_with }
+    }
+}
+
+/// Parses the test of a setting, where a search condition needs no quotes.
+fn parse_event_test(value: &str) -> Result<EventTest, Vec<Diagnostic>> {
+    if value.starts_with(['"', '(']) || value.starts_with("eval") {
+        return parse_with(value, |parser| {
+            let test = parser.event_test()?;
+            parser.expect_end("transaction")?;
+            Ok(Some(test))
+        });
+    }
+    parse_condition(value).map(EventTest::Condition)
 }
 
 fn transaction_option(option: OptionArg, command: &mut TransactionCommand) -> Read<()> {

@@ -6,7 +6,7 @@
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{
     Aggregate, AggregateArg, DataModelName, Pipeline, SearchExpr, SeriesOptions, Span, Stage, StatsFunction,
@@ -137,6 +137,10 @@ impl Semantics for TstatsCommand {
             true => after,
             false => FieldNeeds::default(),
         }
+    }
+
+    fn begins_with(&self) -> Beginning<'_> {
+        Beginning::Aggregates(self)
     }
 
     fn makes_table(&self) -> bool {

@@ -3,12 +3,15 @@
 use quarry_event::segment::is_major;
 use serde::{Deserialize, Serialize};
 
-use super::walklex::{class_of, index_time_search, scope_of};
+use super::walklex::{all_matches, class_of, scope_of, search_in};
 use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::ast::Pipeline;
+use crate::ast::{
+    AppendCommand, BinaryOp, Command, NodeBuilder, Pipeline, SearchExpr, SearchPattern, SortKind, SubsearchLimits,
+    TimeModifiers, TimeText, TstatsCommand, TstatsSplit,
+};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read, quote};
+use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known = Known {
     command: "typeahead",
@@ -18,6 +21,8 @@ const OPTIONS: Known = Known {
 
 /// Default of `count=`.
 const SUGGESTIONS: usize = 50;
+/// Field with a suggestion.
+const CONTENT: &str = "content";
 /// Fields of every event that `typeahead` suggests by name.
 const EVENT_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
 
@@ -40,36 +45,30 @@ impl Syntax for TypeAheadCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TypeAheadCommand> {
-        let (mut prefix, mut count, mut indexes, mut range) = (None, SUGGESTIONS, Vec::new(), String::new());
+        let (mut prefix, mut count, mut indexes, mut range) = (None, SUGGESTIONS, Vec::new(), TimeModifiers::default());
         while let Some(option) = parser.option(OPTIONS)? {
             match option.name.as_str() {
                 "prefix" => prefix = Some((option.value, option.value_span)),
                 "count" => count = option.number()?,
                 "index" => indexes.push(option.value),
-                "starttimeu" => range.push_str(&format!(" earliest={}", option.number::<u32>()?)),
-                _ => range.push_str(&format!(" latest={}", option.number::<u32>()?)),
+                name => {
+                    let time = Some(TimeText { text: option.number::<u32>()?.to_string(), span: option.value_span });
+                    if name == "starttimeu" { range.earliest = time } else { range.latest = time }
+                }
             }
         }
         let Some((prefix, place)) = prefix else {
             let remark = Diagnostic::error("typeahead: no prefix= is given", parser.here());
             return Err(remark.with_hint("write `typeahead prefix=err count=10`"));
         };
-        let scope = format!("{}{range}", scope_of(&indexes));
-        let values = |name: &str, value: &str| {
-            let field = name.replace('\'', "");
-            format!(
-                "tstats count WHERE {scope} {name}={} BY {name} \
-                 | eval content=\"{field}=\\\"\".replace('{field}', \"([\\\\\\\\\\\"])\", \"\\\\\\\\\\1\").\"\\\"\"",
-                quote(&format!("{value}*"))
-            )
-        };
-        let text = if let Some((name, value)) = prefix.split_once('=') {
+        let make = parser.builder();
+        let mut commands = if let Some((name, value)) = prefix.split_once('=') {
             let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
             if !is_name {
                 let remark = Diagnostic::error(format!("typeahead: `{name}` is not a field name"), place);
                 return Err(remark.with_hint("write prefix=sourcetype=acc"));
             }
-            format!("| {}", values(name, value.trim_matches('"')))
+            values(make, &indexes, &range, name, value.trim_matches('"'))
         } else {
             if prefix.is_empty() || prefix.bytes().any(|byte| is_major(byte) || byte == b'`') {
                 let remark = Diagnostic::error("typeahead: a prefix is the beginning of one word", place);
@@ -78,22 +77,43 @@ impl Syntax for TypeAheadCommand {
             let literal: String =
                 prefix.chars().map(|c| if c.is_alphanumeric() { c.to_string() } else { format!("\\{c}") }).collect();
             let majors = class_of(is_major);
-            let words = quote(&format!("(?i)(?:^|[{majors}])(?<content>{literal}[^{majors}]*)"));
-            let mut text = format!(
-                "search {scope} {} | rex max_match=0 {words} | eval content=mvdedup(mvmap(content, lower(content))) \
-                 | stats count BY content",
-                quote(&format!("{prefix}*"))
-            );
+            let begins = SearchPattern { text: format!("{prefix}*"), quoted: true, span: place };
+            let lower = make.call("mvmap", [make.field(CONTENT), make.call("lower", [make.field(CONTENT)])]);
+            let mut commands = vec![
+                search_in(make, &indexes, SearchExpr::Keyword(begins), range.clone()),
+                all_matches(parser, &format!("(?i)(?:^|[{majors}])(?<content>{literal}[^{majors}]*)"))?,
+                make.eval(CONTENT, make.call("mvdedup", [lower])),
+                make.stats(vec![make.count("count")], &[CONTENT]).into(),
+            ];
             for name in EVENT_FIELDS.iter().filter(|name| name.starts_with(&prefix.to_ascii_lowercase())) {
-                text.push_str(&format!(" | append [ | {} ]", values(name, "")));
+                let subsearch = make.pipeline(values(make, &indexes, &range, name, ""));
+                commands.push(AppendCommand { subsearch, limits: SubsearchLimits::default() }.into());
             }
-            text
+            commands
         };
-        let text = format!(
-            "{text} | eval operator=\"false\" | sort {count} -num(count) content | table content count operator"
-        );
-        Ok(TypeAheadCommand { search: index_time_search(parser, &text)? })
+        let keys = vec![make.sort_key("count", true, SortKind::Num), make.sort_key(CONTENT, false, SortKind::Auto)];
+        commands.extend([
+            make.eval("operator", make.text("false")),
+            make.sort(count, keys),
+            make.table(&[CONTENT, "count", "operator"]),
+        ]);
+        Ok(TypeAheadCommand { search: make.pipeline(commands) })
     }
+}
+
+/// Commands that count the values of a field that begin with `value`, as `field="value"`.
+fn values(make: NodeBuilder, indexes: &[String], range: &TimeModifiers, name: &str, value: &str) -> Vec<Command> {
+    let tstats = TstatsCommand {
+        aggregates: vec![make.count("count")],
+        filter: SearchExpr::all_of(vec![scope_of(make, indexes), make.equals(name, &format!("{value}*"))]),
+        time: range.clone(),
+        by: vec![TstatsSplit { field: name.to_owned(), span: None, place: make.here() }],
+        ..TstatsCommand::empty()
+    };
+    let escaped = [make.field(name), make.text("([\\\\\"])"), make.text("\\\\\\1")];
+    let begin = make.text(&format!("{name}=\""));
+    let content = [begin, make.call("replace", escaped), make.text("\"")];
+    vec![tstats.into(), make.eval(CONTENT, make.joined(BinaryOp::Concat, content))]
 }
 
 impl Semantics for TypeAheadCommand {
@@ -102,7 +122,7 @@ impl Semantics for TypeAheadCommand {
     }
 
     fn begins_with(&self) -> Beginning<'_> {
-        Beginning::IndexedFields(&self.search)
+        Beginning::Search { search: &self.search, is_indexed: true }
     }
 
     fn makes_table(&self) -> bool {

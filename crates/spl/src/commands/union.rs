@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax, from};
 use crate::analyse::FieldNeeds;
-use crate::ast::{FromCommand, Pipeline, Stage, SubsearchLimits};
+use crate::ast::{Pipeline, Stage, SubsearchLimits};
 use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known =
@@ -60,7 +60,7 @@ fn dataset(parser: &mut Parser<'_>) -> Read<Option<Pipeline>> {
         return Ok(None);
     }
     let start = parser.pos;
-    let command = FromCommand::parse(parser, Call { name: "from", is_first: true })?.into();
+    let command = from::parse(parser, Call { name: "from", is_first: true })?;
     let span = parser.since(start);
     Ok(Some(Pipeline { commands: vec![Stage { command, span }], span }))
 }

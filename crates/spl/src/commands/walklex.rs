@@ -7,16 +7,22 @@ use quarry_event::segment::{is_breaker, is_major};
 use serde::{Deserialize, Serialize};
 
 use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
-use crate::analyse::FieldNeeds;
-use crate::ast::Pipeline;
+use crate::analyse::{FieldNeeds, RAW};
+use crate::ast::{
+    BinaryOp, Command, ForeachCommand, NodeBuilder, Pipeline, RexCommand, RexExtraction, SearchCommand, SearchExpr,
+    StatsFunction, TimeModifiers,
+};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read, quote};
+use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known = Known {
     command: "walklex",
     names: &["type", "prefix", "pattern", "index"],
     ignored: &["splunk_server", "splunk_server_group"],
 };
+
+/// Field with the words of an event; no user field has this name.
+const WORD: &str = "__word";
 
 /// `walklex [type=field|fieldvalue|term|all] [prefix=TEXT|pattern=TEXT] index=INDEX...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,32 +78,41 @@ impl Syntax for WalkLexCommand {
             let remark = Diagnostic::error("walklex: no index is given", parser.here());
             return Err(remark.with_hint("write `walklex type=term index=main`"));
         }
-        let pairs = "foreach * [ eval __word=mvappend(__word, mvmap('<<FIELD>>', \"<<FIELD>>::\".'<<FIELD>>')) ]";
-        let (majors, breakers) = (class_of(is_major), class_of(is_breaker));
-        // Words are listed with their parts at minor breakers.
-        let terms = format!(
-            "rex max_match=0 {} | rex max_match=0 {} | eval __word=mvappend(__word, __part, __piece)",
-            quote(&format!("(?<__part>[^{majors}]+)")),
-            quote(&format!("(?<__piece>[^{breakers}]+)")),
-        );
-        let once = "eval __word=mvdedup(mvmap(__word, lower(__word))) | stats count BY index __word";
-        let (name, made) = match listed {
-            Listed::Fields => (
-                "field",
-                format!(
-                    "{pairs} | stats count BY index __word | eval field=replace(__word, \"(?s)::.*$\", \"\") \
-                     | stats sum(count) AS count count AS distinct_values BY index field"
-                ),
-            ),
-            Listed::FieldValues => ("term", format!("{pairs} | {once} | rename __word AS term")),
-            Listed::Terms => ("term", format!("eval __word=null() | {terms} | {once} | rename __word AS term")),
-            Listed::All => ("term", format!("{pairs} | {terms} | {once} | rename __word AS term")),
-        };
-        let kept =
-            pattern.map_or(String::new(), |pattern| format!(" | where like(lower({name}), {})", like_of(&pattern)));
-        let columns = if listed == Listed::Fields { "field count distinct_values index" } else { "term count index" };
-        let text = format!("search {} | {made}{kept} | table {columns}", scope_of(&indexes));
-        Ok(WalkLexCommand { search: index_time_search(parser, &text)? })
+        let make = parser.builder();
+        let name = if listed == Listed::Fields { "field" } else { "term" };
+        let mut commands = vec![search_in(make, &indexes, SearchExpr::All, TimeModifiers::default())];
+        match listed {
+            Listed::Terms => commands.push(make.eval(WORD, make.nullary("null"))),
+            _ => commands.push(pairs(make)),
+        }
+        if matches!(listed, Listed::Terms | Listed::All) {
+            commands.extend(terms(parser, make)?);
+        }
+        if listed == Listed::Fields {
+            let field = [make.field(WORD), make.text("(?s)::.*$"), make.text("")];
+            let sum = make.aggregate(StatsFunction::Sum, "count", "count");
+            commands.extend([
+                make.stats(vec![make.count("count")], &["index", WORD]).into(),
+                make.eval("field", make.call("replace", field)),
+                make.stats(vec![sum, make.count("distinct_values")], &["index", "field"]).into(),
+            ]);
+        } else {
+            let lower = make.call("mvmap", [make.field(WORD), make.call("lower", [make.field(WORD)])]);
+            commands.extend([
+                make.eval(WORD, make.call("mvdedup", [lower])),
+                make.stats(vec![make.count("count")], &["index", WORD]).into(),
+                make.rename(WORD, name),
+            ]);
+        }
+        if let Some(pattern) = pattern {
+            let like = make.text(&like_of(&pattern));
+            commands.push(make.filter(make.call("like", [make.call("lower", [make.field(name)]), like])));
+        }
+        commands.push(match listed {
+            Listed::Fields => make.table(&["field", "count", "distinct_values", "index"]),
+            _ => make.table(&["term", "count", "index"]),
+        });
+        Ok(WalkLexCommand { search: make.pipeline(commands) })
     }
 }
 
@@ -107,7 +122,7 @@ impl Semantics for WalkLexCommand {
     }
 
     fn begins_with(&self) -> Beginning<'_> {
-        Beginning::IndexedFields(&self.search)
+        Beginning::Search { search: &self.search, is_indexed: true }
     }
 
     fn makes_table(&self) -> bool {
@@ -119,13 +134,30 @@ impl Semantics for WalkLexCommand {
     }
 }
 
-/// Parses the search over index-time fields to which a command is rewritten.
-pub(super) fn index_time_search(parser: &Parser<'_>, text: &str) -> Read<Pipeline> {
-    let parsed = crate::parse::parse(text);
-    match parsed.diagnostics.first() {
-        Some(fault) => Err(Diagnostic::error(fault.message.clone(), parser.since(parser.stage_start()))),
-        None => Ok(parsed.pipeline),
-    }
+/// Adds `FIELD::VALUE` of every value of an event to its words.
+fn pairs(make: NodeBuilder) -> Command {
+    let field = || make.field(ForeachCommand::FIELD);
+    let pair = make.binary(BinaryOp::Concat, make.text(&format!("{}::", ForeachCommand::FIELD)), field());
+    let words = make.call("mvappend", [make.field(WORD), make.call("mvmap", [field(), pair])]);
+    make.each_field("*", vec![make.assignment(WORD, words)])
+}
+
+/// Adds the words of an event's text, and their parts at minor breakers.
+fn terms(parser: &Parser<'_>, make: NodeBuilder) -> Read<[Command; 3]> {
+    let (majors, breakers) = (class_of(is_major), class_of(is_breaker));
+    let words = [make.field(WORD), make.field("__part"), make.field("__piece")];
+    Ok([
+        all_matches(parser, &format!("(?<__part>[^{majors}]+)"))?,
+        all_matches(parser, &format!("(?<__piece>[^{breakers}]+)"))?,
+        make.eval(WORD, make.call("mvappend", words)),
+    ])
+}
+
+/// `rex max_match=0`: every match of a pattern in the event's text.
+pub(super) fn all_matches(parser: &Parser<'_>, pattern: &str) -> Read<Command> {
+    let extraction = RexExtraction::of(RAW, pattern)
+        .map_err(|fault| Diagnostic::error(fault.message, parser.since(parser.stage_start())))?;
+    Ok(RexCommand::Extract(RexExtraction { max_match: 0, ..extraction }).into())
 }
 
 /// The content of a regular expression's character class for these ASCII characters.
@@ -137,11 +169,15 @@ pub(super) fn class_of(holds: impl Fn(u8) -> bool) -> String {
 /// Converts a pattern with `*` to a `like` pattern.
 fn like_of(pattern: &str) -> String {
     let escaped = pattern.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
-    quote(&escaped.replace('*', "%"))
+    escaped.replace('*', "%")
 }
 
-/// The condition for events of one of these indexes; empty for any.
-pub(super) fn scope_of(indexes: &[String]) -> String {
-    let terms: Vec<String> = indexes.iter().map(|index| format!("index={}", quote(index))).collect();
-    if terms.is_empty() { "index=*".to_owned() } else { format!("({})", terms.join(" OR ")) }
+/// A search for the events of these indexes, or of any, that match a condition.
+pub(super) fn search_in(make: NodeBuilder, indexes: &[String], condition: SearchExpr, time: TimeModifiers) -> Command {
+    SearchCommand { expr: SearchExpr::all_of(vec![scope_of(make, indexes), condition]), time }.into()
+}
+
+/// The condition for events of one of these indexes, or of any.
+pub(super) fn scope_of(make: NodeBuilder, indexes: &[String]) -> SearchExpr {
+    if indexes.is_empty() { make.equals("index", "*") } else { make.equals_any("index", indexes) }
 }

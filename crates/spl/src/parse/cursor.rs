@@ -64,7 +64,7 @@ pub(crate) struct Parser<'t> {
     /// Nesting of subsearches at the cursor.
     pub(crate) subsearches: usize,
     /// Commands parsed so far, including subsearches.
-    pub(crate) commands: usize,
+    pub(crate) commands_read: usize,
     /// Operators that lengthen the current expression.
     pub(crate) chain: usize,
     /// Aggregates of the current expression over aggregates.
@@ -85,7 +85,7 @@ impl<'t> Parser<'t> {
             stands_in: false,
             depth: 0,
             subsearches: 0,
-            commands: 0,
+            commands_read: 0,
             chain: 0,
             parts: None,
             custom: BTreeSet::new(),

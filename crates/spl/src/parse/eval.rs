@@ -5,7 +5,7 @@
 //! walk.
 
 use super::cursor::{Parser, Read, Word};
-use crate::ast::{AssignTarget, Assignment, BinaryOp, CompareOp, Expr, ExprKind, NamePart, Span, UnaryOp};
+use crate::ast::{AssignTarget, Assignment, BinaryOp, CompareOp, Expr, ExprKind, NamePart, Span, UnaryOp, balanced};
 use crate::diagnostic::Diagnostic;
 use crate::functions::{EVAL_FUNCTIONS, FunctionHelp, ResultType, eval_function, stats_function};
 
@@ -165,7 +165,7 @@ impl Parser<'_> {
             && operators.iter().all(|other| *other == op)
             && associative.contains(&op)
         {
-            return balanced(operands, op);
+            return balanced(operands, |left, right| binary(op, left, right)).ok_or_else(missing);
         }
         let rest = operands.split_off(1.min(operands.len()));
         let mut tree = operands.pop().ok_or_else(missing)?;
@@ -457,22 +457,6 @@ fn is_name_start(c: char) -> bool {
 
 fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '@' | '$' | '{' | '}' | ':')
-}
-
-/// Builds a tree of one associative operator with minimal depth.
-fn balanced(mut operands: Vec<Expr>, op: BinaryOp) -> Read<Expr> {
-    while operands.len() > 1 {
-        let mut joined = Vec::with_capacity(operands.len().div_ceil(2));
-        let mut rest = operands.into_iter();
-        while let Some(left) = rest.next() {
-            joined.push(match rest.next() {
-                Some(right) => binary(op, left, right),
-                None => left,
-            });
-        }
-        operands = joined;
-    }
-    operands.pop().ok_or_else(missing)
 }
 
 fn missing() -> Diagnostic {

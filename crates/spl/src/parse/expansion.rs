@@ -1,7 +1,7 @@
 //! Rewrites a command to other commands: builds their nodes, or parses their text.
 
 use super::cursor::{Parser, Read};
-use crate::ast::{Command, FromCommand, NodeBuilder, Span, TstatsCommand, TstatsSource};
+use crate::ast::{Command, DataModelCommand, NodeBuilder, Span};
 use crate::diagnostic::Diagnostic;
 
 /// Quotes a text with double quotes.
@@ -43,10 +43,8 @@ impl Parser<'_> {
 
 /// A rewritten command whose names have the position of the original command, so that errors point at it.
 fn placed(mut command: Command, span: Span) -> Command {
-    match &mut command {
-        Command::From(FromCommand::DataModel(name)) => name.span = span,
-        Command::Tstats(TstatsCommand { source: TstatsSource::DataModel(name), .. }) => name.span = span,
-        _ => {}
+    if let Command::DataModel(DataModelCommand { name: Some(name), .. }) = &mut command {
+        name.span = span;
     }
     command
 }

@@ -25,6 +25,12 @@ pub(crate) struct OptionArg {
 }
 
 impl OptionArg {
+    /// A setting as an option.
+    pub(crate) fn of(name: &str, value: &str) -> OptionArg {
+        let place = Span::default();
+        OptionArg { name: name.to_owned(), value: value.to_owned(), name_span: place, value_span: place }
+    }
+
     fn wrong(&self, wants: &str) -> Diagnostic {
         Diagnostic::error(format!("`{}` wants {wants}, got `{}`", self.name, self.value), self.value_span)
     }

@@ -402,6 +402,13 @@ fn compared(expr: SearchExpr, field: &Word, op: CompareOp) -> SearchExpr {
     }
 }
 
+impl SearchExpr {
+    /// The condition that every part holds, without nested ANDs and parts that match everything.
+    pub fn all_of(parts: Vec<SearchExpr>) -> SearchExpr {
+        fold(parts, true)
+    }
+}
+
 /// Joins the parts of AND or OR, flattening and dropping parts that match everything.
 fn fold(parts: Vec<SearchExpr>, and: bool) -> SearchExpr {
     let mut flat = Vec::with_capacity(parts.len());

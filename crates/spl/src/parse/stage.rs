@@ -38,17 +38,24 @@ impl Parser<'_> {
 
     /// Parses commands up to the end of the text or of the subsearch.
     pub(crate) fn pipeline(&mut self) -> Pipeline {
+        let start = self.pos;
+        let implicit = !self.eat('|');
+        let mut pipeline = self.commands(implicit, true);
+        pipeline.span.start = start;
+        pipeline
+    }
+
+    /// Parses commands. `implicit` says that `search` may be left out in front of them, `first` that they begin a search.
+    pub(crate) fn commands(&mut self, mut implicit: bool, mut first: bool) -> Pipeline {
         let outer_end = self.end;
         let start = self.pos;
         let mut commands = Vec::new();
-        let mut implicit = !self.eat('|');
-        let mut first = true;
         while self.pos <= outer_end {
             let stop = self.boundary(true);
             self.end = stop;
             let depth = self.depth;
-            self.commands += 1;
-            if self.commands > MAX_COMMANDS {
+            self.commands_read += 1;
+            if self.commands_read > MAX_COMMANDS {
                 let message = format!("more than the limit of {MAX_COMMANDS} commands");
                 self.report(Diagnostic::error(message, self.here()));
                 self.pos = outer_end;

@@ -2,6 +2,7 @@
 
 mod brackets;
 mod commands;
+mod expansions;
 mod expressions;
 mod malformed_texts;
 mod wrong_searches;
@@ -15,6 +16,13 @@ fn one(text: &str) -> Command {
     assert!(parsed.is_ok(), "{text}: {:?}", parsed.diagnostics);
     assert_eq!(parsed.pipeline.commands.len(), 1, "{text}");
     parsed.pipeline.commands.remove(0).command
+}
+
+/// A node as text, without positions.
+pub(crate) fn without_places(command: &Command) -> String {
+    let text = format!("{command:?}");
+    let parts = text.split("Span { start: ").enumerate();
+    parts.map(|(at, part)| if at == 0 { part } else { part.split_once('}').unwrap().1 }).collect()
 }
 
 fn search(text: &str) -> SearchCommand {

@@ -6,8 +6,7 @@
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::Body;
 use quarry_spl::ast::{
-    Aggregate, AggregateArg, AssignTarget, Assignment, BinaryOp, CompareOp, EvalCommand, Expr, ExprKind, FieldPattern,
-    FieldsCommand, Span, StatsCommand, StatsFunction,
+    Aggregate, AggregateArg, CompareOp, EvalCommand, FieldsCommand, NodeBuilder, StatsCommand, StatsFunction,
 };
 
 use super::Execute;
@@ -21,11 +20,16 @@ pub(super) fn steps(stats: &StatsCommand, lowering: &Lowering<'_>) -> Result<Vec
         if !Body::of(&aggregate.function).is_of_numbers() {
             continue;
         }
-        let (values, numbers, span) = (format!("__values{at}"), format!("__numbers{at}"), aggregate.span);
-        counts.push(count(AggregateArg::Field(field.clone()), &values, span));
-        counts.push(count(AggregateArg::Eval(numbers_of(&field.text, span)), &numbers, span));
-        checks.push(where_equal(&aggregate.name, &values, &numbers, span));
-        hidden.extend([values, numbers].map(|text| FieldPattern { text, span }));
+        let (values, numbers, make) =
+            (format!("__values{at}"), format!("__numbers{at}"), NodeBuilder::at(aggregate.span));
+        let value = || make.field(&field.text);
+        let number = make.when(make.call("isnum", [value()]), value());
+        let number = AggregateArg::Eval(make.call("mvmap", [value(), number]));
+        counts.push(make.aggregate(StatsFunction::Count, &field.text, &values));
+        counts.push(Aggregate { arg: number, ..make.count(&numbers) });
+        let are_equal = make.compare(CompareOp::Eq, make.field(&values), make.field(&numbers));
+        checks.push(make.assignment(&aggregate.name, make.when(are_equal, make.field(&aggregate.name))));
+        hidden.extend([values, numbers].map(|name| make.pattern(&name)));
     }
     let mut command = StatsCommand { all_num: false, ..stats.clone() };
     command.aggregates.extend(counts);
@@ -35,31 +39,4 @@ pub(super) fn steps(stats: &StatsCommand, lowering: &Lowering<'_>) -> Result<Vec
         steps.extend(FieldsCommand { removes: true, fields: hidden }.steps(lowering)?);
     }
     Ok(steps)
-}
-
-fn count(arg: AggregateArg, name: &str, span: Span) -> Aggregate {
-    Aggregate { function: StatsFunction::Count, arg, name: name.to_owned(), renamed: true, span }
-}
-
-fn field(name: &str, span: Span) -> Expr {
-    Expr { kind: ExprKind::Field(name.to_owned()), span }
-}
-
-fn call(name: &str, arguments: Vec<Expr>, span: Span) -> Expr {
-    Expr { kind: ExprKind::Call(name.to_owned(), arguments), span }
-}
-
-/// `mvmap(FIELD, if(isnum(FIELD), FIELD, null()))`
-fn numbers_of(name: &str, span: Span) -> Expr {
-    let is_number = call("isnum", vec![field(name, span)], span);
-    let number = call("if", vec![is_number, field(name, span), call("null", Vec::new(), span)], span);
-    call("mvmap", vec![field(name, span), number], span)
-}
-
-/// `NAME = if(VALUES == NUMBERS, NAME, null())`
-fn where_equal(name: &str, values: &str, numbers: &str, span: Span) -> Assignment {
-    let (left, right) = (Box::new(field(values, span)), Box::new(field(numbers, span)));
-    let are_equal = Expr { kind: ExprKind::Binary(BinaryOp::Compare(CompareOp::Eq), left, right), span };
-    let expr = call("if", vec![are_equal, field(name, span), call("null", Vec::new(), span)], span);
-    Assignment { target: AssignTarget::Field(name.to_owned()), expr }
 }

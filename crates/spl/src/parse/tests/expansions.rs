@@ -1,0 +1,174 @@
+//! Commands that are rewritten to others: each is built of the same nodes as those commands written out.
+
+use super::*;
+use crate::ast::{CollectCommand, DataModelCommand, ForeachCommand};
+
+/// A command, and what it stands for.
+const EXPANSIONS: &[(&str, &str)] = &[
+    ("| contingency a b usetotal=f", "| chart limit=0 useother=f usenull=f count AS count OVER a BY b"),
+    (
+        "| contingency maxrows=2 maxcols=3 totalstr=all \"a b\" c",
+        "| stats count AS __count BY \"a b\" c \
+         | eventstats sum(__count) AS __v BY c | sort 0 -__v +c | streamstats dc(c) AS __rc \
+         | eventstats sum(__count) AS __v BY \"a b\" | sort 0 -__v +\"a b\" | streamstats dc(\"a b\") AS __rr \
+         | where __rc<=3 | where __rr<=2 \
+         | chart limit=0 useother=f usenull=f sum(__count) AS count OVER \"a b\" BY c | fillnull \
+         | rename \"a b\" AS __label | eval __label=\"=\".__label \
+         | addtotals row=t col=t fieldname=all labelfield=__label label=\"=all\" \
+         | eval __label=substr(__label, 2) | rename __label AS \"a b\"",
+    ),
+    (
+        "| geostats latfield=y longfield=x maxzoomlevel=1 count AS n avg(b)",
+        "| where isnum('y') AND isnum('x') \
+         | eval geobin=mvappend(\
+           \"bin_id_zl_0_y_\".tostring(floor(('y'+90)/22.5)).\"_x_\".tostring(floor(('x'+180)/45)), \
+           \"bin_id_zl_1_y_\".tostring(floor(('y'+90)/11.25)).\"_x_\".tostring(floor(('x'+180)/22.5))) \
+         | mvexpand geobin \
+         | stats avg(y) AS latitude avg(x) AS longitude count AS n avg(b) BY geobin",
+    ),
+    (
+        "| geostats maxzoomlevel=0 globallimit=3 count AS n BY \"p q\"",
+        "| where isnum('lat') AND isnum('lon') \
+         | eval geobin=mvappend(\
+           \"bin_id_zl_0_y_\".tostring(floor(('lat'+90)/22.5)).\"_x_\".tostring(floor(('lon'+180)/45))) \
+         | mvexpand geobin \
+         | eventstats avg(lat) AS latitude avg(lon) AS longitude BY geobin \
+         | eval geobin=geobin.\" \".'latitude'.\" \".'longitude' \
+         | chart limit=3 count AS n OVER geobin BY \"p q\" \
+         | eval latitude=mvindex(split(geobin, \" \"), 1) | eval longitude=mvindex(split(geobin, \" \"), 2) \
+         | eval geobin=mvindex(split(geobin, \" \"), 0) | table geobin latitude longitude *",
+    ),
+    (
+        "| eventcount index=\"a\" OR index=\"b\" summarize=f",
+        "| tstats count AS count WHERE (index=\"a\" OR index=\"b\") earliest=0 latest=9000000000 BY index \
+         | table count index",
+    ),
+    (
+        "| eventcount index=\"a\" report_size=t",
+        "| dbinspect alltime=t index=a | stats sum(eventCount) AS count sum(sizeOnDiskMB) AS size_bytes \
+         | eval size_bytes=round(size_bytes*1048576) | table count index size_bytes",
+    ),
+    (
+        "| mcollect index=m host=h d",
+        "| eval _quarry_time=_time \
+         | eval _metric=if(isnull(metric_name), null(), \"metric_name:\".metric_name), {_metric}=_value \
+         | fields - metric_name | fields - _raw _metric _value | tojson output_field=_raw \
+         | eval _time=_quarry_time | fields - _quarry_time | collect index=m host=h sourcetype=mcollect_stash",
+    ),
+    (
+        "| pivot m o count(o) AS n SPLITROW a AS \"A a\" SPLITROW b FILTER c is \"X\" FILTER d > 3 SORT 5 -n ROWSUMMARY 1",
+        "| from datamodel:m.o | where lower('c')=lower(\"X\") | where 'd' > 3 \
+         | stats count AS n BY a b | table a b * | rename a AS \"A a\" | sort 5 -n \
+         | rename \"A a\" AS _pivot_row0 | rename b AS _pivot_row1 | addtotals fieldname=ALL \
+         | rename _pivot_row0 AS \"A a\" | rename _pivot_row1 AS b",
+    ),
+    (
+        "| pivot m o sum(x) AS s SPLITROW _time PERIOD day SPLITCOL c NUMCOLS 7 SHOWOTHER 0",
+        "| from datamodel:m.o | timechart span=1d limit=7 useother=f sum(x) AS s BY c",
+    ),
+    (
+        "| pivot m o sum(x) AS s SPLITROW a TRUELABEL yes FALSELABEL no SPLITCOL c RANGE size=5 COLSUMMARY 1",
+        "| from datamodel:m.o \
+         | eval 'a'=if(in(lower('a'), \"1\", \"true\", \"t\"), \"yes\", 'a') \
+         | eval 'a'=if(in(lower('a'), \"0\", \"false\", \"f\"), \"no\", 'a') \
+         | bin c span=5 | chart limit=100 useother=t sum(x) AS s OVER a BY c \
+         | rename a AS _pivot_row0 | addcoltotals labelfield=_pivot_row0 label=ALL | rename _pivot_row0 AS a",
+    ),
+    (
+        "| pivot m o sum(x) AS s SPLITROW _time SPLITROW a SPLITCOL c TOP 3 count(o)",
+        "| from datamodel:m.o | bin _time | eventstats count AS __pivot_rank BY _time a \
+         | eval __pivot_row=\"\u{1f}\".'_time'.\"\u{1f}\".'a'.\"\u{1f}\".__pivot_rank \
+         | chart limit=100 useother=t sum(x) AS s OVER __pivot_row BY c \
+         | eval _time=tonumber(mvindex(split(__pivot_row, \"\u{1f}\"), 1)) \
+         | eval a=mvindex(split(__pivot_row, \"\u{1f}\"), 2) \
+         | eval __pivot_rank=mvindex(split(__pivot_row, \"\u{1f}\"), 3) | fields - __pivot_row \
+         | sort 3 -num(__pivot_rank) | fields - __pivot_rank | table _time a *",
+    ),
+    (
+        "| pivot m o count(o) AS n LIMIT a BY BOTTOM 2 sum(x) FILTER a in (x, y) FILTER b isNot \"z\" FILTER b contains 5% \
+         FILTER b isNull",
+        "| from datamodel:m.o | where lower('a')=lower(\"x\") OR lower('a')=lower(\"y\") \
+         | where isnull('b') OR NOT lower('b')=lower(\"z\") | where like(lower('b'), \"%5\\%%\") | where isnull('b') \
+         | eventstats sum(x) AS pivot_rank BY a | sort 0 pivot_rank a | streamstats dc(a) AS pivot_rank \
+         | where pivot_rank<=2 | fields - pivot_rank | stats count AS n",
+    ),
+];
+
+/// Commands whose search is a subsearch of their node, and that search.
+const SEARCHES: &[(&str, &str)] = &[
+    (
+        "| walklex type=term index=\"a\" prefix=Ab_",
+        "search index=\"a\" | eval __word=null() | TERMS \
+         | eval __word=mvdedup(mvmap(__word, lower(__word))) | stats count AS count BY index __word \
+         | rename __word AS term | where like(lower(term), \"ab\\_%\") | table term count index",
+    ),
+    (
+        "| typeahead prefix=\"a=b\" count=5 starttimeu=7",
+        "| tstats count AS count WHERE index=\"*\" earliest=7 a=\"b*\" BY a \
+         | eval content=\"a=\\\"\".replace('a', \"([\\\\\\\\\\\"])\", \"\\\\\\\\\\1\").\"\\\"\" \
+         | eval operator=\"false\" | sort 5 -num(count) content | table content count operator",
+    ),
+    (
+        "| typeahead prefix=ho index=\"i\" index=\"j\"",
+        "search (index=\"i\" OR index=\"j\") \"ho*\" | CONTENT \
+         | eval content=mvdedup(mvmap(content, lower(content))) | stats count AS count BY content \
+         | append [ | tstats count AS count WHERE (index=\"i\" OR index=\"j\") host=\"*\" BY host \
+         | eval content=\"host=\\\"\".replace('host', \"([\\\\\\\\\\\"])\", \"\\\\\\\\\\1\").\"\\\"\" ] \
+         | eval operator=\"false\" | sort 50 -num(count) content | table content count operator",
+    ),
+];
+
+#[test]
+fn rewritten_commands_are_those_written_out() {
+    for (written, stands_for) in EXPANSIONS {
+        let (written_nodes, nodes) = (commands(written), commands(stands_for));
+        assert_eq!(written_nodes.len(), nodes.len(), "{written}");
+        for (built, parsed) in written_nodes.into_iter().zip(nodes) {
+            let built = match built {
+                // Its fields are checked against the model.
+                Command::DataModel(model) => DataModelCommand { required: Vec::new(), ..model }.into(),
+                Command::Collect(collect) => Command::Collect(CollectCommand { name: "collect".to_owned(), ..collect }),
+                other => other,
+            };
+            assert_eq!(without_places(&built), without_places(&parsed), "{written}");
+        }
+    }
+}
+
+#[test]
+fn searches_of_rewritten_commands_are_those_written_out() {
+    let text = |pipeline: &Pipeline| -> Vec<String> {
+        let is_pattern = |stage: &&crate::ast::Stage| !matches!(stage.command, Command::Rex(_));
+        pipeline.commands.iter().filter(is_pattern).map(|stage| without_places(&stage.command)).collect()
+    };
+    for (written, search) in SEARCHES {
+        // The patterns of words are made of the breakers.
+        let terms = "rex \"(?<x>.)\" | eval __word=mvappend(__word, __part, __piece)";
+        let search = search.replace("TERMS", terms).replace("CONTENT", "rex \"(?<x>.)\"");
+        let parsed = parse(&search);
+        assert!(parsed.is_ok(), "{search}: {:?}", parsed.diagnostics);
+        assert_eq!(text(one(written).subsearches()[0]), text(&parsed.pipeline), "{written}");
+    }
+}
+
+#[test]
+fn generated_assignments_name_each_field() {
+    let [_, Command::Foreach(foreach), ..] = &commands("| mcollect index=m split=t prefix_field=p d \"e'\"")[..] else {
+        panic!("mcollect runs foreach");
+    };
+    let assigned = foreach.assigned("it's").unwrap();
+    let written = commands(
+        "| eval _metric=\"metric_name:\".p.\".\".\"FIELD\", \
+         {_metric}=if(NOT in(\"FIELD\", \"d\", \"e'\") AND isnum(FIELD), FIELD, null()), \
+         FIELD=if(NOT in(\"FIELD\", \"d\", \"e'\") AND isnum(FIELD), null(), FIELD)",
+    );
+    let assigned = without_places(&assigned.into()).replace("it's", "FIELD");
+    assert_eq!(assigned, without_places(&written[0]));
+    assert_eq!(foreach.field_text, ForeachCommand::FIELD);
+}
+
+fn commands(text: &str) -> Vec<Command> {
+    let parsed = parse(text);
+    assert!(parsed.is_ok(), "{text}: {:?}", parsed.diagnostics);
+    parsed.pipeline.commands.into_iter().map(|stage| stage.command).collect()
+}
