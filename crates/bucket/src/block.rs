@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use std::cell::RefCell;
 
+use quarry_stdx::number::u32_of;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::{BlockPosition, BucketError};
@@ -84,8 +85,13 @@ impl BlockKind {
         BlockKind::LocatorPart,
     ];
 
+    /// Its code in stored blocks.
+    pub(crate) fn code(self) -> u8 {
+        self as u8
+    }
+
     pub(crate) fn from_code(code: u8) -> Option<BlockKind> {
-        BlockKind::ALL.into_iter().find(|kind| *kind as u8 == code)
+        BlockKind::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
     /// Whether the requested compression level pays off.
@@ -153,7 +159,7 @@ impl BlockWriter {
     }
 
     /// Appends a block, compressed if that is smaller. Returns its stored size, including the head.
-    pub(crate) fn write(&mut self, kind: BlockKind, raw: &[u8]) -> Result<usize, BucketError> {
+    pub(crate) fn write(&mut self, kind: BlockKind, raw: &[u8]) -> Result<u32, BucketError> {
         let compressor = if kind.holds_text() { &mut self.text } else { &mut self.structure };
         let smaller = compress(compressor, raw, &mut self.scratch)?;
         let (codec, payload) = if smaller { (CODEC_ZSTD, &self.scratch[..]) } else { (CODEC_STORED, raw) };
@@ -161,7 +167,7 @@ impl BlockWriter {
     }
 
     /// Appends a block of bytes that are already packed, without trying to compress them.
-    pub(crate) fn write_stored(&mut self, kind: BlockKind, raw: &[u8]) -> usize {
+    pub(crate) fn write_stored(&mut self, kind: BlockKind, raw: &[u8]) -> u32 {
         put_block(&mut self.object, kind, CODEC_STORED, raw.len(), raw)
     }
 
@@ -184,7 +190,7 @@ impl BlockWriter {
     }
 
     /// Appends a block of separately compressed parts.
-    pub(crate) fn write_parts(&mut self, kind: BlockKind, parts: &[&[u8]]) -> Result<usize, BucketError> {
+    pub(crate) fn write_parts(&mut self, kind: BlockKind, parts: &[&[u8]]) -> Result<u32, BucketError> {
         assert!(u8::try_from(parts.len()).is_ok(), "a byte holds the number of parts");
         let mut payload = vec![parts.len() as u8];
         for part in parts {
@@ -215,14 +221,13 @@ fn zstd_failed(error: &std::io::Error) -> BucketError {
     BlockPosition::of("text", 0).corrupt(format!("zstd cannot compress: {error}"))
 }
 
-fn put_block(object: &mut Vec<u8>, kind: BlockKind, codec: u8, raw_len: usize, payload: &[u8]) -> usize {
+fn put_block(object: &mut Vec<u8>, kind: BlockKind, codec: u8, raw_len: usize, payload: &[u8]) -> u32 {
     // Every caller keeps raw lengths below MAX_SLAB_RAW_BYTES or a smaller limit, far from 2^32.
-    assert!(u32::try_from(raw_len.max(payload.len())).is_ok(), "32 bits hold the length of a block");
-    let head = head_word(kind as u8, codec, BLOCK_VERSION, raw_len as u32);
+    let head = head_word(kind.code(), codec, BLOCK_VERSION, u32_of(raw_len));
     object.extend_from_slice(&head.to_le_bytes());
     object.extend_from_slice(&xxh3_64_with_seed(payload, head).to_le_bytes());
     object.extend_from_slice(payload);
-    BLOCK_HEAD_BYTES + payload.len()
+    u32_of(BLOCK_HEAD_BYTES + payload.len())
 }
 
 fn head_word(kind: u8, codec: u8, version: u8, raw_len: u32) -> u64 {
@@ -271,7 +276,7 @@ pub(crate) fn open_block<'a>(
         let reason = format!("block version {version}, codec {codec}, flags {reserved}");
         return Err(BucketError::Unsupported { place, reason });
     }
-    if found_kind != kind as u8 {
+    if found_kind != kind.code() {
         let found = BlockKind::from_code(found_kind).map_or("unknown", BlockKind::name);
         return Err(place.corrupt(format!("a block of kind {found} ({found_kind}) is in its place")));
     }

@@ -2,6 +2,7 @@
 
 use quarry_event::template::{ValueTraits, is_json_scalar, is_string_content};
 use quarry_event::{PageColumns, PageSet};
+use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockAt, BlockKind, open_block};
 use crate::directory::{HEADER_BYTES, TRAILER_BYTES, header};
@@ -45,7 +46,7 @@ impl BucketReader {
         };
         blocks.push(at);
         blocks.extend(columns.layout.blocks());
-        for column in 0..columns.layout.stored.len() as u32 {
+        for column in 0..u32_of(columns.layout.stored.len()) {
             self.dictionary(slab, column)?;
         }
         for page in 0..self.slabs()[slab].pages.len() {

@@ -111,13 +111,13 @@ impl SlabHead {
             put_varint(out, page.blocks.first().map_or(0, |block| block.offset));
             put_varint(out, page.blocks.len() as u64);
             for block in &page.blocks {
-                out.push(block.kind as u8);
+                out.push(block.kind.code());
                 put_varint(out, u64::from(block.stored_len));
             }
         }
         put_varint(out, self.blocks.len() as u64);
         for block in &self.blocks {
-            out.push(block.kind as u8);
+            out.push(block.kind.code());
             put_varint(out, block.offset);
             put_varint(out, u64::from(block.stored_len));
         }
@@ -135,7 +135,7 @@ impl SlabHead {
         for _ in 0..count {
             let kind = read_kind(&mut cursor, place)?;
             let offset = place.decoded(cursor.varint("offset of a block"))?;
-            let stored_len = place.decoded(cursor.count("length of a block", u32::MAX as usize))? as u32;
+            let stored_len = place.decoded(cursor.count32("length of a block", u32::MAX as usize))?;
             blocks.push(BlockAt { kind, offset, stored_len });
         }
         place.decoded(cursor.finish("the slab head"))?;
@@ -161,7 +161,7 @@ fn read_page_head(cursor: &mut Cursor<'_>, metas: usize, place: BlockPosition) -
     page.blocks.reserve_exact(count);
     for _ in 0..count {
         let kind = read_kind(cursor, place)?;
-        let stored_len = place.decoded(cursor.count("length of a block", u32::MAX as usize))? as u32;
+        let stored_len = place.decoded(cursor.count32("length of a block", u32::MAX as usize))?;
         page.blocks.push(BlockAt { kind, offset, stored_len });
         offset = offset.saturating_add(u64::from(stored_len));
     }
@@ -169,7 +169,7 @@ fn read_page_head(cursor: &mut Cursor<'_>, metas: usize, place: BlockPosition) -
 }
 
 fn read_page_facts(cursor: &mut Cursor<'_>, metas: usize) -> Result<PageHead, Malformed> {
-    let events = cursor.count("number of events", MAX_PAGE_EVENTS)? as u32;
+    let events = cursor.count32("number of events", MAX_PAGE_EVENTS)?;
     let time_min = cursor.signed("smallest time")?;
     let time_max = time_min.wrapping_add(cursor.varint("largest time")? as i64);
     let raw_bytes = cursor.count("bytes of text", MAX_SLAB_RAW_BYTES)? as u64;
@@ -235,8 +235,7 @@ impl Directory {
             return Err(Malformed(format!("number of events {} is impossible", summary.events)));
         }
         let count = cursor.count("number of slabs", MAX_SLABS)?;
-        let slab =
-            |_| Ok((cursor.varint("offset of a slab head")?, cursor.count("its length", u32::MAX as usize)? as u32));
+        let slab = |_| Ok((cursor.varint("offset of a slab head")?, cursor.count32("its length", u32::MAX as usize)?));
         let slabs = (0..count).map(slab).collect::<Result<Vec<(u64, u32)>, Malformed>>()?;
         cursor.finish("the directory")?;
         Ok(Directory { summary, slabs })

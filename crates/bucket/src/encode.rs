@@ -216,11 +216,11 @@ impl BucketEncoder {
             self.text(slab, page, &mut head)?;
         }
         let offset = self.blocks.object.len() as u64;
-        let stored = write_fields(page.fields, page.start as u32, &mut self.blocks)?;
+        let stored = write_fields(page.fields, u32_of(page.start), &mut self.blocks)?;
         let mut offset = offset;
         for stored_len in stored {
-            head.blocks.push(BlockAt { kind: BlockKind::Fields, offset, stored_len: stored_len as u32 });
-            offset += stored_len as u64;
+            head.blocks.push(BlockAt { kind: BlockKind::Fields, offset, stored_len });
+            offset += u64::from(stored_len);
         }
         assert_eq!(offset, self.blocks.object.len() as u64, "blocks of fields lie behind each other");
         assert!(head.time_min <= head.time_max && head.events > 0, "a page has events");
@@ -231,7 +231,7 @@ impl BucketEncoder {
         self.scratch.clear();
         encode_integers(values, &mut self.scratch);
         let offset = self.blocks.object.len() as u64;
-        let stored_len = self.blocks.write_stored(kind, &self.scratch) as u32;
+        let stored_len = self.blocks.write_stored(kind, &self.scratch);
         head.blocks.push(BlockAt { kind, offset, stored_len });
     }
 
@@ -263,7 +263,7 @@ impl BucketEncoder {
                 row += 1;
             }
             let offset = self.blocks.object.len() as u64;
-            let stored_len = self.blocks.write(BlockKind::Text, &slab.events.raw[start..end])? as u32;
+            let stored_len = self.blocks.write(BlockKind::Text, &slab.events.raw[start..end])?;
             head.blocks.push(BlockAt { kind: BlockKind::Text, offset, stored_len });
             start = end;
         }
@@ -305,7 +305,7 @@ impl BucketEncoder {
             within(scratch.len(), "bytes of a slab head", "MAX_SLAB_HEAD_BYTES", MAX_SLAB_HEAD_BYTES)?;
             let offset = blocks.object.len() as u64;
             let stored_len = blocks.write(BlockKind::SlabHead, &scratch)?;
-            directory.slabs.push((offset, stored_len as u32));
+            directory.slabs.push((offset, stored_len));
         }
         scratch.clear();
         directory.put(&mut scratch);
@@ -313,9 +313,9 @@ impl BucketEncoder {
         let offset = blocks.object.len() as u64;
         let stored_len = blocks.write(BlockKind::Directory, &scratch)?;
         assert_eq!(directory.slabs.len(), heads.len(), "the directory names every slab");
-        assert_eq!(offset + stored_len as u64, blocks.object.len() as u64, "the directory is the last block");
+        assert_eq!(offset + u64::from(stored_len), blocks.object.len() as u64, "the directory is the last block");
         let mut object = blocks.object;
-        put_trailer(offset, stored_len as u32, &mut object);
+        put_trailer(offset, stored_len, &mut object);
         directory.summary.object_bytes = object.len() as u64;
         Ok(EncodedBucket { object: object.into(), filter: filter.into(), summary: directory.summary })
     }

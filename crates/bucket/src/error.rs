@@ -93,12 +93,12 @@ impl BlockPosition {
 
     /// The same block, as part of a slab.
     pub(crate) fn in_slab(self, slab: usize) -> BlockPosition {
-        BlockPosition { slab: Some(slab as u32), ..self }
+        BlockPosition { slab: u32::try_from(slab).ok(), ..self }
     }
 
     /// The same block, as part of a page.
     pub(crate) fn in_page(self, page: usize) -> BlockPosition {
-        BlockPosition { page: Some(page as u32), ..self }
+        BlockPosition { page: u32::try_from(page).ok(), ..self }
     }
 
     /// Turns malformed data into damage at this position.

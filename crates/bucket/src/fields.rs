@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use quarry_event::IndexedField;
+use quarry_stdx::number::u32_of;
 
 use crate::block::{Block, BlockKind, BlockWriter};
 use crate::error::BucketError;
@@ -30,7 +31,7 @@ pub(crate) fn write_fields(
     fields: &[IndexedField],
     first_row: u32,
     blocks: &mut BlockWriter,
-) -> Result<Vec<usize>, BucketError> {
+) -> Result<Vec<u32>, BucketError> {
     let mut stored = Vec::new();
     let mut left = fields;
     while !left.is_empty() {
@@ -51,7 +52,7 @@ fn entries_of_block(fields: &[IndexedField]) -> usize {
     fields.iter().take(MAX_FIELD_BLOCK_ENTRIES).take_while(fits).count()
 }
 
-fn write_block(fields: &[IndexedField], first_row: u32, blocks: &mut BlockWriter) -> Result<usize, BucketError> {
+fn write_block(fields: &[IndexedField], first_row: u32, blocks: &mut BlockWriter) -> Result<u32, BucketError> {
     let mut numbers: HashMap<&str, u64, FixedState> = HashMap::default();
     let [mut names, mut rows, mut lengths, mut values, mut beside] = [const { Vec::new() }; STREAMS];
     put_varint(&mut rows, fields.len() as u64);
@@ -116,7 +117,7 @@ fn parse_streams(
         let len = lengths.count("length of a value", MAX_FIELD_BYTES)?;
         let value = std::str::from_utf8(values.take(len, "value of a field")?)
             .map_err(|_| Malformed::new("value of a field is not UTF-8"))?;
-        fields.push(IndexedField { row: row as u32, name, value: value.into() });
+        fields.push(IndexedField { row: u32_of(row), name, value: value.into() });
     }
     rows.finish("the rows")?;
     lengths.finish("the lengths")?;

@@ -2,6 +2,8 @@
 //!
 //! A [`Cursor`] never panics and never allocates; callers allocate by [`Cursor::count`], which checks a limit first.
 
+use quarry_stdx::number::u32_of;
+
 /// Why bytes are malformed; the caller adds the position.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) String);
@@ -113,6 +115,11 @@ impl<'a> Cursor<'a> {
             Ok(count) if count <= limit => Ok(count),
             _ => Err(Malformed(format!("{what} is {value}, the limit is {limit}"))),
         }
+    }
+
+    /// Reads a count or length of 32 bits that must not exceed `limit`.
+    pub(crate) fn count32(&mut self, what: &str, limit: usize) -> Result<u32, Malformed> {
+        self.count(what, limit.min(u32::MAX as usize)).map(u32_of)
     }
 
     /// Reads a length-prefixed run of at most `limit` bytes.

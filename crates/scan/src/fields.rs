@@ -663,7 +663,7 @@ fn column_of(places: &[CutValue], rows: usize, text: &Buffer, copies: &Buffer) -
     };
     let mut places = places.iter().peekable();
     if !is_multi {
-        for row in 0..rows as u32 {
+        for row in 0..u32_of(rows) {
             match places.next_if(|place| place.row == row) {
                 Some(place) => append(&mut builder, place)?,
                 None => builder.append_null(),
@@ -672,7 +672,7 @@ fn column_of(places: &[CutValue], rows: usize, text: &Buffer, copies: &Buffer) -
         return Ok(Arc::new(builder.finish()));
     }
     let mut lists = ListBuilder::with_capacity(builder, rows).with_field(multi_item());
-    for row in 0..rows as u32 {
+    for row in 0..u32_of(rows) {
         let mut any = false;
         while let Some(place) = places.next_if(|place| place.row == row) {
             append(lists.values(), place)?;

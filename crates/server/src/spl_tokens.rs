@@ -50,7 +50,8 @@ fn further(text: &str, fault: usize) -> Option<String> {
     near.sort_by_key(|(start, end)| if *end <= fault { fault - *end } else { start.saturating_sub(fault) });
     for (start, end) in near {
         for stand_in in STAND_INS {
-            let filled = format!("{}{stand_in}{}", &text[..start], &text[end..]);
+            let mut filled = text.to_owned();
+            filled.replace_range(start..end, stand_in);
             let moved = (end - start) as i64 - stand_in.len() as i64;
             match fault_of(&parse_with_stand_ins(&filled)) {
                 None => return Some(filled),

@@ -278,7 +278,7 @@ pub(super) fn encode_texts(
 pub(super) fn decode_codes(chunk: &[u8], count: usize, limit: u32) -> Result<Vec<u32>, Malformed> {
     let mut cursor = Cursor::new(chunk);
     let codes = match cursor.u8("mode of codes")? {
-        CODES_CONSTANT => vec![cursor.count("the code", u32::MAX as usize)? as u32; count],
+        CODES_CONSTANT => vec![cursor.count32("the code", u32::MAX as usize)?; count],
         CODES_PACKED => unpack_codes(&mut cursor, count)?,
         CODES_PLANES => {
             let mut codes = vec![0u32; count];

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use quarry_event::template::{ColumnKind, CountedValues, TemplateSet, ValueCounts};
+use quarry_stdx::number::u32_of;
 
 use crate::columns::layout::StoredColumn;
 use crate::limits::MAX_PAGE_EVENTS;
@@ -23,7 +24,7 @@ const _: () = assert!(MAX_PAGE_EVENTS <= u16::MAX as usize);
 pub(super) fn counted(column: &SlabColumn) -> Option<ValueCounts> {
     let of_codes = |codes: &[u32], len: usize, most: usize| {
         let few = (1..=most).contains(&len);
-        few.then(|| per_page(column, CountedValues::Codes(len as u32), |place| codes[place] as usize))
+        few.then(|| per_page(column, CountedValues::Codes(u32_of(len)), |place| codes[place] as usize))
     };
     match &column.values {
         SlabValues::Templates { templates, codes } => of_codes(codes, templates.len(), MAX_COUNTED_TEMPLATES),
@@ -114,7 +115,7 @@ pub(super) fn read(
                 )));
             }
         }
-        all.insert(column as u32, ValueCounts::new(values, counts.into()));
+        all.insert(u32_of(column), ValueCounts::new(values, counts.into()));
     }
     Ok(all)
 }
@@ -138,7 +139,7 @@ fn read_values(cursor: &mut Cursor<'_>, kind: &ColumnKind) -> Result<CountedValu
         ColumnKind::Texts => (0, 0),
     };
     match (1..=most).contains(&codes) {
-        true => Ok(CountedValues::Codes(codes as u32)),
+        true => Ok(CountedValues::Codes(u32_of(codes))),
         false => Err(Malformed(format!("a column of {codes} codes is not counted"))),
     }
 }

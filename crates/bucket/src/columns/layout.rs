@@ -6,6 +6,7 @@ use quarry_event::template::{
     ByteSet, Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, NumberFormat, Template, TemplatePart,
     TemplateSet, TimeLayout, ValueTraits,
 };
+use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockAt, BlockKind};
 use crate::columns::counts;
@@ -219,7 +220,7 @@ fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
         for (at, template) in templates.iter().enumerate() {
             for variable in template.variables() {
                 let child = template_set.columns.get(variable as usize);
-                if child.is_none_or(|child| child.parent != Some(number as u32)) || named_in[variable as usize] == at {
+                if child.is_none_or(|child| child.parent != Some(u32_of(number))) || named_in[variable as usize] == at {
                     return Err(Malformed(format!("a template of column {number} cannot name column {variable}")));
                 }
                 named_in[variable as usize] = at;
@@ -236,7 +237,7 @@ fn read_column(
     columns: usize,
     events: &[u32],
 ) -> Result<(Column, StoredColumn), Malformed> {
-    let parent = (cursor.count("parent of a column", number)? as u32).checked_sub(1);
+    let parent = (cursor.count32("parent of a column", number)?).checked_sub(1);
     let kind = read_kind(cursor, columns)?;
     let mut traits = read_traits(cursor)?;
     let most: &[u32] = match parent {
@@ -249,7 +250,7 @@ fn read_column(
     let counts = match form & !(STRING_CONTENTS | JSON_SCALARS) {
         SAME_COUNTS => most.to_vec(),
         0 => {
-            let count = |most: &u32| cursor.count("values of a page", *most as usize).map(|count| count as u32);
+            let count = |most: &u32| cursor.count32("values of a page", *most as usize);
             most.iter().map(count).collect::<Result<Vec<u32>, Malformed>>()?
         }
         _ => return Err(Malformed(format!("the counts of a column are of form {form}"))),
@@ -336,7 +337,7 @@ impl StoredColumn {
         let read_lens = |cursor: &mut Cursor<'_>| -> Result<Vec<u32>, Malformed> {
             let len = |count: &u32| match count {
                 0 => Ok(0),
-                _ => cursor.count("length of a chunk", u32::MAX as usize).map(|len| len as u32),
+                _ => cursor.count32("length of a chunk", u32::MAX as usize),
             };
             counts.iter().map(len).collect()
         };
@@ -350,7 +351,7 @@ impl StoredColumn {
             BLOCKS => Stored::Blocks { offset: cursor.varint("offset of a column")?, lens: read_lens(cursor)? },
             SHARED if matches!(kind, ColumnKind::Numbers { .. }) => Stored::Shared {
                 dictionary: read_place(cursor, BlockKind::SharedDictionary)?,
-                component: cursor.count("component of an entry", usize::from(u8::MAX))? as u32,
+                component: cursor.count32("component of an entry", usize::from(u8::MAX))?,
                 offset: cursor.varint("offset of a column")?,
                 lens: read_lens(cursor)?,
             },
@@ -368,7 +369,7 @@ fn read_dictionary_at(cursor: &mut Cursor<'_>, pools: usize) -> Result<Dictionar
     match cursor.u8("form of a dictionary")? {
         POOLED => {
             let (pool, start) = read_pool_place(cursor, pools)?;
-            Ok(DictionaryAt::Pooled { pool, start, len: cursor.count("length", MAX_POOL_BYTES)? as u32 })
+            Ok(DictionaryAt::Pooled { pool, start, len: cursor.count32("length", MAX_POOL_BYTES)? })
         }
         BLOCKS => Ok(DictionaryAt::Block(read_place(cursor, BlockKind::ColumnDictionary)?)),
         other => Err(Malformed(format!("a dictionary is of form {other}"))),
@@ -380,7 +381,7 @@ fn read_pool_place(cursor: &mut Cursor<'_>, pools: usize) -> Result<(u32, u32), 
     if pool == pools {
         return Err(Malformed(format!("pool {pool} of {pools} is named")));
     }
-    Ok((pool as u32, cursor.count("place in a pool", MAX_POOL_BYTES)? as u32))
+    Ok((u32_of(pool), cursor.count32("place in a pool", MAX_POOL_BYTES)?))
 }
 
 fn put_place(at: &BlockAt, out: &mut Vec<u8>) {
@@ -390,7 +391,7 @@ fn put_place(at: &BlockAt, out: &mut Vec<u8>) {
 
 fn read_place(cursor: &mut Cursor<'_>, kind: BlockKind) -> Result<BlockAt, Malformed> {
     let offset = cursor.varint("offset of a block")?;
-    Ok(BlockAt { kind, offset, stored_len: cursor.count("length of a block", u32::MAX as usize)? as u32 })
+    Ok(BlockAt { kind, offset, stored_len: cursor.count32("length of a block", u32::MAX as usize)? })
 }
 
 fn put_kind(kind: &ColumnKind, out: &mut Vec<u8>) {
@@ -437,9 +438,7 @@ fn read_kind(cursor: &mut Cursor<'_>, columns: usize) -> Result<ColumnKind, Malf
             let templates = (0..count).map(|_| read_template(cursor, columns)).collect::<Result<Arc<[_]>, _>>()?;
             Ok(ColumnKind::Templates(templates))
         }
-        DICTIONARY => {
-            Ok(ColumnKind::Dictionary { len: cursor.count("texts of a dictionary", MAX_SLAB_EVENTS)? as u32 })
-        }
+        DICTIONARY => Ok(ColumnKind::Dictionary { len: cursor.count32("texts of a dictionary", MAX_SLAB_EVENTS)? }),
         NUMBERS => {
             let format = read_format(cursor)?;
             Ok(ColumnKind::Numbers { format, min: cursor.signed("smallest number")?, max: cursor.signed("largest")? })
@@ -459,7 +458,7 @@ fn read_template(cursor: &mut Cursor<'_>, columns: usize) -> Result<Template, Ma
                 [] => return Err(Malformed::new("a literal is empty")),
                 bytes => TemplatePart::Literal(bytes.into()),
             },
-            column => TemplatePart::Variable(column as u32),
+            column => TemplatePart::Variable(u32_of(column)),
         });
     }
     Ok(Template { parts })
@@ -483,8 +482,8 @@ fn read_traits(cursor: &mut Cursor<'_>) -> Result<ValueTraits, Malformed> {
         *set = ByteSet::from_words(words);
     }
     let [bytes, firsts, lasts] = sets;
-    let min_len = cursor.count("shortest value", MAX_SLAB_RAW_BYTES)? as u32;
-    let max_len = cursor.count("longest value", MAX_SLAB_RAW_BYTES)? as u32;
+    let min_len = cursor.count32("shortest value", MAX_SLAB_RAW_BYTES)?;
+    let max_len = cursor.count32("longest value", MAX_SLAB_RAW_BYTES)?;
     Ok(ValueTraits { bytes, firsts, lasts, min_len, max_len, ..ValueTraits::default() })
 }
 

@@ -293,7 +293,7 @@ fn namers_of(template_set: &TemplateSet) -> Vec<Option<Box<[u32]>>> {
     for (number, column) in template_set.columns.iter().enumerate() {
         let ColumnKind::Templates(templates) = &column.kind else { continue };
         for (at, template) in templates.iter().enumerate() {
-            template.variables().for_each(|variable| lists[variable as usize].push(at as u32));
+            template.variables().for_each(|variable| lists[variable as usize].push(u32_of(at)));
         }
         totals[number] = templates.len();
     }

@@ -112,9 +112,9 @@ impl Plan {
 
     fn close_step(&mut self, literal_at: &mut usize, variable: u32) {
         assert!(*literal_at <= self.literals.len(), "a literal lies behind those before it");
-        let literal_len = (self.literals.len() - *literal_at) as u32;
+        let literal_len = u32_of(self.literals.len() - *literal_at);
         if literal_len > 0 || variable != NO_VARIABLE {
-            self.steps.push(Step { literal_at: *literal_at as u32, literal_len, variable });
+            self.steps.push(Step { literal_at: u32_of(*literal_at), literal_len, variable });
         }
         *literal_at = self.literals.len();
     }
@@ -307,7 +307,7 @@ impl TemplatePage {
             let is_dictionary =
                 matches!(columns.layout.template_set.columns[number].kind, ColumnKind::Dictionary { .. });
             dictionaries.push(match held {
-                Some(_) if is_dictionary => Some(columns.dictionary(&self.source, number as u32)?),
+                Some(_) if is_dictionary => Some(columns.dictionary(&self.source, u32_of(number))?),
                 _ => None,
             });
         }
@@ -320,7 +320,7 @@ impl TemplatePage {
                         FeedValues::Numbers(*format, numbers, Cells::new())
                     }
                     (Some(ColumnValues::Codes(codes)), _) => {
-                        match (columns.plans.of_column(number as u32), &dictionaries[number]) {
+                        match (columns.plans.of_column(u32_of(number)), &dictionaries[number]) {
                             (Some(plan), _) => FeedValues::Templates(codes, plan),
                             (None, Some(dictionary)) => FeedValues::Dictionary(codes, dictionary),
                             (None, None) => FeedValues::Absent,
@@ -343,10 +343,10 @@ impl TemplatePage {
         for (number, facts) in columns.layout.template_set.columns.iter().enumerate() {
             let is_root = number == column as usize;
             wanted[number] = is_root || facts.parent.is_some_and(|parent| wanted[parent as usize]);
-            held.push(match self.kept(number as u32) {
+            held.push(match self.kept(u32_of(number)) {
                 _ if !wanted[number] || (columns.plans.inlined[number] && !is_root) => None,
                 Some(kept) => Some(Held::Kept(kept.clone())),
-                None => Some(Held::Own(self.values(number as u32)?)),
+                None => Some(Held::Own(self.values(u32_of(number))?)),
             });
         }
         Ok(held)

@@ -72,7 +72,7 @@ pub(super) fn finish_layout(layout: &Layout, blocks: &mut BlockWriter) -> Result
         }
     }
     let offset = blocks.object.len() as u64;
-    let stored_len = blocks.write(BlockKind::Shape, &raw)? as u32;
+    let stored_len = blocks.write(BlockKind::Shape, &raw)?;
     Ok(BlockAt { kind: BlockKind::Shape, offset, stored_len })
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn can_be_written(shaped: &TemplateSlab, events: usize) -> bool {
             SlabValues::Texts { bytes, ends } => (ends.len(), texts_fit(bytes, ends)),
         };
         let starts = &column.page_starts;
-        texts && starts.len() == pages + 1 && starts.is_sorted() && starts.last() == Some(&(len as u32))
+        texts && starts.len() == pages + 1 && starts.is_sorted() && starts.last() == Some(&u32_of(len))
     };
     let templates_of = |column: &SlabColumn| match &column.values {
         SlabValues::Templates { templates, .. } => (templates.len(), parts_of(templates)),
@@ -161,7 +161,7 @@ impl ColumnWriter<'_> {
             if self.chunk.len() > POOLED_BYTES {
                 return Ok(None);
             }
-            lens.push((self.chunk.len() - before) as u32);
+            lens.push(u32_of(self.chunk.len() - before));
         }
         Ok(Some(lens))
     }
@@ -176,7 +176,7 @@ impl ColumnWriter<'_> {
             encode_chunk(column, page, self.times, &mut effort, &mut self.chunk)?;
             lens.push(match self.chunk.is_empty() {
                 true => 0,
-                false => self.blocks.write_stored(BlockKind::ColumnChunk, &self.chunk) as u32,
+                false => self.blocks.write_stored(BlockKind::ColumnChunk, &self.chunk),
             });
         }
         Ok(Stored::Blocks { offset, lens })
@@ -200,7 +200,7 @@ impl ColumnWriter<'_> {
             DictionaryAt::Pooled { pool, start, len: u32_of(encoded.len()) }
         } else {
             let offset = self.blocks.object.len() as u64;
-            let stored_len = self.blocks.write(BlockKind::ColumnDictionary, &encoded)? as u32;
+            let stored_len = self.blocks.write(BlockKind::ColumnDictionary, &encoded)?;
             DictionaryAt::Block(BlockAt { kind: BlockKind::ColumnDictionary, offset, stored_len })
         };
         self.chunk = encoded;
@@ -220,7 +220,7 @@ impl ColumnWriter<'_> {
     fn close_pool(&mut self) -> Result<(), BucketError> {
         if !self.pool.is_empty() {
             let offset = self.blocks.object.len() as u64;
-            let stored_len = self.blocks.write(BlockKind::ColumnPool, &self.pool)? as u32;
+            let stored_len = self.blocks.write(BlockKind::ColumnPool, &self.pool)?;
             self.pools.push(BlockAt { kind: BlockKind::ColumnPool, offset, stored_len });
             self.pool.clear();
         }

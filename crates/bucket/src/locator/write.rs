@@ -102,11 +102,11 @@ pub(crate) fn write_locator(
             let what = format!("no table of {} links can be made", table.len());
             return Err(BucketError::Mismatch { place: BlockPosition::of(BlockKind::LocatorPart.name(), 0), what });
         }
-        put_varint(&mut directory, blocks.write_stored(BlockKind::LocatorPart, &payload) as u64);
+        put_varint(&mut directory, u64::from(blocks.write_stored(BlockKind::LocatorPart, &payload)));
     }
     assert!(left.is_empty(), "every pair is in a part");
     let offset = blocks.object.len() as u64;
-    let stored_len = blocks.write(BlockKind::Locator, &directory)? as u32;
+    let stored_len = blocks.write(BlockKind::Locator, &directory)?;
     Ok(Some(BlockAt { kind: BlockKind::Locator, offset, stored_len }))
 }
 

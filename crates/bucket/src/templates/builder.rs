@@ -246,7 +246,7 @@ impl Builder {
             spans.clear();
             spans.extend((from..to).map(|at| {
                 let range = texts.range(at);
-                Span { start: range.start as u32, len: u32_of(range.len()) }
+                Span { start: u32_of(range.start), len: u32_of(range.len()) }
             }));
             builder.feed(column, &texts.bytes, &spans);
         };
@@ -280,7 +280,7 @@ impl Builder {
         while column < self.columns.len() {
             if let Kind::Pending(texts) = &mut self.columns[column].kind {
                 let texts = mem::take(texts);
-                self.decide(column as u32, texts);
+                self.decide(u32_of(column), texts);
             }
             column += 1;
         }

@@ -102,13 +102,13 @@ impl Interner {
 
     /// The texts in ascending order, and the new number for each old one.
     pub(super) fn into_sorted(self) -> (TextRun, Vec<u32>) {
-        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        let mut order: Vec<u32> = (0..u32_of(self.len())).collect();
         order.sort_unstable_by(|a, b| -> Ordering { self.texts.get(*a as usize).cmp(self.texts.get(*b as usize)) });
         let mut sorted = TextRun::default();
         let mut renamed = vec![0; order.len()];
         for (new, old) in order.iter().enumerate() {
             sorted.push(self.texts.get(*old as usize));
-            renamed[*old as usize] = new as u32;
+            renamed[*old as usize] = u32_of(new);
         }
         (sorted, renamed)
     }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
+use quarry_stdx::number::u32_of;
 
 use crate::limits::{MAX_SHARED_MASKS, MAX_SLAB_PAGES};
 use crate::term_dictionary::table::Entry;
@@ -54,7 +55,7 @@ impl PostingsWriter {
         worth.sort_unstable_by_key(|(mask, uses)| (std::cmp::Reverse(*uses), *mask));
         worth.truncate(MAX_SHARED_MASKS);
         let shared: Vec<u64> = worth.into_iter().map(|(mask, _)| mask).collect();
-        let numbers = shared.iter().enumerate().map(|(number, mask)| (*mask, number as u32)).collect();
+        let numbers = shared.iter().enumerate().map(|(number, mask)| (*mask, u32_of(number))).collect();
         PostingsWriter { bitmap_bytes, shared, numbers }
     }
 

@@ -71,7 +71,7 @@ pub(crate) fn write_term_dictionary(
         });
     }
     let directory_offset = blocks.object.len() as u64;
-    let directory_len = blocks.write(table.namespace().directory_kind(), &directory)? as u32;
+    let directory_len = blocks.write(table.namespace().directory_kind(), &directory)?;
     Ok(WrittenTermDictionary { directory_offset, directory_len })
 }
 

@@ -146,7 +146,8 @@ fn read_directory(bytes: &[u8]) -> Option<(SummaryHead, Vec<Block>)> {
         let (first_row, events, rows) = (from.number()?, from.number()?, from.number()?);
         let (time_min, time_max) = (from.number()?.cast_signed(), from.number()?.cast_signed());
         let is_possible = rows <= events && events <= PAGE_ROWS_MAX;
-        is_possible.then_some(SummaryPage { first_row, events: events as u32, rows: rows as u32, time_min, time_max })
+        let (events, rows) = (u32::try_from(events).ok()?, u32::try_from(rows).ok()?);
+        is_possible.then_some(SummaryPage { first_row, events, rows, time_min, time_max })
     };
     let pages = (0..pages).map(|_| page(&mut from)).collect::<Option<Vec<_>>>()?;
     let columns = from.count().filter(|columns| *columns <= COLUMNS_MAX)?;

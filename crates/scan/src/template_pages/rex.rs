@@ -349,7 +349,7 @@ impl RexReader {
         };
         let by_group = self.groups.iter().map(|(_, name)| {
             let field = slab.held(name);
-            (0..slab.keys() as u32).map(|key| is_asked(field, key)).collect::<Vec<_>>()
+            (0..u32_of(slab.keys())).map(|key| is_asked(field, key)).collect::<Vec<_>>()
         });
         let by_group: Vec<Vec<bool>> = by_group.collect();
         if by_group.iter().flatten().all(|asked| *asked) {
@@ -527,7 +527,7 @@ impl Tree {
                     Some(code) => at = first + code as usize,
                     None => return Ok(u32::MAX),
                 },
-                Some(_) => return Ok(at as u32),
+                Some(_) => return Ok(u32_of(at)),
                 None => return Ok(u32::MAX),
             }
         }
@@ -728,7 +728,7 @@ impl Tree {
             return TemplateNode::Unknown;
         }
         let of = Arc::new(BranchOf { template, part, column });
-        self.nodes.extend((0..count as u32).map(|number| TemplateNode::Inside(Arc::clone(&of), number)));
+        self.nodes.extend((0..u32_of(count)).map(|number| TemplateNode::Inside(Arc::clone(&of), number)));
         self.branches.insert(key, first);
         TemplateNode::Branch { column, first }
     }

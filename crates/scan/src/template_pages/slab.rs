@@ -293,7 +293,7 @@ impl Slab {
     /// The key of an event.
     #[inline]
     pub(super) fn key(&self, meta: u32, template: u32) -> u32 {
-        self.class_of.get(meta as usize).copied().unwrap_or(0) * self.templates as u32 + template
+        self.class_of.get(meta as usize).copied().unwrap_or(0) * u32_of(self.templates) + template
     }
 
     /// The class of an event with this key.

@@ -1,6 +1,7 @@
 //! Writer of shared dictionaries: which columns are candidates, and whether sharing pays off in the end.
 
 use quarry_event::template::NumberFormat;
+use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers};
@@ -80,7 +81,7 @@ impl SharedColumns {
                 SlabValues::Templates { templates, .. } if templates.len() == 1 => {
                     templates[0].variables().collect::<Vec<u32>>()
                 }
-                SlabValues::Numbers { .. } if !taken[number] => vec![number as u32],
+                SlabValues::Numbers { .. } if !taken[number] => vec![u32_of(number)],
                 _ => continue,
             };
             let Some(formats) = formats_of(shaped, &columns) else { continue };
@@ -242,7 +243,7 @@ impl Group {
         let at = BlockAt {
             kind: BlockKind::SharedDictionary,
             offset: start as u64,
-            stored_len: blocks.write_stored(BlockKind::SharedDictionary, &dictionary) as u32,
+            stored_len: blocks.write_stored(BlockKind::SharedDictionary, &dictionary),
         };
         drop(dictionary);
         let placed = self.write_codes(at, &renamed, blocks)?;
@@ -271,7 +272,7 @@ impl Group {
                         true => 0,
                         false => {
                             encode_numbers(&numbers, None, &mut Effort::All(blocks), &mut chunk)?;
-                            blocks.write_stored(BlockKind::ColumnChunk, &chunk) as u32
+                            blocks.write_stored(BlockKind::ColumnChunk, &chunk)
                         }
                     });
                 }
@@ -303,7 +304,7 @@ impl Group {
                 }
                 chunk.clear();
                 encode_codes(&codes, &mut Effort::All(blocks), &mut chunk)?;
-                lens.push(blocks.write_stored(BlockKind::ColumnChunk, &chunk) as u32);
+                lens.push(blocks.write_stored(BlockKind::ColumnChunk, &chunk));
             }
             for (component, column) in (0u32..).zip(&used.columns) {
                 let stored = Stored::Shared { dictionary, component, offset, lens: lens.clone() };

@@ -69,7 +69,7 @@ impl EntryTable {
     /// The entries in ascending order, and the final code for each provisional one.
     pub(super) fn sorted(&self) -> (Vec<u128>, Vec<u32>) {
         let entries = &self.entries;
-        let mut order: Vec<u32> = (0..entries.len() as u32).collect();
+        let mut order: Vec<u32> = (0..u32_of(entries.len())).collect();
         order.sort_unstable_by_key(|code| entries[*code as usize]);
         let mut renamed = vec![0; order.len()];
         for (new, old) in (0u32..).zip(&order) {
