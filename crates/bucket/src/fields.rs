@@ -138,7 +138,7 @@ mod tests {
             .collect();
         let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
         let stored = write_fields(&fields, 10, &mut blocks).unwrap();
-        assert_eq!(stored, [blocks.object.len()]);
+        assert_eq!(stored, [u32_of(blocks.object.len())]);
         let place = BlockPosition::of("", 0);
         let block = open_block(&blocks.object, BlockKind::Fields, place, MAX_FIELD_BLOCK_BYTES).unwrap();
         let mut back = Vec::new();
@@ -156,7 +156,7 @@ mod tests {
         let stored = write_fields(&fields, 0, &mut blocks).unwrap();
         assert_eq!(stored.len(), 5);
         let (mut back, mut at) = (Vec::new(), 0);
-        for len in stored {
+        for len in stored.into_iter().map(|len| len as usize) {
             let bytes = &blocks.object[at..at + len];
             let block = open_block(bytes, BlockKind::Fields, BlockPosition::of("", 0), MAX_FIELD_BLOCK_BYTES).unwrap();
             read_fields(&block, 5, &mut back).unwrap();
