@@ -64,33 +64,16 @@ impl IngestExpressions {
 
 /// Depth of an expression's tree.
 fn depth(expr: &Expr) -> usize {
-    let of_all = |exprs: &[Expr]| exprs.iter().map(depth).max().unwrap_or(0);
-    1 + match &expr.kind {
-        ExprKind::Call(_, args) => of_all(args),
-        ExprKind::Unary(_, inner) => depth(inner),
-        ExprKind::Binary(_, a, b) => depth(a).max(depth(b)),
-        ExprKind::In(needle, values) => depth(needle).max(of_all(values)),
-        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => 0,
-    }
+    1 + expr.parts().into_iter().map(depth).max().unwrap_or(0)
 }
 
 /// Replaces calls of `now()` and `time()`.
 fn read_now(expr: &mut Expr) {
-    match &mut expr.kind {
+    match &expr.kind {
         ExprKind::Call(name, args) if args.is_empty() && (name == "now" || name == "time") => {
             expr.kind = ExprKind::Field(NOW.to_owned());
         }
-        ExprKind::Call(_, args) => args.iter_mut().for_each(read_now),
-        ExprKind::Unary(_, inner) => read_now(inner),
-        ExprKind::Binary(_, a, b) => {
-            read_now(a);
-            read_now(b);
-        }
-        ExprKind::In(needle, values) => {
-            read_now(needle);
-            values.iter_mut().for_each(read_now);
-        }
-        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => {}
+        _ => expr.parts_mut().into_iter().for_each(read_now),
     }
 }
 

@@ -207,6 +207,30 @@ pub enum ExprKind {
     Call(String, Vec<Expr>),
 }
 
+impl Expr {
+    /// The expressions directly in it.
+    pub fn parts(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => Vec::new(),
+            ExprKind::Unary(_, inner) => vec![inner],
+            ExprKind::Binary(_, left, right) => vec![left, right],
+            ExprKind::In(value, list) => std::iter::once(&**value).chain(list).collect(),
+            ExprKind::Call(_, arguments) => arguments.iter().collect(),
+        }
+    }
+
+    /// The expressions directly in it.
+    pub fn parts_mut(&mut self) -> Vec<&mut Expr> {
+        match &mut self.kind {
+            ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => Vec::new(),
+            ExprKind::Unary(_, inner) => vec![inner],
+            ExprKind::Binary(_, left, right) => vec![left, right],
+            ExprKind::In(value, list) => std::iter::once(&mut **value).chain(list).collect(),
+            ExprKind::Call(_, arguments) => arguments.iter_mut().collect(),
+        }
+    }
+}
+
 /// Unary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnaryOp {

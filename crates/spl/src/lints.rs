@@ -214,21 +214,13 @@ pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagno
             if matches!(op, BinaryOp::Like) {
                 look_at_like(text, right, found);
             }
-            find_in_expression(text, left, found);
-            find_in_expression(text, right, found);
         }
         ExprKind::Call(name, args) if name == "like" => {
             args.get(1).into_iter().for_each(|pattern| look_at_like(text, pattern, found));
-            args.iter().for_each(|arg| find_in_expression(text, arg, found));
         }
-        ExprKind::Unary(_, inner) => find_in_expression(text, inner, found),
-        ExprKind::Call(_, args) => args.iter().for_each(|arg| find_in_expression(text, arg, found)),
-        ExprKind::In(value, list) => {
-            find_in_expression(text, value, found);
-            list.iter().for_each(|item| find_in_expression(text, item, found));
-        }
-        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => {}
+        _ => {}
     }
+    expr.parts().into_iter().for_each(|part| find_in_expression(text, part, found));
 }
 
 /// Checks the pattern of `like` for the `*` of a search.

@@ -33,7 +33,6 @@ impl Execute for AnomaliesCommand {
     }
 }
 
-/// The command with its options.
 struct Anomalies {
     command: AnomaliesCommand,
     /// N-grams of each text on the blacklist, which is always expected.

@@ -20,7 +20,6 @@ impl Execute for AnomalousValueCommand {
     }
 }
 
-/// The command with its options.
 struct AnomalousValue(AnomalousValueCommand);
 
 impl AnomalousValue {

@@ -24,7 +24,6 @@ impl Execute for ArulesCommand {
     }
 }
 
-/// The command with its options.
 struct Arules(ArulesCommand);
 
 /// Values with the index of their field.

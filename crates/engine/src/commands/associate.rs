@@ -20,7 +20,6 @@ impl Execute for AssociateCommand {
     }
 }
 
-/// The command with its options.
 struct Associate(AssociateCommand);
 
 /// Entropy of this distribution in bits.

@@ -31,7 +31,6 @@ impl Execute for ClusterCommand {
     }
 }
 
-/// The command with its options.
 struct Cluster(ClusterCommand);
 
 /// Comparable form of a text.

@@ -23,7 +23,6 @@ impl Execute for CofilterCommand {
     }
 }
 
-/// The command with its options.
 struct Cofilter(CofilterCommand);
 
 impl BlockingTable for Cofilter {

@@ -16,7 +16,6 @@ impl Execute for ConcurrencyCommand {
     }
 }
 
-/// The command with its options.
 struct Concurrency(ConcurrencyCommand);
 
 impl BlockingTable for Concurrency {

@@ -25,7 +25,6 @@ impl Execute for DiffCommand {
     }
 }
 
-/// The command with its options.
 struct Diff(DiffCommand);
 
 impl BlockingTable for Diff {

@@ -38,7 +38,6 @@ impl Execute for DumpCommand {
     }
 }
 
-/// The command with its options.
 struct Dump {
     command: DumpCommand,
     files: Arc<dyn LookupSource>,

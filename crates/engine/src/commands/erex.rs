@@ -24,7 +24,6 @@ impl Execute for ErexCommand {
     }
 }
 
-/// The command with its options.
 struct Erex(ErexCommand);
 
 impl BlockingTable for Erex {

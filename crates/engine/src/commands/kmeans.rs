@@ -21,7 +21,6 @@ impl Execute for KMeansCommand {
     }
 }
 
-/// The command with its options.
 struct KMeans(KMeansCommand);
 
 /// A grouping of points.

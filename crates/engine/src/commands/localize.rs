@@ -19,7 +19,6 @@ impl Execute for LocalizeCommand {
     }
 }
 
-/// The command with its options.
 struct Localize(LocalizeCommand);
 
 impl BlockingTable for Localize {

@@ -25,7 +25,6 @@ impl Execute for MakeContinuousCommand {
     }
 }
 
-/// The command with its options.
 struct MakeContinuous(MakeContinuousCommand);
 
 impl BlockingTable for MakeContinuous {

@@ -42,7 +42,6 @@ fn table_rule(lowering: &Lowering<'_>, name: &str, span: Span) -> Result<Arc<Tab
     Ok(Arc::new(rule))
 }
 
-/// The command with its options.
 #[derive(Clone)]
 struct MultiKv(TableReader);
 

@@ -19,7 +19,6 @@ impl Execute for OutlierCommand {
     }
 }
 
-/// The command with its options.
 struct Outlier(OutlierCommand);
 
 impl BlockingTable for Outlier {

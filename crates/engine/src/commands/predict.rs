@@ -33,7 +33,6 @@ impl Execute for PredictCommand {
     }
 }
 
-/// The command with its options.
 struct Predict(PredictCommand);
 
 impl BlockingTable for Predict {

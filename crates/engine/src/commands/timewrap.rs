@@ -25,7 +25,6 @@ impl Execute for TimeWrapCommand {
     }
 }
 
-/// The command with its options.
 struct TimeWrap(TimeWrapCommand);
 
 impl BlockingTable for TimeWrap {

@@ -21,7 +21,6 @@ impl Execute for ToJsonCommand {
     }
 }
 
-/// The command with its options.
 struct ToJson(Arc<ToJsonCommand>);
 
 impl RowCommand for ToJson {

@@ -19,7 +19,6 @@ impl Execute for XPathCommand {
     }
 }
 
-/// The command with its options.
 struct XPathValues(Arc<XPathCommand>);
 
 impl RowCommand for XPathValues {

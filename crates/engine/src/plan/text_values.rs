@@ -98,19 +98,7 @@ impl TextValues {
             *expr = found;
             return;
         }
-        match &mut expr.kind {
-            ExprKind::Call(_, args) => args.iter_mut().for_each(|arg| self.rewrite_expr(arg)),
-            ExprKind::Unary(_, inner) => self.rewrite_expr(inner),
-            ExprKind::Binary(_, left, right) => {
-                self.rewrite_expr(left);
-                self.rewrite_expr(right);
-            }
-            ExprKind::In(value, list) => {
-                self.rewrite_expr(value);
-                list.iter_mut().for_each(|item| self.rewrite_expr(item));
-            }
-            ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => {}
-        }
+        expr.parts_mut().into_iter().for_each(|part| self.rewrite_expr(part));
     }
 
     /// A condition whether the text matches; an invalid pattern is left in place.

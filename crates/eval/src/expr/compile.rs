@@ -287,17 +287,7 @@ fn is_constant(node: &ExprNode) -> bool {
 fn collect_fields<'e>(expr: &'e Expr, names: &mut Vec<&'e str>) {
     match &expr.kind {
         ExprKind::Field(name) if !names.contains(&name.as_str()) => names.push(name),
-        ExprKind::Unary(_, inner) => collect_fields(inner, names),
-        ExprKind::Binary(_, a, b) => {
-            collect_fields(a, names);
-            collect_fields(b, names);
-        }
-        ExprKind::In(needle, values) => {
-            collect_fields(needle, names);
-            values.iter().for_each(|value| collect_fields(value, names));
-        }
-        ExprKind::Call(_, args) => args.iter().for_each(|arg| collect_fields(arg, names)),
-        _ => {}
+        _ => expr.parts().into_iter().for_each(|part| collect_fields(part, names)),
     }
 }
 

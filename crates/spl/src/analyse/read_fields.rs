@@ -12,13 +12,7 @@ pub(crate) const TIME: &str = "_time";
 
 /// Whether an expression calls a function that reads the whole event.
 pub(super) fn reads_event(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Call(name, args) => name == "searchmatch" || args.iter().any(reads_event),
-        ExprKind::Unary(_, inner) => reads_event(inner),
-        ExprKind::Binary(_, left, right) => reads_event(left) || reads_event(right),
-        ExprKind::In(value, list) => reads_event(value) || list.iter().any(reads_event),
-        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => false,
-    }
+    matches!(&expr.kind, ExprKind::Call(name, _) if name == "searchmatch") || expr.parts().into_iter().any(reads_event)
 }
 
 /// Fields an expression reads.
@@ -30,29 +24,18 @@ pub fn expr_fields(expr: &Expr) -> BTreeSet<String> {
 
 fn collect_expr(expr: &Expr, fields: &mut BTreeSet<String>) {
     match &expr.kind {
-        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) => {}
-        ExprKind::Field(name) => {
-            fields.insert(name.clone());
-        }
-        ExprKind::Unary(_, inner) => collect_expr(inner, fields),
-        ExprKind::Binary(_, left, right) => {
-            collect_expr(left, fields);
-            collect_expr(right, fields);
-        }
-        ExprKind::In(value, list) => {
-            collect_expr(value, fields);
-            list.iter().for_each(|item| collect_expr(item, fields));
-        }
+        ExprKind::Field(name) => drop(fields.insert(name.clone())),
+        // Computed default fields exist only if a search names them.
         ExprKind::Call(name, args) => {
-            // Computed default fields exist only if a search names them.
             if let ("searchmatch", [Expr { kind: ExprKind::Text(text), .. }]) = (name.as_str(), args.as_slice())
                 && let Ok(condition) = parse_condition(text)
             {
                 collect_search(&condition, fields);
             }
-            args.iter().for_each(|arg| collect_expr(arg, fields));
         }
+        _ => {}
     }
+    expr.parts().into_iter().for_each(|part| collect_expr(part, fields));
 }
 
 /// Fields of an expression that may be missing without a warning: the expression tests for them or gives a default.
@@ -69,17 +52,7 @@ fn collect_lacking(expr: &Expr, fields: &mut BTreeSet<String>) {
         {
             args.iter().for_each(|arg| collect_expr(arg, fields));
         }
-        ExprKind::Call(_, args) => args.iter().for_each(|arg| collect_lacking(arg, fields)),
-        ExprKind::Unary(_, inner) => collect_lacking(inner, fields),
-        ExprKind::Binary(_, left, right) => {
-            collect_lacking(left, fields);
-            collect_lacking(right, fields);
-        }
-        ExprKind::In(value, list) => {
-            collect_lacking(value, fields);
-            list.iter().for_each(|item| collect_lacking(item, fields));
-        }
-        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => {}
+        _ => expr.parts().into_iter().for_each(|part| collect_lacking(part, fields)),
     }
 }
 

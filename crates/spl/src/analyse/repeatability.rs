@@ -48,13 +48,8 @@ fn names_whole_day(format: Option<&Expr>) -> bool {
 
 /// Whether an expression always has the same value for the same row.
 pub fn is_constant(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => true,
-        ExprKind::Unary(_, value) => is_constant(value),
-        ExprKind::Binary(_, left, right) => is_constant(left) && is_constant(right),
-        ExprKind::In(value, list) => is_constant(value) && list.iter().all(is_constant),
-        ExprKind::Call(name, arguments) => is_immutable(name, arguments) && arguments.iter().all(is_constant),
-    }
+    let is_settled = !matches!(&expr.kind, ExprKind::Call(name, arguments) if !is_immutable(name, arguments));
+    is_settled && expr.parts().into_iter().all(is_constant)
 }
 
 /// Whether a function always has the same value for the same arguments; unknown functions do not.

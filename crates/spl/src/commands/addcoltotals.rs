@@ -6,7 +6,6 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known =
     Known { command: "addcoltotals", names: &["labelfield", "label"], ignored: &["row", "col", "fieldname"] };
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["addcoltotals"],
     syntax: "addcoltotals [labelfield=FIELD] [label=TEXT] [FIELD...]",
@@ -17,7 +16,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     super::addtotals::totals(parser, OPTIONS, false).map(Command::from)
 }

@@ -20,7 +20,6 @@ const OF_VALUE: &str = "__v";
 const RANK_OF_ROW: &str = "__rr";
 const RANK_OF_COLUMN: &str = "__rc";
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["contingency", "counttable", "ctable"],
     syntax: "contingency ROWS COLUMNS [usetotal=] [totalstr=] [maxrows=] [maxcols=]",
@@ -30,7 +29,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut total, mut fields) = (Some("TOTAL".to_owned()), Vec::new());
     let (mut rows_max, mut columns_max) = (0_u32, 0_u32);

@@ -12,7 +12,6 @@ const OPTIONS: Known = Known {
 
 const BYTES_PER_MB: u32 = 1 << 20;
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["eventcount"],
     syntax: "eventcount [index=INDEX]... [summarize=]",
@@ -22,7 +21,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut indexes, mut summarizes, mut sizes) = (Vec::new(), true, false);
     loop {

@@ -3,7 +3,6 @@
 use super::{Call, Command, CommandInfo, Group};
 use crate::parse::{Parser, Read};
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["excerpt", "abstract"],
     syntax: "excerpt [maxlines=N] [maxterms=N]",
@@ -13,7 +12,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
     Ok(super::noop::without_effect(parser, call.name, "texts are not shortened"))
 }

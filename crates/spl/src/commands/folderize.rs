@@ -13,7 +13,6 @@ const FOLDERS_MAX: usize = 20;
 /// Default of `minfolders=`.
 const FOLDERS_MIN: usize = 2;
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["folderize"],
     syntax: "folderize attr=FIELD [sep=TEXT] [size=FIELD] [minfolders=N] [maxfolders=N]",
@@ -23,7 +22,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let mut command = BucketDirCommand {
         path: String::new(),

@@ -199,17 +199,10 @@ impl ForeachCommand {
     }
 
     fn fill(&self, expr: &mut Expr, field: &str) {
-        match &mut expr.kind {
-            ExprKind::Text(text) | ExprKind::Field(text) => self.name_field(text, field),
-            ExprKind::Number(..) | ExprKind::Bool(_) => {}
-            ExprKind::Unary(_, inner) => self.fill(inner, field),
-            ExprKind::Binary(_, left, right) => [left, right].into_iter().for_each(|side| self.fill(side, field)),
-            ExprKind::In(value, list) => {
-                self.fill(value, field);
-                list.iter_mut().for_each(|item| self.fill(item, field));
-            }
-            ExprKind::Call(_, arguments) => arguments.iter_mut().for_each(|argument| self.fill(argument, field)),
+        if let ExprKind::Text(text) | ExprKind::Field(text) = &mut expr.kind {
+            self.name_field(text, field);
         }
+        expr.parts_mut().into_iter().for_each(|part| self.fill(part, field));
     }
 
     fn name_field(&self, text: &mut String, field: &str) {

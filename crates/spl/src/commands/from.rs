@@ -5,7 +5,6 @@ use crate::ast::{DataModelCommand, InputLookupCommand, SavedSearchCommand};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read, Word};
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["from"],
     syntax: "from datamodel:MODEL.OBJECT | lookup:NAME | savedsearch:NAME",

@@ -30,7 +30,6 @@ const ZOOM_MAX: u32 = 9;
 /// Field with the tile of a row.
 const TILE: &str = "geobin";
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["geostats"],
     syntax: "geostats [latfield=] [longfield=] [globallimit=N] AGG... [BY FIELD]",
@@ -40,7 +39,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut lat, mut long) = ("lat".to_owned(), "lon".to_owned());
     let (mut out_lat, mut out_long) = ("latitude".to_owned(), "longitude".to_owned());

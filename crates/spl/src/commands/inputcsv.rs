@@ -4,7 +4,6 @@ use super::outputcsv::table_of;
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{Parser, Read};
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["inputcsv"],
     syntax: "inputcsv [append=] [start=] [max=] NAME [where EXPR]",
@@ -15,7 +14,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     page: Some("outputcsv"),
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     let mut command = parser.inputlookup().map_err(|mut remark| {
         remark.message = remark.message.replace("inputlookup", "inputcsv");

@@ -7,7 +7,6 @@ use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known = Known { command: "makejson", names: &["output"], ignored: &[] };
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["makejson"],
     syntax: "makejson FIELD... output=FIELD",
@@ -18,7 +17,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     let (mut fields, mut output) = (Vec::new(), None);
     loop {

@@ -15,7 +15,6 @@ const OPTIONS: Known = Known {
     ignored: &["chunk_size", "connector"],
 };
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["mcatalog"],
     syntax: "mcatalog values(FIELD) [where EXPR] [by FIELD...]",
@@ -25,7 +24,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let make = parser.builder();
     let (mut aggregates, mut by, mut kept) = (Vec::new(), Vec::new(), vec![make.pattern(TIME)]);

@@ -21,7 +21,6 @@ const PREFIX: &str = MeasurementsCommand::PREFIX;
 /// Keeps the time of a row while its fields are written as JSON.
 const ROW_TIME: &str = "_quarry_time";
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["mcollect", "meventcollect"],
     syntax: "mcollect index=INDEX [split=] [DIMENSION...]",
@@ -32,7 +31,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     page: Some("mcatalog"),
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Vec<Command>> {
     let name = call.name;
     let (mut splits, mut prefix) = (false, None);

@@ -7,7 +7,6 @@ use crate::parse::{Parser, Read};
 /// Fields of the events that it shows.
 const EVENT_FIELDS: [&str; 6] = ["_time", "host", "index", "source", "sourcetype", "splunk_server"];
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["metasearch"],
     syntax: "metasearch EXPR",
@@ -17,7 +16,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Vec<Command>> {
     let search = parser.search_command(call.is_first)?;
     let make = parser.builder();

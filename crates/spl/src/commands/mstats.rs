@@ -31,7 +31,6 @@ const OPTIONS: Known = Known {
     ignored: &["backfill", "update_period", "chunk_size"],
 };
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["mstats"],
     syntax: "mstats AGG(_value|METRIC)... [where EXPR] [by FIELD...] [span=]",
@@ -41,7 +40,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     let mut command = TstatsCommand { source: TstatsSource::Metrics, ..TstatsCommand::empty() };
     let (mut is_chart, mut series) = (false, SeriesOptions::default());

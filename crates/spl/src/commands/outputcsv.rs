@@ -5,7 +5,6 @@ use super::{Call, Command, CommandInfo, Group, Kind, Syntax};
 use crate::ast::NoopCommand;
 use crate::parse::{Parser, Read};
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["outputcsv"],
     syntax: "outputcsv [append=] [create_empty=] [override_if_empty=] [csv_safe=] [NAME]",
@@ -16,7 +15,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
     if parser.at_end() {
         // A file that nothing can refer to is not written.

@@ -6,7 +6,6 @@ use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known = Known { command: "outputtext", names: &[], ignored: &["usexml"] };
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["outputtext"],
     syntax: "outputtext",
@@ -17,7 +16,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     while parser.option(OPTIONS)?.is_some() {}
     let make = parser.builder();

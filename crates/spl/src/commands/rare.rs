@@ -4,7 +4,6 @@ use super::top::OPTION_NAMES;
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{Known, Parser, Read};
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["rare"],
     syntax: "rare [N] FIELD... [BY FIELD...]",
@@ -14,7 +13,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     parser.top(Known { command: "rare", names: OPTION_NAMES, ignored: &[] }, true).map(Command::Top)
 }

@@ -7,7 +7,6 @@ use crate::parse::{Known, Parser, Read};
 
 const OPTIONS: Known = Known { command: "reltime", names: &["timefield", "prefix"], ignored: &[] };
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["reltime"],
     syntax: "reltime [timefield=FIELD] [prefix=TEXT]",
@@ -17,7 +16,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut fields, mut prefix) = (Vec::new(), "reltime_".to_owned());
     while let Some(option) = parser.option(OPTIONS)? {

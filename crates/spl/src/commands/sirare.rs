@@ -4,7 +4,6 @@ use super::sistats::summary_rows;
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::parse::{Parser, Read};
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["sirare"],
     syntax: "sirare FIELD... [BY FIELD...]",
@@ -15,7 +14,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     summary_rows(parser, "rare")
 }

@@ -5,7 +5,6 @@ use crate::analyse::required_fields;
 use crate::ast::{NodeBuilder, NoopCommand};
 use crate::parse::{Parser, Read};
 
-/// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["sistats"],
     syntax: "sistats AGG... [BY FIELD...]",
@@ -15,7 +14,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-/// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     summary_rows(parser, "stats")
 }
