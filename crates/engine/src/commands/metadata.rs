@@ -1,5 +1,4 @@
-//! `metadata` can only begin a search; the planner substitutes a search that counts events by host, source or
-//! sourcetype (`crate::plan`).
+//! `metadata` can only begin a search; the planner runs the search in its node instead (`crate::plan`).
 
 use quarry_spl::ast::MetadataCommand;
 
