@@ -20,7 +20,6 @@ pub(crate) mod tests;
 use std::collections::BTreeSet;
 
 use crate::ast::{Command, Expr, Pipeline, SearchExpr, Span};
-use crate::commands::{Call, entry};
 use crate::diagnostic::{Diagnostic, Severity};
 pub(crate) use cursor::{Parser, Read, Word, unescape, with_stack};
 pub(crate) use expansion::{eval_field, quote};
@@ -101,10 +100,7 @@ fn parse_pipeline(text: &str, read: impl FnOnce(&mut Parser<'_>) -> Pipeline) ->
 /// Parses the arguments of a built-in command that begins a search, as settings contain them.
 pub fn parse_arguments(name: &str, arguments: &str) -> Result<Command, Vec<Diagnostic>> {
     parse_with(arguments, |parser| {
-        let Some(entry) = entry(name) else { return Ok(None) };
-        let commands = (entry.parse)(parser, Call { name, is_first: true })?;
-        parser.expect_end(name)?;
-        Ok(commands.into_iter().next())
+        Ok(parser.arguments_of(name, true)?.and_then(|commands| commands.into_iter().next()))
     })
 }
 

@@ -58,6 +58,7 @@ struct Ranking {
 }
 
 /// The parsed arguments.
+#[derive(Default)]
 struct Pivot {
     object: String,
     cells: Vec<String>,
@@ -109,21 +110,7 @@ fn read(parser: &mut Parser<'_>) -> Read<(String, Pivot)> {
     let model = parser.expect_field("a data model")?.text;
     let object = parser.expect_field("an object of the data model")?.text;
     let name = if model.contains('.') { model.clone() } else { format!("{model}.{object}") };
-    let mut pivot = Pivot {
-        object,
-        cells: Vec::new(),
-        rows: Vec::new(),
-        column: None,
-        filters: Vec::new(),
-        limits: Vec::new(),
-        sort: None,
-        ranking: None,
-        named: Vec::new(),
-        row_totals: false,
-        column_totals: false,
-        columns_max: COLUMNS,
-        shows_other: true,
-    };
+    let mut pivot = Pivot { object, columns_max: COLUMNS, shows_other: true, ..Pivot::default() };
     while {
         parser.skip_separators();
         !parser.at_end()

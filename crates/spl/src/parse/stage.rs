@@ -265,17 +265,22 @@ impl Parser<'_> {
         }
         self.pos += written.len();
         let name = written.to_ascii_lowercase();
-        let call = Call { name: &name, is_first: first };
-        let known = match entry(&name) {
-            Some(entry) => Some((entry.parse)(self, call)?),
-            None if self.custom.contains(&name) => Some(vec![CustomCommand::parse(self, call)?.into()]),
-            None => None,
-        };
-        let Some(commands) = known else {
+        let commands = self.arguments_of(&name, first)?;
+        if commands.is_none() {
             self.unknown_command(&name, self.since(start));
-            return Ok(None);
+        }
+        Ok(commands)
+    }
+
+    /// Parses the arguments of the command of this lower-case name, if there is one.
+    pub(crate) fn arguments_of(&mut self, name: &str, is_first: bool) -> Read<Option<Vec<Command>>> {
+        let call = Call { name, is_first };
+        let commands = match entry(name) {
+            Some(entry) => (entry.parse)(self, call)?,
+            None if self.custom.contains(name) => vec![CustomCommand::parse(self, call)?.into()],
+            None => return Ok(None),
         };
-        self.expect_end(&name)?;
+        self.expect_end(name)?;
         Ok(Some(commands))
     }
 
