@@ -1,7 +1,7 @@
 //! Commands that are rewritten to others: each is built of the same nodes as those commands written out.
 
 use super::*;
-use crate::ast::{CollectCommand, DataModelCommand, ForeachCommand};
+use crate::ast::{CollectCommand, ForeachCommand};
 
 /// A command, and what it stands for.
 const EXPANSIONS: &[(&str, &str)] = &[
@@ -55,43 +55,6 @@ const EXPANSIONS: &[(&str, &str)] = &[
          | fields - metric_name | fields - _raw _metric _value | tojson output_field=_raw \
          | eval _time=_quarry_time | fields - _quarry_time | collect index=m host=h sourcetype=mcollect_stash",
     ),
-    (
-        "| pivot m o count(o) AS n SPLITROW a AS \"A a\" SPLITROW b FILTER c is \"X\" FILTER d > 3 SORT 5 -n ROWSUMMARY 1",
-        "| from datamodel:m.o | where lower('c')=lower(\"X\") | where 'd' > 3 \
-         | stats count AS n BY a b | table a b * | rename a AS \"A a\" | sort 5 -n \
-         | rename \"A a\" AS _pivot_row0 | rename b AS _pivot_row1 | addtotals fieldname=ALL \
-         | rename _pivot_row0 AS \"A a\" | rename _pivot_row1 AS b",
-    ),
-    (
-        "| pivot m o sum(x) AS s SPLITROW _time PERIOD day SPLITCOL c NUMCOLS 7 SHOWOTHER 0",
-        "| from datamodel:m.o | timechart span=1d limit=7 useother=f sum(x) AS s BY c",
-    ),
-    (
-        "| pivot m o sum(x) AS s SPLITROW a TRUELABEL yes FALSELABEL no SPLITCOL c RANGE size=5 COLSUMMARY 1",
-        "| from datamodel:m.o \
-         | eval 'a'=if(in(lower('a'), \"1\", \"true\", \"t\"), \"yes\", 'a') \
-         | eval 'a'=if(in(lower('a'), \"0\", \"false\", \"f\"), \"no\", 'a') \
-         | bin c span=5 | chart limit=100 useother=t sum(x) AS s OVER a BY c \
-         | rename a AS _pivot_row0 | addcoltotals labelfield=_pivot_row0 label=ALL | rename _pivot_row0 AS a",
-    ),
-    (
-        "| pivot m o sum(x) AS s SPLITROW _time SPLITROW a SPLITCOL c TOP 3 count(o)",
-        "| from datamodel:m.o | bin _time | eventstats count AS __pivot_rank BY _time a \
-         | eval __pivot_row=\"\u{1f}\".'_time'.\"\u{1f}\".'a'.\"\u{1f}\".__pivot_rank \
-         | chart limit=100 useother=t sum(x) AS s OVER __pivot_row BY c \
-         | eval _time=tonumber(mvindex(split(__pivot_row, \"\u{1f}\"), 1)) \
-         | eval a=mvindex(split(__pivot_row, \"\u{1f}\"), 2) \
-         | eval __pivot_rank=mvindex(split(__pivot_row, \"\u{1f}\"), 3) | fields - __pivot_row \
-         | sort 3 -num(__pivot_rank) | fields - __pivot_rank | table _time a *",
-    ),
-    (
-        "| pivot m o count(o) AS n LIMIT a BY BOTTOM 2 sum(x) FILTER a in (x, y) FILTER b isNot \"z\" FILTER b contains 5% \
-         FILTER b isNull",
-        "| from datamodel:m.o | where lower('a')=lower(\"x\") OR lower('a')=lower(\"y\") \
-         | where isnull('b') OR NOT lower('b')=lower(\"z\") | where like(lower('b'), \"%5\\%%\") | where isnull('b') \
-         | eventstats sum(x) AS pivot_rank BY a | sort 0 pivot_rank a | streamstats dc(a) AS pivot_rank \
-         | where pivot_rank<=2 | fields - pivot_rank | stats count AS n",
-    ),
 ];
 
 /// Commands whose search is a subsearch of their node, and that search.
@@ -125,8 +88,6 @@ fn rewritten_commands_are_those_written_out() {
         assert_eq!(written_nodes.len(), nodes.len(), "{written}");
         for (built, parsed) in written_nodes.into_iter().zip(nodes) {
             let built = match built {
-                // Its fields are checked against the model.
-                Command::DataModel(model) => DataModelCommand { required: Vec::new(), ..model }.into(),
                 Command::Collect(collect) => Command::Collect(CollectCommand { name: "collect".to_owned(), ..collect }),
                 other => other,
             };
