@@ -560,6 +560,8 @@ impl FieldTest {
                 }
                 ValueLocation::Composite(_)
                 | ValueLocation::Escaped(_)
+                | ValueLocation::Doubled(_)
+                | ValueLocation::Pair(_)
                 | ValueLocation::Nested(_)
                 | ValueLocation::Derived => {
                     base[key] = MAYBE;
