@@ -22,7 +22,7 @@ use quarry_store::Segment;
 
 use self::spans::TemplateSpan;
 use super::edges::{Around, Edges};
-use super::facts::{Bounds, TemplateFacts, set_of};
+use super::facts::{Bounds, WordFacts, set_of};
 use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::PageReader;
 use super::verdicts::ByValue;
@@ -140,7 +140,7 @@ impl Word {
     pub(super) fn plan(
         &self,
         template_set: &TemplateSet,
-        facts: &TemplateFacts,
+        facts: &WordFacts,
         segment: &dyn Segment,
     ) -> Result<WordPlan, EngineError> {
         if self.opaque {
@@ -501,7 +501,7 @@ fn joined(mut a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
 struct Planner<'a> {
     probe: &'a Probe,
     template_set: &'a TemplateSet,
-    facts: &'a TemplateFacts,
+    facts: &'a WordFacts,
     segment: &'a dyn Segment,
 }
 
