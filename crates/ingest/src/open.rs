@@ -91,7 +91,7 @@ pub fn check_exists(data_dir: &Path) -> Result<(), IngestError> {
     Err(IngestError::NoDataFolder(data_dir.to_owned()))
 }
 
-/// Opens the store for reading.
+/// Opens the store for reading, by a process that ends after a search or two: it would keep decoded columns for nobody.
 pub fn open_read_only(
     data_dir: &Path,
     layers: &Layers,
@@ -101,7 +101,7 @@ pub fn open_read_only(
     check_exists(data_dir)?;
     let remote = remote_options(layers, clock, variables)?;
     let catalog = catalog_settings(data_dir, layers, variables)?;
-    let options = StoreOptions { remote, catalog, ..StoreOptions::at(data_dir) };
+    let options = StoreOptions { remote, catalog, column_cache_bytes: 0, ..StoreOptions::at(data_dir) };
     Ok(when_free(|| Store::open_read_only(options.clone(), clock.clone()))?)
 }
 

@@ -140,7 +140,7 @@ impl Top {
         Ok((rows::concat_rows(best)?, Some(sum)))
     }
 
-    /// Rows ordered by group, then by count; equal counts by value.
+    /// Rows ordered by group, then by count; equal counts by value. Of a single group, only as many as are asked for.
     fn ranked(&self, counted: &RecordBatch, groups: &[u32], counts: &[i64]) -> Vec<u32> {
         let columns: Vec<_> = (self.by.iter().chain(&self.fields))
             .map(|field| rows::as_text_array(&rows::column_or_null(counted, field)))
@@ -153,7 +153,7 @@ impl Top {
             orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
         };
         let mut places: Vec<u32> = (0..u32_of(counts.len())).collect();
-        places.sort_unstable_by(|a, b| {
+        let order = |a: &u32, b: &u32| {
             let group = if groups[*a as usize] == groups[*b as usize] {
                 std::cmp::Ordering::Equal
             } else {
@@ -166,7 +166,12 @@ impl Top {
                 orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
             };
             group.then(count).then_with(|| by_values(*a, *b, &keys[self.by.len()..])).then_with(texts)
-        });
+        };
+        if self.by.is_empty() && (1..places.len()).contains(&self.command.limit) {
+            places.select_nth_unstable_by(self.command.limit, order);
+            places.truncate(self.command.limit);
+        }
+        places.sort_unstable_by(order);
         places
     }
 

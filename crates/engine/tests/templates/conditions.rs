@@ -22,7 +22,7 @@ struct Drawn {
 
 fn drawn() -> impl Strategy<Value = Drawn> {
     let field = prop::sample::select(FIELDS);
-    (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1..24usize, field, 0..8usize)
+    (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1..24usize, field, 0..14usize)
         .prop_map(|(event, start, length, field, kind)| Drawn { event, start, length, field, kind })
 }
 
@@ -51,6 +51,15 @@ impl Drawn {
             4 => format!("{field} IN ({value}, 200, INFO)"),
             5 => format!("{field}={value} OR {phrase}"),
             6 => format!("{field}={value} {phrase}"),
+            7 => format!("CASE({phrase})"),
+            8 => format!("TERM({phrase})"),
+            9 => format!("{}*\"", phrase.trim_end_matches('"')),
+            10 => format!("\"*{}", phrase.trim_start_matches('"')),
+            // The second is looked for where the first may be.
+            11 => {
+                format!("{} {phrase}", value.trim_matches('"').replace(|letter: char| !letter.is_alphanumeric(), "*"))
+            }
+            12 => format!("{value} OR (NOT {phrase} {field}=*)"),
             _ => format!(
                 "*{}* {field}!={value}",
                 phrase

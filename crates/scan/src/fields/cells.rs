@@ -82,7 +82,7 @@ pub(crate) fn cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl Iterator
 }
 
 /// A doubled quote.
-const DOUBLED: &str = "\"\"";
+pub(crate) const DOUBLED: &str = "\"\"";
 
 /// The value of a cell: without surrounding blanks and quotes, and with a quote for each doubled one if it was quoted.
 pub(crate) fn value_of(cell: &str) -> Cow<'_, str> {
@@ -90,6 +90,16 @@ pub(crate) fn value_of(cell: &str) -> Cow<'_, str> {
         (text, true) if text.contains(DOUBLED) => Cow::Owned(text.replace(DOUBLED, "\"")),
         (text, _) => Cow::Borrowed(text),
     }
+}
+
+/// Appends the inside of a quoted cell with a quote for each doubled one.
+pub(crate) fn append_undoubled(written: &[u8], out: &mut Vec<u8>) {
+    let mut from = 0;
+    for at in memchr::memmem::find_iter(written, DOUBLED) {
+        out.extend_from_slice(&written[from..=at]);
+        from = at + DOUBLED.len();
+    }
+    out.extend_from_slice(&written[from..]);
 }
 
 /// A cell without surrounding blanks and quotes, and whether there were quotes.

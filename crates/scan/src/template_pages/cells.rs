@@ -16,7 +16,7 @@ use quarry_event::template::{ByteSet, ColumnKind, Dictionary, Template, Template
 
 use super::fields::Sample;
 use super::value_location::ValueLocation;
-use crate::fields::cells::{CellState, Delimiters, unquoted};
+use crate::fields::cells::{CellState, DOUBLED, Delimiters, append_undoubled, unquoted};
 use crate::fields::reports::Report;
 
 /// Dictionary entries that are tried one by one; for a larger dictionary nothing is proven.
@@ -88,10 +88,7 @@ impl<'a> CellPlanner<'a> {
         let template = Template { parts: parts.to_vec() };
         let Some(sample) = Sample::new(self.template_set, &template) else { return ValueLocation::Text };
         let (value, is_quoted) = unquoted(&sample.text);
-        // Doubled quotes make a value that the text does not contain.
-        if is_quoted && (value.contains('"') || self.has_quotes(parts)) {
-            return ValueLocation::Text;
-        }
+        let is_doubled = is_quoted && (value.contains('"') || self.has_quotes(parts));
         let value = sample.span(value);
         if !sample.keeps_ends(sample.span(sample.text.trim())) {
             return ValueLocation::Text;
@@ -107,11 +104,40 @@ impl<'a> CellPlanner<'a> {
             _ => (!value.is_empty(), value.is_empty()),
         };
         match (filled || self.keeps_empty, is_empty) {
+            (true, _) if is_doubled => self.without_doubled(place),
             (true, _) => place,
             (false, true) => ValueLocation::Absent,
             // An empty value produces no field; the values differ in that.
             (false, false) => ValueLocation::Text,
         }
+    }
+
+    /// The location of a quoted cell's value, of which this is the inside, with a quote for each doubled one. If all quotes
+    /// are in literals, they are undoubled here.
+    fn without_doubled(&self, place: ValueLocation) -> ValueLocation {
+        let parts: Box<[TemplatePart]> = match place {
+            ValueLocation::Constant(text) => return ValueLocation::Constant(text.replace(DOUBLED, "\"").into()),
+            ValueLocation::Variable(column) => [TemplatePart::Variable(column)].into(),
+            ValueLocation::Composite(parts) => parts,
+            other => return other,
+        };
+        // An empty value would join the quotes on both sides of it.
+        let may_be_empty = |part: &TemplatePart| match part {
+            TemplatePart::Literal(_) => false,
+            TemplatePart::Variable(column) => self.template_set.columns[*column as usize].traits.min_len == 0,
+        };
+        if self.has_quotes(&parts) || parts.iter().any(may_be_empty) {
+            return ValueLocation::Doubled(parts);
+        }
+        let undoubled = parts.iter().map(|part| match part {
+            TemplatePart::Literal(literal) => {
+                let mut text = Vec::with_capacity(literal.len());
+                append_undoubled(literal, &mut text);
+                TemplatePart::Literal(text.into())
+            }
+            variable => variable.clone(),
+        });
+        ValueLocation::Composite(undoubled.collect())
     }
 
     /// Whether values of the cell's variables may contain quotes.

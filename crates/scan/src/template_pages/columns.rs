@@ -14,6 +14,7 @@ use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::compute::take;
 use arrow::datatypes::UInt32Type;
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{DECIMAL_PRECISION, first_of};
 use quarry_event::Metadata;
@@ -22,10 +23,12 @@ use quarry_event::value::{Number, canonical_number};
 use quarry_pipeline::extract::json_string;
 use quarry_stdx::number::u32_of;
 
+use super::inner_pairs::InnerPair;
 use super::page::{PageReader, Rows};
 use super::slab::{FieldLocations, agrees, top_of};
 use super::value_location::{NestedValue, ValueLocation};
 use crate::event_fields::metadata_text;
+use crate::fields::cells::append_undoubled;
 
 /// From one text in this many on, all texts of a column are checked at once and the wanted ones are taken, instead of
 /// checking each.
@@ -410,30 +413,10 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
     for place in &field.places {
         nested.add(place, rows, page)?;
     }
-    let mut variables: Vec<VariableTexts> = Vec::new();
-    for row in rows.iter() {
-        let (one, many): (Option<u32>, &[TemplatePart]) = match place_of(row) {
-            ValueLocation::Variable(column) => (Some(*column), &[]),
-            ValueLocation::Nested(place) => (nested.value_of(&place.values, row).map(|value| value.column), &[]),
-            ValueLocation::Composite(parts) | ValueLocation::Escaped(parts) => (None, parts),
-            _ => (None, &[]),
-        };
-        let named = many.iter().filter_map(|part| match part {
-            TemplatePart::Variable(column) => Some(*column),
-            TemplatePart::Literal(_) => None,
-        });
-        for column in one.into_iter().chain(named) {
-            match variables.iter_mut().find(|variable| variable.column == column) {
-                Some(variable) => variable.rows.push(row),
-                None => variables.push(VariableTexts { column, rows: vec![row], texts: Texts::default(), next: 0 }),
-            }
-        }
-    }
-    for variable in &mut variables {
-        variable.texts = page.texts(variable.column, &variable.rows)?;
-    }
+    let mut variables = variables_read(field, rows, &nested, &keys, page)?;
     let mut writer = TextWriter::default();
     let mut written = Vec::new();
+    let key_end = field.key_end.finder();
     for row in rows.iter() {
         match place_of(row) {
             ValueLocation::Absent | ValueLocation::Derived | ValueLocation::Text => {
@@ -447,6 +430,17 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
                 written.clear();
                 append_parts(&mut variables, parts, &mut written);
                 append_unescaped(&written, &mut writer.bytes)?;
+            }
+            ValueLocation::Doubled(parts) => {
+                written.clear();
+                append_parts(&mut variables, parts, &mut written);
+                append_undoubled(&written, &mut writer.bytes);
+            }
+            ValueLocation::Pair(pair) => {
+                if !append_pair(&mut variables, pair, &key_end, &mut written, &mut writer.bytes) {
+                    writer.null();
+                    continue;
+                }
             }
             ValueLocation::Nested(place) => match nested.value_of(&place.values, row) {
                 None => {
@@ -468,6 +462,43 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
     let is_used = |variable: &VariableTexts| variable.next == variable.texts.ends.len();
     assert!(variables.iter().all(is_used), "each text that was read is part of a value");
     writer.finish()
+}
+
+/// The variables that values of a field whose location differs between templates are made of, with their texts.
+fn variables_read(
+    field: &FieldLocations,
+    rows: &Rows,
+    nested: &NestedColumns,
+    keys: &[u32],
+    page: &mut PageReader<'_>,
+) -> Result<Vec<VariableTexts>, EngineError> {
+    let place_of = |row: u32| field.places.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
+    let mut variables: Vec<VariableTexts> = Vec::new();
+    for row in rows.iter() {
+        let (one, many): (Option<u32>, &[TemplatePart]) = match place_of(row) {
+            ValueLocation::Variable(column) => (Some(*column), &[]),
+            ValueLocation::Nested(place) => (nested.value_of(&place.values, row).map(|value| value.column), &[]),
+            ValueLocation::Composite(parts) | ValueLocation::Escaped(parts) | ValueLocation::Doubled(parts) => {
+                (None, parts)
+            }
+            ValueLocation::Pair(pair) => (None, &pair.variables),
+            _ => (None, &[]),
+        };
+        let named = many.iter().filter_map(|part| match part {
+            TemplatePart::Variable(column) => Some(*column),
+            TemplatePart::Literal(_) => None,
+        });
+        for column in one.into_iter().chain(named) {
+            match variables.iter_mut().find(|variable| variable.column == column) {
+                Some(variable) => variable.rows.push(row),
+                None => variables.push(VariableTexts { column, rows: vec![row], texts: Texts::default(), next: 0 }),
+            }
+        }
+    }
+    for variable in &mut variables {
+        variable.texts = page.texts(variable.column, &variable.rows)?;
+    }
+    Ok(variables)
 }
 
 /// Appends a JSON scalar unescaped: a bare scalar as written, or a string given without its quotes. The two cannot be
@@ -524,6 +555,26 @@ fn append_parts(variables: &mut [VariableTexts], parts: &[TemplatePart], out: &m
             TemplatePart::Variable(column) => append_variable(variables, *column, out),
         }
     }
+}
+
+/// Appends the value of a pair inside the values of variables; whether there is one. `written` is a reusable buffer.
+fn append_pair(
+    variables: &mut [VariableTexts],
+    pair: &InnerPair,
+    key_end: &Finder<'_>,
+    written: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> bool {
+    let mut is_found = false;
+    for variable in &pair.variables {
+        written.clear();
+        append_parts(variables, std::slice::from_ref(variable), written);
+        if !is_found && let Some(value) = pair.value_in(written, key_end) {
+            out.extend_from_slice(value.as_bytes());
+            is_found = true;
+        }
+    }
+    is_found
 }
 
 fn append_variable(variables: &mut [VariableTexts], column: u32, out: &mut Vec<u8>) {

@@ -315,7 +315,8 @@ impl Conditions {
             Condition::And(parts) => {
                 let mut all = Outcome::Same(YES);
                 for part in parts {
-                    all = all.and(self.answer(part, page)?);
+                    let found = self.answer_where(&all, part, page)?;
+                    all = all.and(found);
                     if all.is_same(NO) {
                         break;
                     }
@@ -336,6 +337,14 @@ impl Conditions {
             Condition::Word(at, runs) => {
                 let word = &self.words[*at];
                 let plan = page.slab.word(*at, word)?;
+                if plan.reads_spans() {
+                    let possible = self.without_runs(page.relevant(), runs, page)?;
+                    if possible.doubts(page.len()) == 0 {
+                        return Ok(Outcome::Same(NO));
+                    }
+                    let found = with_rest(&possible, page, |page| word.run(&plan, page))?;
+                    return Ok(found.where_possible(possible));
+                }
                 let found = word.run(&plan, page)?;
                 self.without_runs(found, runs, page)?
             }
@@ -356,6 +365,19 @@ impl Conditions {
         })
     }
 
+    /// The answer of a condition for the rows whose answer in the rest of a conjunction is not no.
+    fn answer_where(
+        &self,
+        rest: &Outcome,
+        condition: &Condition,
+        page: &mut PageReader<'_>,
+    ) -> Result<Outcome, EngineError> {
+        match rest {
+            Outcome::Same(_) => self.answer(condition, page),
+            Outcome::Each(_) => with_rest(rest, page, |page| self.answer(condition, page)),
+        }
+    }
+
     /// Turns a word's maybes into no where the text lacks one of its runs. A run that rules out few is the last one
     /// tried; it took as long as reading the texts.
     fn without_runs(&self, found: Outcome, runs: &Runs, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
@@ -364,6 +386,10 @@ impl Conditions {
         for run in &runs.words {
             if doubts * FEW_DOUBTS < page.len() || runs.in_vain.load(Ordering::Relaxed) >= PAGES_IN_VAIN {
                 break;
+            }
+            // An address in four columns is looked for with the phrase.
+            if page.slab.word(*run, &self.words[*run])?.reads_spans() {
+                continue;
             }
             found = self.without_absent(found, std::slice::from_ref(run), page)?;
             let left = found.doubts(page.len());
@@ -405,6 +431,22 @@ impl Conditions {
         absent.for_each(|(answer, _)| *answer = NO);
         Ok(Outcome::Each(answers))
     }
+}
+
+/// Runs `ask` where these answers, and those of an outer conjunction, are not no.
+fn with_rest<T>(
+    rest: &Outcome,
+    page: &mut PageReader<'_>,
+    ask: impl FnOnce(&mut PageReader<'_>) -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    let outer = page.rest.take();
+    page.rest = Some(match &outer {
+        Some(outer) => outer.clone().and(rest.clone()),
+        None => rest.clone(),
+    });
+    let found = ask(page);
+    page.rest = outer;
+    found
 }
 
 /// Whether looking for this word takes less time than reading texts. One that may be part of a number or an address
@@ -560,6 +602,8 @@ impl FieldTest {
                 }
                 ValueLocation::Composite(_)
                 | ValueLocation::Escaped(_)
+                | ValueLocation::Doubled(_)
+                | ValueLocation::Pair(_)
                 | ValueLocation::Nested(_)
                 | ValueLocation::Derived => {
                     base[key] = MAYBE;

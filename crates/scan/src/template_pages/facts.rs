@@ -4,7 +4,7 @@
 //! without breakers can extend across its left edge, and whether a percent-encoded breaker may be near.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use quarry_event::segment::{is_breaker, is_major};
 use quarry_event::template::{ByteSet, ColumnKind, Template, TemplateSet};
@@ -39,7 +39,8 @@ impl KnownTemplates {
                 return Arc::clone(facts);
             }
         }
-        let facts = Arc::new(TemplateFacts::new(template_set, Arc::clone(&self.held)));
+        let held = Arc::clone(&self.held);
+        let facts = Arc::new(TemplateFacts { words: OnceLock::new(), fields: Mutex::default(), held });
         let mut known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(template_set, _)| template_set.strong_count() > 0);
         if known.len() >= SLABS_KEPT {
@@ -52,14 +53,20 @@ impl KnownTemplates {
 
 /// Facts about one slab.
 pub(super) struct TemplateFacts {
-    /// By column: whether no value can contain an encoded breaker.
-    free: Vec<bool>,
-    /// By column, by template, by part.
-    parts: Vec<Vec<Box<[PartFacts]>>>,
+    /// Once a word is looked for.
+    words: OnceLock<WordFacts>,
     /// Field locations by class of extraction.
     fields: Mutex<Vec<KnownField>>,
     /// Bytes of the field locations of all slabs.
     held: Arc<AtomicUsize>,
+}
+
+/// Facts about one slab for finding words.
+pub(super) struct WordFacts {
+    /// By column: whether no value can contain an encoded breaker.
+    free: Vec<bool>,
+    /// By column, by template, by part.
+    parts: Vec<Vec<Box<[PartFacts]>>>,
 }
 
 impl Drop for TemplateFacts {
@@ -146,13 +153,11 @@ impl PartFacts {
     }
 }
 
-impl TemplateFacts {
-    fn new(template_set: &TemplateSet, held: Arc<AtomicUsize>) -> TemplateFacts {
-        let mut facts = TemplateFacts {
+impl WordFacts {
+    fn new(template_set: &TemplateSet) -> WordFacts {
+        let mut facts = WordFacts {
             free: vec![false; template_set.columns.len()],
             parts: vec![Vec::new(); template_set.columns.len()],
-            fields: Mutex::default(),
-            held,
         };
         // Children come after their parents.
         for (at, column) in template_set.columns.iter().enumerate().rev() {
@@ -175,6 +180,23 @@ impl TemplateFacts {
             }
         }
         facts
+    }
+
+    /// By column: whether no value can contain an encoded breaker.
+    pub(super) fn free(&self) -> &[bool] {
+        &self.free
+    }
+
+    /// Facts about the parts of a template of a column.
+    pub(super) fn parts(&self, column: u32, template: usize) -> &[PartFacts] {
+        &self.parts[column as usize][template]
+    }
+}
+
+impl TemplateFacts {
+    /// What finding words needs to know, for the templates that these facts are about.
+    pub(super) fn of_words(&self, template_set: &TemplateSet) -> &WordFacts {
+        self.words.get_or_init(|| WordFacts::new(template_set))
     }
 
     /// Field locations under these extraction classes; `find` computes those that are not known.
@@ -222,16 +244,6 @@ impl TemplateFacts {
             self.held.fetch_add(field.places.bytes(), Ordering::Relaxed);
             fields.push(field);
         }
-    }
-
-    /// By column: whether no value can contain an encoded breaker.
-    pub(super) fn free(&self) -> &[bool] {
-        &self.free
-    }
-
-    /// Facts about the parts of a template of a column.
-    pub(super) fn parts(&self, column: u32, template: usize) -> &[PartFacts] {
-        &self.parts[column as usize][template]
     }
 }
 

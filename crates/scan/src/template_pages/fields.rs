@@ -15,6 +15,7 @@ use quarry_conf::KvMode;
 use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key};
 
+use super::inner_pairs::InnerPair;
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::optional_pairs;
@@ -27,7 +28,7 @@ const PLACEHOLDER: u8 = b'7';
 /// begins after it. It does not end a value either, because the variable may lie inside one.
 const KEYLESS_PLACEHOLDER: u8 = b'*';
 /// Bytes that end an unquoted value (`quarry_pipeline::extract::auto_kv`).
-const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
+pub(super) const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
 /// Bytes that may be stripped from the end of a value (`quarry_pipeline::extract::auto_kv`), and their counterparts.
 const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
 
@@ -75,8 +76,17 @@ pub(super) fn places(
         true => KeyEnd::of(name).columns(template_set, template),
         false => None,
     };
+    // Escapes in quotes are not looked for there.
+    let inner_pair = |name: &str, columns: &[u32]| match cutting.kv_mode {
+        KvMode::Auto => InnerPair::place(name, columns, template_set, template),
+        _ => None,
+    };
     let told = names.iter().map(|name| match columns(name) {
-        Some(doubt) => FieldLocation { place: ValueLocation::Absent, doubt },
+        Some(doubt) if doubt.is_empty() => ValueLocation::Absent.into(),
+        Some(doubt) => match inner_pair(name, &doubt) {
+            Some(place) => place.into(),
+            None => FieldLocation { place: ValueLocation::Absent, doubt },
+        },
         None => ValueLocation::Text.into(),
     });
     told.collect()
@@ -477,7 +487,7 @@ fn placeholder_beside_keys(traits: &ValueTraits) -> u8 {
 }
 
 /// Whether `auto_kv` accepts the byte as part of a key.
-fn is_key_byte(byte: u8) -> bool {
+pub(super) fn is_key_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-') || byte >= 0x80
 }
 

@@ -75,16 +75,21 @@ impl KeyEnd {
             })
     }
 
+    /// Finds it.
+    pub(super) fn finder(&self) -> memmem::Finder<'_> {
+        memmem::Finder::new(&self.0)
+    }
+
     /// By dictionary entry: whether it contains the bytes.
     pub(super) fn in_texts<'t>(&self, texts: impl Iterator<Item = &'t [u8]>) -> Vec<bool> {
-        let finder = memmem::Finder::new(&self.0);
+        let finder = self.finder();
         texts.map(|text| finder.find(text).is_some()).collect()
     }
 
     /// Indices of the concatenated texts that contain it. All texts are searched at once, since it is rare; an
     /// occurrence across two texts does not count.
     pub(super) fn places(&self, bytes: &[u8], ends: &[u32]) -> Vec<usize> {
-        let finder = memmem::Finder::new(&self.0);
+        let finder = self.finder();
         let (mut places, mut from, mut at) = (Vec::new(), 0, 0);
         while let Some(found) = bytes.get(from..).and_then(|rest| finder.find(rest)) {
             let start = from + found;

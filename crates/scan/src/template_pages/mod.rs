@@ -26,6 +26,7 @@ mod facts;
 mod fields;
 mod group_memos;
 mod groups;
+mod inner_pairs;
 mod interner;
 mod json;
 mod key_end;

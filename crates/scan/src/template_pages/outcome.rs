@@ -74,6 +74,17 @@ impl Outcome {
         }
     }
 
+    /// The same, with no where `possible` is no.
+    pub(super) fn where_possible(self, possible: Outcome) -> Outcome {
+        match possible {
+            Outcome::Same(NO) => Outcome::Same(NO),
+            Outcome::Same(_) => self,
+            Outcome::Each(answers) => {
+                self.and(Outcome::Each(answers.into_iter().map(|answer| if answer == NO { NO } else { YES }).collect()))
+            }
+        }
+    }
+
     /// Either.
     pub(super) fn or(self, other: Outcome) -> Outcome {
         match (self, other) {

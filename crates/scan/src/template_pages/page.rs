@@ -12,6 +12,7 @@ use quarry_event::{Page, PageColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::{Segment, TemplatePage};
 
+use super::outcome::{MAYBE, NO, Outcome};
 use super::slab::Slab;
 
 /// Readers of one page.
@@ -29,6 +30,8 @@ pub(super) struct PageReader<'a> {
     pub open: Option<Vec<u32>>,
     /// Fields of some rows that have no column, once requested.
     pub computed: Option<ComputedRows>,
+    /// The answer of the rest of a conjunction for each row, where it is known: no answer matters where it is no.
+    pub rest: Option<Outcome>,
 }
 
 /// Rows of a page.
@@ -117,6 +120,23 @@ impl<'a> PageReader<'a> {
             keys: None,
             open: None,
             computed: None,
+            rest: None,
+        }
+    }
+
+    /// Maybe for rows whose answer matters, no for others.
+    pub(super) fn relevant(&self) -> Outcome {
+        match &self.rest {
+            Some(Outcome::Each(answers)) => Outcome::Each(answers.iter().map(|answer| (*answer).min(MAYBE)).collect()),
+            Some(Outcome::Same(_)) | None => Outcome::Same(MAYBE),
+        }
+    }
+
+    /// Whether the answer of a condition for this row matters.
+    pub(super) fn is_relevant(&self, row: u32) -> bool {
+        match &self.rest {
+            Some(Outcome::Each(answers)) => answers.get(row as usize) != Some(&NO),
+            Some(Outcome::Same(_)) | None => true,
         }
     }
 

@@ -50,7 +50,12 @@ pub(super) fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSe
             ValueLocation::Constant(text) => vec![TemplatePart::Literal(text.as_bytes().into())],
             ValueLocation::Variable(column) => vec![TemplatePart::Variable(*column)],
             ValueLocation::Composite(parts) => parts.to_vec(),
-            ValueLocation::Escaped(_) | ValueLocation::Nested(_) | ValueLocation::Derived | ValueLocation::Text => {
+            ValueLocation::Escaped(_)
+            | ValueLocation::Doubled(_)
+            | ValueLocation::Pair(_)
+            | ValueLocation::Nested(_)
+            | ValueLocation::Derived
+            | ValueLocation::Text => {
                 return TemplateNode::Unknown;
             }
         };

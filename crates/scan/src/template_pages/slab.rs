@@ -374,7 +374,7 @@ impl Slab {
     /// Plan for word number `at`.
     pub(super) fn word(&self, at: usize, word: &Word) -> Result<SharedPlan, EngineError> {
         made_once(self.words.get(at), || {
-            word.plan(&self.template_set, &self.facts, self.segment.as_ref()).map(Arc::new)
+            word.plan(&self.template_set, self.facts.of_words(&self.template_set), self.segment.as_ref()).map(Arc::new)
         })
     }
 
@@ -695,13 +695,16 @@ fn value_columns(
             ValueLocation::Absent | ValueLocation::Constant(_) => {}
             ValueLocation::Variable(column) => reach(&[TemplatePart::Variable(*column)]),
             ValueLocation::Composite(parts) => reach(parts),
+            ValueLocation::Pair(pair) => reach(&pair.variables),
             ValueLocation::Nested(nested) if !is_escaped => {
                 nested.values.iter().for_each(|value| reach(&[TemplatePart::Variable(value.column)]));
             }
             // The value is stored in a different form.
-            ValueLocation::Escaped(_) | ValueLocation::Nested(_) | ValueLocation::Derived | ValueLocation::Text => {
-                reach(&templates[at % templates.len()].parts)
-            }
+            ValueLocation::Escaped(_)
+            | ValueLocation::Doubled(_)
+            | ValueLocation::Nested(_)
+            | ValueLocation::Derived
+            | ValueLocation::Text => reach(&templates[at % templates.len()].parts),
         }
     }
     let columns = (0u32..).zip(&known).filter(|(_, known)| **known).map(|(column, _)| column).collect();

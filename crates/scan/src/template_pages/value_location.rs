@@ -6,6 +6,8 @@
 
 use quarry_event::template::TemplatePart;
 
+use super::inner_pairs::InnerPair;
+
 /// Location of a field's value in the texts of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ValueLocation {
@@ -19,8 +21,12 @@ pub(super) enum ValueLocation {
     Composite(Box<[TemplatePart]>),
     /// The same, with JSON escapes.
     Escaped(Box<[TemplatePart]>),
+    /// The same, with doubled quotes that stand for one each.
+    Doubled(Box<[TemplatePart]>),
     /// Below variables that may be empty.
     Nested(Nested),
+    /// A pair inside the values of variables.
+    Pair(InnerPair),
     /// A pattern extracts it from the value of another field, whose location is known ([`super::derived_fields`]).
     Derived,
     /// Only the text tells.

@@ -2,11 +2,13 @@
 //!
 //! A match lies in a literal, in the value of a variable, or across an edge between them. Literals and dictionary texts
 //! are examined once per slab, numbers and plain texts once per page, and only if the bytes of their column allow a
-//! match. Anything that may lie across an edge, or is bounded by unknown bytes, is a *maybe*; those rows are decided by
-//! their text. A yes or no here always agrees with the text.
+//! match. For matches across edges, the parts around them are put together ([`spans`]). Anything that is bounded by
+//! unknown bytes is a *maybe*; those rows are decided by their text. A yes or no here always agrees with the text.
 //!
 //! Percent-encoded breakers (`%20`) make a bound depend on bytes further away; where one may be near, the answer is
 //! maybe.
+
+mod spans;
 
 use std::sync::Arc;
 
@@ -18,8 +20,9 @@ use quarry_event::template::{
 };
 use quarry_store::Segment;
 
+use self::spans::TemplateSpan;
 use super::edges::{Around, Edges};
-use super::facts::{Bounds, PartFacts, TemplateFacts, set_of};
+use super::facts::{Bounds, WordFacts, set_of};
 use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::PageReader;
 use super::verdicts::ByValue;
@@ -70,16 +73,21 @@ enum ProbePlan {
     Codes(Vec<u8>),
     /// Number by number: this number only, or none.
     Equals(i64),
+    /// Decimals by the number before the point, and the one after it.
+    Decimals { unit: u64, whole: Option<u64>, fraction: Option<u64> },
+    /// By number, from `min` on.
+    Numbers { min: i64, answers: Vec<u8> },
     /// Value by value.
     Each(Around),
-    /// By template, and by the values of variables that can raise the answer.
-    Templates { base: Vec<u8>, children: Vec<Child> },
+    /// By template, and by the values of variables and spans that can raise the answer.
+    Templates { base: Vec<u8>, children: Vec<Child>, spans: Vec<TemplateSpan> },
 }
 
 #[derive(Debug)]
 struct Child {
     column: u32,
-    around: Around,
+    /// Surroundings of the variable; `None` if its values were examined together with the parts around it.
+    around: Option<Around>,
     node: ProbePlan,
     /// By template: whether this variable matters.
     counts: Vec<bool>,
@@ -132,7 +140,7 @@ impl Word {
     pub(super) fn plan(
         &self,
         template_set: &TemplateSet,
-        facts: &TemplateFacts,
+        facts: &WordFacts,
         segment: &dyn Segment,
     ) -> Result<WordPlan, EngineError> {
         if self.opaque {
@@ -172,6 +180,11 @@ impl Word {
 }
 
 impl WordPlan {
+    /// Whether rows are looked at one by one for matches across edges.
+    pub(super) fn reads_spans(&self) -> bool {
+        self.nodes.iter().any(ProbePlan::reads_spans)
+    }
+
     /// The answers by value of one column, if a single column decides.
     pub(super) fn by_value(&self, template_set: &TemplateSet) -> Option<ByValue> {
         match self.nodes.as_slice() {
@@ -182,19 +195,38 @@ impl WordPlan {
 }
 
 impl ProbePlan {
+    fn of_codes(answers: Vec<u8>) -> ProbePlan {
+        match answers.split_first() {
+            Some((first, rest)) if rest.iter().all(|answer| answer == first) => ProbePlan::Same(*first),
+            _ => ProbePlan::Codes(answers),
+        }
+    }
+
+    fn reads_spans(&self) -> bool {
+        match self {
+            ProbePlan::Templates { children, spans, .. } => {
+                !spans.is_empty() || children.iter().any(|child| child.node.reads_spans())
+            }
+            _ => false,
+        }
+    }
+
     fn by_value(&self, column: u32, template_set: &TemplateSet) -> Option<ByValue> {
         let by_answers = |answers: Vec<u8>| Some(ByValue::Values { column, answers, rest: NO });
         match self {
             ProbePlan::Same(answer) => Some(ByValue::Same(*answer)),
             ProbePlan::Codes(answers) => by_answers(answers.clone()),
-            ProbePlan::Equals(wanted) => match template_set.counts.get(&column)?.values() {
-                CountedValues::Numbers(numbers) => {
-                    by_answers(numbers.iter().map(|number| if number == wanted { YES } else { NO }).collect())
+            ProbePlan::Equals(_) | ProbePlan::Decimals { .. } | ProbePlan::Numbers { .. } => {
+                match template_set.counts.get(&column)?.values() {
+                    CountedValues::Numbers(numbers) => {
+                        by_answers(numbers.iter().map(|number| self.of_number(*number)).collect())
+                    }
+                    CountedValues::Codes(_) => None,
                 }
-                CountedValues::Codes(_) => None,
-            },
+            }
             ProbePlan::Each(_) => None,
-            ProbePlan::Templates { base, children } => match children.as_slice() {
+            ProbePlan::Templates { spans, .. } if !spans.is_empty() => None,
+            ProbePlan::Templates { base, children, .. } => match children.as_slice() {
                 [] => by_answers(base.clone()),
                 [child] if child.covers && base.iter().all(|answer| *answer == NO) => {
                     child.node.by_value(child.column, template_set)
@@ -202,6 +234,23 @@ impl ProbePlan {
                 _ => None,
             },
         }
+    }
+
+    /// The answer for a number, where numbers need not be written to tell.
+    fn of_number(&self, number: i64) -> u8 {
+        let is_met = match self {
+            ProbePlan::Equals(wanted) => number == *wanted,
+            ProbePlan::Decimals { unit, whole, fraction } => {
+                let magnitude = number.unsigned_abs();
+                *whole == Some(magnitude / unit) || *fraction == Some(magnitude % unit)
+            }
+            ProbePlan::Numbers { min, answers } => {
+                let at = usize::try_from(number.saturating_sub(*min)).ok();
+                return at.and_then(|at| answers.get(at)).copied().unwrap_or(MAYBE);
+            }
+            _ => return MAYBE,
+        };
+        if is_met { YES } else { NO }
     }
 }
 
@@ -220,8 +269,9 @@ impl Probe {
         self.needle.len() <= traits.max_len as usize && self.needle.iter().all(|byte| self.in_set(*byte, traits.bytes))
     }
 
-    /// Whether it may be in a time of this layout. Such times differ in their digits and letters only.
-    fn fits_time(&self, layout: TimeLayout) -> bool {
+    /// Whether it may be in a time of this layout, `bounded` if only as a word. Such times differ in their digits and
+    /// letters only.
+    fn fits_time(&self, layout: TimeLayout, bounded: bool) -> bool {
         let mut sample = Vec::new();
         NumberFormat::Time(layout).write(0, &mut sample);
         let is_alike = |(byte, mine): (&u8, &u8)| match byte {
@@ -229,8 +279,21 @@ impl Probe {
             byte if byte.is_ascii_alphabetic() => mine.is_ascii_alphabetic(),
             byte => byte == mine,
         };
+        let (starts, ends) = match &self.whole {
+            Some(whole) if bounded => (!whole.leading_star, !whole.trailing_star),
+            _ => (false, false),
+        };
+        // What bounds it is next to it or its own first or last byte; outside of the time, anything may be.
+        let is_edge = |at: usize| {
+            let [before, after] = [at.checked_sub(1), Some(at)].map(|at| at.and_then(|at| sample.get(at)));
+            before.zip(after).is_none_or(|(before, after)| is_breaker(*before) || is_breaker(*after))
+        };
         let mut places = 0..(sample.len() + 1).saturating_sub(self.needle.len());
-        places.any(|place| sample[place..].iter().zip(&self.needle).all(is_alike))
+        places.any(|place| {
+            sample[place..].iter().zip(&self.needle).all(is_alike)
+                && (!starts || is_edge(place))
+                && (!ends || is_edge(place + self.needle.len()))
+        })
     }
 
     /// Whether it would have to be at the start or end of a value, as nothing inside bounds words, but cannot be.
@@ -292,19 +355,19 @@ impl Probe {
     }
 
     fn run(&self, node: &ProbePlan, column: u32, page: &mut PageReader<'_>) -> Result<PageAnswers, EngineError> {
-        let (base, children) = match node {
+        let (base, children, spans) = match node {
             ProbePlan::Same(answer) => return Ok(PageAnswers::Same(*answer)),
             ProbePlan::Each(around) => return self.each(column, *around, page),
-            ProbePlan::Templates { base, children } => (base, children),
+            ProbePlan::Templates { base, children, spans } => (base, children, spans),
             ProbePlan::Codes(answers) => {
                 let values = page.column(column)?;
                 let ColumnValues::Codes(codes) = &values.values else { return Ok(PageAnswers::Same(MAYBE)) };
                 return Ok(found_by_code(&values, codes, answers));
             }
-            ProbePlan::Equals(wanted) => {
+            ProbePlan::Equals(_) | ProbePlan::Decimals { .. } | ProbePlan::Numbers { .. } => {
                 let values = page.column(column)?;
                 let ColumnValues::Numbers(numbers) = &values.values else { return Ok(PageAnswers::Same(MAYBE)) };
-                return Ok(found_of(&values, numbers.iter().map(|number| if number == wanted { YES } else { NO })));
+                return Ok(found_of(&values, numbers.iter().map(|number| node.of_number(*number))));
             }
         };
         // The template codes are not read if the variables alone decide.
@@ -324,6 +387,14 @@ impl Probe {
             all = match all {
                 PageAnswers::Rows(rows) => PageAnswers::Rows(joined(rows, of_child)),
                 PageAnswers::Same(NO) => PageAnswers::Rows(of_child),
+                same => same,
+            };
+        }
+        for span in spans {
+            let of_span = self.of_span(span, column, page)?;
+            all = match all {
+                PageAnswers::Rows(rows) => PageAnswers::Rows(joined(rows, of_span)),
+                PageAnswers::Same(NO) => PageAnswers::Rows(of_span),
                 same => same,
             };
         }
@@ -430,7 +501,7 @@ fn joined(mut a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
 struct Planner<'a> {
     probe: &'a Probe,
     template_set: &'a TemplateSet,
-    facts: &'a TemplateFacts,
+    facts: &'a WordFacts,
     segment: &'a dyn Segment,
 }
 
@@ -448,11 +519,8 @@ impl Planner<'_> {
             ColumnKind::Dictionary { .. } => {
                 let texts = self.segment.dictionary(column)?;
                 let mut scratch = Vec::new();
-                let answers: Vec<u8> = texts.iter().map(|text| self.probe.answer(text, around, &mut scratch)).collect();
-                Ok(match answers.first() {
-                    Some(first) if answers.iter().all(|answer| answer == first) => ProbePlan::Same(*first),
-                    _ => ProbePlan::Codes(answers),
-                })
+                let answers = texts.iter().map(|text| self.probe.answer(text, around, &mut scratch));
+                Ok(ProbePlan::of_codes(answers.collect()))
             }
             ColumnKind::Numbers { format, min, .. } => Ok(self.numbers(*format, *min, around)),
             ColumnKind::Texts => Ok(ProbePlan::Each(around)),
@@ -462,8 +530,13 @@ impl Planner<'_> {
     /// Digits are searched for in numbers without formatting them, if nothing in a number bounds a word.
     fn numbers(&self, format: NumberFormat, min: i64, around: Around) -> ProbePlan {
         let needle = &self.probe.needle;
+        let is_word = self
+            .probe
+            .whole
+            .as_ref()
+            .is_some_and(|whole| whole.bound == WordBound::Breaker && !whole.leading_star && !whole.trailing_star);
         if let NumberFormat::Time(layout) = format
-            && !self.probe.fits_time(layout)
+            && !self.probe.fits_time(layout, is_word && around.free)
         {
             return ProbePlan::Same(NO);
         }
@@ -471,19 +544,17 @@ impl Planner<'_> {
         if format == NumberFormat::Ip4 && needle.len() > "255".len() && !needle.contains(&b'.') {
             return ProbePlan::Same(NO);
         }
-        let is_one_word = match format {
-            NumberFormat::Integer => min >= 0,
-            NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => true,
-            // A full address cannot begin anywhere else.
-            NumberFormat::Ip4 => format.parse(needle).is_some(),
-            _ => false,
-        };
-        let is_word = self
-            .probe
-            .whole
-            .as_ref()
-            .is_some_and(|whole| whole.bound == WordBound::Breaker && !whole.leading_star && !whole.trailing_star);
-        if !(is_one_word && is_word && around.left && around.right && around.free) {
+        if !(is_word && around.left && around.right && around.free) {
+            return ProbePlan::Each(around);
+        }
+        if let NumberFormat::Decimal { digits } = format
+            && needle.iter().all(u8::is_ascii_digit)
+        {
+            return decimals(needle, digits);
+        }
+        // A full address cannot begin anywhere else.
+        let is_address = format == NumberFormat::Ip4 && format.parse(needle).is_some();
+        if !is_address && !is_one_word(format, min) {
             return ProbePlan::Each(around);
         }
         let needle = if self.probe.fold { needle.to_ascii_lowercase() } else { needle.to_vec() };
@@ -492,13 +563,14 @@ impl Planner<'_> {
 
     fn templates(&self, column: u32, templates: &[Template], around: Around) -> Result<ProbePlan, EngineError> {
         let mut base = vec![NO; templates.len()];
-        let mut children: Vec<Child> = Vec::new();
+        let (mut children, mut all_spans): (Vec<Child>, Vec<TemplateSpan>) = (Vec::new(), Vec::new());
         let mut scratch = Vec::new();
         for (number, template) in templates.iter().enumerate() {
             let edges =
                 Edges { template_set: self.template_set, parts: &template.parts, around, free: self.facts.free() };
             let facts = self.facts.parts(column, number);
-            let mut answer = if self.may_straddle(&edges, facts) { MAYBE } else { NO };
+            let spans = self.spans(template, &edges, facts);
+            let mut answer = if spans.is_none() { MAYBE } else { NO };
             for (part, facts) in template.parts.iter().zip(facts) {
                 if let TemplatePart::Literal(literal) = part {
                     let inside = facts.around(around, self.probe.bounds);
@@ -509,16 +581,21 @@ impl Planner<'_> {
             if answer == YES {
                 continue;
             }
+            for span in spans.into_iter().flatten() {
+                if !all_spans.iter_mut().any(|known| known.adds(&span, number)) {
+                    all_spans.push(TemplateSpan::new(span, number, templates.len()));
+                }
+            }
             for (part, facts) in template.parts.iter().zip(facts) {
                 let TemplatePart::Variable(column) = part else { continue };
                 let inside = facts.around(around, self.probe.bounds);
-                let known = children.iter().position(|child| (child.column, child.around) == (*column, inside));
+                let known = children.iter().position(|child| (child.column, child.around) == (*column, Some(inside)));
                 let child = match known {
                     Some(known) => &mut children[known],
                     None => {
                         let node = self.node(*column, inside)?;
                         let counts = vec![false; templates.len()];
-                        children.push(Child { column: *column, around: inside, node, counts, covers: false });
+                        children.push(Child { column: *column, around: Some(inside), node, counts, covers: false });
                         let last = children.len() - 1;
                         &mut children[last]
                     }
@@ -529,29 +606,46 @@ impl Planner<'_> {
                 }
             }
         }
+        let mut spans = self.spans_by_row(all_spans, &mut base, &mut children)?;
         // What a template has already decided need not be looked up.
         children.retain_mut(|child| {
             child.counts.iter_mut().zip(&base).for_each(|(counts, answer)| *counts &= *answer != YES);
             child.counts.contains(&true)
         });
+        spans.retain_mut(|span| span.retain(|number| base[number] != YES));
         for child in &mut children {
             let names = |template: &Template| template.names(child.column);
             child.covers = templates.iter().zip(&child.counts).all(|(template, counts)| *counts || !names(template));
         }
         Ok(match base.first() {
-            Some(first) if children.is_empty() && base.iter().all(|answer| answer == first) => ProbePlan::Same(*first),
-            _ => ProbePlan::Templates { base, children },
+            Some(first) if children.is_empty() && spans.is_empty() && base.iter().all(|answer| answer == first) => {
+                ProbePlan::Same(*first)
+            }
+            _ => ProbePlan::Templates { base, children, spans },
         })
     }
 
-    /// Whether a match can lie across an edge.
-    fn may_straddle(&self, edges: &Edges<'_>, facts: &[PartFacts]) -> bool {
-        let needle = &self.probe.needle;
-        let open = |edge: &usize| self.probe.holds_breaker || facts[*edge].open_edge;
-        (1..edges.parts.len()).filter(open).any(|edge| {
-            (1..needle.len())
-                .any(|cut| self.may_end(edges, edge - 1, &needle[..cut]) && self.may_begin(edges, edge, &needle[cut..]))
-        })
+    /// The spans that are examined row by row; the others become answers of templates or of values.
+    fn spans_by_row(
+        &self,
+        all: Vec<TemplateSpan>,
+        base: &mut [u8],
+        children: &mut Vec<Child>,
+    ) -> Result<Vec<TemplateSpan>, EngineError> {
+        let mut by_row = Vec::with_capacity(all.len());
+        for span in all {
+            match self.by_value(span.span())? {
+                Some((_, ProbePlan::Same(same))) => {
+                    let answers = base.iter_mut().zip(span.counts()).filter(|(_, counts)| **counts);
+                    answers.for_each(|(answer, _)| *answer = (*answer).max(same));
+                }
+                Some((column, node)) => {
+                    children.push(Child { column, around: None, node, counts: span.counts().to_vec(), covers: false });
+                }
+                None => by_row.push(span),
+            }
+        }
+        Ok(by_row)
     }
 
     /// Whether the text up to part `at` can end with `head`.
@@ -587,6 +681,26 @@ impl Planner<'_> {
     }
 }
 
+/// Whether no number of this format, from `min` on, has a breaker in it.
+fn is_one_word(format: NumberFormat, min: i64) -> bool {
+    match format {
+        NumberFormat::Integer => min >= 0,
+        NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => true,
+        NumberFormat::Decimal { .. } | NumberFormat::Ip4 | NumberFormat::Time(_) => false,
+    }
+}
+
+/// The plan for digits that are a word, in decimals with this number of places.
+fn decimals(needle: &[u8], digits: u8) -> ProbePlan {
+    let whole = NumberFormat::Integer.parse(needle);
+    let fraction = NumberFormat::Padded { digits }.parse(needle);
+    let [whole, fraction] = [whole, fraction].map(|number| number.and_then(|number| u64::try_from(number).ok()));
+    match (whole, fraction) {
+        (None, None) => ProbePlan::Same(NO),
+        (whole, fraction) => ProbePlan::Decimals { unit: 10u64.pow(u32::from(digits)), whole, fraction },
+    }
+}
+
 /// A plan shared by the workers of one slab.
 pub(super) type SharedPlan = Arc<WordPlan>;
 
@@ -598,7 +712,7 @@ mod tests {
     fn every_part_of_a_time_fits_its_layout_and_an_address_does_not() {
         let iso = |digits, zulu| TimeLayout::Iso { between: b'T', point: b'.', digits, zulu };
         let layouts = [TimeLayout::Common, TimeLayout::Clock, iso(0, false), iso(3, true), iso(6, false), iso(9, true)];
-        let fits = |text: &str, layout| Word::new(text, WordBound::Breaker, false).probes[0].fits_time(layout);
+        let fits = |text: &str, layout| Word::new(text, WordBound::Breaker, false).probes[0].fits_time(layout, false);
         for layout in layouts {
             for time in [0, 1_795_392_123_123_456_789, -86_400_000_000_001] {
                 let mut text = Vec::new();

@@ -85,14 +85,24 @@ fn cells_are_parts_of_templates() {
     );
     let tailed =
         ValueLocation::Composite([TemplatePart::Literal(b"y".as_slice().into()), TemplatePart::Variable(1)].into());
+    let doubled = |column: u32| ValueLocation::Doubled([TemplatePart::Variable(column)].into());
+    let said = ValueLocation::Composite(
+        [
+            TemplatePart::Literal(b"a \"".as_slice().into()),
+            TemplatePart::Variable(1),
+            TemplatePart::Literal(b"\"".as_slice().into()),
+        ]
+        .into(),
+    );
     for (text, slots, expected) in [
         ("@1,\"@2\", x ", &[&["12"][..], &["ab", "c d"]][..], [Variable(1), Variable(2), constant("x")]),
         ("@1-@2,,x", &[&["12"], &["ab"]], [dashed, Absent, constant("x")]),
         // Delimiters in quotes, in values too; a backslash before a delimiter.
         ("\"a,b\",\"@1\",@2", &[&["x,y", "z"], &["1"]], [constant("a,b"), Variable(1), Variable(2)]),
         // Doubled quotes stand for one in a quoted cell only.
-        ("\"@1\",@2,x", &[&["say \"\"hi\"\"", "z"], &["1"]], [Text, Variable(2), constant("x")]),
-        ("\"a \"\"@1\"\"\",@2,x", &[&["y"], &["1"]], [Text, Variable(2), constant("x")]),
+        ("\"@1\",@2,x", &[&["say \"\"hi\"\"", "z"], &["1"]], [doubled(1), Variable(2), constant("x")]),
+        ("\"a \"\"@1\"\"\",@2,x", &[&["y"], &["1"]], [said, Variable(2), constant("x")]),
+        ("\"a \"\"b\"\"\",@2,x", &[&["y"], &["1"]], [constant("a \"b\""), Variable(2), constant("x")]),
         ("y@1,@2,x", &[&["say \"\"hi\"\"", "z"], &["1"]], [tailed, Variable(2), constant("x")]),
         ("a\\,b,@1,x", &[&["1"]], [constant("a\\,b"), Variable(1), constant("x")]),
         // Too few, too many.
@@ -102,7 +112,7 @@ fn cells_are_parts_of_templates() {
         ("x@1y,@2", &[&["a,b", "c,d"], &["1"]], [Text, Text, Variable(2)]),
         ("x,@1", &[&["a,b", "c"]], [constant("x"), Text, Text]),
         // Templates in variables.
-        ("\"@1\",@2,x", &[&["a \"\"@3\"\"", "b"], &["1"], &["w"]], [Text, Variable(2), constant("x")]),
+        ("\"@1\",@2,x", &[&["a \"\"@3\"\"", "b"], &["1"], &["w"]], [doubled(1), Variable(2), constant("x")]),
         ("\"@1\",@2,x", &[&["a-@3-", "b"], &["1"], &["w"]], [Variable(1), Variable(2), constant("x")]),
     ] {
         assert_eq!(places(text, slots, &["a", "b", "c"], false), expected, "{text} {slots:?}");

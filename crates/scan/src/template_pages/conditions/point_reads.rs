@@ -80,6 +80,8 @@ impl FieldTest {
                     ValueLocation::Constant(_)
                     | ValueLocation::Composite(_)
                     | ValueLocation::Escaped(_)
+                    | ValueLocation::Doubled(_)
+                    | ValueLocation::Pair(_)
                     | ValueLocation::Derived
                     | ValueLocation::Variable(_)
                     | ValueLocation::Nested(_),

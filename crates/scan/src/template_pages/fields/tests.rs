@@ -489,6 +489,14 @@ proptest! {
                     TemplatePart::Literal(literal) => std::str::from_utf8(literal).unwrap(),
                     TemplatePart::Variable(column) => value(column),
                 }).collect()),
+                ValueLocation::Pair(pair) => {
+                    let values = pair.variables.iter().map(|variable| match variable {
+                        TemplatePart::Literal(literal) => std::str::from_utf8(literal).unwrap(),
+                        TemplatePart::Variable(column) => value(column),
+                    });
+                    let finder = memchr::memmem::Finder::new("f=");
+                    values.flat_map(|value| pair.value_in(value.as_bytes(), &finder)).next().map(str::to_owned)
+                }
                 other => panic!("{other:?} of a template without optional pairs"),
             };
             prop_assert_eq!(told, value_in_text(&text, escaped), "{} of {:?}", text, template);

@@ -1,0 +1,216 @@
+//! `key=value` pairs inside the values of single variables, as in the query string of a quoted request.
+//!
+//! Where each such variable stands between bytes that end any value, and no quoted value can be open before it, the pairs
+//! in its value are those of the text ([`quarry_pipeline::extract::auto_kv`]): the rest of the text is not needed.
+//!
+//! Not here: which variables may contain a key ([`super::key_end`]); keys in literals ([`super::fields`]).
+
+use memchr::memmem::Finder;
+use quarry_event::template::{Template, TemplatePart, TemplateSet, ValueTraits};
+use quarry_pipeline::extract::key_value::KEY_BYTES_MAX;
+use quarry_pipeline::extract::{auto_kv, beside_own, clean_key};
+
+use super::fields::{VALUE_ENDS, is_key_byte};
+use super::value_location::ValueLocation;
+
+/// The first pair of a name in the values of some variables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct InnerPair {
+    pub name: Box<str>,
+    /// The variables, in the order of the text.
+    pub variables: Box<[TemplatePart]>,
+}
+
+impl InnerPair {
+    /// The location of a field that can only be a pair in the values of these columns; `None` if what lies around them
+    /// may have an effect on it.
+    pub(super) fn place(
+        name: &str,
+        columns: &[u32],
+        template_set: &TemplateSet,
+        template: &Template,
+    ) -> Option<ValueLocation> {
+        let mut variables = Vec::with_capacity(columns.len());
+        let mut before = Before::default();
+        for (at, part) in template.parts.iter().enumerate() {
+            if variables.len() == columns.len() {
+                break;
+            }
+            let traits = match part {
+                TemplatePart::Literal(literal) => {
+                    before.pass_literal(literal)?;
+                    continue;
+                }
+                TemplatePart::Variable(column) => &template_set.columns.get(*column as usize)?.traits,
+            };
+            if matches!(part, TemplatePart::Variable(column) if columns.contains(column)) {
+                let after = match template.parts.get(at + 1) {
+                    Some(TemplatePart::Literal(literal)) => literal.first().copied(),
+                    Some(TemplatePart::Variable(_)) => return None,
+                    None => None,
+                };
+                if !before.ends_values() || !is_closed(traits, after) {
+                    return None;
+                }
+                variables.push(part.clone());
+            }
+            before.pass_values(traits)?;
+        }
+        let is_whole = variables.len() == columns.len();
+        is_whole.then(|| ValueLocation::Pair(InnerPair { name: name.into(), variables: variables.into() }))
+    }
+
+    /// Its value in the value of a variable. `key_end` finds the end of its key.
+    pub(super) fn value_in<'t>(&self, text: &'t [u8], key_end: &Finder<'_>) -> Option<&'t str> {
+        key_end.find(text)?;
+        let mut found = None;
+        auto_kv(std::str::from_utf8(text).ok()?, &mut |key, value| {
+            if found.is_none() && *beside_own(&clean_key(key)) == *self.name {
+                found = Some(value);
+            }
+        });
+        found
+    }
+}
+
+/// Whether pairs that begin in these values end in them, if this byte follows.
+fn is_closed(traits: &ValueTraits, after: Option<u8>) -> bool {
+    let opens_quotes = after == Some(b'"') && traits.lasts.contains(b'=');
+    traits.min_len > 0
+        && !traits.bytes.contains(b'"')
+        && !opens_quotes
+        && after.is_none_or(|byte| VALUE_ENDS.contains(byte))
+}
+
+/// What is known of the text before a part.
+#[derive(Default)]
+struct Before {
+    /// Inside a quoted value.
+    in_quotes: bool,
+    /// It may contain an equals sign.
+    has_equals: bool,
+    /// It may end with one.
+    ends_with_equals: bool,
+    /// The last byte; `None` at the start of the text and behind a variable.
+    last: Option<u8>,
+    /// Whether there is anything.
+    is_filled: bool,
+}
+
+impl Before {
+    /// Whether any value ends here, and the key of a pair that follows begins at the next byte or later.
+    fn ends_values(&self) -> bool {
+        let is_bounded = match self.last {
+            Some(byte) => VALUE_ENDS.contains(byte) || (!self.has_equals && !is_key_byte(byte)),
+            None => !self.is_filled,
+        };
+        !self.in_quotes && is_bounded
+    }
+
+    /// `None` if it is not known whether a quoted value is open behind it.
+    fn pass_values(&mut self, traits: &ValueTraits) -> Option<()> {
+        let has = |byte: u8| traits.bytes.contains(byte);
+        let may_open = has(b'"') && (has(b'=') || self.ends_with_equals);
+        if if self.in_quotes { has(b'"') } else { may_open } {
+            return None;
+        }
+        self.has_equals |= has(b'=');
+        self.ends_with_equals = traits.lasts.contains(b'=') || (traits.min_len == 0 && self.ends_with_equals);
+        (self.last, self.is_filled) = (None, true);
+        Some(())
+    }
+
+    fn pass_literal(&mut self, literal: &[u8]) -> Option<()> {
+        for (at, byte) in literal.iter().enumerate() {
+            match byte {
+                b'"' if self.in_quotes => self.in_quotes = false,
+                b'"' if self.ends_with_equals => {
+                    if !opens_value(literal, at) {
+                        return None;
+                    }
+                    self.in_quotes = true;
+                }
+                _ => {}
+            }
+            self.ends_with_equals = *byte == b'=' && !self.in_quotes;
+            self.has_equals |= *byte == b'=';
+            (self.last, self.is_filled) = (Some(*byte), true);
+        }
+        Some(())
+    }
+}
+
+/// Whether the quote at this place of a literal, behind an equals sign, opens a quoted value for sure: a key that begins
+/// with a letter stands before the sign, and what ends any value before the key.
+fn opens_value(literal: &[u8], quote: usize) -> bool {
+    let Some(key) = literal.get(..quote).and_then(|before| before.strip_suffix(b"=")) else { return false };
+    let length = key.iter().rev().take_while(|byte| is_key_byte(**byte)).count();
+    let (before, key) = key.split_at(key.len() - length);
+    let is_key = key.first().is_some_and(u8::is_ascii_alphabetic) && length <= KEY_BYTES_MAX;
+    is_key && before.last().is_some_and(|byte| VALUE_ENDS.contains(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use quarry_event::template::{Column, ColumnKind};
+
+    use super::*;
+    use crate::template_pages::key_end::KeyEnd;
+
+    const LITERALS: &[&str] =
+        &[" ", "\"", " msg=\"", "\" ", "=", " a=", "= \"", " q=\"x y\" ", "[", ": ", "x=(", "ref", "&", ";k==\"", "_="];
+    const VALUES: &[&str] =
+        &["7", "/p?ref=1&q=2", "ref=", "a b", "x=\"", "\"y\"", "ref=a ref=b", "=", "", "k=v;ref=z", "ref=\"q"];
+
+    proptest! {
+        /// Whatever surrounds the variables, a pair found in their values is that of the text.
+        #[test]
+        fn a_pair_in_values_is_that_of_the_text(
+            parts in prop::collection::vec(prop_oneof![
+                prop::sample::select(LITERALS).prop_map(|text| (text.to_owned(), Vec::new())),
+                prop::collection::vec(prop::sample::select(VALUES), 1..3)
+                    .prop_map(|values| (String::new(), values.into_iter().map(str::to_owned).collect())),
+            ], 1..8),
+            row in any::<prop::sample::Index>(),
+        ) {
+            let (mut template_set, mut template) = (TemplateSet::default(), Template::default());
+            let column = |traits| Column { parent: Some(0), kind: ColumnKind::Texts, traits, values: 1 };
+            template_set.columns.push(column(ValueTraits::default()));
+            let mut values = vec![String::new()];
+            for (literal, of_variable) in &parts {
+                if of_variable.is_empty() {
+                    match template.parts.last_mut() {
+                        Some(TemplatePart::Literal(last)) => *last = [last, literal.as_bytes()].concat().into(),
+                        _ => template.parts.push(TemplatePart::Literal(literal.as_bytes().into())),
+                    }
+                    continue;
+                }
+                let mut traits = ValueTraits::default();
+                of_variable.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
+                template.parts.push(TemplatePart::Variable(u32::try_from(values.len()).unwrap()));
+                template_set.columns.push(column(traits));
+                values.push(row.get(of_variable).clone());
+            }
+            let Some(columns) = KeyEnd::of("ref").columns(&template_set, &template) else { return Ok(()) };
+            let Some(ValueLocation::Pair(pair)) = InnerPair::place("ref", &columns, &template_set, &template) else {
+                return Ok(());
+            };
+            let value_of = |part: &TemplatePart| match part {
+                TemplatePart::Literal(literal) => String::from_utf8(literal.to_vec()).unwrap(),
+                TemplatePart::Variable(column) => values[*column as usize].clone(),
+            };
+            let text: String = template.parts.iter().map(value_of).collect();
+            let mut expected = None;
+            auto_kv(&text, &mut |key, value| {
+                if expected.is_none() && clean_key(key) == "ref" {
+                    expected = Some(value.to_owned());
+                }
+            });
+            let finder = Finder::new("ref=");
+            let of_variables: Vec<String> = pair.variables.iter().map(value_of).collect();
+            let found = of_variables.iter().find_map(|value| pair.value_in(value.as_bytes(), &finder));
+            prop_assert_eq!(found, expected.as_deref(), "{}", text);
+        }
+    }
+}

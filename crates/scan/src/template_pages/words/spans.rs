@@ -1,0 +1,434 @@
+//! Matches of a word that cross edges between the parts of a template.
+//!
+//! Such a match lies in a few adjacent parts, a *span*. Only the texts of these parts are put together and searched, row
+//! by row, not whole texts; if one variable of few values decides, once per value and slab.
+//!
+//! At the ends where a part was shortened the text goes on: a match there is not bounded.
+
+use std::sync::Arc;
+
+use quarry_eval::EngineError;
+use quarry_event::segment::{WordBound, is_breaker};
+use quarry_event::template::{ColumnKind, ColumnValues, Dictionary, Template, TemplatePart, Texts};
+use quarry_stdx::number::u32_of;
+
+use super::super::cursors::Cursors;
+use super::super::edges::{Around, Edges};
+use super::super::facts::PartFacts;
+use super::super::outcome::{MAYBE, NO};
+use super::super::page::PageReader;
+use super::{Planner, Probe, ProbePlan, is_one_word, row_at};
+
+/// Bytes of a part that are kept beyond those of a match: what bounds it, an encoded breaker included.
+const MARGIN: usize = 8;
+/// Maximum number of variables in the spans of a template. Rebuilding whole texts takes less time for more of them.
+const VARIABLES_MAX: usize = 12;
+/// Share of the rows from which on looking for a number that a match needs does not pay off.
+const FEW: f64 = 0.25;
+/// Maximum number of values that a column of numbers may have to be answered by value.
+const NUMBERS_MAX: u64 = 1_024;
+
+/// Adjacent parts of a template.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    parts: Box<[SpanPart]>,
+    /// Surroundings of the parts if none is shortened.
+    around: Around,
+    /// Numbers of which one is in every match, each with its column.
+    needed: Option<Box<[(u32, i64)]>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum SpanPart {
+    Literal { bytes: Box<[u8]>, cut: Cut },
+    Value { column: u32, cut: Cut },
+}
+
+/// Which end of a part is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    Nothing,
+    /// All but this many bytes at its end.
+    Start(usize),
+    /// All but this many bytes at its start.
+    End(usize),
+}
+
+impl Cut {
+    /// What is left of a text, and the cut if it left something out.
+    fn of(self, text: &[u8]) -> (&[u8], Cut) {
+        match self {
+            Cut::Start(kept) if kept < text.len() => (&text[text.len() - kept..], self),
+            Cut::End(kept) if kept < text.len() => (&text[..kept], self),
+            _ => (text, Cut::Nothing),
+        }
+    }
+}
+
+impl Around {
+    /// The same with this end left out.
+    fn cut(self, cut: Cut) -> Around {
+        Around {
+            left: self.left && !matches!(cut, Cut::Start(_)),
+            right: self.right && !matches!(cut, Cut::End(_)),
+            ..self
+        }
+    }
+}
+
+/// A span and the templates that have it.
+#[derive(Debug)]
+pub(super) struct TemplateSpan {
+    span: Span,
+    /// By template: whether it matters.
+    counts: Vec<bool>,
+}
+
+/// The parts that matches across some edges can lie in.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    first: usize,
+    last: usize,
+    /// Bytes of a match that can lie in the first and in the last part.
+    in_first: usize,
+    in_last: usize,
+}
+
+impl Reach {
+    /// The parts of both, which overlap.
+    fn join(self, other: Reach) -> Reach {
+        let (first, in_first) = match self.first.cmp(&other.first) {
+            std::cmp::Ordering::Less => (self.first, self.in_first),
+            std::cmp::Ordering::Equal => (self.first, self.in_first.max(other.in_first)),
+            std::cmp::Ordering::Greater => (other.first, other.in_first),
+        };
+        let (last, in_last) = match self.last.cmp(&other.last) {
+            std::cmp::Ordering::Greater => (self.last, self.in_last),
+            std::cmp::Ordering::Equal => (self.last, self.in_last.max(other.in_last)),
+            std::cmp::Ordering::Less => (other.last, other.in_last),
+        };
+        Reach { first, last, in_first, in_last }
+    }
+}
+
+impl TemplateSpan {
+    /// A span of template number `number` of `templates`.
+    pub(super) fn new(span: Span, number: usize, templates: usize) -> TemplateSpan {
+        let mut counts = vec![false; templates];
+        counts[number] = true;
+        TemplateSpan { span, counts }
+    }
+
+    /// Whether it is this span; if so, template number `number` has it too.
+    pub(super) fn adds(&mut self, span: &Span, number: usize) -> bool {
+        let is_same = self.span == *span;
+        self.counts[number] |= is_same;
+        is_same
+    }
+
+    pub(super) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// By template: whether it matters.
+    pub(super) fn counts(&self) -> &[bool] {
+        &self.counts
+    }
+
+    /// Leaves out templates that have an answer already; whether there are others.
+    pub(super) fn retain(&mut self, is_open: impl Fn(usize) -> bool) -> bool {
+        self.counts.iter_mut().enumerate().for_each(|(number, counts)| *counts &= is_open(number));
+        self.counts.contains(&true)
+    }
+}
+
+impl Planner<'_> {
+    /// The spans of a template that a match across an edge can lie in; `None` if they have too many variables.
+    pub(super) fn spans(&self, template: &Template, edges: &Edges<'_>, facts: &[PartFacts]) -> Option<Vec<Span>> {
+        let mut reaches: Vec<Reach> = Vec::new();
+        for edge in 1..edges.parts.len() {
+            let Some(mut reach) = self.reach(edges, edge, facts) else { continue };
+            // A match across this edge may begin before parts that an earlier one reaches.
+            while let Some(before) = reaches.pop_if(|before| before.last >= reach.first) {
+                reach = before.join(reach);
+            }
+            reaches.push(reach);
+        }
+        let variables = |reach: &Reach| {
+            let parts = &template.parts[reach.first..=reach.last];
+            parts.iter().filter(|part| matches!(part, TemplatePart::Variable(_))).count()
+        };
+        let is_small = reaches.iter().map(variables).sum::<usize>() <= VARIABLES_MAX;
+        is_small.then(|| reaches.iter().map(|reach| self.span(template, *reach, edges, facts)).collect())
+    }
+
+    /// The parts that a match across this edge can lie in; `None` if there can be no match.
+    fn reach(&self, edges: &Edges<'_>, edge: usize, facts: &[PartFacts]) -> Option<Reach> {
+        let needle = &self.probe.needle;
+        if !self.probe.holds_breaker && !facts[edge].open_edge {
+            return None;
+        }
+        let crosses = |cut: &usize| {
+            self.may_end(edges, edge - 1, &needle[..*cut]) && self.may_begin(edges, edge, &needle[*cut..])
+        };
+        let shortest = (1..needle.len()).find(crosses)?;
+        let longest = (1..needle.len()).rfind(crosses)?;
+        let (mut first, mut in_first) = (edge - 1, longest);
+        while first > 0 && self.least_len(edges, first) < in_first {
+            in_first -= self.least_len(edges, first);
+            first -= 1;
+        }
+        let (mut last, mut in_last) = (edge, needle.len() - shortest);
+        while last + 1 < edges.parts.len() && self.least_len(edges, last) < in_last {
+            in_last -= self.least_len(edges, last);
+            last += 1;
+        }
+        Some(Reach { first, last, in_first, in_last })
+    }
+
+    fn least_len(&self, edges: &Edges<'_>, at: usize) -> usize {
+        match &edges.parts[at] {
+            TemplatePart::Literal(literal) => literal.len(),
+            TemplatePart::Variable(column) => edges.traits(*column).min_len as usize,
+        }
+    }
+
+    fn span(&self, template: &Template, reach: Reach, edges: &Edges<'_>, facts: &[PartFacts]) -> Span {
+        let Reach { first, last, in_first, in_last } = reach;
+        let around_of = |at: usize| facts[at].around(edges.around, self.probe.bounds);
+        let parts = (first..=last).map(|at| {
+            let cut = match at {
+                at if at == first => Cut::Start(in_first + MARGIN),
+                at if at == last => Cut::End(in_last + MARGIN),
+                _ => Cut::Nothing,
+            };
+            match &template.parts[at] {
+                TemplatePart::Literal(literal) => {
+                    let (bytes, cut) = cut.of(literal);
+                    SpanPart::Literal { bytes: bytes.into(), cut }
+                }
+                TemplatePart::Variable(column) => SpanPart::Value { column: *column, cut },
+            }
+        });
+        let around = Around {
+            left: around_of(first).left,
+            right: around_of(last).right,
+            free: (first..=last).all(|at| around_of(at).free),
+        };
+        let parts: Box<[SpanPart]> = parts.collect();
+        let needed = self.needed(&parts, around);
+        Span { parts, around, needed }
+    }
+
+    /// Numbers of which one is in every match: where all variables are numbers between breakers, a run of the word without
+    /// breakers is the whole of one of them. The run is chosen that is expected in the fewest rows.
+    fn needed(&self, parts: &[SpanPart], around: Around) -> Option<Box<[(u32, i64)]>> {
+        let whole = self.probe.whole.as_ref().filter(|whole| whole.bound == WordBound::Breaker && around.free)?;
+        let is_break = |byte: Option<&u8>| byte.is_some_and(|byte| is_breaker(*byte));
+        let (mut numbers, mut literals): (Vec<_>, Vec<&[u8]>) = (Vec::new(), Vec::new());
+        for (at, part) in parts.iter().enumerate() {
+            let column = match part {
+                SpanPart::Literal { bytes, .. } => {
+                    literals.extend(bytes.split(|byte| is_breaker(*byte)));
+                    continue;
+                }
+                SpanPart::Value { column, .. } => *column,
+            };
+            let begins = match at.checked_sub(1).and_then(|before| parts.get(before)) {
+                Some(SpanPart::Literal { bytes, .. }) => is_break(bytes.last()),
+                Some(SpanPart::Value { .. }) => false,
+                None => true,
+            };
+            let ends = match parts.get(at + 1) {
+                Some(SpanPart::Literal { bytes, .. }) => is_break(bytes.first()),
+                Some(SpanPart::Value { .. }) => false,
+                None => true,
+            };
+            match &self.template_set.columns[column as usize].kind {
+                ColumnKind::Numbers { format, min, max } if begins && ends && is_one_word(*format, *min) => {
+                    numbers.push((column, *format, *min..=*max));
+                }
+                _ => return None,
+            }
+        }
+        let mut runs: Vec<&[u8]> = self.probe.needle.split(|byte| is_breaker(*byte)).collect();
+        // Behind and before a wildcard there may be a part of a run.
+        if whole.trailing_star {
+            runs.pop();
+        }
+        let runs = runs.into_iter().skip(usize::from(whole.leading_star));
+        let is_literal = |run: &[u8]| literals.iter().any(|literal| literal.eq_ignore_ascii_case(run));
+        let candidates = runs.filter(|run| !run.is_empty() && !is_literal(run)).map(|run| {
+            let run = if self.probe.fold { run.to_ascii_lowercase() } else { run.to_vec() };
+            let (mut expected, mut found) = (0.0, Vec::new());
+            for (column, format, range) in &numbers {
+                if let Some(number) = format.parse(&run).filter(|number| range.contains(number)) {
+                    expected += 1.0 / (range.end().abs_diff(*range.start()) as f64 + 1.0);
+                    found.push((*column, number));
+                }
+            }
+            (expected, found)
+        });
+        let best = candidates.min_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(expected, _)| *expected < FEW);
+        best.map(|(_, numbers)| numbers.into())
+    }
+
+    /// The plan for a span in which one variable of few values decides, with its column.
+    pub(super) fn by_value(&self, span: &Span) -> Result<Option<(u32, ProbePlan)>, EngineError> {
+        let mut columns = span.parts.iter().filter_map(|part| match part {
+            SpanPart::Value { column, .. } => Some(*column),
+            SpanPart::Literal { .. } => None,
+        });
+        let (Some(column), None) = (columns.next(), columns.next()) else { return Ok(None) };
+        let (mut text, mut scratch) = (Vec::new(), Vec::new());
+        let mut answer = |value: &[u8]| {
+            text.clear();
+            let mut around = span.around;
+            for part in &span.parts {
+                let cut = match part {
+                    SpanPart::Literal { bytes, cut } => {
+                        text.extend_from_slice(bytes);
+                        *cut
+                    }
+                    SpanPart::Value { cut, .. } => append(&mut text, value, *cut),
+                };
+                around = around.cut(cut);
+            }
+            self.probe.answer(&text, around, &mut scratch)
+        };
+        Ok(match &self.template_set.columns[column as usize].kind {
+            ColumnKind::Dictionary { .. } => {
+                let texts = self.segment.dictionary(column)?;
+                Some((column, ProbePlan::of_codes(texts.iter().map(answer).collect())))
+            }
+            ColumnKind::Numbers { format, min, max } if max.abs_diff(*min) < NUMBERS_MAX => {
+                let mut written = Vec::new();
+                let answers = (*min..=*max).map(|number| {
+                    written.clear();
+                    format.write(number, &mut written);
+                    answer(&written)
+                });
+                Some((column, ProbePlan::Numbers { min: *min, answers: answers.collect() }))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Appends a text, and returns the cut if something of it was left out.
+fn append(out: &mut Vec<u8>, text: &[u8], cut: Cut) -> Cut {
+    let (text, cut) = cut.of(text);
+    out.extend_from_slice(text);
+    cut
+}
+
+/// The rows of a page that have the span and may match.
+fn rows_of(span: &Span, counts: &[bool], parent: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
+    let templates = page.column(parent)?;
+    let ColumnValues::Codes(codes) = &templates.values else { return Ok(Vec::new()) };
+    let is_counted = |code: &u32| counts.get(*code as usize) == Some(&true);
+    let mut rows: Vec<u32> = match &span.needed {
+        Some(needed) => {
+            let mut rows = rows_with(needed, page)?;
+            rows.retain(|row| templates.place(*row).and_then(|place| codes.get(place)).is_some_and(is_counted));
+            rows
+        }
+        None => {
+            let with_span = codes.iter().enumerate().filter(|(_, code)| is_counted(code));
+            with_span.map(|(place, _)| row_at(&templates, place)).collect()
+        }
+    };
+    rows.retain(|row| page.is_relevant(*row));
+    Ok(rows)
+}
+
+/// The rows that have one of these numbers, ascending.
+fn rows_with(numbers: &[(u32, i64)], page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
+    let mut rows = Vec::new();
+    for (column, number) in numbers {
+        if page.holds_number(*column, *number)? == Some(false) {
+            continue;
+        }
+        let values = page.column(*column)?;
+        let ColumnValues::Numbers(of_rows) = &values.values else { continue };
+        let found = of_rows.iter().enumerate().filter(|(_, of_row)| **of_row == *number);
+        rows.extend(found.map(|(place, _)| row_at(&values, place)));
+    }
+    rows.sort_unstable();
+    rows.dedup();
+    Ok(rows)
+}
+
+/// How the values of a variable are read for the rows of a page.
+enum Values {
+    Dictionary(Arc<Dictionary>),
+    Texts,
+    Numbers,
+    /// Rebuilt from templates, one for each row.
+    Rebuilt(Texts),
+}
+
+impl Probe {
+    /// The answers other than no for the rows of a page whose template, a code of `parent`, has this span.
+    pub(super) fn of_span(
+        &self,
+        TemplateSpan { span, counts }: &TemplateSpan,
+        parent: u32,
+        page: &mut PageReader<'_>,
+    ) -> Result<Vec<(u32, u8)>, EngineError> {
+        let rows = rows_of(span, counts, parent, page)?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut values = Vec::with_capacity(span.parts.len());
+        for part in &span.parts {
+            values.push(match part {
+                SpanPart::Literal { .. } => None,
+                SpanPart::Value { column, .. } => Some(match &page.template_set().columns[*column as usize].kind {
+                    ColumnKind::Dictionary { .. } => Values::Dictionary(page.segment().dictionary(*column)?),
+                    ColumnKind::Texts => Values::Texts,
+                    ColumnKind::Numbers { .. } => Values::Numbers,
+                    ColumnKind::Templates(_) => Values::Rebuilt(page.texts(*column, &rows)?),
+                }),
+            });
+        }
+        let mut cursors = Cursors::new(page);
+        let (mut text, mut scratch, mut found) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, row) in rows.iter().enumerate() {
+            text.clear();
+            let mut around = span.around;
+            let mut has_all = true;
+            for (part, values) in span.parts.iter().zip(&values) {
+                let (column, cut) = match part {
+                    SpanPart::Literal { bytes, cut } => {
+                        text.extend_from_slice(bytes);
+                        around = around.cut(*cut);
+                        continue;
+                    }
+                    SpanPart::Value { column, cut } => (*column, *cut),
+                };
+                let cut = match values {
+                    Some(Values::Dictionary(texts)) => {
+                        let code = cursors.code(column, *row, page)?.filter(|code| *code < u32_of(texts.len()));
+                        code.map(|code| append(&mut text, texts.get(code), cut))
+                    }
+                    Some(Values::Texts) => cursors.text(column, *row, page)?.map(|value| append(&mut text, value, cut)),
+                    Some(Values::Numbers) => {
+                        cursors.append_value(column, *row, page, &mut text)?.then_some(Cut::Nothing)
+                    }
+                    Some(Values::Rebuilt(texts)) => Some(append(&mut text, texts.get(place), cut)),
+                    None => None,
+                };
+                match cut {
+                    Some(cut) => around = around.cut(cut),
+                    None => has_all = false,
+                }
+            }
+            let answer = if has_all { self.answer(&text, around, &mut scratch) } else { MAYBE };
+            if answer != NO {
+                found.push((*row, answer));
+            }
+        }
+        Ok(found)
+    }
+}
