@@ -29,7 +29,7 @@ pub struct ForeachCommand {
     /// Assignments in place of commands, where another command is rewritten to this one. The placeholder for a field's
     /// name stands in their names and texts.
     pub assignments: Vec<Assignment>,
-    /// Place of the commands.
+    /// Position of the commands.
     pub span: Span,
     /// Placeholder for a field's name: `<<FIELD>>` or the value of `fieldstr=`.
     pub field_text: String,
