@@ -13,7 +13,8 @@ fn a_search_that_is_waited_for_can_be_ended_with_what_it_has_found() {
     let _server = Server::start(&place);
     let [eva, tom] = ["eva", "tom"].map(|user| key(&place, user));
     // More rows than can be counted while the test runs.
-    let endless = "search=%7C+makeresults+count%3D1000000000000+%7C+stats+count&exec_mode=oneshot&output_mode=json&id=mine";
+    let endless =
+        "search=%7C+makeresults+count%3D1000000000000+%7C+stats+count&exec_mode=oneshot&output_mode=json&id=mine";
     let mut waiting = send(&place, "POST", "/services/search/jobs", &eva, endless);
     let finalize = |key: &str| ask(&place, "POST", "/services/search/jobs/mine/control", key, "action=finalize");
     // It is not another user's.
