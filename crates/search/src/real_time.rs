@@ -130,8 +130,7 @@ impl NewEvents {
         service.permit(params.clone())?;
         let is_events = service.start_over(params.clone(), Arc::new(Arrivals::default()))?.is_events();
         if !is_events {
-            let text = "events are shown as they arrive, without commands that need all of them (stats, sort, table): leave out what \
-                        follows the first `|`, or create a job with search_mode=realtime";
+            let text = "new events can be shown as they arrive, rows of a report cannot: it is made again and again";
             return Err(SearchError::Engine(Fault::invalid(text).into()));
         }
         let full = || {
