@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod atom;
+mod attended_searches;
 mod bulletins;
 mod caller;
 mod collector_tokens;

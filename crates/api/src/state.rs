@@ -8,6 +8,7 @@ use quarry_collections::Collections;
 use quarry_search::jobs::Jobs;
 use tokio::sync::Semaphore;
 
+use crate::attended_searches::AttendedSearches;
 use crate::bulletins::Bulletins;
 use crate::caller::Caller;
 use crate::endpoint::job_stream::Streams;
@@ -37,6 +38,8 @@ pub struct ApiState {
     pub(crate) bulletins: Arc<Bulletins>,
     /// Clients that watch jobs.
     pub(crate) streams: Streams,
+    /// Searches that end with their request.
+    pub(crate) attended: Arc<AttendedSearches>,
     /// Search slots.
     pub(crate) turns: Arc<Turns>,
     /// Slots of real-time searches.
@@ -71,6 +74,7 @@ impl ApiState {
             objects: Arc::new(objects),
             bulletins: Arc::default(),
             streams: Streams::default(),
+            attended: Arc::default(),
             turns: Turns::of_server(searches_max),
             real_time_turns: Turns::of_server(real_time_max),
             collections,

@@ -262,7 +262,7 @@ impl Explainer {
             Source::Search(inner) => {
                 let text = format!("savedsearch {}", inner.name);
                 explained.stages.push(ExplainedStage { text, phase: Phase::Reduce, shape: StageShape::Makes });
-                self.explain_source(&runner.of_saved(), &inner.plan, Some(&inner.text))?;
+                self.explain_source(&runner.of_saved(inner.range), &inner.plan, Some(&inner.text))?;
             }
             Source::Series(series) => {
                 explained.stages.push(self.stage(series.span, Phase::Reduce, StageShape::Makes));

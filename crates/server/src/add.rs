@@ -13,11 +13,15 @@ use std::time::UNIX_EPOCH;
 
 use indicatif::{DecimalBytes, HumanCount};
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use quarry_conf::IndexesConf;
 use quarry_event::time::NS_PER_SEC;
 use quarry_ingest::{Claims, InTurn, StoreSink, Turns, add_files};
 use quarry_inputs::file::{FileReport, OneshotOptions, Rotation, absolute_text, add_file, expand_each};
 use quarry_inputs::{InputError, Sink};
+use quarry_spl::nearest;
 use quarry_stdx::log;
+use quarry_store::Store;
 use serde_json::{Value, json};
 
 use crate::bars::Bars;
@@ -32,6 +36,8 @@ use crate::{terminal, zone};
 
 /// Minimum bytes for which a rate is shown.
 const RATED_BYTES_MIN: u64 = 1_000_000;
+/// How far in the future events may be without a note: clocks differ, zones differ by more.
+const AHEAD_MAX: SignedDuration = SignedDuration::from_mins(20);
 /// Maximum file names in the summary.
 const NAMES_MAX: usize = 5;
 /// The name of standard input.
@@ -63,12 +69,22 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     let bars = Bars::new();
     let told = Told { bars: &bars, files: &files, inner: Mutex::default() };
     told.miss(&wrong);
-    match remote {
-        Some(remote) if arguments.node.uri.is_some() => send_files(&remote, &files, arguments, &told),
-        Some(remote) => add_remotely(&remote, &files, settings.pipeline_sets(), arguments, &told)?,
-        None => add_locally(data_dir, &settings, arguments, zone, &told)?,
+    let seen = |remote: &Remote| IndexesSeen::by_server(remote, &arguments.index);
+    let [before, after] = match remote {
+        Some(remote) => {
+            let before = seen(&remote);
+            match arguments.node.uri {
+                Some(_) => send_files(&remote, &files, arguments, &told),
+                None => add_remotely(&remote, &files, settings.pipeline_sets(), arguments, &told)?,
+            }
+            [before, seen(&remote)]
+        }
+        None => add_locally(data_dir, &settings, arguments, zone, &told)?.map(Some),
+    };
+    let mut total = told.end();
+    if let Some(seen) = before.zip(after).filter(|_| total.events > 0) {
+        notes(&arguments.index, &seen, settings.clock.now_ns()).iter().for_each(|note| total.remarks.tell(note));
     }
-    let total = told.end();
     total.remarks.end();
     let seconds = (settings.clock.elapsed_ns() - started) as f64 / NS_PER_SEC as f64;
     let summary = total.summary(seconds);
@@ -83,14 +99,66 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     })
 }
 
+/// The indexes of a node, and the newest event of one of them.
+struct IndexesSeen {
+    names: Vec<String>,
+    newest: Option<Timestamp>,
+}
+
+impl IndexesSeen {
+    fn of_store(store: &Store, settings: &Settings, index: &str) -> IndexesSeen {
+        let stats = store.stats();
+        let newest = stats.iter().find(|stats| stats.index == index && stats.events > 0);
+        let newest = newest.and_then(|stats| Timestamp::from_nanosecond(stats.time_max.into()).ok());
+        let configured = IndexesConf::new(&settings.layers);
+        let names = configured.names().map(str::to_owned).chain(stats.into_iter().map(|stats| stats.index)).collect();
+        IndexesSeen { names, newest }
+    }
+
+    /// `None` if the caller may add events but not see what is there.
+    fn by_server(remote: &Remote, index: &str) -> Option<IndexesSeen> {
+        let (names, buckets) = (remote.index_names().ok()?, remote.buckets().ok()?);
+        let of_index = buckets.as_array().into_iter().flatten().filter(|bucket| bucket["index"] == index);
+        let newest = of_index.filter_map(|bucket| bucket["latest"].as_str()?.parse().ok()).max();
+        Some(IndexesSeen { names, newest })
+    }
+}
+
+/// Notes on an index that did not exist, and on events in the future.
+fn notes(index: &str, (before, after): &(IndexesSeen, IndexesSeen), now: i64) -> Vec<String> {
+    let new_index = new_index_note(index, &before.names, "is new").map(|note| format!("note: {note}"));
+    let now = Timestamp::from_nanosecond(now.into()).ok();
+    let ahead = after.newest.filter(|newest| before.newest.is_none_or(|before| *newest > before)).zip(now);
+    let ahead = ahead.map(|(newest, now)| newest.duration_since(now)).filter(|ahead| *ahead > AHEAD_MAX);
+    let future = ahead.map(|ahead| {
+        format!(
+            "note: the newest of these events is {:.1} h in the future: if the times in the text are of another zone, name it \
+             with --zone or TZ in props.conf; `quarry preview FILE` shows which one was used",
+            ahead.as_secs_f64() / 3_600.0
+        )
+    });
+    new_index.into_iter().chain(future).collect()
+}
+
+/// A note if there is no index of this name.
+pub(crate) fn new_index_note(index: &str, known: &[String], what: &str) -> Option<String> {
+    if known.iter().any(|name| name == index) {
+        return None;
+    }
+    let shown = || known.iter().map(String::as_str).filter(|name| !name.starts_with('_'));
+    let near = nearest(index, shown()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    Some(format!("there is no index `{index}`: it {what}{near}"))
+}
+
 fn add_locally(
     data_dir: &Path,
     settings: &Settings,
     arguments: &OneshotArgs,
     zone: Option<TimeZone>,
     told: &Told<'_>,
-) -> Result<(), Failure> {
+) -> Result<[IndexesSeen; 2], Failure> {
     let store = data_directory::open_to_add(data_dir, settings)?;
+    let before = IndexesSeen::of_store(&store, settings, &arguments.index);
     let interrupt = Interrupt::install(|| log::info("stopping after this batch; press again to end at once"))?;
     let options = OneshotOptions {
         index: arguments.index.clone(),
@@ -137,7 +205,7 @@ fn add_locally(
     sealing.finish_and_clear();
     sealed?;
     store.messages().iter().for_each(|message| log::warning(&message.text));
-    Ok(())
+    Ok([before, IndexesSeen::of_store(&store, settings, &arguments.index)])
 }
 
 fn add_remotely(

@@ -2,11 +2,13 @@
 //!
 //! Both paths produce the same JSON rows, from which other formats are made.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
 use jiff::Timestamp;
+use quarry_event::value::parse_number;
 use quarry_ingest::IngestError;
 use quarry_search::cell::{iso_time, write_csv};
 use quarry_stdx::{ErrorKind, HasKind, log};
@@ -17,7 +19,9 @@ use crate::cli::{ListForm, ThawArgs};
 use crate::data_directory::{Settings, open_existing, open_read_only};
 use crate::failure::{self, Failure};
 use crate::output::grid::{Grid, Heading};
+use crate::output::line_folding::folded;
 use crate::output::pager::Pager;
+use crate::output::shown_times::to_millis;
 use crate::server_client::Remote;
 use crate::{terminal, zone};
 
@@ -36,7 +40,7 @@ const LIST_COLUMNS: &[&str] = &[
     "latest",
 ];
 const STATS_COLUMNS: &[&str] =
-    &["index", "buckets", "events", "deleted", "raw_bytes", "stored_bytes", "ratio", "earliest", "latest"];
+    &["index", "buckets", "events", "earliest", "latest", "raw_bytes", "stored_bytes", "ratio", "deleted"];
 const VERIFY_COLUMNS: &[&str] = &["bucket", "ok", "reason"];
 const COMPACT_COLUMNS: &[&str] = &["bucket", "first", "last", "parts", "events", "bytes_before", "bytes_after"];
 
@@ -77,6 +81,8 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     print(&rows, VERIFY_COLUMNS, form)?;
     let damaged = rows.as_array().into_iter().flatten().filter(|row| row["ok"] != true).count();
     if damaged == 0 {
+        let count = rows.as_array().map_or(0, Vec::len);
+        log::info(format!("{count} verified, none damaged"));
         return Ok(0);
     }
     log::info(format!("{damaged} damaged: searches answer without their events and say so"));
@@ -242,24 +248,45 @@ pub(crate) fn print(rows: &Value, columns: &[&str], form: ListForm) -> Result<()
         ListForm::Table => {
             let heading = |name: &&str| Heading {
                 text: (*name).to_owned(),
-                is_numeric: list.iter().all(|row| row[*name].is_number()),
+                is_numeric: list.iter().all(|row| is_numeric(&row[*name])),
             };
             let terminal = terminal::width().map(usize::from);
             let mut grid = Grid::new(columns.iter().map(heading).collect(), terminal);
             for row in list {
-                grid.push(columns.iter().map(|column| text(&row[*column]).into()));
+                grid.push(columns.iter().map(|column| match terminal {
+                    Some(_) => shown_text(&row[*column]),
+                    None => text(&row[*column]).into(),
+                }));
             }
             let fit = grid.fit();
             grid.write_head(&fit, false, &mut out)?;
             grid.write_rows(&fit, &|_, line| line.to_owned(), &mut out)?;
             let left_out = grid.left_out(&fit);
             if !left_out.is_empty() {
-                writeln!(out, "… not shown for want of room: {} (-o csv, -o json)", left_out.join(", "))?;
+                let columns = if left_out.len() == 1 { "column" } else { "columns" };
+                let text =
+                    format!("… {} more {columns}: {} (use -o csv or -o json)", left_out.len(), left_out.join(", "));
+                writeln!(out, "{}", terminal.map_or_else(|| text.clone(), |columns| folded(&text, columns)))?;
             }
         }
     }
     out.close()?;
     Ok(())
+}
+
+/// Whether a cell is a number or empty; the REST interface has numbers as text.
+fn is_numeric(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Number(_) => true,
+        Value::String(text) => text.is_empty() || parse_number(text).is_some(),
+        _ => false,
+    }
+}
+
+/// A cell on a terminal, where times of different precision would not stand below one another.
+fn shown_text(value: &Value) -> Cow<'static, str> {
+    let text = text(value);
+    Cow::Owned(to_millis(&text).map_or(text, Cow::into_owned))
 }
 
 fn text(value: &Value) -> String {

@@ -10,6 +10,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use quarry_conf::Namespace;
 
 use crate::failure::{Failure, exit_codes};
+use crate::printed_commands::quoted;
 use crate::s3_bench::S3BenchArgs;
 
 pub(crate) use objects::{AddVerb, EditVerb, ListVerb, RemoveVerb, ShowVerb};
@@ -25,7 +26,7 @@ pub(crate) use objects::{AddVerb, EditVerb, ListVerb, RemoveVerb, ShowVerb};
 )]
 pub(crate) struct Cli {
     /// Data directory: data, configuration and catalog.
-    #[arg(long, global = true, default_value = "quarry-data", value_name = "DIR")]
+    #[arg(long, global = true, default_value = crate::printed_commands::DATA_DIR_DEFAULT, value_name = "DIR")]
     pub(crate) data_dir: PathBuf,
     /// When to colour the output.
     #[arg(long, global = true, default_value = "auto", value_name = "WHEN")]
@@ -264,6 +265,22 @@ pub(crate) struct NamespaceArgs {
     /// User whose private knowledge in the app is visible, too.
     #[arg(long, alias = "owner", value_name = "USER", requires = "app")]
     pub(crate) user: Option<String>,
+}
+
+impl NodeArgs {
+    /// Its options for a command that is printed, each with a blank before it. Secrets are left out.
+    pub(crate) fn as_typed(&self) -> String {
+        let user = self.auth.as_deref().map(|auth| auth.split(':').next().unwrap_or_default());
+        let ca_cert = self.ca_cert.as_ref().map(|file| file.display().to_string());
+        let options = [
+            ("--uri", self.uri.as_deref()),
+            ("--auth", user),
+            ("--token", self.token.as_ref().map(|_| "TOKEN")),
+            ("--ca-cert", ca_cert.as_deref()),
+        ];
+        let typed = options.iter().filter_map(|(name, value)| Some(format!(" {name} {}", quoted((*value)?))));
+        typed.chain(self.insecure.then(|| " --insecure".to_owned())).collect()
+    }
 }
 
 impl SearchArgs {
@@ -561,6 +578,9 @@ pub(crate) struct PreviewArgs {
     /// Sourcetype; detected by default.
     #[arg(long)]
     pub(crate) sourcetype: Option<String>,
+    /// Host of the input, by which props.conf may have a TZ; this machine's name by default.
+    #[arg(long)]
+    pub(crate) host: Option<String>,
     /// Time zone of timestamps without one, e.g. Europe/Berlin; TZ in props.conf takes precedence; default: the
     /// machine's zone.
     #[arg(long, value_name = "ZONE")]

@@ -4,15 +4,17 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use jiff::tz::TimeZone;
 use quarry_event::time::NS_PER_SEC;
 use quarry_eventgen::{LogFile, Plan};
-use quarry_search::SearchParams;
+use quarry_search::{ResultTable, SearchParams, SearchService};
 
 use crate::cli::{DemoArgs, NodeArgs, OneshotArgs, OutputForm};
 use crate::data_directory::{Settings, open_read_only};
 use crate::failure::Failure;
 use crate::output::OutputStyle;
 use crate::output::line_folding::folded;
+use crate::server_client::Remote;
 use crate::{add, output, search, terminal, zone};
 
 /// One question of the story, with its search and how to read the answer.
@@ -55,6 +57,13 @@ const STORY: &[Question] = &[
     },
 ];
 
+/// Hosts of the sample logs: the collecting host, and those whose logs name them.
+const HOSTS: &[(&str, &[LogFile])] = &[
+    ("shop", &[LogFile::Access, LogFile::Payments, LogFile::Orders, LogFile::Metrics]),
+    ("bastion", &[LogFile::Auth]),
+    ("fw-1", &[LogFile::Firewall]),
+];
+
 /// Zone of the sample logs.
 const ZONE: &str = "UTC";
 
@@ -64,21 +73,23 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
     let data = arguments.dir.join("data");
     let files = generate(&logs, arguments.megabytes)?;
     writeln!(io::stdout(), "\nIndexing {} files from {}", files.len(), logs.display())?;
-    let oneshot = OneshotArgs {
-        files: files.iter().map(|file| file.display().to_string()).collect(),
-        index: "main".to_owned(),
-        sourcetype: None,
-        host: Some("shop".to_owned()),
-        source: None,
-        again: false,
-        zone: Some(ZONE.to_owned()),
-        node: NodeArgs::default(),
-    };
-    add::run(&data, &oneshot)?;
+    for (host, logs) in HOSTS {
+        let of_host = files.iter().filter(|(log, _)| logs.contains(log));
+        let oneshot = OneshotArgs {
+            files: of_host.map(|(_, file)| file.display().to_string()).collect(),
+            index: "main".to_owned(),
+            sourcetype: None,
+            host: Some((*host).to_owned()),
+            source: None,
+            again: false,
+            zone: Some(ZONE.to_owned()),
+            node: NodeArgs::default(),
+        };
+        add::run(&data, &oneshot)?;
+    }
     let settings = Settings::of_data_dir(&data);
-    let store = open_read_only(&data, &settings)?;
-    let service = settings.searching(Some(&data)).service(store)?;
-    let zone = zone::of_option(Some(ZONE))?;
+    let answering = Answering::of(&data, &settings)?;
+    let zone = zone::of_option(Some(ZONE))?.unwrap_or_else(zone::machine);
     let mut out = io::stdout().lock();
     for (at, question) in STORY.iter().enumerate() {
         writeln!(
@@ -91,19 +102,16 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
             question.search
         )?;
         let started = settings.clock.elapsed_ns();
-        let outcome = search::ask(
-            &service,
-            SearchParams { text: question.search.to_owned(), zone: zone.clone(), ..SearchParams::of_owner() },
-        )?;
+        let (table, events) = answering.answer(question.search, &zone)?;
         let elapsed_ms = (settings.clock.elapsed_ns() - started) as f64 / (NS_PER_SEC / 1_000) as f64;
         let style = OutputStyle {
             form: OutputForm::Table,
             has_head: true,
-            events: outcome.events,
+            events,
             color: terminal::colors(crate::cli::ColorChoice::Auto),
             width: terminal::width(),
         };
-        output::write(&outcome.table, style, &mut out)?;
+        output::write(&table, style, &mut out)?;
         let reading = format!("   {} ({elapsed_ms:.0} ms)", question.reading);
         let columns = terminal::width().map_or(usize::MAX, usize::from);
         writeln!(out, "\n{}", folded(&reading, columns))?;
@@ -119,13 +127,41 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// What answers the questions: this process, or the server that has the demo's data open.
+enum Answering {
+    Here(SearchService),
+    Server(Remote),
+}
+
+impl Answering {
+    fn of(data: &Path, settings: &Settings) -> Result<Answering, Failure> {
+        Ok(match Remote::find(data) {
+            Some(remote) => Answering::Server(remote),
+            None => Answering::Here(settings.searching(Some(data)).service(open_read_only(data, settings)?)?),
+        })
+    }
+
+    /// The rows of a search, and whether they are events.
+    fn answer(&self, text: &str, zone: &TimeZone) -> Result<(ResultTable, bool), Failure> {
+        match self {
+            Answering::Here(service) => {
+                let params =
+                    SearchParams { text: text.to_owned(), zone: Some(zone.clone()), ..SearchParams::of_owner() };
+                let outcome = search::ask(service, params)?;
+                Ok((outcome.table, outcome.events))
+            }
+            Answering::Server(remote) => remote.search_table(text, zone),
+        }
+    }
+}
+
 /// The name this program was called by.
 fn program() -> String {
     std::env::args_os().next().map_or_else(|| "quarry".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Writes the sample logs; existing files of the right size are kept.
-fn generate(folder: &Path, megabytes: u64) -> Result<Vec<PathBuf>, Failure> {
+fn generate(folder: &Path, megabytes: u64) -> Result<Vec<(LogFile, PathBuf)>, Failure> {
     let cannot = |path: &Path, error: io::Error| Failure::Storage(format!("cannot write {}: {error}", path.display()));
     std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;
     let plan = Plan { bytes: megabytes * 1_000_000, ..Plan::DEMO };
@@ -139,7 +175,7 @@ fn generate(folder: &Path, megabytes: u64) -> Result<Vec<PathBuf>, Failure> {
         let events = events.map_err(|error| cannot(&path, error))?;
         let bytes = path.metadata().map_or(0, |metadata| metadata.len());
         writeln!(out, "{:>7.1} MB  {events:>8} events  {}", bytes as f64 / 1e6, path.display())?;
-        files.push(path);
+        files.push((log, path));
     }
     Ok(files)
 }

@@ -23,7 +23,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let Some(remote) = Remote::of(&arguments.node, &cli.data_dir)? else {
         let folder = cli.data_dir.display();
         return Err(Failure::Usage(format!(
-            "jobs need a server, and none has {folder} open: start `quarry --data-dir {folder} serve`, name another node with \
+            "jobs need a server, and none has {folder} open: start `quarry serve`, name another node with \
              --uri, or use `quarry search` without --detach"
         )));
     };
@@ -45,8 +45,9 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     if arguments.job.detach {
         writeln!(std::io::stdout().lock(), "{sid}")?;
         if terminal::is_interactive() {
+            let node = arguments.node.as_typed();
             log::info(format!(
-                "`quarry show jobs {sid}` shows its state, `quarry search '| loadjob {sid}'` its results"
+                "`quarry show jobs {sid}{node}` shows its state, `quarry search '| loadjob {sid}'{node}` its results"
             ));
         }
         return Ok(0);

@@ -50,6 +50,7 @@ pub(crate) fn exit_codes() -> String {
 }
 
 const RED: &str = "\u{1b}[1;31m";
+const YELLOW: &str = "\u{1b}[1;33m";
 const CYAN: &str = "\u{1b}[1;36m";
 const PLAIN: &str = "\u{1b}[0m";
 
@@ -167,6 +168,12 @@ impl Failure {
     }
 }
 
+/// A note without a position.
+pub(crate) fn report_note(text: &str, out: &mut dyn Write, color: bool) -> io::Result<()> {
+    let (yellow, plain) = if color { (YELLOW, PLAIN) } else { ("", "") };
+    writeln!(out, "{}", told(&format!("{yellow}note{plain}: {text}")))
+}
+
 /// The message, the position in the search marked with carets, and the hint.
 pub(crate) fn report_diagnostic(
     text: &str,
@@ -174,9 +181,9 @@ pub(crate) fn report_diagnostic(
     out: &mut dyn Write,
     color: bool,
 ) -> io::Result<()> {
-    let (red, cyan, plain) = if color { (RED, CYAN, PLAIN) } else { ("", "", "") };
-    let word = if diagnostic.severity == Severity::Error { "error" } else { "note" };
-    writeln!(out, "{}", told(&format!("{red}{word}{plain}: {}", diagnostic.message)))?;
+    let (word, marked) = if diagnostic.severity == Severity::Error { ("error", RED) } else { ("note", YELLOW) };
+    let (marked, cyan, plain) = if color { (marked, CYAN, PLAIN) } else { ("", "", "") };
+    writeln!(out, "{}", told(&format!("{marked}{word}{plain}: {}", diagnostic.message)))?;
     if diagnostic.severity == Severity::Warning && diagnostic.span == NO_PLACE {
         return write_hint(diagnostic, out, (cyan, plain));
     }
@@ -184,7 +191,7 @@ pub(crate) fn report_diagnostic(
     let excerpt = Excerpt::around(text, diagnostic.span.start, diagnostic.span.end, room.min(EXCERPT_COLUMNS));
     writeln!(out, "{:EXCERPT_INDENT$}{}", "", excerpt.line)?;
     let caret_at = EXCERPT_INDENT + excerpt.caret_at;
-    writeln!(out, "{:caret_at$}{red}{}{plain}", "", "^".repeat(excerpt.carets))?;
+    writeln!(out, "{:caret_at$}{marked}{}{plain}", "", "^".repeat(excerpt.carets))?;
     write_hint(diagnostic, out, (cyan, plain))
 }
 

@@ -5,12 +5,15 @@
 
 use std::io::{BufRead, Write};
 
+use jiff::tz::TimeZone;
+use quarry_stdx::log;
 use serde_json::Value;
 
 use crate::cli::{Cli, OutputForm, SearchArgs};
-use crate::failure::Failure;
-use crate::server_client::Remote;
-use crate::{search, zone};
+use crate::failure::{self, Failure};
+use crate::output::OutputStyle;
+use crate::server_client::{AnswerRow, Remote, table_of};
+use crate::{hints, output, search, terminal, zone};
 
 /// Maximum bytes of a line that is read; the server sends rows of a few megabytes at most.
 const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -26,7 +29,8 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
         )));
     };
     let remote = remote.in_namespace(namespace.as_ref());
-    let zone_name = zone::name(&zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine));
+    let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
+    let zone_name = zone::name(&zone);
     let mut form = vec![
         ("search", arguments.text.as_str()),
         ("search_mode", "realtime"),
@@ -35,7 +39,11 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
         ("output_mode", "json"),
     ];
     form.extend(zone_name.as_deref().map(|zone| ("zone", zone)));
+    tell_unknown_indexes(cli, arguments, &remote, &zone)?;
     let mut lines = std::io::BufReader::new(remote.follow(&form)?);
+    if terminal::is_interactive() {
+        log::info(format!("following `{}` as new events come; Ctrl-C ends it", arguments.text));
+    }
     let (mut shown, mut line) = (0, String::new());
     while arguments.maxout == 0 || shown < arguments.maxout {
         line.clear();
@@ -47,7 +55,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
             Failure::Storage(format!("server {}: its answer is not JSON: {error}", remote.address()))
         })?;
         for message in row["messages"].as_array().into_iter().flatten() {
-            quarry_stdx::log::note(message["text"].as_str().unwrap_or_default());
+            log::note(message["text"].as_str().unwrap_or_default());
         }
         if row["preview"] == true {
             return Err(Failure::Usage(
@@ -59,7 +67,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
         let result = &row["result"];
         if result.is_object() {
             match arguments.form() {
-                OutputForm::Json => writeln!(out, "{result}")?,
+                OutputForm::Json | OutputForm::Ndjson => write_object(result, &zone, out)?,
                 _ => writeln!(out, "{}", result["_raw"].as_str().unwrap_or_default())?,
             }
             // Each event is seen when it comes.
@@ -68,6 +76,32 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
         }
     }
     Ok(0)
+}
+
+/// Writes an event as a line of JSON, as `-o ndjson` does.
+fn write_object(result: &Value, zone: &TimeZone, out: &mut dyn Write) -> Result<(), Failure> {
+    let texts = |value: &Value| -> Vec<String> {
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        value.as_array().map_or_else(|| vec![text(value)], |values| values.iter().map(text).collect())
+    };
+    let row: AnswerRow =
+        result.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), texts(value))).collect();
+    let mut fields: Vec<String> = row.keys().cloned().collect();
+    // The time first, as in other outputs.
+    fields.sort_by_key(|name| (name != "_time", name.starts_with('_') && name != "_raw"));
+    let style = OutputStyle { form: OutputForm::Ndjson, has_head: false, events: true, color: false, width: None };
+    Ok(output::write(&table_of(&fields, &[row], zone)?, style, out)?)
+}
+
+/// Notes on indexes that do not exist: their events would be waited for in silence.
+fn tell_unknown_indexes(cli: &Cli, arguments: &SearchArgs, remote: &Remote, zone: &TimeZone) -> Result<(), Failure> {
+    let commands = quarry_spl::parse(&arguments.text).pipeline.commands;
+    let mut ask = |text: &str| search::rows_of_server(remote, text, (None, None), zone);
+    let mut err = std::io::stderr().lock();
+    for note in hints::unknown_indexes(&commands, &mut ask) {
+        failure::report_diagnostic(&arguments.text, &note, &mut err, terminal::colors_on_stderr(cli.color))?;
+    }
+    Ok(())
 }
 
 /// Refuses options that only a search over the past has.
@@ -81,8 +115,8 @@ fn check(arguments: &SearchArgs) -> Result<(), Failure> {
             return refused(name);
         }
     }
-    if !matches!(arguments.form(), OutputForm::Table | OutputForm::Raw | OutputForm::Json) {
-        return Err(Failure::Usage("-f prints events as text, or as JSON with -o json".into()));
+    if !matches!(arguments.form(), OutputForm::Table | OutputForm::Raw | OutputForm::Json | OutputForm::Ndjson) {
+        return Err(Failure::Usage("-f prints events as text, or with -o json one object per line".into()));
     }
     search::check_words(arguments)
 }

@@ -33,6 +33,9 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
         writeln!(out, "\n{}", columns.map_or_else(|| also.clone(), |columns| folded(&also, columns)))?;
         return Ok(0);
     };
+    // "stats functions" is the page stats-functions.
+    let dashed = name.trim().to_lowercase().replace([' ', '_'], "-");
+    let name = if PAGES.iter().any(|(page, _)| *page == dashed) { dashed.as_str() } else { name };
     let help = commands::help().iter().find(|help| help.name == name);
     let page_name = help.map_or(name, |help| help.page);
     if let Some((_, page)) = PAGES.iter().find(|(page, _)| *page == page_name) {

@@ -6,6 +6,7 @@
 
 mod absent_values;
 mod generators;
+mod indexes;
 mod span_edges;
 mod unseen_fields;
 
@@ -14,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use quarry_spl::analyse::{EqualsWhat, FieldOrigin, ReadField, asked_values, asks_for, named_fields, where_equals};
 use quarry_spl::ast::{Command, SearchPattern, Span, Stage, TimeText};
 use quarry_spl::{Diagnostic, nearest};
+
+pub(crate) use indexes::unknown_indexes;
 
 /// Recent events examined per sourcetype.
 const EVENTS_PER_SOURCETYPE: usize = 200;
@@ -27,6 +30,8 @@ const COMPARISONS_MAX: usize = 3;
 const LATEST_ALL: u32 = u32::MAX;
 /// Format of times in hints.
 const TIME_FORM: &str = "%F %T %z";
+/// Fields that every event has.
+const INDEXED_FIELDS: [&str; 6] = ["_raw", "_time", "host", "index", "source", "sourcetype"];
 /// Names that exist for every event, or do not name fields.
 const DEFAULT_FIELDS: [&str; 9] =
     ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
@@ -68,7 +73,7 @@ pub(crate) fn hints(found: &SearchOutcome<'_>, ask: Ask<'_>) -> Vec<Diagnostic> 
         return Vec::new();
     }
     let mut notes = lacking(found, &parsed, ask);
-    if found.is_watched {
+    if found.is_watched && found.rows > 0 {
         notes.extend(span_edges::remark(found.text, &parsed.pipeline.commands, found.offset_s));
         notes.extend(unseen_fields::remark(found, &parsed.pipeline.commands));
     }
@@ -94,24 +99,29 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
     if !quarry_spl::analyse::begins_with_events(commands) || generators::is_of_metrics(commands) {
         return generators::hints(found, commands, ask);
     }
-    let indexes = asked_values(commands, "index");
+    let asked_indexes = asked_values(commands, "index");
     let wanted: Vec<&ReadField> = read.iter().filter(|field| !found.shows(field, commands)).collect();
     let is_done = found.is_whole() && (wanted.is_empty() || !found.is_watched);
-    if is_done && indexes.is_empty() {
+    if is_done && asked_indexes.is_empty() {
         return Vec::new();
     }
-    let Some(counts) = events_by(ask, "| eventcount summarize=false index=* index=_*", "index", "count") else {
-        return Vec::new();
-    };
+    let Some(counts) = indexes::counts(&asked_indexes, ask) else { return Vec::new() };
     let known: Vec<&str> = counts.keys().map(String::as_str).collect();
-    let wrong = not_there("index", &indexes, &known);
+    let wrong = not_there("index", &asked_indexes, &known);
     if !wrong.is_empty() || is_done {
         return wrong;
     }
-    if let Some(elsewhere) = elsewhere(commands, &indexes, &counts) {
+    let bare = indexes::without_events(&asked_indexes, &counts);
+    if found.rows == 0 && !bare.is_empty() {
+        return bare;
+    }
+    if let Some(elsewhere) = elsewhere(commands, &asked_indexes, &counts) {
         return vec![elsewhere];
     }
-    let scope = if indexes.is_empty() { "index=main".to_owned() } else { alternatives("index", &indexes) };
+    let scope = match asked_indexes.is_empty() {
+        true => "index=main".to_owned(),
+        false => alternatives("index", &asked_indexes),
+    };
     let listed = format!("| metadata type=sourcetypes {}", scope.trim_matches(['(', ')']).replace(" OR ", " "));
     let sourcetypes = events_by(ask, &listed, "sourcetype", "totalCount").unwrap_or_default();
     let asked = asked_values(commands, "sourcetype");
@@ -119,6 +129,10 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
     let wrong = not_there("sourcetype", &asked, &known);
     if !wrong.is_empty() && !found.is_whole() {
         return wrong;
+    }
+    let cased = other_case_of_default(found, &wanted);
+    if found.rows == 0 && !cased.is_empty() {
+        return cased;
     }
     if let Some(outside) = outside_of_range(found, commands, &scope, ask) {
         return vec![outside];
@@ -141,6 +155,18 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
     let fields: Vec<&str> = read.iter().map(|field| field.name.as_str()).collect();
     let absent = absent_values::of_values(&fields, commands, &scope, ask);
     if absent.is_empty() { other_case(found, commands, ask) } else { absent }
+}
+
+/// Notes on names that differ from a default field by case alone: no event has such a field.
+fn other_case_of_default(found: &SearchOutcome<'_>, wanted: &[&ReadField]) -> Vec<Diagnostic> {
+    let note = |field: &&&ReadField| {
+        let name = &field.name;
+        let near = INDEXED_FIELDS.iter().find(|known| **known != name && known.eq_ignore_ascii_case(name))?;
+        let remark = format!("no event has a field `{name}`");
+        let remark = Diagnostic::warning(remark, place_of(found.text, field.stage, name));
+        Some(remark.with_hint(format!("names of fields are case-sensitive: did you mean `{near}`?")))
+    };
+    wanted.iter().filter_map(|field| note(&field)).collect()
 }
 
 /// Notes on hosts or sources that no event has.

@@ -29,10 +29,12 @@ mod open_node;
 mod output;
 mod password_input;
 mod preview;
+mod printed_commands;
 mod prometheus;
 mod remarks;
 mod s3_bench;
 mod search;
+mod search_progress;
 mod serve;
 mod server_client;
 mod spl_check;
@@ -47,6 +49,7 @@ mod volume_verbs;
 mod zone;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { failure::USAGE } else { 0 };
+            printed_commands::set_data_dir(&typed_data_dir(), false);
             // If the terminal cannot be written, there is no one to tell.
             let _closed = show_usage(&error);
             if error.use_stderr()
@@ -75,6 +79,7 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    printed_commands::set_data_dir(&cli.data_dir, matches!(cli.verb, Verb::Serve(_) | Verb::Forward(_)));
     let ran = run(&cli);
     quarry_programs::end_all();
     match ran {
@@ -103,6 +108,17 @@ fn show_usage(error: &clap::Error) -> std::io::Result<()> {
     let mut out = output::pager::Pager::open(true);
     out.write_all(text.as_bytes())?;
     out.close()
+}
+
+/// The data directory of a command line that is wrong elsewhere.
+fn typed_data_dir() -> PathBuf {
+    let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    let given = arguments.find_map(|argument| match argument.strip_prefix("--data-dir=") {
+        Some(folder) => Some(Some(folder.to_owned())),
+        None => (argument == "--data-dir").then_some(None),
+    });
+    let folder = given.and_then(|folder| folder.or_else(|| arguments.next()));
+    PathBuf::from(folder.unwrap_or_else(|| printed_commands::DATA_DIR_DEFAULT.to_owned()))
 }
 
 /// The arguments without the global options.

@@ -228,7 +228,7 @@ impl Node for LocalNode {
         }
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
         let zone = zone::of_request(request.zone.as_deref())?;
-        let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), zone, events };
+        let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), host: None, zone, events };
         let made = preview::of_file(&asked, &self.settings())?;
         Ok(preview::to_json(&asked, &made).to_string())
     }
@@ -237,7 +237,7 @@ impl Node for LocalNode {
         let zone = zone::of_request(request.zone.as_deref())?;
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
         let path = Path::new(&request.source);
-        let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), zone, events };
+        let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), host: None, zone, events };
         let made = preview::of_text(&asked, &request.text, &self.settings())?;
         Ok(preview::to_json(&asked, &made).to_string())
     }

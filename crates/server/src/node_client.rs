@@ -15,7 +15,7 @@ use crate::cli::NodeArgs;
 use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
 use crate::open_node::{OpenNode, THREAD_STACK_BYTES};
-use crate::server_client::{Remote, credentials, message_of, read_json};
+use crate::server_client::{Remote, credentials, message_of, read_json, unreadable};
 
 /// What answers a request.
 pub(crate) enum NodeClient {
@@ -90,7 +90,8 @@ impl NodeClient {
         if status < 400 {
             return read_json(&body);
         }
-        let told = message_of(&body).unwrap_or(body);
+        let address = if let NodeClient::Server(remote) = self { remote.address() } else { "of this process" };
+        let told = message_of(&body).unwrap_or_else(|| unreadable(address, status, &body));
         Err(if status < 500 { Failure::Usage(told) } else { Failure::Storage(told) })
     }
 }

@@ -10,16 +10,20 @@ use quarry_inputs::file::absolute_text;
 use quarry_stdx::log;
 use serde_json::{Map, Value, json};
 
+use crate::add::new_index_note;
 use crate::bucket::print;
 use crate::cli::ListForm;
 use crate::cli::objects::{INDEX, ObjectKind, ObjectRequest, ObjectVerb};
 use crate::failure::Failure;
 use crate::node_client::NodeClient;
 use crate::password_input::new_password;
+use crate::search;
 use crate::server_client::encoded;
 
 /// App of new objects unless another is named.
 const APP_DEFAULT: &str = "search";
+/// The kind whose search is checked.
+const SAVED_SEARCH: &str = "saved-search";
 /// In place of a job ID: all jobs.
 const ALL: &str = "all";
 
@@ -36,6 +40,7 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     if *verb == ObjectVerb::Add && kind.word == "user" && !settings.iter().any(|(key, _)| key == "password") {
         settings.push(("password".to_owned(), new_password(name.as_deref().unwrap_or_default())?));
     }
+    check_search(data_dir, request)?;
     let client = NodeClient::of(&request.node, data_dir, *verb == ObjectVerb::Add)?;
     let name = name.as_deref().map(|name| full_name(kind, name, &request.node.uri));
     let root = root(request)?;
@@ -57,12 +62,34 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     let done = if *verb == ObjectVerb::Add { "added" } else { "changed" };
     log::info(format!("{} {} {done}", kind.word, name.as_deref().unwrap_or_default()));
     tell_messages(&answer);
+    tell_new_index(&client, request);
     if kind.word == "monitor" && request.node.uri.is_none() {
         name.iter().filter(|name| is_not_there(name)).for_each(|name| {
             log::note(format!("{name} does not exist yet; it is watched once it does"));
         });
     }
     Ok(0)
+}
+
+/// Refuses a saved search that cannot run. Another node has apps, and so commands, of its own.
+fn check_search(data_dir: &Path, request: &ObjectRequest) -> Result<(), Failure> {
+    let is_saved = request.kind.word == SAVED_SEARCH && request.node.uri.is_none();
+    let texts = request.settings.iter().filter(|(key, value)| is_saved && key == "search" && !value.is_empty());
+    for (_, text) in texts {
+        search::check(text, data_dir, request.place.namespace()?)?;
+    }
+    Ok(())
+}
+
+/// Notes an index that does not exist: it is made when the first event comes, which may not be what is meant.
+fn tell_new_index(client: &NodeClient, request: &ObjectRequest) {
+    let Some((_, index)) = request.settings.iter().find(|(key, _)| key == INDEX) else { return };
+    // A user who may not list indexes is told nothing.
+    let Ok(feed) = client.get("/services/data/indexes?count=0") else { return };
+    let names: Vec<String> = entries(&feed).iter().map(name_of).collect();
+    if let Some(note) = new_index_note(index, &names, "is made when the first event comes") {
+        log::note(note);
+    }
 }
 
 /// Whether a path without wildcards does not exist on this machine.
@@ -183,6 +210,14 @@ fn flat(row: Map<String, Value>) -> Value {
         Value::Array(values) => {
             let texts = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
             Value::String(texts.collect::<Vec<_>>().join(", "))
+        }
+        // As the arguments of a job.
+        Value::Object(members) => {
+            let member = |(key, value): (&String, &Value)| match value.as_str() {
+                Some(text) => format!("{key}={text}"),
+                None => format!("{key}={value}"),
+            };
+            Value::String(members.iter().map(member).collect::<Vec<_>>().join(", "))
         }
         other => other,
     };

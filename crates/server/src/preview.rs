@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use jiff::tz::{Offset, TimeZone};
+use quarry_event::time::NS_PER_SEC;
 use quarry_inputs::file::{OpenFile, Packing, absolute_text, left_out_by};
 use quarry_pipeline::{PipelineContext, Preview, PreviewEvent, SourceInfo, WrittenZone, preview};
 use quarry_search::cell::iso_time;
@@ -17,6 +18,7 @@ use crate::failure::Failure;
 use crate::output::line_folding::folded;
 use crate::output::pager::Pager;
 use crate::output::text_width::{cut, visible};
+use crate::printed_commands::quoted;
 use crate::{terminal, zone};
 
 /// Bytes of content examined.
@@ -29,6 +31,8 @@ const EVENTS_MAX: usize = 10_000;
 const SHOWN_COLUMNS: usize = 160;
 /// Indentation of an event's text.
 const TEXT_INDENT: usize = 6;
+/// How far in the future a time may be without a note: clocks differ, zones differ by more.
+const AHEAD_NS_MAX: i64 = 20 * 60 * NS_PER_SEC;
 /// Lines of an event shown on a terminal.
 const SHOWN_LINES: usize = 8;
 
@@ -36,6 +40,8 @@ const SHOWN_LINES: usize = 8;
 pub(crate) struct Asked<'a> {
     pub(crate) path: &'a Path,
     pub(crate) sourcetype: Option<String>,
+    /// Host of the input; this machine if absent.
+    pub(crate) host: Option<String>,
     /// Zone of times without one, if the user names it.
     pub(crate) zone: Option<TimeZone>,
     pub(crate) events: usize,
@@ -56,6 +62,8 @@ pub(crate) struct Previewed {
     /// Zone of times without one, and its origin.
     zone: String,
     zone_reason: String,
+    /// What may be wrong with the zone.
+    notes: Vec<String>,
 }
 
 /// Prints the preview of a file.
@@ -63,7 +71,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failur
     let settings = Settings::of_data_dir(data_dir);
     let zone = zone::of_option(arguments.zone.as_deref())?;
     let sourcetype = arguments.sourcetype.clone();
-    let asked = Asked { path: &arguments.file, sourcetype, zone, events: arguments.events };
+    let host = arguments.host.clone();
+    let asked = Asked { path: &arguments.file, sourcetype, host, zone, events: arguments.events };
     let made = of_file(&asked, &settings)?;
     let mut out = Pager::open(arguments.output == PreviewForm::Text);
     match arguments.output {
@@ -104,8 +113,8 @@ fn of_head(
     let path = asked.path;
     let info = SourceInfo {
         index: quarry_search::DEFAULT_INDEX.to_owned(),
-        host: data_directory::host_name(),
-        host_is_fixed: false,
+        host: asked.host.clone().unwrap_or_else(data_directory::host_name),
+        host_is_fixed: asked.host.is_some(),
         source,
         sourcetype: asked.sourcetype.clone(),
     };
@@ -116,7 +125,8 @@ fn of_head(
     let made = preview(&info, &settings.props, &context, head, is_whole, asked.events.min(EVENTS_MAX));
     let preview = made.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     let (zone, zone_reason) = zone_of(asked, settings, &info, &preview);
-    Ok(Previewed { preview, bytes: head.len(), zone, zone_reason })
+    let notes = notes_on_zone(settings, &info, &preview, context.now);
+    Ok(Previewed { preview, bytes: head.len(), zone, zone_reason, notes })
 }
 
 /// Zone of times without one, and its origin.
@@ -129,6 +139,28 @@ fn zone_of(asked: &Asked<'_>, settings: &Settings, info: &SourceInfo, preview: &
     let set = settings.layers.conf("props").stanza(stanza).and_then(|stanza| stanza.settings.get("TZ"));
     let place = set.map_or_else(|| "props.conf".to_owned(), |set| format!("{}, line {}", set.file, set.line));
     (name.clone(), format!("TZ of [{stanza}] in {place}"))
+}
+
+/// Notes on a zone that is not used because events get their host only later, and on times in the future.
+fn notes_on_zone(settings: &Settings, info: &SourceInfo, preview: &Preview, now: i64) -> Vec<String> {
+    let stanza_of = |host: &str| settings.props.stanza_of("TZ", &info.source, host, &preview.sourcetype);
+    let used = stanza_of(&info.host);
+    let later = preview.events.iter().map(|event| &*event.metadata.host).find_map(|host| {
+        let stanza = stanza_of(host).filter(|stanza| stanza.starts_with("host::") && Some(*stanza) != used)?;
+        Some(format!(
+            "note: TZ of [{stanza}] is not used: times are read before the host is taken from the text. --host {} (host = in \
+             inputs.conf) sets it from the start, and so does TZ for the source or sourcetype",
+            quoted(host)
+        ))
+    });
+    let ahead = preview.events.iter().filter(|event| event.time > now.saturating_add(AHEAD_NS_MAX)).count();
+    let future = (ahead > 0).then(|| {
+        let lie = if ahead == 1 { "lies" } else { "lie" };
+        format!(
+            "note: {ahead} of the events shown {lie} in the future: is that the zone of the file? --zone names another"
+        )
+    });
+    later.into_iter().chain(future).collect()
 }
 
 /// The zone named by an event's text.
@@ -164,6 +196,7 @@ pub(crate) fn to_json(asked: &Asked<'_>, made: &Previewed) -> Value {
         "bytes": made.bytes,
         "zone": made.zone,
         "zone_reason": made.zone_reason,
+        "notes": made.notes,
         "sourcetype": preview.sourcetype,
         "sourcetype_reason": sourcetype_reason(asked, preview),
         "problem": preview.problem.as_ref().map(ToString::to_string),
@@ -212,6 +245,9 @@ fn write_text(
     let count = preview.events_seen;
     writeln!(out, "{bytes} bytes: {count} event{}, {own}", if count == 1 { "" } else { "s" })?;
     writeln!(out, "{}\n", told(format!("zone of times that name none: {} ({})", made.zone, made.zone_reason)))?;
+    for note in &made.notes {
+        writeln!(out, "{}\n", told(note.clone()))?;
+    }
     let columns = terminal.map_or(SHOWN_COLUMNS, |columns| columns.saturating_sub(TEXT_INDENT));
     for (at, event) in preview.events.iter().enumerate() {
         let lines = if event.lines == 1 { String::new() } else { format!(", {} lines", event.lines) };

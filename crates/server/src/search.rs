@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +12,14 @@ use jiff::tz::TimeZone;
 use quarry_conf::Namespace;
 use quarry_engine::Stopper;
 use quarry_event::time::{NS_PER_SEC, parse_time};
-use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file, expand};
+use quarry_inputs::file::{OneshotOptions, Rotation, add_file, expand};
 use quarry_search::DEFAULT_INDEX;
 use quarry_search::{Outcome, ResultTable, Row, SearchParams, SearchService};
 use quarry_spl::{Severity, ast::Command};
-use quarry_stdx::{SharedClock, SystemClock, log};
+use quarry_stdx::{SharedClock, SystemClock, log, random};
 use quarry_store::MemoryStore;
 
+use crate::bars::Bars;
 use crate::cli::{Cli, EventOrder, OutputForm, SearchArgs};
 use crate::data_directory::{self, MemorySink, Settings, open_read_only};
 use crate::dispatch;
@@ -27,15 +27,17 @@ use crate::failure::{self, Failure};
 use crate::follow;
 use crate::hints::{HintRow, SearchOutcome, hints};
 use crate::interrupt::Interrupt;
-use crate::output::line_folding::told;
 use crate::output::pager::Pager;
 use crate::output::{Marks, OutputStyle, OutputWriter, Written};
 use crate::remarks::Remarks;
-use crate::server_client::{AnswerRow, Remote};
+use crate::search_progress::SearchProgress;
+use crate::server_client::{AnswerRow, Remote, table_of};
 use crate::{terminal, zone};
 
 /// Maximum rows of a search for hints.
 const HINT_ROWS_MAX: usize = 2_000;
+/// Random bytes in the ID of a search.
+const ID_BYTES: usize = 12;
 
 /// Runs a search and prints its result; returns the exit code.
 pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
@@ -74,7 +76,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     }
     check_times(arguments, &zone)?;
     let clock = SystemClock::shared();
-    let started_ns = clock.elapsed_ns();
+    let mut started_ns = clock.elapsed_ns();
     let mut pager = Pager::open(!arguments.no_pager);
     let stop = SearchStop::install()?;
     let mut out = SearchOutput::new(&mut pager, clock.clone(), stop.interrupt.clone());
@@ -83,10 +85,12 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         Searcher::Here { service, all_read } => stream(service, cli, arguments, &zone, &stop, &mut out)
             .map(|answer| Answer { is_partial: answer.is_partial || !all_read, ..answer }),
         Searcher::Server(remote) => {
-            stop.end_process();
-            ask_server(remote, cli, arguments, &zone, &mut out)
+            // A password may have been typed until now.
+            started_ns = clock.elapsed_ns();
+            ask_server(remote, cli, arguments, &zone, &stop, &mut out)
         }
     };
+    out.progress = None;
     let searched_ns = clock.elapsed_ns() - started_ns - out.spent_ns;
     if out.is_cut.load(Ordering::Relaxed) {
         // Resets colours and starts a new line for what follows.
@@ -96,9 +100,12 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         return Ok(failure::INTERRUPTED);
     }
     let answer = answer?;
+    let is_paged = pager.is_paged();
     pager.close()?;
     if terminal::is_interactive() {
         log::info(summary(&answer, searched_ns));
+        // Whoever leaves the pager on its first page has not seen its last line.
+        answer.written.left_out.iter().filter(|_| is_paged).for_each(log::info);
     }
     tell_notes(cli, arguments, (&place, &zone), &answer, stop.interrupt.is_set())?;
     Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
@@ -116,12 +123,15 @@ struct SearchOutput<'a> {
     has_begun: bool,
     /// Whether something was not written.
     is_cut: Arc<AtomicBool>,
+    /// The line shown until something is written.
+    progress: Option<SearchProgress>,
 }
 
 impl<'a> SearchOutput<'a> {
     fn new(out: &'a mut dyn Write, clock: SharedClock, interrupt: Interrupt) -> SearchOutput<'a> {
         let is_watched = std::io::stdout().is_terminal();
-        SearchOutput { out, clock, spent_ns: 0, interrupt, is_watched, has_begun: false, is_cut: Arc::default() }
+        let (is_cut, progress) = (Arc::default(), None);
+        SearchOutput { out, clock, spent_ns: 0, interrupt, is_watched, has_begun: false, is_cut, progress }
     }
 }
 
@@ -146,6 +156,7 @@ impl Write for SearchOutput<'_> {
             self.is_cut.store(true, Ordering::Relaxed);
             return Ok(bytes.len());
         }
+        self.progress = None;
         let was_pressed = self.interrupt.is_set();
         let written = self.timed(|out| out.write(bytes))?;
         self.has_begun |= !was_pressed;
@@ -221,30 +232,32 @@ impl Searcher {
                 };
                 Some(table.rows().map(row).collect())
             }
-            Searcher::Server(remote) => {
-                let count = HINT_ROWS_MAX.to_string();
-                let mut form = vec![
-                    ("search", text),
-                    ("exec_mode", "oneshot"),
-                    ("output_mode", "json"),
-                    ("count", count.as_str()),
-                ];
-                form.extend(earliest.as_deref().map(|time| ("earliest_time", time)));
-                form.extend(latest.as_deref().map(|time| ("latest_time", time)));
-                let zone = zone::name(zone);
-                form.extend(zone.as_deref().map(|zone| ("zone", zone)));
-                let mut found = Vec::new();
-                let mut take = |_: &[String], rows: &[AnswerRow]| {
-                    let row =
-                        |row: &AnswerRow| row.iter().map(|(name, values)| (name.clone(), values.join(" "))).collect();
-                    found.extend(rows.iter().map(row));
-                    Ok(())
-                };
-                remote.search(&form).ok()?.read(&mut take).ok()?;
-                Some(found)
-            }
+            Searcher::Server(remote) => rows_of_server(remote, text, (earliest.as_deref(), latest.as_deref()), zone),
         }
     }
+}
+
+/// The rows of a small search on a server, for hints; `None` if it fails.
+pub(crate) fn rows_of_server(
+    remote: &Remote,
+    text: &str,
+    (earliest, latest): (Option<&str>, Option<&str>),
+    zone: &TimeZone,
+) -> Option<Vec<HintRow>> {
+    let count = HINT_ROWS_MAX.to_string();
+    let mut form = vec![("search", text), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", count.as_str())];
+    form.extend(earliest.map(|time| ("earliest_time", time)));
+    form.extend(latest.map(|time| ("latest_time", time)));
+    let zone = zone::name(zone);
+    form.extend(zone.as_deref().map(|zone| ("zone", zone)));
+    let mut found = Vec::new();
+    let mut take = |_: &[String], rows: &[AnswerRow]| {
+        let row = |row: &AnswerRow| row.iter().map(|(name, values)| (name.clone(), values.join(" "))).collect();
+        found.extend(rows.iter().map(row));
+        Ok(())
+    };
+    remote.search(&form).ok()?.read(&mut take).ok()?;
+    Some(found)
 }
 
 /// Prints notes on an answer: remarks with their position in the search, then messages.
@@ -274,14 +287,18 @@ fn tell_notes(
         remarks.extend(hints(&found, &mut |search| place.rows_of(search, arguments, zone)));
     }
     let mut err = std::io::stderr().lock();
+    let color = terminal::colors_on_stderr(cli.color);
+    // The search as it was typed, without the `head` of --maxout.
+    let typed = if text.starts_with(&arguments.text) { &arguments.text } else { &text };
     for remark in &remarks {
-        failure::report_diagnostic(&text, remark, &mut err, terminal::colors_on_stderr(cli.color))?;
+        let shown = if remark.span.end <= typed.len() { typed } else { &text };
+        failure::report_diagnostic(shown, remark, &mut err, color)?;
     }
     for message in messages {
-        writeln!(err, "{}", told(&format!("note: {message}")))?;
+        failure::report_note(message, &mut err, color)?;
     }
     if is_stopped {
-        writeln!(err, "note: stopped early: the answer covers only the events read until then")?;
+        failure::report_note("stopped early: the answer covers only the events read until then", &mut err, color)?;
     }
     Ok(())
 }
@@ -339,8 +356,8 @@ enum StopAction {
     None,
     /// A search runs in this process.
     Finish(Stopper),
-    /// A server runs the search, and there is nothing to show yet.
-    EndProcess,
+    /// A server runs the search, to which this ID was given.
+    FinishOnServer(Remote, String),
 }
 
 impl SearchStop {
@@ -351,14 +368,16 @@ impl SearchStop {
             StopAction::None => {}
             StopAction::Finish(stopper) => {
                 stopper.finish_early();
-                if terminal::is_interactive() {
-                    log::info("stopping: what was found so far follows; Ctrl-C again ends at once");
+                tell_stopping();
+            }
+            StopAction::FinishOnServer(remote, id) => match remote.finalize(id) {
+                Ok(()) => tell_stopping(),
+                // The search has not begun, waits for others, or has ended meanwhile.
+                Err(_) => {
+                    log::info("stopped before the server answered");
+                    std::process::exit(i32::from(failure::INTERRUPTED));
                 }
-            }
-            StopAction::EndProcess => {
-                log::info("stopped before the server answered");
-                std::process::exit(i32::from(failure::INTERRUPTED));
-            }
+            },
         })?;
         Ok(SearchStop { interrupt, action })
     }
@@ -366,18 +385,11 @@ impl SearchStop {
     fn set(&self, action: StopAction) {
         *self.action.lock().unwrap_or_else(PoisonError::into_inner) = action;
     }
-
-    fn end_process(&self) {
-        self.set(StopAction::EndProcess);
-    }
 }
 
-/// Stops reading a file after Ctrl-C.
-struct UntilInterrupt<'a>(&'a Interrupt);
-
-impl Progress for UntilInterrupt<'_> {
-    fn reached(&mut self, _: &Reached) -> ControlFlow<()> {
-        if self.0.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+fn tell_stopping() {
+    if terminal::is_interactive() {
+        log::info("stopping: what was found so far follows; Ctrl-C again ends at once");
     }
 }
 
@@ -427,6 +439,7 @@ fn stream(
     let failed = |error| Failure::of_search(&arguments.text, error);
     let mut running = service.start(params(arguments, zone)).map_err(failed)?;
     stop.set(StopAction::Finish(running.stopper()));
+    out.progress = Some(SearchProgress::start(Some(running.shared_progress())));
     let style = style(cli, arguments, running.is_events());
     let cut = Arc::clone(&out.is_cut);
     let is_cut = || cut.load(Ordering::Relaxed);
@@ -540,6 +553,12 @@ pub(crate) fn check(text: &str, data_dir: &Path, namespace: Option<Namespace>) -
     if parsed.is_ok() { Ok(()) } else { Err(Failure::Spl { text: text.to_owned(), diagnostics: parsed.diagnostics }) }
 }
 
+/// Whether a time is a span without a sign, as `5m`, which is added to the present.
+fn is_unsigned_span(text: &str) -> bool {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    unit.len() < text.len() && unit.starts_with(|c: char| c.is_ascii_alphabetic()) && !text.contains([':', 'T'])
+}
+
 /// Refuses an invalid time.
 pub(crate) fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(), Failure> {
     let now = SystemClock::shared().now_ns();
@@ -549,6 +568,11 @@ pub(crate) fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(),
         parsed.map_err(|error| Failure::Usage(format!("{name}: {error}")))
     };
     let range = (time("--earliest", &arguments.earliest)?, time("--latest", &arguments.latest)?);
+    for (name, text, time) in [("--earliest", &arguments.earliest, range.0), ("--latest", &arguments.latest, range.1)] {
+        if let Some(text) = text.as_deref().filter(|text| time > Some(now) && is_unsigned_span(text)) {
+            log::note(format!("{name} {text} lies in the future: did you mean -{text}?"));
+        }
+    }
     match range {
         (Some(earliest), Some(latest)) if earliest > latest => {
             let given = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -605,14 +629,22 @@ fn read_files(
         now: settings.clock.now_ns(),
     };
     let (mut all_read, mut remarks) = (true, Remarks::default());
+    let bars = Bars::new();
+    let mut bar = bars.bar(stop.interrupt.clone());
     for path in expand(&arguments.files)? {
         if stop.interrupt.is_set() {
             return Ok(false);
         }
         let is_stdin = path.as_os_str() == "-";
         options.source = Some(if is_stdin { "stdin".to_owned() } else { path.display().to_string() });
-        let mut progress = UntilInterrupt(&stop.interrupt);
-        match add_file(&path, &options, &settings.props, &mut MemorySink(store), &mut progress) {
+        match is_stdin && std::io::stdin().is_terminal() {
+            // A line of progress would be drawn over what is typed.
+            true => log::info("reading what is typed; Ctrl-D on a line of its own ends it"),
+            false => bar.begin(&path),
+        }
+        let read = add_file(&path, &options, &settings.props, &mut MemorySink(store), &mut bar);
+        bar.end();
+        match read {
             Ok(report) => report
                 .warnings
                 .iter()
@@ -627,16 +659,27 @@ fn read_files(
     Ok(all_read && !stop.interrupt.is_set())
 }
 
+/// An ID for a search on a server, which no other has.
+fn new_id() -> String {
+    let mut bytes = [0; ID_BYTES];
+    random::fill(&mut bytes);
+    bytes.iter().fold("cli_".to_owned(), |id, byte| id + &format!("{byte:02x}"))
+}
+
 /// Runs the search on the server and prints its rows as they come; returns its messages and whether data is missing.
 fn ask_server(
     remote: &Remote,
     cli: &Cli,
     arguments: &SearchArgs,
     zone: &TimeZone,
+    stop: &SearchStop,
     out: &mut SearchOutput<'_>,
 ) -> Result<Answer, Failure> {
-    let text = ordered_text(arguments);
+    let (text, id) = (ordered_text(arguments), new_id());
     let mut form = vec![("search", text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
+    form.push(("id", &id));
+    stop.set(StopAction::FinishOnServer(remote.clone(), id.clone()));
+    out.progress = Some(SearchProgress::start(None));
     let zone_name = zone::name(zone);
     let named = [("earliest_time", &arguments.earliest), ("latest_time", &arguments.latest), ("zone", &zone_name)];
     form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
@@ -656,10 +699,7 @@ fn ask_server(
             writer.begin(fields)?;
         }
         parts += 1;
-        let values_of = |row: usize, field: &str| rows[row].get(field).map(Vec::as_slice).unwrap_or_default();
-        let table = ResultTable::of_texts(fields, rows.len(), zone.clone(), values_of);
-        let table = table.map_err(|error| Failure::Storage(format!("the server's answer cannot be shown: {error}")))?;
-        if let Some(before) = held.replace(table) {
+        if let Some(before) = held.replace(table_of(fields, rows, zone)?) {
             writer.take(before)?;
         }
         Ok(())

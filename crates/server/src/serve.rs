@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_api::ApiState;
-use quarry_apps::run_file::RUN_FILE;
+use quarry_apps::run_file::RunFile;
 use quarry_auth::{Auth, FIRST_USER};
 use quarry_conf::{ServerSettings, SslSettings};
 use quarry_ingest::{
@@ -21,9 +21,9 @@ use quarry_listen::{Bounds, HttpPort, Listeners, Security, listen_for_events, li
 use quarry_programs::start_inputs;
 use quarry_search::jobs::Jobs;
 use quarry_search::summaries;
-use quarry_stdx::{descriptors, log, private_file};
+use quarry_stdx::{descriptors, log};
 use quarry_store::{ExpiredBucket, Removed, Store, Thawed};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::ServeArgs;
 use crate::data_directory::{self, Settings};
@@ -66,7 +66,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
         None => failure,
     })?;
     // The folder is locked, so an existing run file was left by a dead server.
-    drop(RunFile(data_dir.join(RUN_FILE)));
+    RunFile::remove_left(data_dir);
     let open = OpenNode::new(data_dir, settings, store)?;
     tell_first_password(&open.state.auth);
     let OpenNode { state, node, searching, search } = open;
@@ -148,7 +148,7 @@ async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNo
     let watching = watch_files(inputs, &sinks)?;
     let programs = start_inputs(data_dir, inputs, Some(address), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
-    let run_file = RunFile::write(data_dir, address, hec, &listeners, state.auth.local_token())?;
+    let run_file = RunFile::write(data_dir, addresses(address, hec, &listeners, state.auth.local_token()))?;
     let told = tell_messages(&node, data_dir, 0);
     log::info(format!("quarry serves {} on {scheme}://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(ingest), data_dir.to_path_buf());
@@ -309,29 +309,18 @@ fn tell_messages(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
     fresh.last().map_or(told, |message| message.time)
 }
 
-/// The run file, removed when the server ends.
-struct RunFile(PathBuf);
-
-impl RunFile {
-    fn write(
-        data_dir: &Path,
-        address: SocketAddr,
-        hec: Option<SocketAddr>,
-        listeners: &Listeners,
-        token: &str,
-    ) -> Result<RunFile, Failure> {
-        let path = data_dir.join(RUN_FILE);
-        let hec = hec.map(|address| address.to_string());
-        let text = json!({ "mgmt": address.to_string(), "hec": hec, "inputs": listeners.addresses, "token": token })
-            .to_string();
-        private_file::write(&path, &text)?;
-        Ok(RunFile(path))
-    }
-}
-
-impl Drop for RunFile {
-    fn drop(&mut self) {
-        // A remaining file is recognised as stale, because nobody listens there.
-        drop(std::fs::remove_file(&self.0));
-    }
+/// What the command line has to know about the server.
+fn addresses(
+    management: SocketAddr,
+    hec: Option<SocketAddr>,
+    listeners: &Listeners,
+    token: &str,
+) -> serde_json::Map<String, Value> {
+    let facts = [
+        ("mgmt", json!(management.to_string())),
+        ("hec", json!(hec.map(|address| address.to_string()))),
+        ("inputs", json!(listeners.addresses)),
+        ("token", json!(token)),
+    ];
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -1,7 +1,7 @@
 //! The command line as a client of a server: of the one that has the data directory open, or of the one that `--uri` names.
 //!
-//! `D/run/server.json` (mode 0600) has the local server's address and a token for anyone who can read the file. Other nodes
-//! get a user's password or token, and their certificate is verified ([`address`]).
+//! `D/run/server.json` ([`quarry_apps::run_file`], mode 0600) has the local server's address and a token for anyone who can
+//! read the file. Other nodes get a user's password or token, and their certificate is verified ([`address`]).
 
 mod address;
 mod answer;
@@ -10,22 +10,30 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use quarry_apps::run_file::RUN_FILE;
+use jiff::tz::TimeZone;
+use quarry_apps::run_file;
 use quarry_conf::Namespace;
+use quarry_search::ResultTable;
 use serde_json::Value;
+use ureq::http::StatusCode;
 
 use crate::cli::NodeArgs;
 use crate::failure::Failure;
+use crate::output::text_width::{cut, visible};
+use crate::zone;
 
 pub(crate) use address::authorization as credentials;
 pub(crate) use answer::{AnswerRow, RemoteAnswer};
 
 /// Root of paths.
 const SERVICES: &str = "/services";
+/// Columns shown of an error that is not in Splunk's form.
+const REASON_COLUMNS: usize = 200;
 /// Connection timeout.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
 /// A running server.
+#[derive(Clone)]
 pub(crate) struct Remote {
     /// Scheme, host and port.
     base: String,
@@ -37,10 +45,9 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// The server of `data_dir`, if one runs and answers; a run file left by a crash is ignored.
+    /// The server of `data_dir`, if one runs and answers.
     pub(crate) fn find(data_dir: &Path) -> Option<Remote> {
-        let text = std::fs::read_to_string(data_dir.join(RUN_FILE)).ok()?;
-        let value: Value = serde_json::from_str(&text).ok()?;
+        let value = run_file::read(data_dir)?;
         let text_of = |key: &str| value[key].as_str().map(str::to_owned);
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
         let address = text_of("mgmt")?;
@@ -102,6 +109,13 @@ impl Remote {
         read_json(&self.read(self.get("/services/quarry/buckets"))?)
     }
 
+    /// Names of the server's indexes.
+    pub(crate) fn index_names(&self) -> Result<Vec<String>, Failure> {
+        let feed = read_json(&self.read(self.get("/services/data/indexes?count=0&output_mode=json"))?)?;
+        let entries = feed["entry"].as_array().into_iter().flatten();
+        Ok(entries.filter_map(|entry| entry["name"].as_str()).map(str::to_owned).collect())
+    }
+
     /// Verifies every bucket on the server.
     pub(crate) fn verify(&self) -> Result<Value, Failure> {
         read_json(&self.post("/services/quarry/buckets/verify", &[])?)
@@ -137,6 +151,26 @@ impl Remote {
         }
         let body = answer.into_body().into_with_config().limit(u64::MAX).reader();
         Ok(RemoteAnswer { partial, events, body: Box::new(body) })
+    }
+
+    /// Ends a search with the rows found so far, by the `id` of its form.
+    pub(crate) fn finalize(&self, id: &str) -> Result<(), Failure> {
+        self.post(&format!("{SERVICES}/search/jobs/{}/control", encoded(id)), &[("action", "finalize")]).map(drop)
+    }
+
+    /// The rows of a search with a short answer, and whether they are events.
+    pub(crate) fn search_table(&self, text: &str, zone: &TimeZone) -> Result<(ResultTable, bool), Failure> {
+        let name = zone::name(zone);
+        let mut form = vec![("search", text), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
+        form.extend(name.as_deref().map(|name| ("zone", name)));
+        let answer = self.search(&form)?;
+        let (events, mut names, mut found) = (answer.events, Vec::new(), Vec::new());
+        answer.read(&mut |fields, rows| {
+            names = fields.to_vec();
+            found.extend_from_slice(rows);
+            Ok(())
+        })?;
+        Ok((table_of(&names, &found, zone)?, events))
     }
 
     /// Runs a search without end; gives its answer, to be read as it comes.
@@ -213,12 +247,22 @@ impl Remote {
             Ok(body) => body,
             Err(failure) => return failure,
         };
-        let message = message_of(&body).unwrap_or(body);
-        if answer.status() == ureq::http::StatusCode::NOT_FOUND {
-            return Failure::NoApp(message);
+        let message = message_of(&body).unwrap_or_else(|| unreadable(self.address(), answer.status().as_u16(), &body));
+        match answer.status() {
+            StatusCode::NOT_FOUND => Failure::NoApp(message),
+            // Not the search is wrong, but who asks.
+            StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => Failure::Usage(message),
+            status if status.is_client_error() => Failure::Search(message),
+            _ => Failure::Storage(message),
         }
-        if answer.status().is_client_error() { Failure::Search(message) } else { Failure::Storage(message) }
     }
+}
+
+/// Rows of an answer as a table.
+pub(crate) fn table_of(fields: &[String], rows: &[AnswerRow], zone: &TimeZone) -> Result<ResultTable, Failure> {
+    let values_of = |row: usize, field: &str| rows[row].get(field).map(Vec::as_slice).unwrap_or_default();
+    let table = ResultTable::of_texts(fields, rows.len(), zone.clone(), values_of);
+    table.map_err(|error| Failure::Storage(format!("the server's answer cannot be shown: {error}")))
 }
 
 type Response = ureq::http::Response<ureq::Body>;
@@ -240,8 +284,52 @@ pub(crate) fn read_json(body: &str) -> Result<Value, Failure> {
     serde_json::from_str(body).map_err(|error| Failure::Storage(format!("the server's answer is not JSON: {error}")))
 }
 
-/// The text in Splunk's error form.
+/// The text in Splunk's error form: JSON where the request asks for it, else XML.
 pub(crate) fn message_of(body: &str) -> Option<String> {
-    let value: Value = serde_json::from_str(body).ok()?;
-    Some(value["messages"][0]["text"].as_str()?.to_owned())
+    match serde_json::from_str::<Value>(body) {
+        Ok(value) => Some(value["messages"][0]["text"].as_str()?.to_owned()),
+        Err(_) => message_of_xml(body),
+    }
+}
+
+/// What is said of an error without a message, as that of a proxy in between: a page is not printed.
+pub(crate) fn unreadable(address: &str, status: u16, body: &str) -> String {
+    let first = body.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let is_page = first.starts_with(['<', '{', '[']);
+    let what = if is_page || first.is_empty() {
+        "no message".to_owned()
+    } else {
+        cut(&visible(first), REASON_COLUMNS).into_owned()
+    };
+    format!("server {address} answers with HTTP status {status}: {what}")
+}
+
+/// The text of the first `<msg>`.
+fn message_of_xml(body: &str) -> Option<String> {
+    let (_, rest) = body.split_once("<msg")?;
+    let (_, text) = rest.split_once("</msg>")?.0.split_once('>')?;
+    // `&amp;` last, so that nothing is decoded twice.
+    let named = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&#39;", "'"), ("&amp;", "&")];
+    Some(named.iter().fold(text.trim().to_owned(), |text, (name, character)| text.replace(name, character)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_is_taken_out_of_either_form() {
+        for (body, message) in [
+            (r#"{"messages":[{"type":"WARN","text":"login failed"}]}"#, Some("login failed")),
+            (
+                "<?xml version=\"1.0\"?>\n<response><messages><msg type=\"WARN\">a &lt;b&gt; &amp;amp; c</msg></messages></response>",
+                Some("a <b> &amp; c"),
+            ),
+            ("<response><messages><msg>\n plain > text </msg></messages></response>", Some("plain > text")),
+            ("{}", None),
+            ("Bad Gateway", None),
+        ] {
+            assert_eq!(message_of(body).as_deref(), message, "{body}");
+        }
+    }
 }

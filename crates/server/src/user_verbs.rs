@@ -8,6 +8,7 @@ use std::path::Path;
 use quarry_apps::read_configuration;
 use quarry_auth::{UserError, check_roles};
 use quarry_conf::Roles;
+use quarry_ingest::check_exists;
 use quarry_stdx::log;
 use serde_json::{Value, json};
 
@@ -37,12 +38,14 @@ pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
             (name, "added")
         }
         UserVerb::Passwd { name } => {
+            // Checked before the password is requested.
+            check_exists(data_dir)?;
             let password = new_password(name)?;
-            client(true)?.post(&one(name), &[("password", password.as_str())])?;
+            client(false)?.post(&one(name), &[("password", password.as_str())])?;
             (name, "has a new password; its sessions have ended")
         }
         UserVerb::Remove { name } => {
-            client(true)?.delete(&one(name))?;
+            client(false)?.delete(&one(name))?;
             (name, "removed")
         }
     };

@@ -24,6 +24,10 @@ fn read() -> TimeZone {
         _ => {
             if let Some(name) = std::env::var_os("TZ").filter(|name| !name.is_empty()) {
                 let name = name.to_string_lossy();
+                // What `--zone` accepts: CEST, +02:00.
+                if let Some(zone) = parse_zone(&name) {
+                    return zone;
+                }
                 log::warning(format!("TZ={name} names no time zone: UTC is used; give one as Europe/Berlin"));
             }
             TimeZone::UTC

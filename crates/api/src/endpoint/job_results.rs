@@ -118,7 +118,7 @@ async fn events(
         let params = job.events_behind(Arc::clone(&caller.permissions), most);
         let service = service_of(&state, &caller, &parts).await?;
         let shown = Shown::page(mode, offset, count, fields);
-        return answered(state.clone(), service, caller.clone(), params, shown).await;
+        return answered(state.clone(), service, caller.clone(), params, (shown, None)).await;
     }
     let mut body = String::new();
     mode.head(
@@ -198,7 +198,7 @@ async fn post_processed(
     };
     let service = service_of(state, caller, place).await?;
     let shown = Shown::page(mode_of(parameters)?, offset, count, fields).post_processed();
-    answered(state.clone(), service, caller.clone(), params, shown).await
+    answered(state.clone(), service, caller.clone(), params, (shown, None)).await
 }
 
 pub(super) fn zone_of(parameters: &Parameters, job: &SearchJob) -> Result<TimeZone, ApiError> {

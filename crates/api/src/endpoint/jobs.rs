@@ -49,6 +49,8 @@ pub(super) const PRIORITY: u8 = 5;
 /// The highest priority.
 const PRIORITY_MAX: u8 = 10;
 
+/// Answer to `action=finalize`.
+const FINALIZED: &str = "Search job finalized.";
 /// Parameters of a new job besides those of the search.
 const CREATED: &[&str] = &[
     "earliest_time",
@@ -270,8 +272,12 @@ async fn control(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let job = job_of(&state, &caller, &parts).await?;
     let action = parameters.required("action")?.to_owned();
+    let sid = parts.get("sid").map(String::as_str).unwrap_or_default();
+    if action == "finalize" && state.attended.finalize(&caller.identity.user, sid) {
+        return Ok(told(Form::of(parameters.get("output_mode")), FINALIZED));
+    }
+    let job = job_of(&state, &caller, &parts).await?;
     let ttl = parameters.number("ttl")?.map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX));
     let priority = priority_of(&parameters)?;
     let turns = if job.is_real_time() { &state.real_time_turns } else { &state.turns };
@@ -289,7 +295,7 @@ async fn control(
             }
             "finalize" => {
                 job.finalize();
-                "Search job finalized."
+                FINALIZED
             }
             "cancel" => {
                 jobs.remove(&job);

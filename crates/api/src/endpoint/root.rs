@@ -46,7 +46,8 @@ fn text(host: &str) -> String {
     format!(
         "Quarry {version}: the management port of a node. It speaks Splunk's REST\n\
          interface; there is no web page yet.\n\nSearch with curl (it asks for the password):\n\n  {example}\n\nor with the command line on this \
-         machine:\n\n  quarry search 'index=* | stats count by index, sourcetype'\n\nDocumentation: docs/ of the source code; \
+         machine, where D is the data directory of the node:\n\n  quarry --data-dir D search 'index=* | stats count by \
+         index, sourcetype'\n\nDocumentation: docs/ of the source code; \
          `quarry help` lists the search\ncommands, `quarry help stats` shows one.\n"
     )
 }
@@ -57,7 +58,7 @@ fn html(host: &str) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Quarry {version}</title></head>\n<body>\n\
          <h1>Quarry {version}</h1>\n<p>This is the management port of a node. It speaks Splunk's REST interface; there is no web \
          page yet.</p>\n<p>Search with curl (it asks for the password):</p>\n<pre>{example}</pre>\n<p>or with the command line on \
-         this machine:</p>\n<pre>quarry search 'index=* | stats count by index, sourcetype'</pre>\n<p>Documentation: \
+         this machine, where D is the data directory of the node:</p>\n<pre>quarry --data-dir D search 'index=* | stats count by index, sourcetype'</pre>\n<p>Documentation: \
          <code>docs/</code> of the source code; <code>quarry help</code> lists the search commands, <code>quarry help \
          stats</code> shows one.</p>\n</body></html>\n"
     )

@@ -173,7 +173,7 @@ pub(super) async fn oneshot(
 ) -> Result<Response, ApiError> {
     let params = params_of(&parameters, &caller, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
     let shown = Shown { told: told_of(&parameters), ..Shown::all(mode_of(&parameters)?) };
-    answered(state, service, caller, params, shown).await
+    answered(state, service, caller, params, (shown, parameters.get("id").map(str::to_owned))).await
 }
 
 /// Presentation of a search's rows.
@@ -231,13 +231,13 @@ impl Shown {
     }
 }
 
-/// Answers with the rows of a search.
+/// Answers with the rows of a search. Until then it can be ended by the ID that the client gave it.
 pub(super) async fn answered(
     state: ApiState,
     service: Arc<SearchService>,
     caller: Caller,
     params: SearchParams,
-    shown: Shown,
+    (shown, id): (Shown, Option<String>),
 ) -> Result<Response, ApiError> {
     let mode = shown.mode;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
@@ -246,9 +246,11 @@ pub(super) async fn answered(
     let attendance = Attendance::default();
     let attended = Arc::clone(&attendance.search);
     let bound = TimeBound::of(&caller, &attendance);
+    let (named, user) = (Arc::clone(&state.attended), caller.identity.user.clone());
     let collected = blocking(move || {
         let mut running = service.start_here(params)?;
         begin_attended(&attended, &running);
+        let _named = id.and_then(|id| named.add(&user, &id, running.stopper()));
         let mut turn = Some(turn);
         let rows = running.collect_rows_to_send(&zone, |running| {
             turn = turn.take().and_then(|turn| turn.grow(|| let_go(running)));

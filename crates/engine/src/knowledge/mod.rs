@@ -66,6 +66,10 @@ pub trait KnowledgeSource: Send + Sync {
     fn saved_search(&self, _name: &str) -> Option<String> {
         None
     }
+    /// Start and end of the time range saved with a search, as time modifiers.
+    fn saved_range(&self, _name: &str) -> (Option<String>, Option<String>) {
+        (None, None)
+    }
     /// Names of the saved searches there are.
     fn saved_searches(&self) -> Vec<String> {
         Vec::new()

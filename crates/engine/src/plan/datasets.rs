@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 
 use quarry_eval::EngineError;
+use quarry_event::TimeRange;
+use quarry_event::time::parse_time;
 use quarry_scan::plan::FieldSource;
 use quarry_spl::ast::{
     Command, DataModelCommand, DataModelMode, DataModelName, DedupCommand, FieldPattern, FieldsCommand, FormatCommand,
@@ -11,6 +13,7 @@ use quarry_spl::ast::{
     TimeModifiers, TransactionCommand, TransactionKind,
 };
 use quarry_spl::fault_of;
+use quarry_stdx::Fault;
 
 use super::{InnerSearch, Plan, Planner, Source};
 use crate::knowledge::did_you_mean;
@@ -89,12 +92,35 @@ impl Planner<'_> {
         if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
             return Err(invalid(format!("saved search {name}: {fault}")));
         }
-        let runner = self.runner.of_saved();
+        let range = self.saved_range(name, command.span)?;
+        let runner = self.runner.of_saved(range);
         let planner = Planner { runner: &runner, fields: FieldSource::SearchTime, subsearches: self.subsearches };
         let (name, span) = (name.clone(), command.span);
         let plan = planner.plan(&parsed.pipeline).map_err(|error| error.in_saved_search(&name, span))?;
-        let inner = InnerSearch { name, span, text, plan };
+        let inner = InnerSearch { name, span, text, plan, range };
         Ok(Plan::of_rows(Source::Search(Box::new(inner)), rest.to_vec()))
+    }
+
+    /// The time range of a saved search: that of the calling search, or the saved one if that is all time.
+    fn saved_range(&self, name: &str, span: Span) -> Result<TimeRange, EngineError> {
+        let context = &self.runner.context;
+        if context.range != TimeRange::default() {
+            return Ok(context.range);
+        }
+        let time = |setting: &str, text: Option<String>| {
+            // A real-time window selects nothing of the past. In Splunk, an earliest time of 0 means all time.
+            let text = text.filter(|text| !matches!(text.trim(), "" | "0") && !text.trim().starts_with("rt"));
+            let parsed = text.map(|text| parse_time(&text, context.now, &context.zone)).transpose();
+            parsed.map_err(|error| {
+                let fault = Fault::invalid(error.to_string()).at(format_args!("saved search {name}: {setting}"));
+                EngineError::at(fault, span)
+            })
+        };
+        let (earliest, latest) = self.runner.knowledge.saved_range(name);
+        Ok(TimeRange {
+            earliest: time("dispatch.earliest_time", earliest)?,
+            latest: time("dispatch.latest_time", latest)?,
+        })
     }
 
     /// The plan of `datamodel`, `from` or `pivot` and the commands after it: the events of an object, with field names

@@ -78,6 +78,8 @@ pub(crate) struct InnerSearch {
     pub text: String,
     /// Its plan.
     pub plan: Plan,
+    /// Its time range.
+    pub range: TimeRange,
 }
 
 /// Measurements distinguished by time series: `mstats` with `rate_avg`, `rate_sum` or `BY _timeseries`.
@@ -115,6 +117,7 @@ impl Plan {
         match &self.source {
             Source::Scan(scan) => scan.range,
             Source::Series(series) => series.measured.range(of_search),
+            Source::Search(inner) => inner.range,
             _ => of_search,
         }
     }

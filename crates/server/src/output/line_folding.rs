@@ -4,6 +4,7 @@
 use std::io::IsTerminal;
 
 use super::text_width::width;
+use crate::printed_commands::completed;
 
 /// Maximum hanging indent (a name before its description).
 const HANG_MAX: usize = 40;
@@ -14,11 +15,12 @@ pub(crate) fn width_of_stderr() -> Option<u16> {
     Some(columns)
 }
 
-/// A message for standard error, folded on a terminal.
+/// A message for standard error: its commands name the data directory, and it is folded on a terminal.
 pub(crate) fn told(text: &str) -> String {
+    let text = completed(text);
     match width_of_stderr() {
-        Some(columns) => folded(text, usize::from(columns)),
-        None => text.to_owned(),
+        Some(columns) => folded(&text, usize::from(columns)),
+        None => text.into_owned(),
     }
 }
 

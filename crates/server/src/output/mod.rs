@@ -9,6 +9,7 @@ mod json;
 pub(crate) mod line_folding;
 pub(crate) mod pager;
 mod raw;
+pub(crate) mod shown_times;
 mod sparkline;
 mod table;
 pub(crate) mod text_width;
@@ -86,6 +87,8 @@ pub(crate) struct Written {
     pub(crate) filled: BTreeSet<String>,
     /// Columns whose values are all zero.
     pub(crate) zeros: BTreeSet<String>,
+    /// Which columns did not fit the terminal, if any.
+    pub(crate) left_out: Option<String>,
     /// Whether some value is not 0.
     has_more_than_zeros: bool,
 }
@@ -232,7 +235,10 @@ impl<'a> OutputWriter<'a> {
                 Some(_) => writeln!(self.out, "no results")?,
                 None => log::info("no results"),
             },
-            OutputForm::Table => self.table.end(self.style, self.out)?,
+            OutputForm::Table => {
+                self.table.end(self.style, self.out)?;
+                self.written.left_out = self.table.left_out();
+            }
             OutputForm::Json => json::write_end(self.written.rows == 0, self.out)?,
             _ => {}
         }

@@ -42,6 +42,11 @@ impl Pager {
         })
     }
 
+    /// Whether a pager shows the output.
+    pub(crate) fn is_paged(&self) -> bool {
+        matches!(self.0, State::Running { .. })
+    }
+
     /// Ends the output and waits for the pager.
     pub(crate) fn close(mut self) -> io::Result<()> {
         self.finish()

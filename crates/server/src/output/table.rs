@@ -8,6 +8,7 @@ use quarry_search::{Cell, PART_ROWS, ResultTable};
 
 use super::grid::{Fit, Grid, Heading};
 use super::line_folding::folded;
+use super::shown_times::to_millis;
 use super::text_width::{visible, width, wrapped};
 use super::{Marks, OutputStyle, is_shown, sparkline, vertical};
 
@@ -57,7 +58,13 @@ impl TableParts {
             });
             let mut grid = Grid::new(headings.collect(), style.width.map(usize::from));
             let is_terminal = style.width.is_some();
-            cells.iter().for_each(|row| grid.push(row.iter().map(|cell| text_of(cell, is_terminal))));
+            let times = shown.iter().position(|&at| is_terminal && result.fields()[at] == "_time");
+            let shown_text = |(column, cell): (usize, &Cell<'_>)| -> Cow<'_, str> {
+                let text = text_of(cell, is_terminal);
+                let millis = if Some(column) == times { to_millis(&text) } else { None };
+                millis.unwrap_or_else(|| Cow::Owned(text.into_owned()))
+            };
+            cells.iter().for_each(|row| grid.push(row.iter().enumerate().map(shown_text)));
             let fit = match &self.fit {
                 Some(fit) => fit.clone(),
                 None => grid.fit(),
@@ -81,12 +88,19 @@ impl TableParts {
         Ok(())
     }
 
-    /// Names the columns that did not fit.
+    /// Writes which columns did not fit.
     pub(super) fn end(&self, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
-        if self.left_out.is_empty() {
-            return Ok(());
-        }
+        let Some(text) = self.left_out() else { return Ok(()) };
         let (dim, plain) = if style.color { (DIM, PLAIN) } else { ("", "") };
+        let text = style.width.map_or_else(|| text.clone(), |columns| folded(&text, usize::from(columns)));
+        writeln!(out, "{dim}{text}{plain}")
+    }
+
+    /// Which columns did not fit, if any.
+    pub(super) fn left_out(&self) -> Option<String> {
+        if self.left_out.is_empty() {
+            return None;
+        }
         let count = self.left_out.len();
         let mut names = String::new();
         for (at, name) in self.left_out.iter().enumerate() {
@@ -98,9 +112,7 @@ impl TableParts {
             names.push_str(&visible(name));
         }
         let columns = if count == 1 { "column" } else { "columns" };
-        let text = format!("… {count} more {columns}: {names} (use | table, --vertical or -o csv)");
-        let text = style.width.map_or_else(|| text.clone(), |columns| folded(&text, usize::from(columns)));
-        writeln!(out, "{dim}{text}{plain}")
+        Some(format!("… {count} more {columns}: {names} (use | table, --vertical or -o csv)"))
     }
 }
 
@@ -109,6 +121,7 @@ fn write_events(result: &ResultTable, style: OutputStyle, marks: &Marks, out: &m
     for row in result.rows() {
         let (time, raw) = (row.named("_time"), row.named("_raw"));
         let (time, raw) = (time.joined(" "), raw.joined("\n"));
+        let time = style.width.and_then(|_| to_millis(&time)).unwrap_or(time);
         // On a terminal, the lines of an event are aligned, so that a time marks the next event.
         let indent = if style.events { width(&time) + EVENT_GAP } else { 0 };
         let raw = match style.width {

@@ -62,7 +62,19 @@ pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Text in lines of at most `columns`, broken at blanks if possible.
+/// Characters after which a word that is longer than a line is broken: names of classes, paths, addresses, queries.
+const JOINTS: &[char] = &['.', '/', ':', ',', ';', '=', '&', '?', '|', '(', ')', '[', ']', '{', '}', '-', '_'];
+/// Width of the lines whose words are broken at joints; in narrower ones there would be little left.
+const JOINT_COLUMNS_MIN: usize = 20;
+
+/// Where a word at the end of a line is broken: after a joint in the last third, else at the end.
+fn joint(line: &str, columns: usize) -> usize {
+    let joint = line.char_indices().rfind(|(_, c)| JOINTS.contains(c)).map(|(at, c)| at + c.len_utf8());
+    joint.filter(|&at| columns >= JOINT_COLUMNS_MIN && at > line.len() * 2 / 3).unwrap_or(line.len())
+}
+
+/// Text in lines of at most `columns`, broken at blanks if possible. A word longer than a line begins where the text
+/// before it ends.
 pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<&str> {
     let columns = columns.max(1);
     let mut lines = Vec::new();
@@ -84,7 +96,15 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<&str> {
         }
         // A single character may be wider than the line.
         let cut = cut.max(rest.chars().next().map_or(0, char::len_utf8));
-        let end = blank.filter(|&blank| blank <= cut).unwrap_or(cut);
+        let is_longer = |word: &str| word.split(' ').next().is_some_and(|word| width(word) > columns);
+        let end = match blank.filter(|&blank| blank <= cut) {
+            Some(blank) if !is_longer(&rest[blank + 1..]) => blank,
+            blank => {
+                let end = joint(&rest[..cut], columns);
+                // A few characters of the word would be of no use at the end of a line.
+                blank.filter(|&blank| width(&rest[blank..end.max(blank)]) <= columns / 3).unwrap_or(end)
+            }
+        };
         lines.push(&rest[..end]);
         rest = rest[end..].strip_prefix(' ').unwrap_or(&rest[end..]);
     }
@@ -142,6 +162,18 @@ mod tests {
         assert_eq!(wrapped("日本語", 3), ["日", "本", "語"]);
         assert_eq!(wrapped("日", 1), ["日"]);
         assert_eq!(wrapped("", 5), [""]);
+        assert_eq!(
+            wrapped("  at com.shop.payment.PaymentClient.java:131", 30),
+            ["  at com.shop.payment.", "PaymentClient.java:131"]
+        );
+        assert_eq!(
+            wrapped("a quick one https://shop.example/a/b/c/d/e/f", 25),
+            ["a quick one https://shop.", "example/a/b/c/d/e/f"]
+        );
+        assert_eq!(
+            wrapped("one two three four five averyveryverylongwordindeed", 25),
+            ["one two three four five", "averyveryverylongwordinde", "ed"]
+        );
         let text = "a bb ccc dddd eeeee ffffff";
         assert!((1..30).all(|columns| wrapped(text, columns).iter().all(|line| width(line) <= columns.max(1))));
     }

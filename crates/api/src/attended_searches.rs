@@ -1,0 +1,53 @@
+//! Running searches that clients wait for (`exec_mode=oneshot`), by the `id` that a client gave its own.
+//!
+//! They are no jobs, but `POST search/jobs/ID/control` with `action=finalize` ends one with the rows found so far: the
+//! command line does so on Ctrl-C. The number is bounded by that of running searches. Not here: jobs, which outlive their
+//! request ([`crate::endpoint`]).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quarry_engine::Stopper;
+
+/// User and ID.
+type Name = (String, String);
+
+/// The running searches with an ID.
+#[derive(Debug, Default)]
+pub(crate) struct AttendedSearches(Mutex<BTreeMap<Name, Stopper>>);
+
+impl AttendedSearches {
+    /// Adds a search of a user until the result is dropped. An ID in use keeps its search.
+    pub(crate) fn add(self: &Arc<AttendedSearches>, user: &str, id: &str, stopper: Stopper) -> Option<Attended> {
+        let name = (user.to_owned(), id.to_owned());
+        let mut searches = self.lock();
+        if searches.contains_key(&name) {
+            return None;
+        }
+        searches.insert(name.clone(), stopper);
+        Some(Attended { searches: Arc::clone(self), name })
+    }
+
+    /// Ends a user's search with the rows found so far; whether there is one.
+    pub(crate) fn finalize(&self, user: &str, id: &str) -> bool {
+        let found = self.lock().get(&(user.to_owned(), id.to_owned())).cloned();
+        found.map(|stopper| stopper.finish_early()).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Stopper>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A search that can be ended by its ID.
+#[derive(Debug)]
+pub(crate) struct Attended {
+    searches: Arc<AttendedSearches>,
+    name: Name,
+}
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        self.searches.lock().remove(&self.name);
+    }
+}

@@ -1,0 +1,105 @@
+//! Hints about the indexes that a search names: those that do not exist, and those without events.
+
+use std::collections::BTreeMap;
+
+use quarry_spl::ast::{SearchPattern, Stage};
+use quarry_spl::{Diagnostic, analyse::asked_values};
+
+use super::{Ask, HintRow, events_by, list, not_there};
+
+/// Events of each index that has buckets.
+const COUNTS: &str = "| eventcount summarize=false index=* index=_*";
+/// The indexes that exist, with or without events.
+const NAMES: &str = "| rest /services/data/indexes count=0 | table title";
+
+/// Number of events by index, of indexes without events as well if the search names one of them.
+pub(super) fn counts(asked: &[&SearchPattern], ask: Ask<'_>) -> Option<BTreeMap<String, u64>> {
+    let mut counts = events_by(ask, COUNTS, "index", "count")?;
+    let is_there = |index: &&SearchPattern| counts.keys().any(|known| known.eq_ignore_ascii_case(&index.text));
+    if !asked.iter().all(is_there) {
+        let title = |row: HintRow| row.get("title").cloned();
+        // A user who may not list indexes is told of those with events.
+        for index in ask(NAMES).unwrap_or_default().into_iter().filter_map(title) {
+            counts.entry(index).or_insert(0);
+        }
+    }
+    Some(counts)
+}
+
+/// Notes on indexes that a search names and that do not exist.
+pub(crate) fn unknown_indexes(commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
+    let asked = asked_values(commands, "index");
+    if asked.is_empty() {
+        return Vec::new();
+    }
+    let counts = counts(&asked, ask).unwrap_or_default();
+    let known: Vec<&str> = counts.keys().map(String::as_str).collect();
+    if known.is_empty() { Vec::new() } else { not_there("index", &asked, &known) }
+}
+
+/// Notes on the indexes of a search, if none of them holds an event.
+pub(super) fn without_events(asked: &[&SearchPattern], counts: &BTreeMap<String, u64>) -> Vec<Diagnostic> {
+    let count = |index: &str| {
+        let same = counts.iter().filter(|(known, _)| known.eq_ignore_ascii_case(index));
+        same.map(|(_, count)| *count).sum::<u64>()
+    };
+    if asked.iter().any(|index| count(&index.text) > 0) {
+        return Vec::new();
+    }
+    let others = counts.iter().filter(|(name, count)| **count > 0 && !name.starts_with('_'));
+    let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+    let note = |index: &&SearchPattern| {
+        let remark = Diagnostic::warning(format!("index `{}` holds no events", index.text), index.span);
+        remark.with_hint(match others.as_slice() {
+            [] => format!("add some: `quarry add oneshot FILE --index {}`", index.text),
+            others => format!("events are in {}", list(others)),
+        })
+    };
+    asked.iter().map(note).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hints for a search over a node with events in `main`, and an index `web` that has none.
+    fn said(text: &str, has_events: bool) -> Vec<String> {
+        let row = |cells: &[(&str, &str)]| -> HintRow {
+            cells.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let mut ask = |search: &str| {
+            Some(match search {
+                COUNTS if has_events => vec![row(&[("index", "main"), ("count", "5")])],
+                NAMES => ["main", "web", "_audit"].iter().map(|name| row(&[("title", name)])).collect(),
+                _ => Vec::new(),
+            })
+        };
+        let commands = quarry_spl::parse(text).pipeline.commands;
+        let asked = asked_values(&commands, "index");
+        let counts = counts(&asked, &mut ask).unwrap();
+        let mut notes = without_events(&asked, &counts);
+        if !unknown_indexes(&commands, &mut ask).is_empty() {
+            notes = unknown_indexes(&commands, &mut ask);
+        }
+        notes.iter().map(|note| note.told(text)).collect()
+    }
+
+    #[test]
+    fn an_index_without_events_is_not_an_unknown_one() {
+        for (text, has_events, notes) in [
+            ("index=web", true, &["index `web` holds no events at character 7: `web` (events are in main)"][..]),
+            (
+                "index=WEB error",
+                false,
+                &[
+                    "index `WEB` holds no events at character 7: `WEB` (add some: `quarry add oneshot FILE --index WEB`)",
+                ],
+            ),
+            ("index=main nothing", true, &[]),
+            ("index=web OR index=main", true, &[]),
+            ("index=wbe", true, &["there is no index `wbe` at character 7 (did you mean `web`?)"]),
+        ] {
+            assert_eq!(said(text, has_events), notes, "{text}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Copies of a data directory, and commands that name theirs: no command works on another directory than it says.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::server::Server;
+use crate::support::{Place, Ran, lines, wait_until};
+
+/// Copies a directory as `cp -r` does.
+fn copy(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
+}
+
+fn run_on(place: &Place, folder: &str, arguments: &[&str]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
+    command.env("TZ", "UTC").current_dir(place.path("")).args(["--data-dir", folder]).args(arguments);
+    Ran::of(command.output().unwrap())
+}
+
+fn count(place: &Place, folder: &str) -> String {
+    run_on(place, folder, &["search", "* | stats count", "-o", "csv"]).good().replace("count\n", "")
+}
+
+fn indexes_conf(place: &Place, folder: &str) -> String {
+    std::fs::read_to_string(place.path(folder).join("etc/apps/search/local/indexes.conf"))
+        .or_else(|_| std::fs::read_to_string(place.path(folder).join("etc/system/local/indexes.conf")))
+        .unwrap_or_default()
+}
+
+#[test]
+fn a_copy_of_a_served_directory_is_a_directory_of_its_own() {
+    let place = Place::new();
+    let [old, new] = [lines(0..10), lines(10..15)];
+    let old = place.write("old.log", old);
+    place.run(&["add", "oneshot", &old]).good();
+    let server = Server::start(&place);
+    copy(&place.data(), &place.path("copy"));
+    assert!(place.path("copy/run/server.json").exists());
+    let new = place.write("new.log", new);
+    place.run(&["add", "oneshot", &new]).good();
+    assert_eq!((count(&place, "data"), count(&place, "copy")), ("15\n".to_owned(), "10\n".to_owned()));
+    assert_eq!(run_on(&place, "copy", &["add", "index", "scratch"]).code, 0);
+    assert!(indexes_conf(&place, "copy").contains("[scratch]"));
+    assert!(!indexes_conf(&place, "data").contains("[scratch]"));
+    // The check of a backup is that of the backup.
+    let damaged = std::fs::read_dir(place.path("copy/db/main")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&damaged, "damage").unwrap();
+    assert_eq!(run_on(&place, "copy", &["bucket", "verify"]).code, 5);
+    assert_eq!(place.run(&["bucket", "verify"]).code, 0);
+    assert_eq!(server.stop("-KILL"), -1);
+    copy(&place.data(), &place.path("killed"));
+    // Another server may have the port by now.
+    assert_eq!((count(&place, "killed"), count(&place, "data")), ("15\n".to_owned(), "15\n".to_owned()));
+    let _server = Server::start(&place);
+    assert_eq!((count(&place, "killed"), count(&place, "data")), ("15\n".to_owned(), "15\n".to_owned()));
+}
+
+#[test]
+fn the_port_of_a_killed_server_may_be_another_ones() {
+    let (place, other) = (Place::new(), Place::new());
+    let log = place.write("a.log", lines(0..10));
+    place.run(&["add", "oneshot", &log]).good();
+    let server = Server::start(&place);
+    let text = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
+    let address = serde_json::from_str::<serde_json::Value>(&text).unwrap()["mgmt"].as_str().unwrap().to_owned();
+    server.stop("-KILL");
+    let _other = Server::start_with(&other, &["--mgmt", &address]);
+    assert_eq!(count(&place, "data"), "10\n");
+    assert_eq!(place.run(&["list", "user", "-o", "csv"]).good(), "name,roles,realname,email\nadmin,admin,,\n");
+}
+
+/// The command between backquotes in a line.
+fn printed_command(line: &str) -> String {
+    line.split('`').nth(1).unwrap_or_else(|| panic!("{line}")).to_owned()
+}
+
+/// Runs a printed command in another folder than its program was started in.
+fn type_in(folder: &Path, command: &str, input: &str) -> Ran {
+    let program = Path::new(env!("CARGO_BIN_EXE_quarry")).parent().unwrap();
+    let mut shell = Command::new("sh");
+    shell.current_dir(folder).env("PATH", format!("{}:/usr/bin:/bin", program.display())).args(["-c", command]);
+    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = shell.spawn().unwrap();
+    running.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    Ran::of(running.wait_with_output().unwrap())
+}
+
+#[test]
+fn commands_in_messages_do_what_they_say_when_they_are_typed() {
+    let place = Place::new();
+    let elsewhere = place.path("elsewhere");
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    let mut serving = place
+        .command(&["serve", "--mgmt", "127.0.0.1:0"])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let told = BufReader::new(serving.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let warning = told.into_iter().find(|line| line.contains("user passwd")).unwrap();
+    assert!(wait_until(|| place.data().join("run/server.json").exists()));
+    let changed = type_in(&elsewhere, &printed_command(&warning), "something-else\n");
+    assert_eq!(changed.code, 0, "{warning}: {changed:?}");
+    assert!(!elsewhere.join("quarry-data").exists());
+    let passwd = std::fs::read_to_string(place.data().join("etc/passwd")).unwrap();
+    serving.kill().unwrap();
+    serving.wait().unwrap();
+    let again = place.command(&["serve", "--mgmt", "127.0.0.1:70000"]).output().unwrap();
+    assert!(!String::from_utf8_lossy(&again.stderr).contains("changeme"), "{passwd}");
+    // Without a server: messages of other verbs name the directory that was typed.
+    let follow = run_on(&place, "data", &["search", "-f", "*"]);
+    assert!(follow.err.contains("`quarry --data-dir data serve`"), "{follow:?}");
+    let detached = run_on(&place, "data", &["search", "*", "--detach"]);
+    assert!(detached.err.contains("`quarry --data-dir data serve`"), "{detached:?}");
+    let start = run_on(&place, "my data", &["start"]);
+    assert!(start.err.contains("`quarry --data-dir 'my data' serve`"), "{start:?}");
+}
+
+#[test]
+fn a_users_password_is_not_changed_in_a_directory_that_is_not_there() {
+    let place = Place::new();
+    for arguments in
+        [&["user", "passwd", "admin"][..], &["user", "remove", "eva"], &["edit", "user", "admin", "--email", "x"]]
+    {
+        let mut command = place.command(arguments);
+        let ran = Ran::of(command.stdin(Stdio::null()).output().unwrap());
+        assert!(ran.code != 0 && ran.err.contains("there is no data directory"), "{arguments:?}: {ran:?}");
+        assert!(!place.data().exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn who_may_not_log_in_is_told_in_a_sentence() {
+    let place = Place::new();
+    let _server = Server::start(&place);
+    let text = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
+    let address = serde_json::from_str::<serde_json::Value>(&text).unwrap()["mgmt"].as_str().unwrap().to_owned();
+    let uri = format!("http://{address}");
+    let verbs: [&[&str]; 6] = [
+        &["search", "*"],
+        &["search", "-f", "*"],
+        &["dispatch", "*"],
+        &["search", "*", "--detach"],
+        &["list", "user"],
+        &["add", "index", "x"],
+    ];
+    let mut told = Vec::new();
+    for (at, verb) in verbs.into_iter().cycle().take(12).enumerate() {
+        let auth = format!("admin:wrong{at}");
+        let ran = place.run(&[verb, &["--uri", &uri, "--auth", &auth]].concat());
+        assert_eq!((ran.code, ran.err.lines().count(), ran.err.contains('<')), (2, 1, false), "{verb:?}: {ran:?}");
+        told.push(ran.err);
+    }
+    for says in ["login failed", "too many wrong logins"] {
+        assert!(told.iter().any(|line| line.starts_with(&format!("error: {says}"))), "{told:?}");
+    }
+}

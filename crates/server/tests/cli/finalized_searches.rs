@@ -1,0 +1,34 @@
+//! Searches that a client waits for, ended early by the ID that it gave them.
+
+use std::io::Read;
+
+use crate::permissions::{key, status, with_users};
+use crate::server::{Server, ask, send};
+use crate::support::{Place, wait_until};
+
+#[test]
+fn a_search_that_is_waited_for_can_be_ended_with_what_it_has_found() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"])]);
+    let _server = Server::start(&place);
+    let [eva, tom] = ["eva", "tom"].map(|user| key(&place, user));
+    // More rows than can be counted while the test runs.
+    let endless =
+        "search=%7C+makeresults+count%3D1000000000000+%7C+stats+count&exec_mode=oneshot&output_mode=json&id=mine";
+    let mut waiting = send(&place, "POST", "/services/search/jobs", &eva, endless);
+    let finalize = |key: &str| ask(&place, "POST", "/services/search/jobs/mine/control", key, "action=finalize");
+    // It is not another user's.
+    assert_eq!(status(&finalize(&tom)), "404");
+    let mut told = String::new();
+    assert!(wait_until(|| {
+        told = finalize(&eva);
+        status(&told) == "200"
+    }));
+    assert!(told.contains("Search job finalized."), "{told}");
+    assert_eq!(status(&finalize(&tom)), "404");
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("x-quarry-partial: 1"), "{answer}");
+    assert!(answer.contains("\"results\":[{\"count\":\""), "{answer}");
+    assert_eq!(status(&finalize(&eva)), "404");
+}

@@ -1,0 +1,121 @@
+//! What a typo would otherwise do in silence.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use crate::server::Server;
+use crate::support::{Place, lines};
+
+#[test]
+fn an_index_that_is_new_or_empty_is_told() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..3));
+    place.run(&["add", "index", "web"]).good();
+    assert_eq!(place.run(&["add", "oneshot", &log]).err, "");
+    for is_served in [false, true] {
+        let _server = is_served.then(|| Server::start(&place));
+        let empty = place.run(&["search", "index=web"]).err;
+        assert!(empty.contains("index `web` holds no events") && empty.contains("events are in main"), "{empty}");
+        let unknown = place.run(&["search", "index=wbe"]).err;
+        assert!(unknown.contains("there is no index `wbe`") && unknown.contains("`web`"), "{unknown}");
+        let name = if is_served { "webb" } else { "wep" };
+        let new = place.run(&["add", "oneshot", &log, "-index", name, "--again"]).err;
+        assert_eq!(new, format!("note: there is no index `{name}`: it is new; did you mean `web`?\n"));
+        assert_eq!(place.run(&["add", "oneshot", &log, "-index", name, "--again"]).err, "");
+        let port = if is_served { "15517" } else { "15518" };
+        let input = place.run(&["add", "udp", port, "-index", "nosuch"]).err;
+        assert!(input.contains("note: there is no index `nosuch`: it is made when the first event comes"), "{input}");
+        assert!(!place.run(&["edit", "udp", port, "-index", "web"]).err.contains("no index"));
+    }
+}
+
+#[test]
+fn a_saved_search_is_checked_when_it_is_saved() {
+    let place = Place::new();
+    for verb in ["add", "edit"] {
+        let wrong = place.run(&[verb, "saved-search", "bad", "-search", "error | statz count"]);
+        assert!(wrong.code == 3 && wrong.err.contains("statz") && wrong.err.contains("^^^^^"), "{wrong:?}");
+    }
+    place.run(&["add", "saved-search", "good", "-search", "error `with_macro` | stats count"]).good();
+}
+
+#[test]
+fn following_an_index_that_does_not_exist_is_told() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..3));
+    place.run(&["add", "oneshot", &log]).good();
+    let _server = Server::start(&place);
+    let mut following =
+        place.command(&["search", "-f", "index=mian"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let told = BufReader::new(following.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    following.kill().unwrap();
+    following.wait().unwrap();
+    assert_eq!(told, "note: there is no index `mian`");
+}
+
+#[test]
+fn events_in_the_future_are_told() {
+    let place = Place::new();
+    let date = Command::new("date").args(["-u", "+%s"]).output().unwrap();
+    let now: u64 = String::from_utf8(date.stdout).unwrap().trim().parse().unwrap();
+    let past = place.write("past.log", format!("{} ended\n", now - 60));
+    assert_eq!(place.run(&["add", "oneshot", &past]).err, "");
+    for is_served in [false, true] {
+        let _server = is_served.then(|| Server::start(&place));
+        let hours = if is_served { 5 } else { 4 };
+        let ahead = place.write("ahead.log", format!("{} started\n", now + hours * 3_600));
+        let previewed = place.run(&["preview", &ahead]).good();
+        assert!(previewed.contains("note: 1 of the events shown lies in the future"), "{previewed}");
+        let told = place.run(&["add", "oneshot", &ahead]).err;
+        assert!(
+            told.starts_with("note: the newest of these events is ") && told.contains(" h in the future"),
+            "{told}"
+        );
+        // What was there before is not told again.
+        assert_eq!(place.run(&["add", "oneshot", &past, "--again"]).err, "");
+    }
+}
+
+#[test]
+fn a_zone_of_a_host_that_the_text_names_later_is_told() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
+    place.write("data/etc/system/local/props.conf", "[host::fw-tokyo-*]\nTZ = Asia/Tokyo\n");
+    let log = place.write(
+        "messages",
+        "Nov 20 10:00:00 fw-tokyo-1 sshd[7]: Accepted\nNov 20 10:00:01 fw-tokyo-1 sshd[7]: Closed\n",
+    );
+    let plain = place.run(&["preview", &log, "--sourcetype", "syslog"]).good();
+    assert!(plain.contains("zone of times that name none: UTC (the machine's)"), "{plain}");
+    assert!(
+        plain.contains("note: TZ of [host::fw-tokyo-*] is not used") && plain.contains("--host fw-tokyo-1"),
+        "{plain}"
+    );
+    let named = place.run(&["preview", &log, "--sourcetype", "syslog", "--host", "fw-tokyo-1"]).good();
+    assert!(named.contains("Asia/Tokyo (TZ of [host::fw-tokyo-*]") && !named.contains("note:"), "{named}");
+    place.run(&["add", "oneshot", &log, "--sourcetype", "syslog", "-host", "fw-tokyo-1"]).good();
+    let hours = place.run(&["search", "* | eval h=strftime(_time, \"%H\") | stats count by h", "-o", "csv"]).good();
+    assert_eq!(hours, "h,count\n01,2\n");
+}
+
+#[test]
+fn the_demo_can_be_shown_again_while_it_is_served() {
+    let place = Place::new();
+    let demo = place.path("demo").display().to_string();
+    let arguments = ["demo", "--dir", &demo, "--megabytes", "1"];
+    let answers = |text: String| -> Vec<String> {
+        let answers = text.split_once("\n1. ").unwrap().1.to_owned();
+        // Times taken differ.
+        answers.lines().filter(|line| !line.ends_with(" ms)")).map(str::to_owned).collect()
+    };
+    let first = answers(place.run(&arguments).good());
+    let mut server = Command::new(env!("CARGO_BIN_EXE_quarry"));
+    server.args(["--data-dir", &format!("{demo}/data"), "serve", "--mgmt", "127.0.0.1:0"]);
+    let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let run_file = place.path("demo/data/run/server.json");
+    assert!(crate::support::wait_until(|| run_file.exists()));
+    let again = place.run(&arguments);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(answers(again.good()), first);
+}
