@@ -193,6 +193,19 @@ pub(crate) struct Class {
     pub reports: Vec<Arc<Report>>,
 }
 
+impl Class {
+    /// Whether it extracts the same way as another.
+    pub(crate) fn extracts_like(&self, other: &Class) -> bool {
+        fn are_same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+        }
+        self.cutting == other.cutting
+            && are_same(&self.of_text, &other.of_text)
+            && are_same(&self.of_fields, &other.of_fields)
+            && are_same(&self.reports, &other.reports)
+    }
+}
+
 /// Extraction rules of one source.
 struct SourceRules {
     extracts: Vec<Arc<Extract>>,

@@ -145,16 +145,24 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
             }
         }
     }
-    let mut wrong = wrong_fields(found, commands, &wanted, (&scope, &sourcetypes), ask);
-    if wrong.is_empty() {
-        wrong = absent_values::of_rex(found, commands, ask);
-    }
-    if !wrong.is_empty() || found.rows > 0 {
-        return wrong;
+    let wrong = wrong_fields(found, commands, &wanted, (&scope, &sourcetypes), ask);
+    if wrong.is_empty() { absent(found, commands, (&read, &scope), ask) } else { wrong }
+}
+
+/// Notes on patterns and values that nothing matches, although the fields exist.
+fn absent(
+    found: &SearchOutcome<'_>,
+    commands: &[Stage],
+    (read, scope): (&[ReadField], &str),
+    ask: Ask<'_>,
+) -> Vec<Diagnostic> {
+    let unmatched = absent_values::of_rex(found, commands, ask);
+    if !unmatched.is_empty() || found.rows > 0 {
+        return unmatched;
     }
     let fields: Vec<&str> = read.iter().map(|field| field.name.as_str()).collect();
-    let absent = absent_values::of_values(&fields, commands, &scope, ask);
-    if absent.is_empty() { other_case(found, commands, ask) } else { absent }
+    let values = absent_values::of_values(&fields, commands, scope, ask);
+    if values.is_empty() { other_case(found, commands, ask) } else { values }
 }
 
 /// Notes on names that differ from a default field by case alone: no event has such a field.

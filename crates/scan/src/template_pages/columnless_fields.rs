@@ -14,10 +14,10 @@ use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::rows;
 
 use super::columns;
+use super::field_locations::FieldLocations;
 use super::groups::{add_extracts, read_groups, with_extracts};
 use super::outcome::{MAYBE, Outcome, YES};
 use super::page::{ComputedRows, PageReader, Rows};
-use super::slab::FieldLocations;
 use crate::EventScan;
 
 impl EventScan {

@@ -23,9 +23,10 @@ use quarry_event::value::{Number, canonical_number};
 use quarry_pipeline::extract::json_string;
 use quarry_stdx::number::u32_of;
 
+use super::field_locations::FieldLocations;
 use super::inner_pairs::InnerPair;
 use super::page::{PageReader, Rows};
-use super::slab::{FieldLocations, agrees, top_of};
+use super::slab::{agrees, top_of};
 use super::value_location::{NestedValue, ValueLocation};
 use crate::event_fields::metadata_text;
 use crate::fields::cells::append_undoubled;

@@ -24,9 +24,10 @@ use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 use quarry_stdx::number::u32_of;
 
 use super::columns::{field_column, number_texts, text_array};
+use super::field_locations::FieldLocations;
 use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::{PageReader, Rows};
-use super::slab::{FieldLocations, Slab};
+use super::slab::Slab;
 use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
 use super::words::Word;
@@ -717,7 +718,7 @@ impl FieldTest {
         if asks_composites && !plan.composite.is_empty() {
             self.ask_composites(field, plan, &keys, &mut each, page)?;
         }
-        field.repeated(page)?.into_iter().for_each(|row| each[row as usize] = MAYBE);
+        page.rows_with_several(&field.repeating)?.into_iter().for_each(|row| each[row as usize] = MAYBE);
         Ok(Outcome::Each(each))
     }
 

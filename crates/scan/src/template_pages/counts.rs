@@ -18,9 +18,10 @@ use quarry_event::template::{ColumnKind, ColumnValues, CountedValues, PageColumn
 use quarry_stdx::number::u32_of;
 
 use super::columns::{Places, typed_column};
+use super::field_locations::FieldLocations;
 use super::outcome::{MAYBE, NO, YES};
 use super::page::PageReader;
-use super::slab::{FieldLocations, Slab};
+use super::slab::Slab;
 use super::verdicts::ByValue;
 use crate::event_fields::is_given;
 use crate::fields::Projection;

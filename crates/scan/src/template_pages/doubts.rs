@@ -5,9 +5,9 @@
 use quarry_eval::EngineError;
 use quarry_event::template::{ColumnKind, ColumnValues};
 
+use super::field_locations::FieldLocations;
 use super::key_end::KeyEnd;
 use super::page::PageReader;
-use super::slab::FieldLocations;
 
 /// Rows of a page that need their text although the field's location is known.
 pub(super) fn rows_in_doubt(field: &FieldLocations, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {

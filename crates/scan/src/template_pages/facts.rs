@@ -10,7 +10,7 @@ use quarry_event::segment::{is_breaker, is_major};
 use quarry_event::template::{ByteSet, ColumnKind, Template, TemplateSet};
 
 use super::edges::{Around, Edges};
-use super::slab::{FieldLocations, is_same};
+use super::field_locations::FieldLocations;
 use crate::fields::Class;
 
 /// Slabs whose facts are kept, a few kilobytes each.
@@ -209,7 +209,7 @@ impl TemplateFacts {
     ) -> Vec<Arc<FieldLocations>> {
         let is_same_way = |known: &KnownField| {
             let mut pairs = known.classes.iter().zip(classes);
-            known.classes.len() == classes.len() && pairs.all(|(a, b)| is_same(a, b))
+            known.classes.len() == classes.len() && pairs.all(|(a, b)| a.extracts_like(b))
         };
         let known_of = |fields: &[KnownField], name: &String| {
             let is_it = |known: &&KnownField| known.sought == sought && known.name == *name && is_same_way(known);

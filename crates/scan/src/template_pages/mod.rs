@@ -23,6 +23,7 @@ mod doubts;
 mod edges;
 mod extracts;
 mod facts;
+mod field_locations;
 mod fields;
 mod group_memos;
 mod groups;
@@ -63,13 +64,14 @@ use quarry_store::Segment;
 pub(crate) use self::conditions::{Conditions, WrittenWords};
 use self::doubts::rows_in_doubt;
 pub(crate) use self::facts::KnownTemplates;
+use self::field_locations::FieldLocations;
 use self::groups::{add_extracts, read_groups, with_commands, with_extracts};
 use self::outcome::{MAYBE, NO, Outcome, YES};
 use self::page::{PageReader, Rows};
 pub(crate) use self::rex::RexReader;
 use self::roots::reads_on_columns;
 pub(crate) use self::slab::Slabs;
-use self::slab::{Asked, FieldLocations, Slab};
+use self::slab::{Asked, Slab};
 use super::event_fields::is_given;
 use super::fields::Projection;
 use super::top_k::TopKThreshold;
@@ -443,7 +445,7 @@ impl EventScan {
             }
         }
         for field in self.projection.names.iter().filter_map(|name| reader.slab.field(name)) {
-            let repeated = field.repeated(reader)?;
+            let repeated = reader.rows_with_several(&field.repeating)?;
             let doubted = answers.iter_mut().zip(&rows).filter(|(_, row)| repeated.binary_search(row).is_ok());
             doubted.filter(|(answer, _)| **answer == YES).for_each(|(answer, _)| *answer = MAYBE);
         }
@@ -567,7 +569,7 @@ fn doubt_repeated(
     reader: &mut PageReader<'_>,
 ) -> Result<Outcome, EngineError> {
     for field in fields {
-        let repeated = field.repeated(reader)?;
+        let repeated = reader.rows_with_several(&field.repeating)?;
         if !repeated.is_empty() {
             let mut each = outcome.into_each(reader.len());
             let sure = repeated.into_iter().filter(|row| each[*row as usize] == YES).collect::<Vec<_>>();

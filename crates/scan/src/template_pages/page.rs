@@ -167,6 +167,21 @@ impl<'a> PageReader<'a> {
         }
     }
 
+    /// Rows with several values in these columns together, ascending; they need their text.
+    pub(super) fn rows_with_several(&mut self, columns: &[u32]) -> Result<Vec<u32>, EngineError> {
+        if columns.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut counts = vec![0u32; self.len()];
+        for column in columns {
+            match &self.column(*column)?.rows {
+                Some(rows) => rows.iter().for_each(|row| counts[*row as usize] += 1),
+                None => counts.iter_mut().for_each(|count| *count += 1),
+            }
+        }
+        Ok((0u32..).zip(counts).filter(|(_, count)| *count > 1).map(|(row, _)| row).collect())
+    }
+
     /// Values of a column.
     pub(super) fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, EngineError> {
         Ok(self.shaped()?.column(column)?)

@@ -27,6 +27,7 @@ use super::column_codes::{codes_of, combinations, has_few_codes};
 use super::columns::{field_column, text_array};
 use super::cursors::Cursors;
 use super::decider::Decider;
+use super::field_locations::FieldLocations;
 use super::group_memos::GroupMemos;
 use super::groups::{ABSENT, Groups};
 use super::interner::Interner;
@@ -34,7 +35,7 @@ use super::literals::{Literals, PageHits, Sites};
 use super::page::{PageReader, Rows};
 use super::roots::{AskedKeys, Roots, nodes_of_field, reads_on_columns};
 use super::row_values::{Dictionaries, RowOf, RowValues, append_text};
-use super::slab::{FieldLocations, Slab};
+use super::slab::Slab;
 use crate::fields::Extract;
 use crate::rexes::PushedRex;
 

@@ -21,10 +21,10 @@ use super::conditions::FieldPlan;
 use super::derived_fields::DerivedField;
 use super::extracts::{NamedRules, RulePlace};
 use super::facts::{KnownTemplates, Sought, TemplateFacts};
+use super::field_locations::FieldLocations;
 use super::fields::{FieldLocation, may_be_json, places};
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
-use super::page::PageReader;
 use super::planned_template::PlannedTemplate;
 use super::reports::ReportPlanner;
 use super::text_lengths::KnownLengths;
@@ -89,84 +89,6 @@ pub(super) struct Slab {
     lengths: OnceLock<Arc<KnownLengths>>,
 }
 
-/// Location of a field in the texts of a slab.
-pub(super) struct FieldLocations {
-    /// By key.
-    pub places: Vec<ValueLocation>,
-    /// The one column that holds all values of the field, if there is one.
-    pub column: Option<u32>,
-    /// Whether some template needs the text, at least for some rows.
-    pub by_text: bool,
-    /// Columns of which a row may have several; such rows need their text.
-    pub repeating: Vec<u32>,
-    /// By key: columns whose values may contain the field's name as a key. Rows with such a value need their text; in
-    /// all others the location is right. Empty if there are none.
-    pub doubts: Vec<Box<[u32]>>,
-    /// The bytes that such a value contains.
-    pub key_end: KeyEnd,
-    /// By key: whether a pattern may produce the field at a position that depends on values; the location then applies
-    /// if the pattern finds nothing. Empty if there are none.
-    pub patterned: Vec<bool>,
-    /// All columns that hold its values, if known.
-    pub columns: Option<ValueColumns>,
-    /// How it is derived, for [`ValueLocation::Derived`].
-    pub derived: Option<DerivedField>,
-}
-
-impl FieldLocations {
-    /// Bytes held, about.
-    pub(super) fn bytes(&self) -> usize {
-        let doubts: usize = self.doubts.iter().map(|columns| size_of::<Box<[u32]>>() + columns.len() * 4).sum();
-        size_of::<FieldLocations>() + self.places.len() * size_of::<ValueLocation>() + doubts
-    }
-
-    /// Whether it is known of so many keys, and no others.
-    fn has_keys(&self, keys: usize) -> bool {
-        let may_have = |known: usize| known == 0 || known == keys;
-        self.places.len() == keys && may_have(self.doubts.len()) && may_have(self.patterned.len())
-    }
-
-    /// Whether no event has it.
-    pub(super) fn is_nowhere(&self) -> bool {
-        self.patterned.is_empty()
-            && self.doubts.is_empty()
-            && self.places.iter().all(|place| *place == ValueLocation::Absent)
-    }
-
-    /// Whether a pattern may produce it in events of this key at a position that depends on values.
-    #[inline]
-    pub(super) fn is_patterned(&self, key: u32) -> bool {
-        self.patterned.get(key as usize) == Some(&true)
-    }
-
-    /// Rows of a page, ascending, with several values; these need their text.
-    pub(super) fn repeated(&self, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
-        if self.repeating.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut counts = vec![0u32; page.len()];
-        for column in &self.repeating {
-            match &page.column(*column)?.rows {
-                Some(rows) => rows.iter().for_each(|row| counts[*row as usize] += 1),
-                None => counts.iter_mut().for_each(|count| *count += 1),
-            }
-        }
-        Ok((0u32..).zip(counts).filter(|(_, count)| *count > 1).map(|(row, _)| row).collect())
-    }
-
-    /// Whether values may contain its name as a key in events of this key.
-    #[inline]
-    pub(super) fn is_doubted(&self, key: u32) -> bool {
-        self.doubts.get(key as usize).is_some_and(|columns| !columns.is_empty())
-    }
-
-    /// Whether events of this key have it only through a pattern or in their text.
-    #[inline]
-    pub(super) fn is_text_or_pattern(&self, key: u32) -> bool {
-        self.is_patterned(key) && self.places.get(key as usize) == Some(&ValueLocation::Text)
-    }
-}
-
 /// What a search needs to know about a slab.
 pub(super) struct Asked<'a> {
     pub rules: &'a FieldRules,
@@ -227,7 +149,7 @@ impl Slab {
         let mut class_of = Vec::with_capacity(metas.len());
         for meta in metas.iter() {
             let class = asked.rules.cutting(meta, &names, asked.messages);
-            let known = classes.iter().position(|known| is_same(known, &class));
+            let known = classes.iter().position(|known| known.extracts_like(&class));
             class_of.push(u32_of(known.unwrap_or(classes.len())));
             classes.extend(known.is_none().then_some(class));
         }
@@ -474,17 +396,6 @@ fn made_once<T: Clone>(
             Ok(place.get_or_init(|| made).clone())
         }
     }
-}
-
-/// Whether two classes extract the same way.
-pub(super) fn is_same(a: &Class, b: &Class) -> bool {
-    fn are_same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
-        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
-    }
-    a.cutting == b.cutting
-        && are_same(&a.of_text, &b.of_text)
-        && are_same(&a.of_fields, &b.of_fields)
-        && are_same(&a.reports, &b.reports)
 }
 
 /// The patterns of all classes in one order, and which of them each class has. A class with a different order is

@@ -68,7 +68,7 @@ impl FieldTest {
         let mut each = vec![MAYBE; rows.len()];
         let Some(field) = page.slab.field(&self.name) else { return Ok(each) };
         let keys = page.keys()?;
-        let repeated = field.repeated(page)?;
+        let repeated = page.rows_with_several(&field.repeating)?;
         let mut tested: Vec<(usize, u32)> = Vec::new();
         for (place, row) in rows.iter().enumerate() {
             let key = keys[*row as usize];
