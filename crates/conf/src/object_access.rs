@@ -85,6 +85,15 @@ impl ObjectAccess {
         self.is_among(self.readers(kind, name), kind, name, user)
     }
 
+    /// Whether a user may read a setting of the object of this kind and name.
+    pub fn may_read_setting(&self, kind: &str, name: &str, setting: &str, user: &Permissions) -> bool {
+        if user.holds(ADMIN_ALL_OBJECTS) {
+            return true;
+        }
+        let who = Who { owner: Some(user.user.clone()), roles: user.roles.iter().cloned().collect() };
+        self.may_read_path(&[kind, name, setting], &Reader(Some(who)))
+    }
+
     /// Whether a user may change the object of this kind and name.
     pub fn may_write(&self, kind: &str, name: &str, user: &Permissions) -> bool {
         self.is_among(self.writers(kind, name), kind, name, user)

@@ -1,7 +1,7 @@
 //! Ctrl-C: the first press asks the running work to finish with what it has, the second ends the program.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::failure::{self, Failure};
 use crate::output::pager;
@@ -10,24 +10,26 @@ use crate::output::pager;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
+/// The handling installed last. A process has one handler, and some commands do one thing after another.
+static CURRENT: Mutex<Option<Action>> = Mutex::new(None);
+
+/// What a press does.
+struct Action {
+    interrupt: Interrupt,
+    on_first: Box<dyn Fn() + Send>,
+}
+
 impl Interrupt {
-    /// Handles Ctrl-C for the rest of the process; the first press also calls `on_first`.
+    /// Handles Ctrl-C from now on; the first press also calls `on_first`.
     pub(crate) fn install(on_first: impl Fn() + Send + 'static) -> Result<Interrupt, Failure> {
         let interrupt = Interrupt::default();
-        let pressed = interrupt.clone();
-        let handler = move || {
-            // A pager controls the terminal and handles Ctrl-C itself; the program ends with it.
-            if pager::is_running() {
-                return;
-            }
-            if pressed.0.swap(true, Ordering::SeqCst) {
-                quarry_programs::end_all();
-                std::process::exit(i32::from(failure::INTERRUPTED));
-            }
-            on_first();
-        };
-        let installed = ctrlc::set_handler(handler);
-        installed.map_err(|error| Failure::Storage(format!("cannot listen to Ctrl-C: {error}")))?;
+        let action = Action { interrupt: interrupt.clone(), on_first: Box::new(on_first) };
+        let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.is_none() {
+            let installed = ctrlc::set_handler(pressed);
+            installed.map_err(|error| Failure::Storage(format!("cannot listen to Ctrl-C: {error}")))?;
+        }
+        *current = Some(action);
         Ok(interrupt)
     }
 
@@ -40,4 +42,19 @@ impl Interrupt {
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
+}
+
+/// Handles a press, in a thread of its own.
+fn pressed() {
+    // A pager controls the terminal and handles Ctrl-C itself; the program ends with it.
+    if pager::is_running() {
+        return;
+    }
+    let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(action) = &*current else { return };
+    if action.interrupt.0.swap(true, Ordering::SeqCst) {
+        quarry_programs::end_all();
+        std::process::exit(i32::from(failure::INTERRUPTED));
+    }
+    (action.on_first)();
 }

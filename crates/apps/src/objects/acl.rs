@@ -95,6 +95,14 @@ impl PlaceAcl {
         }
     }
 
+    /// Whether a user may read a setting of an object that the user may read.
+    pub(super) fn may_read_setting(&self, kind: &str, name: &str, setting: &str, viewer: &Permissions) -> bool {
+        match &self.place {
+            Place::App(_) => self.access.may_read_setting(kind, name, setting, viewer),
+            _ => true,
+        }
+    }
+
     pub(super) fn may_write(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {
         match &self.place {
             Place::User { user, .. } => super::may_see_user(viewer, user),

@@ -67,8 +67,8 @@ fn seen(conf: &str, name: &str, places: &[PlaceConf], scope: &Scope, viewer: &Pe
             true => seen[at..].iter().rev().copied().collect(),
             false => places.last().into_iter().filter(|last| last.place != place.place).chain([*place]).collect(),
         };
-        shown.settings = settings_of(&[DEFAULT_STANZA], &behind);
-        shown.settings.extend(settings_of(&[name], &behind));
+        shown.settings = settings_of(conf, DEFAULT_STANZA, &behind, viewer);
+        shown.settings.extend(settings_of(conf, name, &behind, viewer));
         objects.push(shown);
         if scope.is_merged {
             break;
@@ -77,11 +77,13 @@ fn seen(conf: &str, name: &str, places: &[PlaceConf], scope: &Scope, viewer: &Pe
     objects
 }
 
-fn settings_of(names: &[&str], places: &[&PlaceConf]) -> BTreeMap<String, String> {
+/// The settings of a stanza that the viewer may read.
+fn settings_of(kind: &str, name: &str, places: &[&PlaceConf], viewer: &Permissions) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     for place in places {
         for conf in [&place.default, &place.local] {
-            let own = names.iter().filter_map(|name| conf.stanza(name)).flat_map(|stanza| &stanza.settings);
+            let own = conf.stanza(name).into_iter().flat_map(|stanza| &stanza.settings);
+            let own = own.filter(|setting| place.acl.may_read_setting(kind, name, &setting.key, viewer));
             settings.extend(own.map(|setting| (setting.key.clone(), setting.value.clone())));
         }
     }

@@ -43,6 +43,11 @@ impl DerivedField {
             let known = derived.get_or_insert_with(|| DerivedField { rule: Arc::clone(rule), group });
             let is_same = Arc::ptr_eq(&known.rule, rule);
             for key in number * keys..(number + 1) * keys {
+                // A pair inside other values takes precedence, but most events may have none.
+                if let ValueLocation::Pair(pair) = &places[at][key] {
+                    doubts[at][key] = pair.columns();
+                    places[at][key] = ValueLocation::Absent;
+                }
                 // A value from another source takes precedence.
                 if places[at][key] != ValueLocation::Absent || patterned[at][key] {
                     continue;

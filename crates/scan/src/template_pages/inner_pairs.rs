@@ -60,6 +60,15 @@ impl InnerPair {
         is_whole.then(|| ValueLocation::Pair(InnerPair { name: name.into(), variables: variables.into() }))
     }
 
+    /// The columns of its variables.
+    pub(super) fn columns(&self) -> Box<[u32]> {
+        let column = |part: &TemplatePart| match part {
+            TemplatePart::Variable(column) => Some(*column),
+            TemplatePart::Literal(_) => None,
+        };
+        self.variables.iter().filter_map(column).collect()
+    }
+
     /// Its value in the value of a variable. `key_end` finds the end of its key.
     pub(super) fn value_in<'t>(&self, text: &'t [u8], key_end: &Finder<'_>) -> Option<&'t str> {
         key_end.find(text)?;

@@ -25,7 +25,7 @@ fn faults_are_listed_and_told_once() {
     let log = place.write("a.log", "one\n");
     let added = place.run(&["add", "oneshot", &log]);
     assert_eq!(added.err.matches("this file has no effect").count(), 1, "{}", added.err);
-    assert_eq!(added.err.matches("`quarry btool check` lists all faults").count(), 1, "{}", added.err);
+    assert_eq!(added.err.matches("btool check` lists all faults").count(), 1, "{}", added.err);
     // Later commands have the same errors; only a new one is reported.
     let more = place.write("b.log", "two\n");
     let quiet = |arguments: &[&str]| {

@@ -65,7 +65,7 @@ fn the_port_of_a_killed_server_may_be_another_ones() {
     let text = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let address = serde_json::from_str::<serde_json::Value>(&text).unwrap()["mgmt"].as_str().unwrap().to_owned();
     server.stop("-KILL");
-    let _other = Server::start_with(&other, &["--mgmt", &address]);
+    let _other = Server::start_at(&other, &address);
     assert_eq!(count(&place, "data"), "10\n");
     assert_eq!(place.run(&["list", "user", "-o", "csv"]).good(), "name,roles,realname,email\nadmin,admin,,\n");
 }

@@ -4,18 +4,20 @@ use std::io::Read;
 
 use crate::permissions::{key, status, with_users};
 use crate::server::{Server, ask, send};
-use crate::support::{Place, wait_until};
+use crate::support::{Place, lines, wait_until};
 
 #[test]
 fn a_search_that_is_waited_for_can_be_ended_with_what_it_has_found() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"])]);
+    let log = place.write("a.log", lines(0..60_000));
+    place.run(&["add", "oneshot", &log]).good();
     let _server = Server::start(&place);
     let [eva, tom] = ["eva", "tom"].map(|user| key(&place, user));
-    // More rows than can be counted while the test runs.
-    let endless =
-        "search=%7C+makeresults+count%3D1000000000000+%7C+stats+count&exec_mode=oneshot&output_mode=json&id=mine";
-    let mut waiting = send(&place, "POST", "/services/search/jobs", &eva, endless);
+    // Some milliseconds for each of many pages: long after the test has ended it.
+    let slow = "search=search+index%3D*+%7C+eval+n%3Dmvcount(mvrange(0%2C5000%2Blen(_raw)))+%7C+stats+count&\
+                exec_mode=oneshot&output_mode=json&id=mine";
+    let mut waiting = send(&place, "POST", "/services/search/jobs", &eva, slow);
     let finalize = |key: &str| ask(&place, "POST", "/services/search/jobs/mine/control", key, "action=finalize");
     // It is not another user's.
     assert_eq!(status(&finalize(&tom)), "404");

@@ -12,7 +12,11 @@ fn new_events_are_shown_as_they_come_and_old_ones_are_not() {
     let old = place.write("old.log", "2026-11-01T10:00:00Z level=error before\n");
     place.run(&["add", "oneshot", &old, "--sourcetype", "kv"]).good();
     let refused = place.run(&["search", "-f", "level=error"]);
-    assert_eq!((refused.code, refused.err.contains("quarry serve")), (2, true), "{refused:?}");
+    assert_eq!(
+        (refused.code, refused.err.contains("serve`, or name another node with --uri")),
+        (2, true),
+        "{refused:?}"
+    );
     let _server = Server::start(&place);
     let mut following = place
         .command(&["search", "-f", "level=error", "-maxout", "2"])

@@ -48,7 +48,7 @@ fn files_go_side_by_side_and_are_told_of_in_order() {
     let again = place.run(&arguments);
     assert!(again.out.starts_with("added 5,000 events from 5 files"), "{again:?}");
     let told: Vec<char> =
-        again.err.lines().filter_map(|line| line.split(".log: goes on").next()?.chars().last()).collect();
+        again.err.lines().filter_map(|line| line.split(".log: continues").next()?.chars().last()).collect();
     assert_eq!(told, ['a', 'b', 'c', 'd', 'e'], "{}", again.err);
     files.iter().for_each(|file| assert_in_order(&place, file, 3_000));
     arguments.push("--again");

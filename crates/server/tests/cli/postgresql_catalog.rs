@@ -31,7 +31,7 @@ fn a_catalog_moves_to_postgresql_and_back() {
     assert!(refused.code != 0 && refused.err.contains("[catalog] url"), "{}", refused.err);
     configure(&place, Some(&database.url()));
     let refused = place.run(&["search", "*"]);
-    assert!(refused.code == 2 && refused.err.contains("quarry catalog migrate postgresql"), "{}", refused.err);
+    assert!(refused.code == 2 && refused.err.contains("catalog migrate postgresql`"), "{}", refused.err);
     let told = place.run(&["catalog", "migrate", "postgresql"]).good();
     assert!(told.contains("the catalog is in postgresql://quarry@") && told.contains("schema quarry_"), "{told}");
     assert!(!place.data().join("catalog.sqlite").exists());

@@ -20,6 +20,11 @@ impl Server {
         Server::of(place, place.command(&[&["serve", "--mgmt", "127.0.0.1:0"], more].concat()))
     }
 
+    /// Starts it at a management address.
+    pub(crate) fn start_at(place: &Place, address: &str) -> Server {
+        Server::of(place, place.command(&["serve", "--mgmt", address]))
+    }
+
     /// Starts it with another `PATH`.
     pub(crate) fn start_in(place: &Place, path: &str) -> Server {
         let mut command = place.command(&["serve", "--mgmt", "127.0.0.1:0"]);
