@@ -46,7 +46,7 @@ fn text(host: &str) -> String {
     format!(
         "Quarry {version}: the management port of a node. It speaks Splunk's REST\n\
          interface; there is no web page yet.\n\nSearch with curl (it asks for the password):\n\n  {example}\n\nor with the command line on this \
-         machine, where D is the data directory of the node:\n\n  quarry --data-dir D search 'index=* | stats count by \
+         machine (D is its data directory):\n\n  quarry --data-dir D search 'index=* | stats count by \
          index, sourcetype'\n\nDocumentation: docs/ of the source code; \
          `quarry help` lists the search\ncommands, `quarry help stats` shows one.\n"
     )

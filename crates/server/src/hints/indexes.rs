@@ -87,12 +87,12 @@ mod tests {
     #[test]
     fn an_index_without_events_is_not_an_unknown_one() {
         for (text, has_events, notes) in [
-            ("index=web", true, &["index `web` holds no events at character 7: `web` (events are in main)"][..]),
+            ("index=web", true, &["index `web` holds no events at character 7 (events are in main)"][..]),
             (
                 "index=WEB error",
                 false,
                 &[
-                    "index `WEB` holds no events at character 7: `WEB` (add some: `quarry add oneshot FILE --index WEB`)",
+                    "index `WEB` holds no events at character 7 (add some: `quarry add oneshot FILE --index WEB`)",
                 ],
             ),
             ("index=main nothing", true, &[]),
