@@ -91,9 +91,7 @@ mod tests {
             (
                 "index=WEB error",
                 false,
-                &[
-                    "index `WEB` holds no events at character 7 (add some: `quarry add oneshot FILE --index WEB`)",
-                ],
+                &["index `WEB` holds no events at character 7 (add some: `quarry add oneshot FILE --index WEB`)"],
             ),
             ("index=main nothing", true, &[]),
             ("index=web OR index=main", true, &[]),
