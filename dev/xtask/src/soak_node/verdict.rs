@@ -15,13 +15,14 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
     found.iter().for_each(|text| *counts.entry(text).or_default() += 1);
     let mut faults = Vec::new();
     // A line that is truncated away while it is read may be found partially.
-    let begun: Vec<(&str, &str)> = counts
+    let begun: Vec<&str> = counts
         .keys()
         .filter(|text| text.starts_with(DOUBTFUL) && !ledgers.iter().any(|ledger| ledger.contains_key(**text)))
-        .filter_map(|text| Some((*text, line_begun_by(text, ledgers)?)))
+        .copied()
         .collect();
-    for (text, line) in begun {
-        if !counts.contains_key(line) {
+    for text in begun {
+        // Several lines may begin so; those that were found whole are not meant.
+        if let Some(line) = lines_begun_by(text, ledgers).into_iter().find(|line| !counts.contains_key(line)) {
             let count = counts.remove(text).unwrap_or(0);
             counts.insert(line, count);
         }
@@ -40,11 +41,14 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
     Err(format!("{} events are not as they should be:\n  {told}", faults.len()))
 }
 
-/// The line marked as doubtful that begins with a text.
-fn line_begun_by<'l>(text: &str, ledgers: &[&'l Ledger]) -> Option<&'l str> {
-    let next = |ledger: &&'l Ledger| ledger.range(text.to_owned()..).next();
-    let begun = ledgers.iter().filter_map(next).find(|(line, sent)| line.starts_with(text) && !sent.acknowledged);
-    begun.map(|(line, _)| line.as_str())
+/// The lines marked as doubtful that begin with a text.
+fn lines_begun_by<'l>(text: &str, ledgers: &[&'l Ledger]) -> Vec<&'l str> {
+    let mut lines = Vec::new();
+    for ledger in ledgers {
+        let begun = ledger.range(text.to_owned()..).take_while(|(line, _)| line.starts_with(text));
+        lines.extend(begun.filter(|(_, sent)| !sent.acknowledged).map(|(line, _)| line.as_str()));
+    }
+    lines
 }
 
 /// Those of these events that were found more than once.
@@ -93,12 +97,14 @@ mod tests {
 
     #[test]
     fn a_line_that_was_cut_away_may_be_found_as_far_as_it_was_read() {
-        let line = "doubtful 7 zzzz";
+        let (line, next) = ("doubtful 7 zzzz", "doubtful 9 zzzz");
         let check = |found: &[&str], acknowledged| {
-            let ledger: Ledger = [(line.to_owned(), Sent { times: 1, acknowledged, ..Sent::default() })].into();
+            let sent = |acknowledged| Sent { times: 1, acknowledged, ..Sent::default() };
+            let ledger: Ledger = [(line.to_owned(), sent(acknowledged)), (next.to_owned(), sent(false))].into();
             check(&found.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), &[&ledger])
         };
         assert!(check(&["doubtful 7 z"], false).is_ok() && check(&[line], false).is_ok());
+        assert!(check(&["doubtful ", line], false).is_ok() && check(&["doubtful ", line, next], false).is_err());
         let fault = |found: &[&str], acknowledged| check(found, acknowledged).unwrap_err();
         assert!(fault(&["doubtful 7 z", line], false).contains("nobody sent"));
         assert!(fault(&["doubtful 7 z", "doubtful 7 zz"], false).contains("nobody sent"));
