@@ -151,12 +151,12 @@ impl Gateway {
         panic!("{} does not start", program.display());
     }
 
-    /// MinIO listens before it takes requests, and tells by its health page when it does.
+    /// MinIO listens before it accepts requests; its health page says when it does.
     fn wait_until_ready(&self) {
         if self.product == Product::Versitygw || self.has_tls {
             return;
         }
-        let request = "GET /minio/health/cluster HTTP/1.0\r\n\r\n";
+        let request = format!("GET /minio/health/cluster HTTP/1.0\r\nHost: {}\r\n\r\n", self.address);
         for _ in 0..LOOKS_MAX {
             let mut answer = String::new();
             let asked = TcpStream::connect(&self.address).and_then(|mut stream| {
