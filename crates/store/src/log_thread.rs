@@ -82,11 +82,13 @@ impl LogThread {
         self.shared.release_log();
     }
 
-    /// Records segments in the catalog, so that their loss is detected.
-    fn note_segments(&self, segments: &[LogSegmentRow]) {
-        if let Err(error) = self.shared.catalog.note_log_segments(segments) {
+    /// Records segments in the catalog, so that their loss is detected; whether it succeeded.
+    fn note_segments(&self, segments: &[LogSegmentRow]) -> bool {
+        let noted = self.shared.catalog.note_log_segments(segments);
+        if let Err(error) = &noted {
             self.shared.tell(format!("the catalog does not know of a log segment: {error}"));
         }
+        noted.is_ok()
     }
 
     /// Records that data is durable, so that its loss is detected.
@@ -98,8 +100,10 @@ impl LogThread {
         let newest = self.writer.current_path().and_then(|path| first_lsn_of(path));
         if newest.is_some() && newest != self.noted {
             let begun = newest.map(|first_lsn| LogSegmentRow { first_lsn, last_lsn: None });
-            self.note_segments(begun.as_slice());
-            self.noted = newest;
+            // After a failure the next group tries again.
+            if self.note_segments(begun.as_slice()) {
+                self.noted = newest;
+            }
         }
     }
 

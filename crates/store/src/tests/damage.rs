@@ -95,3 +95,33 @@ fn a_bucket_that_is_not_asked_for_does_no_harm() {
     let wrong: Vec<_> = store.verify().into_iter().filter(|verdict| verdict.result.is_err()).collect();
     assert_eq!(wrong.iter().map(|verdict| verdict.bucket.as_str()).collect::<Vec<_>>(), ["main~1"]);
 }
+
+#[test]
+fn a_log_segment_that_a_crash_left_after_its_release_is_not_damaged() {
+    let dir = tempdir().unwrap();
+    let options = small(dir.path());
+    let segments = || {
+        let files = fs::read_dir(dir.path().join("wal")).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "log")).collect::<Vec<_>>()
+    };
+    let store = open(&options);
+    append(&store, "main", 0, 3);
+    let older = segments().pop().unwrap();
+    let bytes = fs::read(&older).unwrap();
+    store.seal_all().unwrap();
+    drop(store);
+    // The mark names records of a later segment, which is released, too.
+    let store = open(&options);
+    append(&store, "main", 3, 2);
+    store.seal_all().unwrap();
+    drop(store);
+    drop(open(&options));
+    assert_eq!(segments(), Vec::<PathBuf>::new());
+    // The row of the segment is gone, its file is not.
+    fs::write(&older, bytes).unwrap();
+    let store = open(&options);
+    assert_eq!(search(&store), (expected("main", 0..5), Vec::new()));
+    drop(store);
+    drop(open(&options));
+    assert_eq!(segments(), Vec::<PathBuf>::new());
+}
