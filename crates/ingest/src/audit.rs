@@ -21,6 +21,8 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 const INDEX: &str = "_audit";
 /// Source and sourcetype of the events.
 const AUDIT_TRAIL: &str = "audittrail";
+/// The time that begins a line, in the zone of the machine.
+const TIME_FORMAT: &str = "%m-%d-%Y %H:%M:%S.%3N";
 
 /// Writes audit events periodically.
 pub async fn write_events(node: Arc<Ingest>, auth: Arc<Auth>) {
@@ -37,7 +39,8 @@ pub fn write_round(node: &Ingest, auth: &Auth) {
     if records.is_empty() || node.settings.check_index(INDEX).is_err() {
         return;
     }
-    let batch = round(&records, &node.settings.host, node.settings.clock.now_ns());
+    let settings = &node.settings;
+    let batch = round(&records, &settings.host, settings.clock.now_ns(), &settings.zone);
     let written = node.store.append(AppendRequest { batch, checkpoint: None }).and_then(|ticket| ticket.wait());
     if let Err(error) = written {
         log::warning(format!("{} audit events are lost: {error}", records.len()));
@@ -58,10 +61,10 @@ pub struct Deleting<'a> {
 }
 
 /// The audit event that is stored before events are deleted.
-pub fn deletion(deleting: &Deleting<'_>, host: &str, now_ns: i64) -> EventBatch {
+pub fn deletion(deleting: &Deleting<'_>, host: &str, now_ns: i64, zone: &TimeZone) -> EventBatch {
     let mut batch = EventBatch { index_time: now_ns, ..EventBatch::default() };
     let meta = batch.intern(&meta(host));
-    let time = strftime(now_ns, "%m-%d-%Y %H:%M:%S.%3N", &TimeZone::UTC);
+    let time = strftime(now_ns, TIME_FORMAT, zone);
     let (user, sid, search) = (value(deleting.user), value(deleting.sid), clean(deleting.search));
     let line = format!(
         "Audit:[timestamp={time}, user={user}, action=delete_by_keyword, info=granted, search_id={sid}, \
@@ -77,17 +80,17 @@ fn meta(host: &str) -> Metadata {
 }
 
 /// A round's records as events.
-fn round(records: &[AuditRecord], host: &str, now_ns: i64) -> EventBatch {
+fn round(records: &[AuditRecord], host: &str, now_ns: i64, zone: &TimeZone) -> EventBatch {
     let mut batch = EventBatch { index_time: now_ns, ..EventBatch::default() };
     let meta = batch.intern(&meta(host));
     for record in records {
-        batch.push(line(record).as_bytes(), record.time_ns, meta);
+        batch.push(line(record, zone).as_bytes(), record.time_ns, meta);
     }
     batch
 }
 
-fn line(record: &AuditRecord) -> String {
-    let time = strftime(record.time_ns, "%m-%d-%Y %H:%M:%S.%3N", &TimeZone::UTC);
+fn line(record: &AuditRecord, zone: &TimeZone) -> String {
+    let time = strftime(record.time_ns, TIME_FORMAT, zone);
     let event = &record.event;
     let user = if event.user.is_empty() { "n/a" } else { &event.user };
     let mut line =
@@ -140,11 +143,12 @@ mod tests {
             of(event("x, info=succeeded]\n\"", Some(("edit", "eva".to_owned())))),
             of(event("", None)),
         ];
-        let batch = round(&records, "h", 1_795_244_401 * NS_PER_SEC);
+        let settings = &node.settings;
+        let batch = round(&records, "h", 1_795_244_401 * NS_PER_SEC, &TimeZone::fixed(jiff::tz::offset(-5)));
         let text = |row| String::from_utf8(batch.raw(row).to_vec()).unwrap();
         assert_eq!(
             text(0),
-            "Audit:[timestamp=11-21-2026 07:00:00.007, user=admin, action=login attempt, info=failed, reason=\"wrong user name or \
+            "Audit:[timestamp=11-21-2026 02:00:00.007, user=admin, action=login attempt, info=failed, reason=\"wrong user name or \
              password\", clientip=127.0.0.1, count=\"3\"]"
         );
         assert!(

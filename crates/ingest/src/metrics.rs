@@ -28,6 +28,8 @@ const SOURCE: &str = "var/log/splunk/metrics.log";
 const MESSAGES_SOURCE: &str = "var/log/splunk/splunkd.log";
 /// Sourcetype of the figures.
 const SOURCETYPE: &str = "splunkd";
+/// The time that begins a line, in the zone of the machine.
+const TIME_FORMAT: &str = "%m-%d-%Y %H:%M:%S.%3N %z";
 /// Maximum series written per group, busiest first.
 const SERIES_MAX: usize = 10;
 /// Maximum series counted per group; further ones are counted together.
@@ -195,7 +197,7 @@ fn volume_lines(figures: &RemoteFigures, before: &CacheFigures) -> Vec<String> {
 }
 
 /// A round's lines as events.
-fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs) -> EventBatch {
+fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs, zone: &TimeZone) -> EventBatch {
     let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
     let meta = batch.intern(&Metadata {
         index: INDEX.into(),
@@ -203,7 +205,7 @@ fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs) -> EventBatc
         source: source.into(),
         sourcetype: SOURCETYPE.into(),
     });
-    let time = strftime(now, "%m-%d-%Y %H:%M:%S.%3N %z", &TimeZone::UTC);
+    let time = strftime(now, TIME_FORMAT, zone);
     for line in lines {
         batch.push(format!("{time} INFO  Metrics - {line}").as_bytes(), now, meta);
     }
@@ -213,7 +215,7 @@ fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs) -> EventBatc
 /// Writes the node's messages to `_internal`, in the form of Splunk's splunkd.log.
 pub fn write_messages<'t>(node: &Ingest, data_dir: &Path, level: &str, texts: impl IntoIterator<Item = &'t str>) {
     let now = node.settings.clock.now_ns();
-    let time = strftime(now, "%m-%d-%Y %H:%M:%S.%3N %z", &TimeZone::UTC);
+    let time = strftime(now, TIME_FORMAT, &node.settings.zone);
     let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
     let source = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf()).join(MESSAGES_SOURCE);
     let meta = batch.intern(&Metadata {
@@ -253,7 +255,7 @@ pub async fn write_figures(node: Arc<Ingest>, data_dir: &Path) {
                 lines.extend(volume_lines(&figures, &before));
                 *before = figures.cache;
             }
-            let batch = round(lines, &source, &host, node.settings.clock.now_ns());
+            let batch = round(lines, &source, &host, node.settings.clock.now_ns(), &node.settings.zone);
             // Metrics are dispensable; a failing store is reported elsewhere.
             if let Ok(ticket) = node.store.append(AppendRequest { batch, checkpoint: None }) {
                 drop(ticket);
@@ -308,7 +310,7 @@ mod tests {
         let next = throughput.take_lines(30.0);
         assert_eq!(next.len(), 2, "no series without events: {next:?}");
         assert!(next[0].contains("total_k_processed=78.000, kb=0.000000, ev=0"), "{}", next[0]);
-        let events = round(next, "/d/metrics.log", "h", 1_795_244_400 * NS_PER_SEC);
+        let events = round(next, "/d/metrics.log", "h", 1_795_244_400 * NS_PER_SEC, &TimeZone::UTC);
         assert!(events.raw(0).starts_with(b"11-21-2026 07:00:00.000 +0000 INFO  Metrics - group=thruput, name="));
         assert_eq!((&*events.metas[0].index, events.len()), ("_internal", 2));
     }

@@ -185,7 +185,7 @@ impl Settings {
 /// The audit event of a deletion.
 fn record_deletion(user: &str, record: &DeletionRecord<'_>, host: &str, now_ns: i64) -> EventBatch {
     let DeletionRecord { sid, search, events } = *record;
-    deletion_on_record(&Deleting { user, sid, search, events }, host, now_ns)
+    deletion_on_record(&Deleting { user, sid, search, events }, host, now_ns, &zone::machine())
 }
 
 /// Opens the store of `data_dir` for adding, creating the folder if missing.

@@ -53,6 +53,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use quarry_stdx::{log, private_folder};
 
 use cli::{
@@ -66,13 +67,14 @@ fn main() -> ExitCode {
     log::set_layout(output::line_folding::told);
     let cli = match Cli::try_parse_from(splunk_options::with_two_dashes(std::env::args_os())) {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            keep_best_suggestion(&mut error);
             let code = if error.use_stderr() { failure::USAGE } else { 0 };
             printed_commands::set_data_dir(&typed_data_dir(), false);
             // If the terminal cannot be written, there is no one to tell.
             let _closed = show_usage(&error);
             if error.use_stderr()
-                && let Some(instead) = splunk_verbs::instead_of(&words())
+                && let Some(instead) = splunk_verbs::instead_of(&words(), error.kind())
             {
                 log::info(format!("\nhere: {instead}"));
             }
@@ -91,9 +93,21 @@ fn main() -> ExitCode {
     }
 }
 
+/// Leaves the most similar of the suggested words, which is the last: `serach` is like `serve`, but means `search`.
+fn keep_best_suggestion(error: &mut clap::Error) {
+    for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue] {
+        if let Some(ContextValue::Strings(words)) = error.get(kind)
+            && let Some(best) = words.last()
+        {
+            let best = best.clone();
+            error.insert(kind, ContextValue::String(best));
+        }
+    }
+}
+
 /// Prints usage errors and help, folded on a terminal. Help longer than the screen is paged.
 fn show_usage(error: &clap::Error) -> std::io::Result<()> {
-    let is_short = error.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    let is_short = error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     let is_err = error.use_stderr() && (is_short || !terminal::is_interactive());
     let columns = if is_err { output::line_folding::width_of_stderr() } else { terminal::width() };
     let Some(columns) = columns else { return error.print() };

@@ -1,12 +1,16 @@
 //! Splunk's option syntax: a long name after a single dash, with its value in the next word.
 //!
-//! `-maxout 5` becomes `--maxout=5` if the verb has that option. Everything else is left as typed.
+//! `-maxout 5` becomes `--maxout=5` if the verb has that option, and `-sourcetyp web` is refused as `--sourcetyp` if it
+//! can be nothing else. Everything else is left as typed.
 
 use std::ffi::{OsStr, OsString};
 
 use clap::{Arg, Command, CommandFactory};
 
 use crate::cli::Cli;
+
+/// Least length of a word that is taken for a misspelt name.
+const NAME_MIN: usize = 3;
 
 /// The arguments with two dashes before each long option.
 pub(crate) fn with_two_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
@@ -39,6 +43,10 @@ pub(crate) fn with_two_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<
                     read.extend(value);
                 }
             }
+            continue;
+        }
+        if may_be_misspelt(command, text) {
+            read.push(format!("-{text}").into());
             continue;
         }
         if let Some(inner) = command.find_subcommand(text) {
@@ -85,6 +93,19 @@ impl Named<'_> {
     }
 }
 
+/// Whether a word is neither a short option with its value nor text, so that only a long name can be meant.
+fn may_be_misspelt(command: &Command, text: &str) -> bool {
+    let Some(name) = text.strip_prefix('-') else { return false };
+    let word = name.split('=').next().unwrap_or_default();
+    let is_name = word.len() >= NAME_MIN && word.chars().all(|letter| letter.is_ascii_alphabetic() || letter == '_');
+    let mut arguments = command.get_arguments();
+    is_name
+        && !arguments.any(|argument| {
+            let takes_text = argument.is_positional() && argument.is_allow_hyphen_values_set();
+            takes_text || argument.get_short().is_some_and(|letter| name.starts_with(letter))
+        })
+}
+
 /// Whether a word is a Boolean, which Splunk's switches take.
 fn is_bool(word: &OsStr) -> bool {
     ["true", "false", "t", "f", "1", "0"].iter().any(|known| word.eq_ignore_ascii_case(known))
@@ -116,8 +137,10 @@ mod tests {
                 "add saved-search --name=a --search=b --start_time=-1d",
             ),
             ("search error -o csv --earliest -maxout", "search error -o csv --earliest -maxout"),
-            ("search -error -ojson", "search -error -ojson"),
+            ("search -error -ojson", "search --error -ojson"),
             ("search -- -maxout 5", "search -- -maxout 5"),
+            ("add oneshot x -sourcetyp y", "add oneshot x --sourcetyp y"),
+            ("add oneshot x -5", "add oneshot x -5"),
             ("add oneshot x -sourcetype", "add oneshot x --sourcetype"),
         ] {
             assert_eq!(read(typed), meant, "{typed}");

@@ -2,6 +2,8 @@
 //!
 //! Looked up when the arguments cannot be parsed; the answer is printed below the error.
 
+use clap::error::ErrorKind;
+
 /// Words of a command line, and the equivalent. The first row whose words begin the arguments applies.
 const VERBS: &[(&[&str], &str)] = &[
     (&["add"], "`quarry add oneshot FILE...` adds files once; `quarry add monitor PATH` has the server watch them"),
@@ -48,6 +50,7 @@ const VERBS: &[(&[&str], &str)] = &[
         "`quarry btool check` names faults of the configuration, `quarry bucket verify` damage of the data; the server's own log is its standard error",
     ),
     (&["validate"], "`quarry btool check` names every fault of the conf files"),
+    (&["http-event-collector"], "`quarry add http-event-collector NAME` makes a token; `quarry list hec` shows tokens"),
     (&["find"], "`quarry search 'WORDS'`"),
     (&["query"], "`quarry search 'SPL'`"),
     (&["tail"], "`quarry search '*' FILE --order oldest` shows a file; what is watched stands in inputs.conf"),
@@ -61,8 +64,8 @@ const SEARCH_OPTIONS: &[(&str, &str)] = &[
     ("-realtime", "`quarry search -f` shows events as they come"),
 ];
 
-/// The equivalent of these arguments, if they are Splunk's.
-pub(crate) fn instead_of(arguments: &[String]) -> Option<String> {
+/// The equivalent of these arguments, if they are Splunk's and were refused for that.
+pub(crate) fn instead_of(arguments: &[String], refused: ErrorKind) -> Option<String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if matches!(words.first(), Some(&"search" | &"dispatch")) {
         let said: Vec<String> = SEARCH_OPTIONS
@@ -71,6 +74,9 @@ pub(crate) fn instead_of(arguments: &[String]) -> Option<String> {
             .map(|(option, instead)| format!("{option}: {instead}"))
             .collect();
         return (!said.is_empty()).then(|| said.join("\n      "));
+    }
+    if refused != ErrorKind::InvalidSubcommand {
+        return None;
     }
     let verb = VERBS.iter().find(|(verb, _)| words.starts_with(verb));
     verb.map(|(_, instead)| (*instead).to_owned())
@@ -87,15 +93,17 @@ mod tests {
     fn every_verb_is_one_that_is_not_here_and_has_an_answer() {
         for (verb, _) in VERBS {
             let line = std::iter::once("quarry").chain(verb.iter().copied()).chain(["x"]);
-            assert!(Cli::try_parse_from(line).is_err(), "{verb:?} is a verb here");
+            let refused = Cli::try_parse_from(line).err().map(|error| error.kind());
+            assert_eq!(refused, Some(ErrorKind::InvalidSubcommand), "{verb:?} is a verb here");
             let arguments: Vec<String> = verb.iter().map(|word| (*word).to_owned()).collect();
-            assert!(instead_of(&arguments).is_some());
+            assert!(instead_of(&arguments, ErrorKind::InvalidSubcommand).is_some());
+            assert_eq!(instead_of(&arguments, ErrorKind::UnknownArgument), None);
         }
         for (option, _) in SEARCH_OPTIONS {
             assert!(Cli::try_parse_from(["quarry", "search", "error", option, "1"]).is_err(), "{option}");
             let arguments = ["search", "error", option].map(str::to_owned);
-            assert!(instead_of(&arguments).is_some());
+            assert!(instead_of(&arguments, ErrorKind::UnknownArgument).is_some());
         }
-        assert_eq!(instead_of(&["nonsense".to_owned()]), None);
+        assert_eq!(instead_of(&["nonsense".to_owned()], ErrorKind::InvalidSubcommand), None);
     }
 }

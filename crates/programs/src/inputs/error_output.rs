@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use jiff::tz::TimeZone;
 use quarry_event::{EventBatch, Metadata, time::strftime};
 use quarry_inputs::EventStore;
 use quarry_stdx::log;
@@ -99,7 +98,7 @@ impl Log {
             return;
         }
         let now = shared.settings.clock.now_ns();
-        let time = strftime(now, "%m-%d-%Y %H:%M:%S.%3N %z", &TimeZone::UTC);
+        let time = strftime(now, "%m-%d-%Y %H:%M:%S.%3N %z", &shared.settings.zone);
         let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
         let meta = batch.intern(&self.metadata);
         batch.push(format!("{time} {level} {COMPONENT} - {text}").as_bytes(), now, meta);

@@ -109,6 +109,15 @@ pub(crate) static KINDS: &[ObjectKind] = &[
         ..INPUT
     },
     ObjectKind {
+        word: "http-event-collector",
+        aliases: &["hec", "http"],
+        about: "Tokens of the HTTP Event Collector",
+        path: "data/inputs/http",
+        settings: ("inputs", "http://"),
+        columns: &["name", "token", "index", "indexes", "sourcetype", "disabled"],
+        ..INPUT
+    },
+    ObjectKind {
         word: "script",
         aliases: &["exec", "scripted"],
         about: "Programs whose output is indexed (scripted inputs)",
