@@ -95,6 +95,11 @@ impl ApiState {
         self.real_time_turns.searches_max()
     }
 
+    /// Ends real-time searches, because the server stops; their clients would keep it for as long as it waits for them.
+    pub fn end_real_time(&self) {
+        self.real_time_turns.end();
+    }
+
     /// A slot for a caller's search, as soon as one is free.
     pub(crate) async fn turn(&self, caller: &Caller, purpose: Use) -> Result<Turn, ApiError> {
         let user = &caller.identity.user;

@@ -5,6 +5,7 @@
 //! once they are known to have many rows.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -56,6 +57,8 @@ struct Share {
 pub(crate) struct Turns {
     bounds: Bounds,
     queue: Mutex<Queue>,
+    /// Whether searches that do not end by themselves have to, because the server stops.
+    is_ending: AtomicBool,
 }
 
 #[derive(Default)]
@@ -109,7 +112,17 @@ impl Turns {
     }
 
     fn new(bounds: Bounds) -> Arc<Turns> {
-        Arc::new(Turns { bounds, queue: Mutex::default() })
+        Arc::new(Turns { bounds, queue: Mutex::default(), is_ending: AtomicBool::new(false) })
+    }
+
+    /// Has searches that do not end by themselves end soon.
+    pub(crate) fn end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they have to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
     }
 
     /// Whether no search is running.

@@ -24,6 +24,8 @@ pub struct KeptJob {
     pub events: bool,
     /// Messages of the search.
     pub messages: Vec<String>,
+    /// Whether it was ended before it had everything, or found more rows than a job keeps.
+    pub is_partial: bool,
 }
 
 /// A search that deletes events.

@@ -1,7 +1,8 @@
 //! Spans of time and of numbers, shared by bin, chart and timechart.
 //!
 //! Spans shorter than a day start at multiples since the epoch, days and longer spans at local midnight (see
-//! `quarry_event::time`). If only a maximum number of spans is given, the shortest usual span that needs no more is
+//! `quarry_event::time`). With `aligntime=@d`, spans that divide a day are counted from each local midnight, also where
+//! the offset of the zone has changed since. If only a maximum number of spans is given, the shortest usual span that needs no more is
 //! used.
 
 use std::sync::Arc;
@@ -71,20 +72,32 @@ pub struct TimeSpans {
     floor: SpanFloor,
     zone: TimeZone,
     /// Alignment of spans with a fixed length.
-    align: Option<TimeNs>,
+    align: Option<Align>,
     /// The last span; neighbouring times usually share one.
     current: std::ops::Range<TimeNs>,
 }
+
+/// Where spans of a fixed length are counted from.
+#[derive(Clone, Copy, Debug)]
+enum Align {
+    At(TimeNs),
+    /// Each local midnight.
+    Midnight,
+}
+
+/// The alignment to midnight in the search's zone.
+const MIDNIGHT: &str = "@d";
 
 impl TimeSpans {
     /// Spans of this length, aligned according to `align_time`.
     pub fn new(span: Span, align_time: Option<&str>, context: &CommandContext) -> Result<TimeSpans, EngineError> {
         let align = match align_time {
             None => None,
-            Some("earliest") => context.range.earliest,
-            Some("latest") => context.range.latest,
+            Some("earliest") => context.range.earliest.map(Align::At),
+            Some("latest") => context.range.latest.map(Align::At),
+            Some(text) if text.trim() == MIDNIGHT && divides_day(&span) => Some(Align::Midnight),
             Some(text) => match parse_time(text, context.now, &context.zone) {
-                Ok(time) => Some(time),
+                Ok(time) => Some(Align::At(time)),
                 Err(error) => return Err(EngineError::invalid(format!("aligntime={text}: {error}"))),
             },
         };
@@ -106,7 +119,8 @@ impl TimeSpans {
     #[cold]
     fn span_of(&mut self, time: TimeNs) -> std::ops::Range<TimeNs> {
         let start = match (self.align, self.span.fixed_ns()) {
-            (Some(align), Some(length)) => time - (time - align).rem_euclid(length),
+            (Some(Align::At(align)), Some(length)) => time - (time - align).rem_euclid(length),
+            (Some(Align::Midnight), Some(length)) => time - (time - day().floor(time, &self.zone)).rem_euclid(length),
             _ => self.floor.floor(time),
         };
         start..self.next(start)
@@ -131,10 +145,20 @@ impl TimeSpans {
     /// Start of the span after the one that starts at `start`.
     pub fn next(&self, start: TimeNs) -> TimeNs {
         match (self.align, self.span.fixed_ns()) {
-            (Some(_), Some(length)) => start.saturating_add(length),
+            (Some(Align::At(_)), Some(length)) => start.saturating_add(length),
+            // A day with a change of the clock has a shorter last span, or one more.
+            (Some(Align::Midnight), Some(length)) => start.saturating_add(length).min(day().next(start, &self.zone)),
             _ => self.span.next(start, &self.zone),
         }
     }
+}
+
+fn day() -> Span {
+    Span::new(1, SpanUnit::Day)
+}
+
+fn divides_day(span: &Span) -> bool {
+    is_below_day(span) && span.fixed_ns().is_some_and(|length| (24 * 3_600 * NS_PER_SEC) % length == 0)
 }
 
 fn is_below_day(span: &Span) -> bool {

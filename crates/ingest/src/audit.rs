@@ -65,7 +65,7 @@ pub fn deletion(deleting: &Deleting<'_>, host: &str, now_ns: i64, zone: &TimeZon
     let mut batch = EventBatch { index_time: now_ns, ..EventBatch::default() };
     let meta = batch.intern(&meta(host));
     let time = strftime(now_ns, TIME_FORMAT, zone);
-    let (user, sid, search) = (value(deleting.user), value(deleting.sid), clean(deleting.search));
+    let (user, sid, search) = (value(deleting.user), value(deleting.sid), escaped(deleting.search));
     let line = format!(
         "Audit:[timestamp={time}, user={user}, action=delete_by_keyword, info=granted, search_id={sid}, \
          event_count={}, search=\"{search}\"]",
@@ -120,6 +120,18 @@ fn clean(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
+/// A text between quotes, as `KV_MODE = auto_escaped` reads it.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if "\"\\".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(if character.is_control() { ' ' } else { character });
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use quarry_auth::AuditEvent;
@@ -143,7 +155,6 @@ mod tests {
             of(event("x, info=succeeded]\n\"", Some(("edit", "eva".to_owned())))),
             of(event("", None)),
         ];
-        let settings = &node.settings;
         let batch = round(&records, "h", 1_795_244_401 * NS_PER_SEC, &TimeZone::fixed(jiff::tz::offset(-5)));
         let text = |row| String::from_utf8(batch.raw(row).to_vec()).unwrap();
         assert_eq!(

@@ -27,7 +27,7 @@ pub use audit::{
 pub use claims::{Claim, Claims};
 pub use error::IngestError;
 pub use ingest::Ingest;
-pub use metrics::{write_figures, write_messages};
+pub use metrics::{write_figures, write_log, write_logged, write_messages};
 pub use monitors::{Sinks, Watching, start as watch_files};
 pub use open::{
     Variables, check_exists, data_directories_on_volumes, index_settings, migrate_catalog_of, open_existing,

@@ -7,19 +7,22 @@
 //! Not here: figures of sealing and merging.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::{EventBatch, Metadata, TimeNs};
+use quarry_stdx::log;
 use quarry_store::{AppendRequest, CacheFigures, RemoteFigures};
 
 use crate::ingest::Ingest;
 
 /// Interval of metrics.
 const WRITE_EVERY: Duration = Duration::from_secs(30);
+/// Interval of messages.
+const LOG_EVERY: Duration = Duration::from_secs(1);
 /// Index of the metrics.
 const INDEX: &str = "_internal";
 /// Path of the file in Splunk, relative to the data directory; searches use `source=*metrics.log`.
@@ -212,8 +215,23 @@ fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs, zone: &TimeZ
     batch
 }
 
-/// Writes the node's messages to `_internal`, in the form of Splunk's splunkd.log.
-pub fn write_messages<'t>(node: &Ingest, data_dir: &Path, level: &str, texts: impl IntoIterator<Item = &'t str>) {
+/// Writes the errors and warnings of the process to `_internal` as they are logged ([`log::keep`]).
+pub async fn write_log(node: Arc<Ingest>, data_dir: PathBuf) {
+    loop {
+        tokio::time::sleep(LOG_EVERY).await;
+        let (node, data_dir) = (Arc::clone(&node), data_dir.clone());
+        drop(tokio::task::spawn_blocking(move || write_logged(&node, &data_dir)).await);
+    }
+}
+
+/// Writes what was logged since the last round.
+pub fn write_logged(node: &Ingest, data_dir: &Path) {
+    let kept = log::take();
+    write_messages(node, data_dir, kept.iter().map(|kept| (kept.level, kept.text.as_str())));
+}
+
+/// Writes messages, each with its level, to `_internal`, in the form of Splunk's splunkd.log.
+pub fn write_messages<'t>(node: &Ingest, data_dir: &Path, texts: impl IntoIterator<Item = (&'t str, &'t str)>) {
     let now = node.settings.clock.now_ns();
     let time = strftime(now, TIME_FORMAT, &node.settings.zone);
     let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
@@ -224,7 +242,7 @@ pub fn write_messages<'t>(node: &Ingest, data_dir: &Path, level: &str, texts: im
         source: source.display().to_string().into(),
         sourcetype: SOURCETYPE.into(),
     });
-    for text in texts {
+    for (level, text) in texts {
         batch.push(format!("{time} {level:<5} Maintenance - {text}").as_bytes(), now, meta);
     }
     if batch.is_empty() || node.settings.check_index(INDEX).is_err() {

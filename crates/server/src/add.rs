@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use quarry_conf::IndexesConf;
 use quarry_event::time::NS_PER_SEC;
-use quarry_ingest::{Claims, InTurn, StoreSink, Turns, add_files};
+use quarry_ingest::{Claims, InTurn, StoreSink, Turns, add_files, index_settings};
 use quarry_inputs::file::{FileReport, OneshotOptions, Rotation, absolute_text, add_file, expand_each};
 use quarry_inputs::{InputError, Sink};
 use quarry_spl::nearest;
@@ -65,6 +65,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         )));
     }
     let zone = zone::of_option(arguments.zone.as_deref())?;
+    // A server may be in another zone than whoever adds the file, and `preview` here.
+    let zone_sent = arguments.zone.clone().or_else(|| zone::name(&zone::machine()));
     let started = settings.clock.elapsed_ns();
     let bars = Bars::new();
     let told = Told { bars: &bars, files: &files, inner: Mutex::default() };
@@ -74,8 +76,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         Some(remote) => {
             let before = seen(&remote);
             match arguments.node.uri {
-                Some(_) => send_files(&remote, &files, arguments, &told),
-                None => add_remotely(&remote, &files, settings.pipeline_sets(), arguments, &told)?,
+                Some(_) => send_files(&remote, zone_sent.as_deref(), arguments, &told, 0..files.len()),
+                None => add_remotely(&remote, zone_sent.as_deref(), settings.pipeline_sets(), arguments, &told)?,
             }
             [before, seen(&remote)]
         }
@@ -83,7 +85,10 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     };
     let mut total = told.end();
     if let Some(seen) = before.zip(after).filter(|_| total.events > 0) {
-        notes(&arguments.index, &seen, settings.clock.now_ns()).iter().for_each(|note| total.remarks.tell(note));
+        let keeps = index_settings(&settings.layers, &arguments.index).frozen_time_period_seconds;
+        // Another node has settings of its own.
+        let keeps = Some(keeps).filter(|_| arguments.node.uri.is_none());
+        notes(&arguments.index, &seen, settings.clock.now_ns(), keeps).iter().for_each(|note| total.remarks.tell(note));
     }
     total.remarks.end();
     let seconds = (settings.clock.elapsed_ns() - started) as f64 / NS_PER_SEC as f64;
@@ -99,33 +104,38 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     })
 }
 
-/// The indexes of a node, and the newest event of one of them.
+/// The indexes of a node, and the oldest and the newest event of one of them.
 struct IndexesSeen {
     names: Vec<String>,
+    oldest: Option<Timestamp>,
     newest: Option<Timestamp>,
 }
 
 impl IndexesSeen {
     fn of_store(store: &Store, settings: &Settings, index: &str) -> IndexesSeen {
         let stats = store.stats();
-        let newest = stats.iter().find(|stats| stats.index == index && stats.events > 0);
-        let newest = newest.and_then(|stats| Timestamp::from_nanosecond(stats.time_max.into()).ok());
+        let of_index = stats.iter().find(|stats| stats.index == index && stats.events > 0);
+        let at = |time: i64| Timestamp::from_nanosecond(time.into()).ok();
+        let oldest = of_index.and_then(|stats| at(stats.time_min));
+        let newest = of_index.and_then(|stats| at(stats.time_max));
         let configured = IndexesConf::new(&settings.layers);
         let names = configured.names().map(str::to_owned).chain(stats.into_iter().map(|stats| stats.index)).collect();
-        IndexesSeen { names, newest }
+        IndexesSeen { names, oldest, newest }
     }
 
     /// `None` if the caller may add events but not see what is there.
     fn by_server(remote: &Remote, index: &str) -> Option<IndexesSeen> {
         let (names, buckets) = (remote.index_names().ok()?, remote.buckets().ok()?);
         let of_index = buckets.as_array().into_iter().flatten().filter(|bucket| bucket["index"] == index);
-        let newest = of_index.filter_map(|bucket| bucket["latest"].as_str()?.parse().ok()).max();
-        Some(IndexesSeen { names, newest })
+        let times = |name: &str| of_index.clone().filter_map(|bucket| bucket[name].as_str()?.parse().ok()).collect();
+        let [earliest, latest]: [Vec<Timestamp>; 2] = ["earliest", "latest"].map(times);
+        Some(IndexesSeen { names, oldest: earliest.into_iter().min(), newest: latest.into_iter().max() })
     }
 }
 
-/// Notes on an index that did not exist, and on events in the future.
-fn notes(index: &str, (before, after): &(IndexesSeen, IndexesSeen), now: i64) -> Vec<String> {
+/// Notes on an index that did not exist, on events in the future, and on events older than the seconds that the index
+/// keeps them.
+fn notes(index: &str, (before, after): &(IndexesSeen, IndexesSeen), now: i64, keeps: Option<u64>) -> Vec<String> {
     let new_index = new_index_note(index, &before.names, "is new").map(|note| format!("note: {note}"));
     let now = Timestamp::from_nanosecond(now.into()).ok();
     let ahead = after.newest.filter(|newest| before.newest.is_none_or(|before| *newest > before)).zip(now);
@@ -137,7 +147,19 @@ fn notes(index: &str, (before, after): &(IndexesSeen, IndexesSeen), now: i64) ->
             ahead.as_secs_f64() / 3_600.0
         )
     });
-    new_index.into_iter().chain(future).collect()
+    let keeps = keeps.and_then(|keeps| Some(SignedDuration::from_secs(i64::try_from(keeps).ok()?)));
+    let oldest = after.oldest.filter(|oldest| before.oldest.is_none_or(|before| *oldest < before));
+    let age = oldest.zip(now).map(|(oldest, now)| now.duration_since(oldest));
+    let too_old = age.zip(keeps).filter(|(age, keeps)| age > keeps).map(|(age, keeps)| {
+        format!(
+            "note: the oldest of these events is {} days old, and index {index} keeps events for {} days: a server removes \
+             buckets with nothing younger a day after they were added; `quarry edit index {index} --frozenTimePeriodInSecs N` \
+             keeps them longer",
+            age.as_hours() / 24,
+            keeps.as_hours() / 24
+        )
+    });
+    new_index.into_iter().chain(future).chain(too_old).collect()
 }
 
 /// A note if there is no index of this name.
@@ -208,44 +230,60 @@ fn add_locally(
     Ok([before, IndexesSeen::of_store(&store, settings, &arguments.index)])
 }
 
+/// Has the server of this data directory read files. What only this process can read is sent: standard input, pipes.
 fn add_remotely(
     remote: &Remote,
-    files: &[PathBuf],
+    zone: Option<&str>,
     sets: usize,
     arguments: &OneshotArgs,
     told: &Told<'_>,
 ) -> Result<(), Failure> {
+    let files = told.files;
+    let _interrupt = Interrupt::install(|| {
+        log::info("stopped: what the server has read is indexed, and the same command continues from there");
+        std::process::exit(i32::from(failure::INTERRUPTED));
+    })?;
     let is_stream =
-        |path: &&PathBuf| path.as_os_str() == STDIN || path.metadata().is_ok_and(|metadata| !metadata.is_file());
-    if let Some(path) = files.iter().find(is_stream) {
-        let name = if path.as_os_str() == STDIN { "standard input".into() } else { path.display().to_string() };
-        let text = format!("{name} is a stream and cannot be sent to the running server: write it to a file first");
-        return Err(Failure::Usage(text));
-    }
+        |path: &PathBuf| path.as_os_str() == STDIN || path.metadata().is_ok_and(|metadata| !metadata.is_file());
     // The server has the number of sets in its configuration, which is this folder's.
     add_files(sets, files.len(), |_, taken| {
         while let Some(file) = taken.take() {
+            if is_stream(&files[file]) {
+                send_files(remote, zone, arguments, told, file..file + 1);
+                continue;
+            }
             let absolute = absolute_text(&files[file]);
             let mut form = vec![("name", absolute.as_str()), ("index", arguments.index.as_str())];
             let named = [
-                ("sourcetype", &arguments.sourcetype),
-                ("host", &arguments.host),
-                ("rename-source", &arguments.source),
-                ("zone", &arguments.zone),
+                ("sourcetype", arguments.sourcetype.as_deref()),
+                ("host", arguments.host.as_deref()),
+                ("rename-source", arguments.source.as_deref()),
+                ("zone", zone),
             ];
-            form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
+            form.extend(named.into_iter().filter_map(|(key, value)| Some((key, value?))));
             form.push(("again", if arguments.again { "1" } else { "0" }));
             let added = remote.add_file(&form).map(|report| of_json(&report));
-            told.tell(file, added.map_err(|failure| (failure.text(), None)));
+            told.tell(file, added.map_err(|failure| (interrupted_by(&failure), None)));
         }
         Ok(ControlFlow::Continue(()))
     })
 }
 
-/// Sends files to a node that may be on another machine, one after the other.
-fn send_files(remote: &Remote, files: &[PathBuf], arguments: &OneshotArgs, told: &Told<'_>) {
+/// The text of a failure of the server while it read a file.
+fn interrupted_by(failure: &Failure) -> String {
+    match failure {
+        Failure::Storage(text) => format!(
+            "{text}; what the server had read of the file by then is indexed, and the same command continues from there"
+        ),
+        _ => failure.text(),
+    }
+}
+
+/// Sends the content of files to a node that may be on another machine, one after the other.
+fn send_files(remote: &Remote, zone: Option<&str>, arguments: &OneshotArgs, told: &Told<'_>, which: Range<usize>) {
     let host = arguments.host.clone().unwrap_or_else(data_directory::host_name);
-    for (file, path) in files.iter().enumerate() {
+    for file in which {
+        let path = &told.files[file];
         let named = absolute_text(path);
         let modified = path.metadata().ok().filter(std::fs::Metadata::is_file);
         let modified = modified.and_then(|metadata| metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok());
@@ -257,7 +295,7 @@ fn send_files(remote: &Remote, files: &[PathBuf], arguments: &OneshotArgs, told:
             ("host", Some(host.as_str())),
             ("sourcetype", arguments.sourcetype.as_deref()),
             ("rename-source", arguments.source.as_deref()),
-            ("zone", arguments.zone.as_deref()),
+            ("zone", zone),
             ("modified", modified.as_deref()),
             ("again", arguments.again.then_some("1")),
         ];
@@ -478,7 +516,10 @@ impl Total {
             }
         };
         say(self.bad_timestamps, "without a timestamp that can be read");
-        say(self.truncated_lines, "lines cut to TRUNCATE");
+        say(
+            self.truncated_lines,
+            if self.truncated_lines == 1 { "line cut to TRUNCATE" } else { "lines cut to TRUNCATE" },
+        );
         say(self.dropped_events, "events dropped by rules");
         say(self.binary as u64, &format!("{} left out as binary", plural(self.binary)));
         say(self.empty.count as u64, &format!("{} empty: {}", plural(self.empty.count), self.empty.listed()));

@@ -129,7 +129,8 @@ fn facts_of(at: &Reached, elapsed: Duration, left: Duration) -> Vec<String> {
     }
     facts.push(format!("{} events", HumanCount(at.events)));
     if at.bad_timestamps > 0 {
-        facts.push(format!("{} bad timestamps", HumanCount(at.bad_timestamps)));
+        let what = if at.bad_timestamps == 1 { "bad timestamp" } else { "bad timestamps" };
+        facts.push(format!("{} {what}", HumanCount(at.bad_timestamps)));
     }
     facts.push(format!("{}/s", DecimalBytes(per_second(at.stored_bytes.max(at.bytes)))));
     facts.push(format!("{} events/s", HumanCount(per_second(at.events))));

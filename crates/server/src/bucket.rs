@@ -85,7 +85,9 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
         log::info(format!("{count} verified, none damaged"));
         return Ok(0);
     }
-    log::info(format!("{damaged} damaged: searches answer without their events and say so"));
+    log::info(format!(
+        "{damaged} damaged: searches that need what is damaged say so, and answer without its events where they are lost"
+    ));
     Ok(failure::PARTIAL)
 }
 

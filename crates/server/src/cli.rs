@@ -259,10 +259,10 @@ pub(crate) struct NodeArgs {
 /// Where a search or an object belongs.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct NamespaceArgs {
-    /// App of the search: it sees the app's knowledge and what other apps share with it; everything by default.
+    /// App of the search or object. A search in an app sees the app's knowledge and what others share; all by default.
     #[arg(long, value_name = "APP")]
     pub(crate) app: Option<String>,
-    /// User whose private knowledge in the app is visible, too.
+    /// User who owns the object, or whose private knowledge in the app a search sees, too.
     #[arg(long, alias = "owner", value_name = "USER", requires = "app")]
     pub(crate) user: Option<String>,
 }

@@ -1,6 +1,7 @@
 //! `quarry dispatch` and `quarry search --detach`: a search as a job on the server.
 //!
-//! Without `--detach`, the command waits for the job and prints its results with `loadjob`. Jobs need a running server.
+//! Without `--detach`, the command waits for the job and prints its results with `loadjob`. Ctrl-C finalises the job, so
+//! that what it has found is printed. Jobs need a running server.
 
 use std::io::Write;
 
@@ -27,6 +28,12 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
              --uri, or use `quarry search` without --detach"
         )));
     };
+    let remote = remote.in_namespace(namespace.as_ref());
+    // Known before the job has begun, so that Ctrl-C can end it.
+    let id = arguments.job.id.clone().or_else(|| (!arguments.job.detach).then(search::new_id));
+    if let Some(id) = id.as_ref().filter(|_| !arguments.job.detach) {
+        search::SearchStop::install(false)?.set(search::StopAction::FinishOnServer(remote.clone(), id.clone()));
+    }
     let zone_name = zone::name(&zone);
     let [timeout, max_time] =
         [arguments.job.timeout, arguments.job.max_time].map(|number| number.map(|n| n.to_string()));
@@ -34,14 +41,14 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         ("earliest_time", arguments.earliest.as_deref()),
         ("latest_time", arguments.latest.as_deref()),
         ("zone", zone_name.as_deref()),
-        ("id", arguments.job.id.as_deref()),
+        ("id", id.as_deref()),
         ("timeout", timeout.as_deref()),
         ("max_time", max_time.as_deref()),
     ];
     let mode = if arguments.job.detach { "normal" } else { "blocking" };
     let mut form = vec![("search", arguments.text.as_str()), ("exec_mode", mode)];
     form.extend(given.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    let sid = remote.in_namespace(namespace.as_ref()).begin_job(&form)?;
+    let sid = remote.begin_job(&form)?;
     if arguments.job.detach {
         writeln!(std::io::stdout().lock(), "{sid}")?;
         if terminal::is_interactive() {

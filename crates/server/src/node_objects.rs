@@ -4,6 +4,7 @@
 //! completions and manual pages are generated. Not here: adding files once ([`crate::add`]).
 
 use std::io::IsTerminal;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use quarry_inputs::file::absolute_text;
@@ -63,6 +64,11 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     log::info(format!("{} {} {done}", kind.word, name.as_deref().unwrap_or_default()));
     tell_messages(&answer);
     tell_new_index(&client, request);
+    tell_index_moved(request);
+    tell_taken_port(*verb, kind, name.as_deref().filter(|_| request.node.uri.is_none()));
+    if kind.word == SAVED_SEARCH && form.contains(&("is_scheduled", "1")) {
+        log::note("schedules do not run yet: the search runs when it is dispatched");
+    }
     if kind.word == "monitor" && request.node.uri.is_none() {
         name.iter().filter(|name| is_not_there(name)).for_each(|name| {
             log::note(format!("{name} does not exist yet; it is watched once it does"));
@@ -79,6 +85,39 @@ fn check_search(data_dir: &Path, request: &ObjectRequest) -> Result<(), Failure>
         search::check(text, data_dir, request.place.namespace()?)?;
     }
     Ok(())
+}
+
+/// Notes that what was read into one index is read again into another.
+fn tell_index_moved(request: &ObjectRequest) {
+    let is_moved = request.verb == ObjectVerb::Edit && request.kind.word == "monitor";
+    if let Some((_, index)) = request.settings.iter().find(|(key, _)| is_moved && key == INDEX) {
+        log::note(format!(
+            "how far a file was read is known for each index: files that were read into another are read again into {index}, \
+             from their beginning, when the server starts again"
+        ));
+    }
+}
+
+/// Notes a port of this machine at which a program listens: a server does not start while one of its inputs cannot.
+fn tell_taken_port(verb: ObjectVerb, kind: &ObjectKind, name: Option<&str>) {
+    let Some(name) = name.filter(|_| verb == ObjectVerb::Add) else { return };
+    let port = name.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    let is_taken = |port| match kind.word {
+        "tcp" | "splunktcp" => is_in_use(std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))),
+        "udp" => is_in_use(std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))),
+        _ => false,
+    };
+    if let Some(port) = port.filter(|port| is_taken(*port)) {
+        log::note(format!(
+            "a program listens on port {port} already: end it before the server starts again, or remove this input with \
+             `quarry remove {} {name}`",
+            kind.word
+        ));
+    }
+}
+
+fn is_in_use<T>(bound: std::io::Result<T>) -> bool {
+    bound.is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
 }
 
 /// Notes an index that does not exist: it is made when the first event comes, which may not be what is meant.

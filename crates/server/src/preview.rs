@@ -125,7 +125,10 @@ fn of_head(
     let made = preview(&info, &settings.props, &context, head, is_whole, asked.events.min(EVENTS_MAX));
     let preview = made.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     let (zone, zone_reason) = zone_of(asked, settings, &info, &preview);
-    let notes = notes_on_zone(settings, &info, &preview, context.now);
+    let mut notes = notes_on_zone(settings, &info, &preview, context.now);
+    if !is_whole {
+        notes.push(format!("only the first {} bytes were read", head.len()));
+    }
     Ok(Previewed { preview, bytes: head.len(), zone, zone_reason, notes })
 }
 
@@ -219,6 +222,7 @@ fn sourcetype_reason<'a>(asked: &Asked<'_>, preview: &'a Preview) -> &'a str {
     match (&asked.sourcetype, &preview.guess) {
         (Some(_), _) => "it was named",
         (None, Some(guess)) => guess.reason,
+        (None, None) if preview.sourcetype.is_empty() => "there is nothing to guess it from",
         (None, None) => "a [source::] stanza names it",
     }
 }

@@ -27,6 +27,7 @@ use crate::failure::{self, Failure};
 use crate::follow;
 use crate::hints::{HintRow, SearchOutcome, hints};
 use crate::interrupt::Interrupt;
+use crate::output::line_folding::told;
 use crate::output::pager::Pager;
 use crate::output::{Marks, OutputStyle, OutputWriter, Written};
 use crate::remarks::Remarks;
@@ -78,7 +79,8 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let clock = SystemClock::shared();
     let mut started_ns = clock.elapsed_ns();
     let mut pager = Pager::open(!arguments.no_pager);
-    let stop = SearchStop::install()?;
+    let is_typed = std::io::stdin().is_terminal() && arguments.files.iter().any(|file| file == "-");
+    let stop = SearchStop::install(is_typed)?;
     let mut out = SearchOutput::new(&mut pager, clock.clone(), stop.interrupt.clone());
     let place = Searcher::of(cli, arguments, namespace, &zone, &stop)?;
     let answer = match &place {
@@ -99,15 +101,28 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         log::info("stopped: what was found beyond this is not shown");
         return Ok(failure::INTERRUPTED);
     }
-    let answer = answer?;
-    let is_paged = pager.is_paged();
-    pager.close()?;
+    let answer = match answer {
+        // Whoever leaves the pager early has not seen all of what was found, nor is that all there is.
+        Err(Failure::ReaderLeft) if stop.interrupt.is_set() => return Ok(failure::PARTIAL),
+        answer => answer?,
+    };
+    let mut after = Vec::new();
     if terminal::is_interactive() {
-        log::info(summary(&answer, searched_ns));
-        // Whoever leaves the pager on its first page has not seen its last line.
-        answer.written.left_out.iter().filter(|_| is_paged).for_each(log::info);
+        writeln!(after, "{}", told(&summary(&answer, searched_ns)))?;
+        if pager.is_paged() {
+            // Whoever leaves the pager on its first page has not seen its last line.
+            answer.written.left_out.iter().try_for_each(|line| writeln!(after, "{}", told(line)))?;
+        }
     }
-    tell_notes(cli, arguments, (&place, &zone), &answer, stop.interrupt.is_set())?;
+    write_notes(cli, arguments, (&place, &zone), &answer, (stop.interrupt.is_set(), &mut after))?;
+    // Rows and notes share the screen: where both together exceed it, both are paged.
+    if terminal::is_interactive() && !pager.is_paged() {
+        pager.write_all(&after)?;
+        pager.close()?;
+    } else {
+        pager.close()?;
+        std::io::stderr().lock().write_all(&after)?;
+    }
     Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
 }
 
@@ -260,13 +275,13 @@ pub(crate) fn rows_of_server(
     Some(found)
 }
 
-/// Prints notes on an answer: remarks with their position in the search, then messages.
-fn tell_notes(
+/// Writes notes on an answer: remarks with their position in the search, then messages.
+fn write_notes(
     cli: &Cli,
     arguments: &SearchArgs,
     (place, zone): (&Searcher, &TimeZone),
     answer: &Answer,
-    is_stopped: bool,
+    (is_stopped, out): (bool, &mut Vec<u8>),
 ) -> Result<(), Failure> {
     let text = ordered_text(arguments);
     let mut remarks = quarry_spl::parse(&text).diagnostics;
@@ -286,19 +301,18 @@ fn tell_notes(
         };
         remarks.extend(hints(&found, &mut |search| place.rows_of(search, arguments, zone)));
     }
-    let mut err = std::io::stderr().lock();
     let color = terminal::colors_on_stderr(cli.color);
     // The search as it was typed, without the `head` of --maxout.
     let typed = if text.starts_with(&arguments.text) { &arguments.text } else { &text };
     for remark in &remarks {
         let shown = if remark.span.end <= typed.len() { typed } else { &text };
-        failure::report_diagnostic(shown, remark, &mut err, color)?;
+        failure::report_diagnostic(shown, remark, out, color)?;
     }
     for message in messages {
-        failure::report_note(message, &mut err, color)?;
+        failure::report_note(message, out, color)?;
     }
     if is_stopped {
-        failure::report_note("stopped early: the answer covers only the events read until then", &mut err, color)?;
+        failure::report_note("stopped early: the answer covers only the events read until then", out, color)?;
     }
     Ok(())
 }
@@ -344,13 +358,13 @@ fn makes_rows(text: &str) -> bool {
 }
 
 /// Effect of Ctrl-C at the moment: stop reading files, finalise the search, or end the process.
-struct SearchStop {
+pub(crate) struct SearchStop {
     interrupt: Interrupt,
     action: Arc<Mutex<StopAction>>,
 }
 
 #[derive(Default)]
-enum StopAction {
+pub(crate) enum StopAction {
     /// Files are being read; their reader checks the interrupt.
     #[default]
     None,
@@ -361,10 +375,13 @@ enum StopAction {
 }
 
 impl SearchStop {
-    fn install() -> Result<SearchStop, Failure> {
+    /// `is_typed` says whether lines to be searched come from a terminal.
+    pub(crate) fn install(is_typed: bool) -> Result<SearchStop, Failure> {
         let action: Arc<Mutex<StopAction>> = Arc::default();
         let current = Arc::clone(&action);
         let interrupt = Interrupt::install(move || match &*current.lock().unwrap_or_else(PoisonError::into_inner) {
+            // A person who is asked for lines does not wait for the next one to be read.
+            StopAction::None if is_typed => std::process::exit(i32::from(failure::INTERRUPTED)),
             StopAction::None => {}
             StopAction::Finish(stopper) => {
                 stopper.finish_early();
@@ -382,7 +399,7 @@ impl SearchStop {
         Ok(SearchStop { interrupt, action })
     }
 
-    fn set(&self, action: StopAction) {
+    pub(crate) fn set(&self, action: StopAction) {
         *self.action.lock().unwrap_or_else(PoisonError::into_inner) = action;
     }
 }
@@ -488,6 +505,12 @@ fn check_previews(arguments: &SearchArgs) -> Result<(), Failure> {
 /// Refuses a search that the shell has split into words, and a file in place of the search.
 pub(crate) fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
     let text = &arguments.text;
+    if let Some(sourcetype) = arguments.sourcetype.as_ref().filter(|_| arguments.files.is_empty()) {
+        return Err(Failure::Usage(format!(
+            "--sourcetype is for files that are searched in place, and none is named: write sourcetype={sourcetype} in the \
+             search for events with it"
+        )));
+    }
     let is_file = |word: &str| Path::new(word).is_file();
     if arguments.files.is_empty() && text.contains('/') && is_file(text) {
         return Err(Failure::Usage(format!("`{text}` is a file, and the search is missing: quarry search '*' {text}")));
@@ -660,7 +683,7 @@ fn read_files(
 }
 
 /// An ID for a search on a server, which no other has.
-fn new_id() -> String {
+pub(crate) fn new_id() -> String {
     let mut bytes = [0; ID_BYTES];
     random::fill(&mut bytes);
     bytes.iter().fold("cli_".to_owned(), |id, byte| id + &format!("{byte:02x}"))

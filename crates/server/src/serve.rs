@@ -14,7 +14,7 @@ use quarry_auth::{Auth, FIRST_USER};
 use quarry_conf::{ServerSettings, SslSettings};
 use quarry_ingest::{
     Ingest, Sinks, archive, index_settings, retention, watch_files, write_audit_events, write_audit_round,
-    write_figures, write_messages,
+    write_figures, write_log, write_logged, write_messages,
 };
 use quarry_inputs::EventStore;
 use quarry_listen::{Bounds, HttpPort, Listeners, Security, listen_for_events, listen_on, raise_open_files};
@@ -44,6 +44,7 @@ const OTHER_THREADS_MAX: usize = 640;
 
 /// Runs the server until it is stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
+    log::keep();
     let address = address_of("--mgmt", &arguments.mgmt)?;
     let s2s = arguments.s2s.as_deref().map(|text| address_of("--s2s", text)).transpose()?;
     let hec = arguments.hec.as_deref().map(|text| address_of("--hec", text)).transpose()?;
@@ -101,7 +102,7 @@ fn tell_first_password(auth: &Auth) {
         Ok(false) => {}
         Ok(true) => log::warning(format!(
             "user {name} still has the password {password}, which everybody knows: change it with `quarry user passwd \
-             {name}`; from other machines it is refused"
+             {name}`; a port that other machines reach refuses it, and so does every request from another machine"
         )),
         // Other users can log in.
         Err(error) => log::warning(error),
@@ -149,13 +150,12 @@ async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNo
     let programs = start_inputs(data_dir, inputs, Some(address), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, addresses(address, hec, &listeners, state.auth.local_token()))?;
-    let told = tell_messages(&node, data_dir, 0);
+    let told = tell_messages(&node, 0);
     log::info(format!("quarry serves {} on {scheme}://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(ingest), data_dir.to_path_buf());
     write_messages(
         ingest,
         data_dir,
-        "INFO",
         started(
             data_dir,
             &format!("{scheme}://{address}"),
@@ -164,18 +164,27 @@ async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNo
             (state.auth.users().len(), node.settings().pipeline_sets(), state.searches_max()),
         )
         .iter()
-        .map(String::as_str),
+        .map(|text| ("INFO", text.as_str())),
     );
+    let logged = tokio::spawn(write_log(Arc::clone(ingest), data_dir.to_path_buf()));
     let figures = tokio::spawn(async move { write_figures(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), told));
     let auth = Arc::clone(&state.auth);
     let jobs = tokio::spawn(look_after_jobs(Arc::clone(&state.jobs)));
     let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
+    let stop = {
+        let state = state.clone();
+        async move {
+            stop.await;
+            state.end_real_time();
+        }
+    };
     let (name, router) = (format!("management port {address}"), quarry_api::router(state));
     HttpPort { name, listener, security, router, bounds: Bounds::of_management() }.serve(stop).await;
     maintenance.abort();
     figures.abort();
     audit.abort();
+    logged.abort();
     jobs.abort();
     listeners.stop().await;
     if let Some(collector) = collector {
@@ -183,10 +192,12 @@ async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNo
     }
     drop(run_file);
     // Stopping waits for programs and for the store, which must not block a runtime thread.
+    let folder = data_dir.to_path_buf();
     let ended = tokio::task::spawn_blocking(move || {
         write_audit_round(&node.ingest, &auth);
         drop(programs);
         drop(watching);
+        write_logged(&node.ingest, &folder);
     });
     drop(ended.await);
     log::info("quarry stopped");
@@ -281,7 +292,7 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
             for (ids, reason) in [too_old, too_many].into_iter().zip(reasons).filter(|(ids, _)| !ids.is_empty()) {
                 let text = format!("removed as {reason}: {}", ids.join(", "));
                 log::info(&text);
-                write_messages(&node.ingest, data_dir, "INFO", [text.as_str()]);
+                write_messages(&node.ingest, data_dir, [("INFO", text.as_str())]);
             }
         }
         Err(error) => log::warning(format!("old buckets cannot be removed: {error}")),
@@ -297,15 +308,14 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
         }
         Err(error) => log::warning(format!("thawed buckets cannot be looked at: {error}")),
     }
-    tell_messages(node, data_dir, told)
+    tell_messages(node, told)
 }
 
 /// Logs messages of the store newer than `told`; returns the time of the newest.
-fn tell_messages(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
+fn tell_messages(node: &LocalNode, told: i64) -> i64 {
     let fresh = node.ingest.store.messages().into_iter().filter(|message| message.time > told);
     let fresh: Vec<_> = fresh.collect();
     fresh.iter().for_each(|message| log::warning(&message.text));
-    write_messages(&node.ingest, data_dir, "WARN", fresh.iter().map(|message| message.text.as_str()));
     fresh.last().map_or(told, |message| message.time)
 }
 

@@ -204,7 +204,7 @@ impl NodeSource for StandIns {
     }
 
     fn job(&self, _: &str, _: &Permissions) -> Result<Option<KeptJob>, Fault> {
-        Ok(Some(KeptJob { rows: Vec::new(), events: true, messages: Vec::new() }))
+        Ok(Some(KeptJob { rows: Vec::new(), events: true, messages: Vec::new(), is_partial: false }))
     }
 
     fn saved_job(&self, _: &str, _: usize, _: &Permissions) -> Option<String> {

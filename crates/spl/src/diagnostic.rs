@@ -128,7 +128,9 @@ const SUGGESTED_WORD_MAX: usize = 32;
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     let length = word.chars().count();
-    if length == 0 || length > SUGGESTED_WORD_MAX {
+    // Numbers that are near each other mean different things.
+    let is_number = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if is_number || length > SUGGESTED_WORD_MAX {
         return None;
     }
     let allowed = if length <= 4 { 1 } else { 2 };
@@ -136,7 +138,8 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .into_iter()
         .map(|name| (edit_distance(&word, &name.to_ascii_lowercase()), name))
         .filter(|(distance, _)| *distance <= allowed)
-        .min_by_key(|(distance, _)| *distance)
+        // Of equally near ones, one that begins alike: `sorce` means `source`, not `force`.
+        .min_by_key(|(distance, name)| (*distance, !name.to_ascii_lowercase().starts_with(word.get(..1).unwrap_or(""))))
         .map(|(_, name)| name)
 }
 

@@ -1,11 +1,48 @@
 //! Log messages for the operator: lines on standard error that begin with their level.
 //!
 //! Each message is written in one call, so that lines of several threads do not mix. There is no filter and no log
-//! file: the caller decides what is worth a line and limits messages that may be frequent.
+//! file: the caller decides what is worth a line and limits messages that may be frequent. A server also keeps recent
+//! errors and warnings until it takes them to index them.
 
+use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::Write;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Maximum messages that are kept; the oldest go first.
+const KEPT_MAX: usize = 1_000;
+
+/// The messages kept, once they are.
+static KEPT: Mutex<Option<VecDeque<Kept>>> = Mutex::new(None);
+
+/// A message that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// `ERROR` or `WARN`.
+    pub level: &'static str,
+    /// The text, without a level.
+    pub text: String,
+}
+
+/// Keeps errors and warnings from now on.
+pub fn keep() {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+}
+
+/// Takes what was kept, oldest first.
+pub fn take() -> Vec<Kept> {
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.as_mut().map(std::mem::take).unwrap_or_default().into()
+}
+
+fn keep_one(level: &'static str, text: &str) {
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(kept) = kept.as_mut() else { return };
+    if kept.len() >= KEPT_MAX {
+        kept.pop_front();
+    }
+    kept.push_back(Kept { level, text: text.to_owned() });
+}
 
 /// How a message is laid out.
 static LAYOUT: OnceLock<fn(&str) -> String> = OnceLock::new();
@@ -18,11 +55,15 @@ pub fn set_layout(layout: fn(&str) -> String) {
 
 /// Logs a permanent failure.
 pub fn error(text: impl Display) {
+    let text = text.to_string();
+    keep_one("ERROR", &text);
     write(&format!("error: {text}"));
 }
 
 /// Logs a condition that needs attention; work continues.
 pub fn warning(text: impl Display) {
+    let text = text.to_string();
+    keep_one("WARN", &text);
     write(&format!("warning: {text}"));
 }
 

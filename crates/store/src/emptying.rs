@@ -1,8 +1,9 @@
-//! Delays the removal of an index's last events by retention.
+//! Delays the removal of an index's last events, and of events that were too old when they arrived, by retention.
 //!
 //! A retention round that would empty an index is more often caused by a wrong setting or clock than intended, and
 //! cannot be undone. It is therefore reported, and carried out only after it has been due for the configured time. The
-//! waiting state is in the catalog and survives a restart. An index whose buckets expire one by one never waits.
+//! waiting state is in the catalog and survives a restart. An index whose buckets expire one by one never waits. A
+//! bucket that had expired before it was written waits for as long from then: whoever adds an old log finds it.
 //!
 //! This module holds the state; `retire` uses it.
 
@@ -20,4 +21,6 @@ pub(crate) struct Emptying {
     pub(crate) since: BTreeMap<String, (TimeNs, u64)>,
     /// Indexes whose newest bucket alone exceeds their limit.
     pub(crate) too_large: BTreeSet<String>,
+    /// Indexes with buckets that were too old when they were written, and wait.
+    pub(crate) arrived_old: BTreeSet<String>,
 }

@@ -19,10 +19,12 @@ pub enum StoreError {
         reason: String,
     },
     /// Too little space is left. Nothing was stored; appends work again when there is space.
-    #[error("no space left for {}; free space on its file system", path.display())]
+    #[error("no space left for {}{}; free space on its file system", path.display(), kept_free(*kept_free_bytes))]
     Full {
         /// File or folder that cannot grow.
         path: PathBuf,
+        /// Bytes that are kept free by configuration, if that is why.
+        kept_free_bytes: u64,
     },
     /// The operating system failed; the data being stored was not stored.
     #[error("cannot {action} {}: {reason}", path.display())]
@@ -243,11 +245,21 @@ impl HasKind for StoreError {
     }
 }
 
+/// What is kept free by configuration, to be said behind a path.
+fn kept_free(bytes: u64) -> String {
+    if bytes == 0 {
+        return String::new();
+    }
+    format!(", of which {} MB are kept free (minFreeSpace in [diskUsage] of server.conf)", bytes >> 20)
+}
+
 impl StoreError {
     /// Classifies a system error: out of space, or other.
     pub(crate) fn from_io(action: &'static str, path: &Path, error: &io::Error) -> StoreError {
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full { path: path.to_owned() },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                StoreError::Full { path: path.to_owned(), kept_free_bytes: 0 }
+            }
             _ => StoreError::Io { action, path: path.to_owned(), reason: error.to_string() },
         }
     }

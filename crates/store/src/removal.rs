@@ -1,7 +1,8 @@
 //! Removal of all events of an index, when the index itself is removed.
 //!
 //! What is in memory is sealed first, so that removing means retiring buckets in one transaction of the catalog. Events
-//! that arrive meanwhile stay. Not here: retention ([`crate::retire`]), deleting single events ([`crate::deletion`]).
+//! that arrive meanwhile stay. How far files were read into the index is forgotten, so that they can be added again:
+//! their checkpoints cannot be found by index, so those of log records up to the removal no longer count. Not here: retention ([`crate::retire`]), deleting single events ([`crate::deletion`]).
 
 use std::sync::Arc;
 
@@ -10,6 +11,9 @@ use crate::state::Shared;
 use crate::sync::lock;
 use crate::{IndexSelector, Store, StoreError};
 
+/// Prefix of catalog settings: the last log record before the removal of an index.
+const FORGOTTEN: &str = "forgotten/";
+
 impl Store {
     /// Removes the events of an index; returns the ids of its buckets. Objects that a search still reads are deleted
     /// later. Thawed buckets stay, because their folders belong to whoever thawed them.
@@ -17,14 +21,24 @@ impl Store {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
         }
+        self.settle()?;
+        let through = self.shared.state().durable_lsn;
         self.seal_selected(&IndexSelector::new([index.to_owned()]))?;
         let removed = self.shared.retire_index(index)?;
+        // Last: a crash before it leaves files that have to be added with `--again`, one after it no events twice.
+        self.shared.catalog.set_setting(&format!("{FORGOTTEN}{index}"), &through.to_string())?;
         self.shared.delete_retired();
         Ok(removed)
     }
 }
 
 impl Shared {
+    /// The number of the last log record whose checkpoints no longer count for files read into an index; 0 if all do.
+    pub(crate) fn forgotten_through(&self, index: &str) -> Result<u64, StoreError> {
+        let through = self.catalog.setting(&format!("{FORGOTTEN}{index}"))?;
+        Ok(through.and_then(|through| through.parse().ok()).unwrap_or(0))
+    }
+
     fn retire_index(&self, index: &str) -> Result<Vec<String>, StoreError> {
         // A merge that reads these buckets finds under this lock that they are gone.
         let _commit = lock(&self.commit);

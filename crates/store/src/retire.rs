@@ -33,8 +33,26 @@ pub struct RetentionRule {
     pub max_stored_bytes: Option<u64>,
     /// Whether buckets are archived first.
     pub archives: bool,
-    /// Seconds for which removing the last events of the index by age must have been due.
+    /// Seconds for which removing the last events of the index by age must have been due, and for which a bucket stays
+    /// that was too old when it was written.
     pub empties_after_secs: u64,
+}
+
+impl RetentionRule {
+    fn max_age_ns(&self) -> i64 {
+        i64::try_from(self.max_age_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)
+    }
+
+    fn empties_after_ns(&self) -> i64 {
+        i64::try_from(self.empties_after_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)
+    }
+
+    /// Whether a bucket was too old when it was written, so shortly before `now` that it stays.
+    fn arrived_old(&self, bucket: &SealedBucket, now: TimeNs) -> bool {
+        let row = &bucket.row;
+        row.time_max < row.created.saturating_sub(self.max_age_ns())
+            && now.saturating_sub(row.created) < self.empties_after_ns()
+    }
 }
 
 /// A bucket to be removed.
@@ -172,8 +190,7 @@ impl Shared {
         let (mut chosen, mut too_large) = (Vec::new(), BTreeSet::new());
         let state = self.state();
         for rule in rules {
-            let age = i64::try_from(rule.max_age_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
-            let limit = now.saturating_sub(age);
+            let limit = now.saturating_sub(rule.max_age_ns());
             let of_index = state.sealed_of(&rule.index).filter(|bucket| !bucket.row.thawed);
             let (old, mut kept): (Vec<_>, Vec<_>) = of_index.cloned().partition(|it| it.row.time_max < limit);
             let mut stored: u64 = kept.iter().map(|bucket| bucket.row.stored_bytes()).sum();
@@ -221,6 +238,34 @@ impl Shared {
             }
         }
         chosen.retain(|chosen| !held.contains(&chosen.bucket.row.index));
+        self.hold_arrived_old(chosen, rules, now);
+    }
+
+    /// Excludes buckets that were too old when they were written, for a while; reports each index once.
+    fn hold_arrived_old(&self, chosen: &mut Vec<Chosen>, rules: &[RetentionRule], now: i64) {
+        let mut waiting = BTreeSet::new();
+        chosen.retain(|chosen| {
+            let row = &chosen.bucket.row;
+            let rule = rules.iter().find(|rule| rule.index == row.index).filter(|_| chosen.too_old);
+            let waits = rule.is_some_and(|rule| rule.arrived_old(&chosen.bucket, now));
+            if waits {
+                waiting.insert(row.index.clone());
+            }
+            !waits
+        });
+        let mut emptying = lock(&self.emptying);
+        for rule in rules.iter().filter(|rule| waiting.contains(&rule.index)) {
+            if !emptying.arrived_old.contains(&rule.index) {
+                self.tell(format!(
+                    "events of index {} were older than its frozenTimePeriodInSecs of {} when they were added: they stay for {} hours \
+                     from then; a higher value in indexes.conf keeps them",
+                    rule.index,
+                    rule.max_age_secs,
+                    rule.empties_after_secs / 3_600
+                ));
+            }
+        }
+        emptying.arrived_old = waiting;
     }
 
     /// Archives a bucket; an error is reported and the bucket stays. A bucket with deleted events, which must not be
@@ -291,7 +336,7 @@ impl Shared {
 impl Shared {
     /// Whether an index may become empty; `newest` is the number of its newest bucket.
     fn may_empty(&self, rule: &RetentionRule, newest: u64, now: TimeNs) -> bool {
-        let wait = i64::try_from(rule.empties_after_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
+        let wait = rule.empties_after_ns();
         if wait == 0 {
             return true;
         }

@@ -454,6 +454,8 @@ impl Store {
                 None => found.push(logged),
             }
         }
+        let forgotten = self.shared.forgotten_through(salt)?;
+        found.retain(|logged| logged.lsn > forgotten);
         found.sort_by_key(|logged| (std::cmp::Reverse(logged.checkpoint.head_bytes), logged.checkpoint.key.variant));
         Ok(found)
     }

@@ -19,6 +19,7 @@ use quarry_conf::Permissions;
 use quarry_conf::permissions::SEARCH;
 use quarry_conf::settings::authorize::AUTHORIZE_CONF;
 use quarry_conf::text::DEFAULT_STANZA;
+use quarry_event::time::Cron;
 use serde_json::{Map, Value};
 
 use super::blocking;
@@ -271,10 +272,12 @@ impl Kind {
                 || optional.contains(&key)
                 || wildcard.iter().any(|pattern| key.starts_with(pattern.trim_end_matches('*')))
         };
-        match settings.iter().find(|(key, _)| !is_known(key)) {
-            Some((key, _)) => {
-                Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler.")))
-            }
+        if let Some((key, _)) = settings.iter().find(|(key, _)| !is_known(key)) {
+            return Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler.")));
+        }
+        let is_schedule = |(key, value): &&(String, String)| key == "cron_schedule" && !value.trim().is_empty();
+        match settings.iter().filter(is_schedule).find(|(_, value)| Cron::parse(value).is_none()) {
+            Some((_, value)) => Err(ApiError::bad_request(format!("Invalid cron_schedule=\"{value}\""))),
             None => Ok(()),
         }
     }

@@ -24,7 +24,7 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::outlet::{Gone, Outlet};
 use crate::parameters::Parameters;
-use crate::turns::{Turn, Use};
+use crate::turns::{Turn, Turns, Use};
 use crate::wire::{OutputMode, ResultsHead, export_preview_row, export_row};
 
 /// The capability that real-time searches take.
@@ -118,9 +118,10 @@ pub(super) async fn export_real_time(
     }
     let user = &caller.identity.user;
     let (mut outlet, chunks) = Outlet::new(&state.real_time_turns, user, Some(turn), answer_place);
+    let turns = Arc::clone(&state.real_time_turns);
     tokio::task::spawn_blocking(move || match exported {
-        Some(Exported::Events(events)) => send(&events, mode, &mut outlet),
-        Some(Exported::Report(report)) => send_report(report, mode, &mut outlet),
+        Some(Exported::Events(events)) => send(&events, mode, &turns, &mut outlet),
+        Some(Exported::Report(report)) => send_report(report, mode, &turns, &mut outlet),
         None => {}
     });
     let headers = [(header::CONTENT_TYPE, mode.content_type())];
@@ -146,8 +147,8 @@ fn exported(
 }
 
 /// Sends a report each time it has changed.
-fn send_report(mut report: LiveReport, mode: OutputMode, outlet: &mut Outlet) {
-    while !outlet.is_closed() {
+fn send_report(mut report: LiveReport, mode: OutputMode, turns: &Turns, outlet: &mut Outlet) {
+    while !outlet.is_closed() && !turns.is_ending() {
         let sent = match report.next(LOOK_EVERY) {
             Ok(None) => Ok(()),
             Ok(Some(found)) => send_preview(&found, mode, outlet),
@@ -197,9 +198,9 @@ fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Re
 }
 
 /// Sends what arrives.
-fn send(events: &NewEvents, mode: OutputMode, outlet: &mut Outlet) {
+fn send(events: &NewEvents, mode: OutputMode, turns: &Turns, outlet: &mut Outlet) {
     let mut offset = 0;
-    while !outlet.is_closed() {
+    while !outlet.is_closed() && !turns.is_ending() {
         let sent = match events.next(LOOK_EVERY) {
             Ok(found) => send_rows(&found, mode, &mut offset, outlet),
             Err(error) => {

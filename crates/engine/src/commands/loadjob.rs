@@ -16,6 +16,9 @@ impl Execute for LoadJobCommand {
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         let (sid, job) = job_of(self, search)?;
         job.messages.iter().for_each(|message| search.context().messages.push(format!("job {sid}: {message}")));
+        if job.is_partial {
+            search.context().stop.mark_partial();
+        }
         Ok(Some(of_batches(job.rows)))
     }
 }

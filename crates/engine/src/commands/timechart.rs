@@ -108,7 +108,12 @@ impl TimeChart {
         let mut start = first;
         while start <= last {
             if starts.len() >= ROWS_MAX {
-                let what = "timechart: take a longer span or a shorter time range".to_owned();
+                let enough = usual_span(first, last, ROWS_MAX, None);
+                let what = format!(
+                    "timechart: the times of these events need a longer span, such as span={}{}, or a shorter time range",
+                    enough.amount,
+                    enough.unit.name()
+                );
                 return Err(EngineError::Limit { what, limit: "maxbins", value: ROWS_MAX as u64 });
             }
             starts.push(start);

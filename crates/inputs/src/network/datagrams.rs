@@ -1,14 +1,15 @@
 //! Datagrams of one port: each consists of whole lines, and each sender has a pipeline.
 //!
 //! As in Splunk, a leading priority is removed and, if the text has no syslog time, time and host are prefixed; both
-//! can be disabled.
+//! can be disabled. The prefix is in the zone in which it is read again.
 
 use std::sync::Arc;
 
 use super::statsd;
 use super::stream::Template;
 use hashbrown::HashMap;
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use quarry_event::time::strftime;
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineError};
 use quarry_stdx::number::u32_of;
@@ -45,6 +46,8 @@ pub struct Datagrams {
 #[derive(Debug)]
 struct Sender {
     pipeline: Box<Pipeline>,
+    /// The zone in which its times are read, and therefore written before its texts.
+    zone: TimeZone,
     /// Time of its last datagram.
     last: TimeNs,
     /// Whether its events were completed since.
@@ -69,11 +72,11 @@ impl Datagrams {
         if text.trim_ascii().is_empty() {
             return Ok(());
         }
-        let front = (!self.keeps_text && !has_syslog_time(text)).then(|| front(now, datagram.address));
         if !self.senders.contains_key(datagram.host) {
             self.make_room(out);
             let pipeline = Box::new(self.template.pipeline(datagram.host, now)?);
-            self.senders.insert(datagram.host.to_owned(), Sender { pipeline, last: 0, is_settled: true });
+            let zone = self.template.zone(datagram.host);
+            self.senders.insert(datagram.host.to_owned(), Sender { pipeline, zone, last: 0, is_settled: true });
         }
         let Some(sender) = self.senders.get_mut(datagram.host) else { return Ok(()) };
         if sender.last != now {
@@ -81,8 +84,8 @@ impl Datagrams {
             sender.last = now;
         }
         sender.is_settled = false;
-        if let Some(front) = front {
-            sender.pipeline.push(front.as_bytes(), out);
+        if !self.keeps_text && !has_syslog_time(text) {
+            sender.pipeline.push(front(now, &sender.zone, datagram.address).as_bytes(), out);
         }
         sender.pipeline.push(text, out);
         if text.last() != Some(&b'\n') {
@@ -164,17 +167,16 @@ fn has_syslog_time(text: &[u8]) -> bool {
 }
 
 /// Time and sender as Splunk prefixes them.
-fn front(now: TimeNs, address: &str) -> String {
-    let time = Timestamp::from_nanosecond(i128::from(now)).unwrap_or_default();
-    let stamp = time.strftime("%b %e %H:%M:%S");
-    format!("{stamp} {address} ")
+fn front(now: TimeNs, zone: &TimeZone, address: &str) -> String {
+    format!("{} {address} ", strftime(now, "%b %e %H:%M:%S", zone))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use quarry_conf::{Layers, NetworkKind, PropsResolver};
+    use jiff::tz::TimeZone;
+    use quarry_conf::{ConfSource, Layer, Layers, NetworkKind, PropsResolver};
     use quarry_event::EventBatch;
 
     use super::{Datagram, Datagrams, SENDERS_MAX};
@@ -182,12 +184,37 @@ mod tests {
 
     const NOW: i64 = 1_795_225_298_000_000_000;
 
+    #[test]
+    fn the_prefix_is_read_as_the_time_at_which_the_datagram_came() {
+        let props = ConfSource {
+            layer: Layer::SystemLocal,
+            app: None,
+            file: "props.conf".to_owned(),
+            text: "[source::udp:514]\nTZ = Asia/Tokyo\n".to_owned(),
+        };
+        for (layers, offset) in [(Layers::new([]), 2), (Layers::new([props]), 9)] {
+            let zone = TimeZone::fixed(jiff::tz::offset(2));
+            let props = PropsResolver::new(&layers).in_zone(zone);
+            let mut datagrams = datagrams_by(props, false, false);
+            let mut batch = EventBatch::default();
+            let datagram = Datagram { host: "10.0.0.9", address: "10.0.0.9", text: b"plain" };
+            datagrams.push(datagram, NOW, &mut batch).unwrap();
+            datagrams.settle(NOW, true, &mut batch);
+            assert_eq!(batch.time, [NOW]);
+            assert!(texts(&batch)[0].contains(&format!(" {:02}:41:38 10.0.0.9 plain", 1 + offset)), "{batch:?}");
+        }
+    }
+
     fn datagrams(keeps_priority: bool, keeps_text: bool) -> Datagrams {
+        datagrams_by(PropsResolver::new(&Layers::new([])), keeps_priority, keeps_text)
+    }
+
+    fn datagrams_by(props: PropsResolver, keeps_priority: bool, keeps_text: bool) -> Datagrams {
         let template = Template {
             index: "net".to_owned(),
             source: "udp:514".to_owned(),
             sourcetype: "syslog".to_owned(),
-            props: Arc::new(PropsResolver::new(&Layers::new([]))),
+            props: Arc::new(props),
             kind: NetworkKind::Udp,
         };
         Datagrams::new(Arc::new(template), keeps_priority, keeps_text)

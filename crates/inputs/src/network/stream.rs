@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use quarry_conf::{NetworkKind, PropsResolver};
+use quarry_event::time::parse_zone;
 use quarry_event::{EventBatch, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
 
@@ -48,6 +50,12 @@ impl Template {
             Ok(pipeline) => pipeline.problem().map(ToString::to_string),
             Err(problem) => Some(problem.to_string()),
         }
+    }
+
+    /// The zone in which times without one are read.
+    pub(crate) fn zone(&self, host: &str) -> TimeZone {
+        let settings = self.props.resolve(&self.source, host, &self.sourcetype);
+        settings.tz.as_deref().and_then(parse_zone).unwrap_or(settings.node_zone)
     }
 
     /// Whether the text is syslog, which may use octet counting.

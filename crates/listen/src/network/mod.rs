@@ -147,7 +147,9 @@ impl Listeners {
             NetworkKind::Forwarders => forwarders::listen(stanzas.clone(), address, acceptor),
         };
         let stanza = names().collect::<Vec<_>>().join("], [");
-        let bound = bound.map_err(|error| about(&stanza, format!("cannot listen on {address}: {error}")))?;
+        let bound = bound.map_err(|error| about(&stanza, format!(
+                "cannot listen on {address}: {error}; end what listens there, or change or disable the stanza in inputs.conf"
+            )))?;
         log::info(format!("quarry takes events on {bound} ([{stanza}])"));
         self.addresses.extend(names().map(|name| (name.to_owned(), bound)));
         Ok(())

@@ -310,13 +310,19 @@ impl KeptJobs {
                     Some(_) => {}
                 }
                 let path = self.folder.join(sid).join(RESULTS);
-                let rows = read_rows(&path).map_err(|error| Fault::io(path.display(), error))?;
-                (facts, rows)
+                // A job without rows may have no file of them.
+                let rows = if facts["rows"] == 0 && !path.exists() { Ok(Vec::new()) } else { read_rows(&path) };
+                (facts, rows.map_err(|error| Fault::io(path.display(), error))?)
             }
         };
         let texts = facts["messages"].as_array().into_iter().flatten();
-        let messages = texts.filter_map(|text| text.as_str().map(str::to_owned)).collect();
-        Ok(Some(KeptJob { rows, events: facts["events"].as_bool().unwrap_or(false), messages }))
+        let mut messages: Vec<String> = texts.filter_map(|text| text.as_str().map(str::to_owned)).collect();
+        let is = |name: &str| facts[name].as_bool() == Some(true);
+        let is_partial = is("truncated") || is("finalized");
+        if is("truncated") && messages.is_empty() {
+            messages.push(format!("it keeps {} rows, and found more", facts["rows"]));
+        }
+        Ok(Some(KeptJob { rows, events: is("events"), messages, is_partial }))
     }
 
     /// Id of the job of a saved search's run `offset` runs ago, among those that `viewer` may see.

@@ -113,6 +113,33 @@ fn files_are_searched_without_a_data_folder() {
 }
 
 #[test]
+fn standard_input_is_added_with_and_without_a_server() {
+    let place = Place::new();
+    for server in [false, true] {
+        let server = server.then(|| Server::start(&place));
+        let index = if server.is_some() { "served" } else { "own" };
+        let mut child = place.command(&["add", "oneshot", "-", "-index", index, "-sourcetype", "lines"]);
+        let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(lines(0..42).as_bytes()).unwrap();
+        assert!(Ran::of(child.wait_with_output().unwrap()).good().starts_with("added 42 events"));
+        let search = format!("index={index} | stats count by sourcetype");
+        assert_eq!(place.run(&["search", &search, "-o", "csv"]).good(), "sourcetype,count\nlines,42\n");
+        drop(server);
+    }
+}
+
+#[test]
+fn an_old_log_is_noted_when_it_is_added() {
+    let place = Place::new();
+    let old = place.write("old.log", "2005-06-04T00:24:32Z old\n2005-06-04T00:24:33Z older\n");
+    let ran = place.run(&["add", "oneshot", &old]);
+    assert!(ran.code == 0 && ran.err.contains("index main keeps events for 2184 days"), "{ran:?}");
+    let log = place.write("a.log", lines(0..3));
+    let ran = place.run(&["add", "oneshot", &log]);
+    assert!(ran.code == 0 && !ran.err.contains("keeps events"), "{ran:?}");
+}
+
+#[test]
 fn exit_codes_tell_what_kind_of_trouble_it_was() {
     let place = Place::new();
     assert_eq!(place.run(&["add", "oneshot", "missing.log"]).code, 2);

@@ -1,6 +1,7 @@
 //! Objects of a node on the command line: the same with a server, without one, and of another node; and the habits of
 //! Splunk's command line.
 
+use std::net::TcpListener;
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -176,10 +177,12 @@ fn an_index_with_events_is_removed_only_when_that_is_confirmed() {
     place.run(&["remove", "index", "web", "--yes"]).good();
     assert_eq!((count(), place.run(&["show", "index", "web"]).code), ("count\n0\n".to_owned(), 2));
     assert_ne!(place.run(&["remove", "index", "main", "--yes"]).code, 0, "it comes with the program");
-    // The bytes of the file were removed with the index and may be added anew.
+    // How far its files were read was removed with the index.
     place.run(&["add", "index", "web"]).good();
-    place.run(&["add", "oneshot", &log, "-index", "web", "--again"]).good();
-    assert_eq!(count(), "count\n3\n");
+    for _ in 0..2 {
+        place.run(&["add", "oneshot", &log, "-index", "web"]).good();
+        assert_eq!(count(), "count\n3\n");
+    }
 }
 
 #[test]
@@ -194,6 +197,7 @@ fn a_job_is_dispatched_shown_and_removed() {
     let server = Server::start(&place);
     let counted = place.run(&["dispatch", "* | stats count", "-o", "csv"]);
     assert_eq!(counted.good(), "count\n10\n");
+    assert_eq!(place.run(&["dispatch", "nosuchword", "-o", "json"]).good(), "[]\n");
     let sid = place.run(&["search", "* | head 2", "-detach", "true", "-id", "mine", "-timeout", "600"]).good();
     assert_eq!(sid, "mine\n");
     let is_done = || shown(place.run(&["show", "jobs", "mine", "-o", "json"]))["dispatchState"] == "DONE";
@@ -207,6 +211,46 @@ fn a_job_is_dispatched_shown_and_removed() {
     assert_eq!(place.run(&["list", "jobs", "-o", "json"]).good(), "[]\n");
     assert_eq!(place.run(&["dispatch", "* | stast count"]).code, 3);
     assert_eq!(place.run(&["search", "*", "--id", "x"]).code, 2);
+    drop(server);
+}
+
+#[test]
+fn what_takes_effect_otherwise_than_one_may_think_is_told() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..3));
+    let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    place.run(&["add", "monitor", &log, "-index", "web"]).good();
+    for (arguments, told) in [
+        (&["edit", "monitor", &log, "-index", "main"][..], "are read again into main"),
+        (&["add", "tcp", &port], "a program listens on port"),
+        (
+            &["add", "saved-search", "s", "-search", "x", "-cron_schedule", "0 * * * *", "-is_scheduled", "1"],
+            "schedules do not run yet",
+        ),
+    ] {
+        let ran = place.run(arguments);
+        assert!(ran.code == 0 && ran.err.contains(told), "{ran:?}");
+    }
+    for (arguments, told) in [
+        (&["edit", "saved-search", "s", "-cron_schedule", "99 * * * *"][..], "Invalid cron_schedule=\"99 * * * *\""),
+        (&["search", "x", "--sourcetype", "web"], "write sourcetype=web in the search"),
+        (&["serach", "x"], "a similar subcommand exists: 'search'"),
+        (&["add", "oneshot", &log, "-sourcetyp", "web"], "a similar argument exists: '--sourcetype'"),
+    ] {
+        let ran = place.run(arguments);
+        assert!(ran.code == 2 && ran.err.contains(told) && !ran.err.contains("here:"), "{ran:?}");
+    }
+}
+
+#[test]
+fn what_a_server_warns_of_can_be_searched() {
+    let place = Place::new();
+    let binary = place.write("b.log", [0, 1, 2, 255].repeat(100));
+    place.run(&["add", "monitor", &binary]).good();
+    let server = Server::start(&place);
+    let search = ["search", "index=_internal source=*splunkd.log WARN b.log binary | stats count", "-o", "csv"];
+    assert!(wait_until(|| place.run(&search).good() == "count\n1\n"));
     drop(server);
 }
 

@@ -93,7 +93,9 @@ fn check_room(shared: &Shared, inputs: &[Arc<SealedBucket>]) -> Result<(), Failu
     let needed = shared.options.free_bytes_min.saturating_add(stored_bytes(inputs));
     // A file system that reports no free space will fail the write.
     match shared.log_files.free_bytes(&shared.options.dir) {
-        Ok(free) if free < needed => Err(StoreError::Full { path }.into()),
+        Ok(free) if free < needed => {
+            Err(StoreError::Full { path, kept_free_bytes: shared.options.free_bytes_min }.into())
+        }
         _ => Ok(()),
     }
 }

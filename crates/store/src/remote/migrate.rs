@@ -155,7 +155,10 @@ impl Shared {
     fn check_room(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         let needed = self.options.free_bytes_min.saturating_add(bucket.row.stored_bytes());
         match self.log_files.free_bytes(&self.options.dir) {
-            Ok(free) if free < needed => Err(StoreError::Full { path: crate::data_dir::objects(&self.options.dir) }),
+            Ok(free) if free < needed => {
+                let path = crate::data_dir::objects(&self.options.dir);
+                Err(StoreError::Full { path, kept_free_bytes: self.options.free_bytes_min })
+            }
             // If the file system does not report its free space, writing will show whether it suffices.
             _ => Ok(()),
         }

@@ -365,7 +365,8 @@ fn the_last_events_of_an_index_wait_a_day_and_the_newest_bucket_stays_whatever_t
     append(&store, "main", (995 * HOUR) as u64, 5);
     store.seal_all().unwrap();
     // Only the older one is due: it is removed at once.
-    assert_eq!(round(&store, 7, None), Removed { too_old: vec!["main~3".into()], too_many: vec![] });
+    clock.advance_ns(HOUR);
+    assert_eq!(round(&store, 10, None), Removed { too_old: vec!["main~3".into()], too_many: vec![] });
     // All are due: they wait, even after a restart.
     assert_eq!(round(&store, 1, None), Removed::default());
     assert_eq!(told(&store, "all events of index main are older than its frozenTimePeriodInSecs of 3600"), 1);
@@ -383,6 +384,36 @@ fn the_last_events_of_an_index_wait_a_day_and_the_newest_bucket_stays_whatever_t
     clock.advance_ns(25 * HOUR);
     assert_eq!(round(&store, 1, None).too_old.len(), 2);
     assert_eq!(texts(&all(&store)).len(), 0);
+}
+
+#[test]
+fn events_that_were_too_old_when_they_were_added_stay_for_a_day() {
+    const HOUR: i64 = 3_600 * 1_000_000_000;
+    let dir = tempdir().unwrap();
+    let clock = ManualClock::shared(1_000 * HOUR);
+    let store = Store::open(small(dir.path()), clock.clone()).unwrap();
+    let rule = RetentionRule {
+        index: "main".to_owned(),
+        max_age_secs: 10 * 3_600,
+        max_stored_bytes: None,
+        archives: false,
+        empties_after_secs: 24 * 3_600,
+    };
+    let round = || store.retention_by(std::slice::from_ref(&rule), &|_| Ok(())).unwrap().too_old;
+    // One is old when it arrives, the other becomes old, and the index is never without events that are not.
+    for hours in [100, 995] {
+        append(&store, "main", (hours * HOUR) as u64, 5);
+        store.seal_all().unwrap();
+    }
+    assert_eq!(round(), Vec::<String>::new());
+    clock.advance_ns(23 * HOUR);
+    append(&store, "main", (1_023 * HOUR) as u64, 5);
+    assert_eq!(round(), ["main~2"]);
+    let told =
+        |store: &Store| store.messages().iter().filter(|message| message.text.contains("were older than")).count();
+    assert_eq!((round(), told(&store)), (vec![], 1));
+    clock.advance_ns(HOUR);
+    assert_eq!(round(), ["main~1"]);
 }
 
 #[test]
@@ -622,6 +653,37 @@ fn the_events_of_an_index_are_removed_wherever_they_are_and_those_of_others_stay
     let of_web = store.snapshot(&IndexSelector::new(["web"]), &TimeRange::ALL);
     assert_eq!(texts(&of_web), expected("web", 0..2), "also after a restart");
     assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
+}
+
+#[test]
+fn files_that_were_read_into_a_removed_index_can_be_read_again() {
+    let dir = tempdir().unwrap();
+    let store = open(&small(dir.path()));
+    let put = |store: &Store, salt: &str, offset: u64| {
+        let mut position = checkpoint("a", offset);
+        position.key.identity = quarry_catalog::SourceIdentity::of(b"abc", salt);
+        position.head_bytes = 3;
+        let request = AppendRequest { batch: batch(salt, offset, 2), checkpoint: Some(position) };
+        store.append(request).unwrap().wait().unwrap();
+    };
+    let offsets = |store: &Store| {
+        ["web", "main"].map(|salt| {
+            let found = store.checkpoints_of(b"abcdef", salt).unwrap();
+            found.iter().map(|logged| logged.checkpoint.offset).collect::<Vec<_>>()
+        })
+    };
+    put(&store, "web", 10);
+    put(&store, "main", 10);
+    store.remove_events_of("web").unwrap();
+    assert_eq!(offsets(&store), [vec![], vec![10]]);
+    drop(store);
+    let store = open(&small(dir.path()));
+    assert_eq!(offsets(&store), [vec![], vec![10]], "also after a restart");
+    put(&store, "web", 4);
+    assert_eq!(offsets(&store), [vec![4], vec![10]]);
+    store.seal_all().unwrap();
+    drop(store);
+    assert_eq!(offsets(&open(&small(dir.path()))), [vec![4], vec![10]]);
 }
 
 #[test]

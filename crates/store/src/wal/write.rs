@@ -96,7 +96,7 @@ impl LogWriter {
         let free = self.disk.free_bytes(&self.folder);
         let free = free.map_err(|error| StoreError::from_io("measure", &self.folder, &error))?;
         if free < self.free_bytes_min.saturating_add(bytes) {
-            return Err(StoreError::Full { path: self.folder.clone() });
+            return Err(StoreError::Full { path: self.folder.clone(), kept_free_bytes: self.free_bytes_min });
         }
         Ok(())
     }
