@@ -41,11 +41,6 @@ pub struct LocalApp {
     pub is_removable: bool,
 }
 
-/// Names of attributes.
-pub fn member_names() -> Vec<&'static str> {
-    MEMBERS.iter().map(|(member, ..)| *member).collect()
-}
-
 impl Objects {
     /// The apps by name; the default app is always included.
     pub fn apps(&self) -> Vec<LocalApp> {

@@ -109,13 +109,6 @@ impl TokensFile {
         Ok(Tokens { key, records, uses: BTreeMap::new(), keeper: Arc::new(self) })
     }
 
-    /// Removes a user's tokens; no node may be running.
-    pub fn remove_those_of(&self, user: &str) -> Result<(), Fault> {
-        let records = self.records()?;
-        let left: Vec<TokenRecord> = records.values().filter(|record| record.user != user).cloned().collect();
-        if left.len() == records.len() { Ok(()) } else { self.keep(&left) }
-    }
-
     fn records(&self) -> Result<BTreeMap<String, TokenRecord>, Fault> {
         let path = self.0.join(TOKENS_FILE);
         let text = match std::fs::read_to_string(&path) {

@@ -13,8 +13,6 @@ pub const SEARCH: &str = "search";
 pub const INDEXES_EDIT: &str = "indexes_edit";
 /// Allows seeing and changing other users' objects.
 pub const ADMIN_ALL_OBJECTS: &str = "admin_all_objects";
-/// Allows running programs of apps as commands.
-pub const RUN_CUSTOM_COMMAND: &str = "run_custom_command";
 /// Allows listing, creating, changing and removing users, and ending their sessions.
 pub const EDIT_USER: &str = "edit_user";
 /// Changes one's own password.
