@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
+use crate::server::Server;
 use crate::support::{Place, Ran, lines, sorted, unsealed_bytes};
 
 #[test]
