@@ -385,10 +385,20 @@ impl Builder {
             return self.plain(column, split, text);
         }
         outline.cut(text, &mut self.cut);
-        if !split.own().outlined.contains_key(&*self.cut.template) && !self.add_outlined(column, split, text) {
+        if let Some(known) = split.own().outlined.get(&*self.cut.template) {
+            return self.fill_outlined(known);
+        }
+        if !self.add_outlined(column, split, text) {
             return self.plain(column, split, text);
         }
-        let Some(known) = split.own().outlined.get(&*self.cut.template) else { return self.plain(column, split, text) };
+        match split.own().outlined.get(&*self.cut.template) {
+            Some(known) => self.fill_outlined(known),
+            None => self.plain(column, split, text),
+        }
+    }
+
+    /// Fills the variables of a split text that has this template.
+    fn fill_outlined(&mut self, known: &Outlined) -> u32 {
         self.filled.clear();
         let places = self.cut.pieces.iter().zip(&known.columns);
         self.filled.extend(places.map(|(piece, column)| FoundVariable {

@@ -192,9 +192,24 @@ fn number_bytes(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count()
 }
 
+/// Per length of a name, the low five bits of the first bytes of the well-known names of that length, as a set. Bytes
+/// that differ in case only have the same bits.
+static FIRSTS: [u32; NAME_BYTES_MAX + 1] = firsts();
+
+const fn firsts() -> [u32; NAME_BYTES_MAX + 1] {
+    let mut firsts = [0; NAME_BYTES_MAX + 1];
+    let mut at = 0;
+    while at < NAMES.len() {
+        firsts[NAMES[at].len()] |= 1 << (NAMES[at][0] & 31);
+        at += 1;
+    }
+    firsts
+}
+
 /// Index of a name among the well-known ones.
 fn place_of(name: &[u8]) -> Option<usize> {
-    if name.len() > NAME_BYTES_MAX {
+    let firsts = FIRSTS.get(name.len())?;
+    if firsts >> (name.first()? & 31) & 1 == 0 {
         return None;
     }
     NAMES.iter().position(|known| known.eq_ignore_ascii_case(name))
