@@ -16,6 +16,7 @@
 mod attempts;
 mod decision;
 mod dependence;
+mod known_plans;
 mod memo;
 mod tail;
 
@@ -30,6 +31,7 @@ use regex_syntax::hir::{Look, LookSet};
 
 use super::{Captures, Regex};
 use attempts::Attempt;
+use known_plans::{KnownPlans, Reading};
 
 pub use decision::{Decision, ValueTest};
 pub use dependence::{Apart, GroupPlaces};
@@ -147,11 +149,6 @@ impl FlatTemplate {
             Some(FlatPart::Literal(bytes)) => Some(bytes),
             _ => None,
         }
-    }
-
-    /// Parts of a range that are variables.
-    fn variables(&self, from: TemplatePosition, to: TemplatePosition) -> Vec<usize> {
-        (from.part..to.part).filter(|part| self.literal(*part).is_none()).collect()
     }
 }
 
@@ -331,6 +328,8 @@ pub struct Planner {
     outcomes: dependence::KnownOutcomes,
     /// How often the automaton's cache was cleared; state ids are only valid until then.
     emptied: usize,
+    /// Plans of earlier templates, by as much of a template as they depend on.
+    plans: KnownPlans,
 }
 
 /// A template exceeds the planner's limits.
@@ -372,6 +371,7 @@ impl Planner {
             known: HashMap::default(),
             outcomes: HashMap::default(),
             emptied: 0,
+            plans: KnownPlans::default(),
         };
         planner.every_class = planner.classes(ByteSet::from_words([u64::MAX; 4]));
         planner.firsts = planner.find_firsts().ok()?;
@@ -380,21 +380,27 @@ impl Planner {
 
     /// Where matches can be in texts of this template.
     pub fn plan(&mut self, template: &FlatTemplate) -> MatchPlan {
-        let mut windows = self.windows_once(template);
+        if let Some(known) = self.plans.of(&template.parts) {
+            return known;
+        }
+        let reading = Reading::new(&template.parts);
+        let mut windows = self.windows_once(&reading);
         self.spent += self.steps;
         if self.forget_if_cleared() {
             // States of earlier templates filled the automaton's memory; retry with an empty cache.
-            windows = self.windows_once(template);
+            windows = self.windows_once(&reading);
             self.spent += self.steps;
             if self.forget_if_cleared() {
                 return MatchPlan::Unknown;
             }
         }
-        match windows {
-            Err(TooMuch) => MatchPlan::Unknown,
+        let plan = match windows {
+            Err(TooMuch) => return MatchPlan::Unknown,
             Ok(windows) if windows.is_empty() => MatchPlan::Never,
             Ok(windows) => MatchPlan::Windows(windows),
-        }
+        };
+        self.plans.add(&reading, &plan);
+        plan
     }
 
     /// Starts over if the automaton's cache was cleared meanwhile, since state ids are invalid then.
@@ -409,13 +415,16 @@ impl Planner {
         cleared
     }
 
-    fn windows_once(&mut self, template: &FlatTemplate) -> Result<Vec<Window>, TooMuch> {
+    fn windows_once(&mut self, template: &Reading<'_>) -> Result<Vec<Window>, TooMuch> {
         self.steps = 0;
         let mut windows: Vec<Window> = Vec::new();
         // End of the attempts that failed. A window cut off before that position could present a false end of text to
         // one of them.
         let mut failed_end = TemplatePosition { part: 0, offset: 0 };
-        for (part, kind) in template.parts.iter().enumerate() {
+        let mut next = 0;
+        while let Some(kind) = template.part(next) {
+            let part = next;
+            next += 1;
             let places = match kind {
                 FlatPart::Literal(bytes) => bytes.len(),
                 FlatPart::Variable(..) => 1,
@@ -461,7 +470,7 @@ impl Planner {
     }
 
     /// The window of the attempts that start at one byte of a literal, or anywhere in a variable.
-    fn window(&self, template: &FlatTemplate, start: TemplatePosition, attempt: &Attempt) -> Window {
+    fn window(&self, template: &Reading<'_>, start: TemplatePosition, attempt: &Attempt) -> Window {
         let starts_end = match template.literal(start.part) {
             Some(bytes) if start.offset + 1 < bytes.len() => {
                 TemplatePosition { part: start.part, offset: start.offset + 1 }
@@ -509,7 +518,7 @@ impl Planner {
     }
 
     /// Where the text must start so that the expression can look behind a position.
-    fn context(&self, template: &FlatTemplate, start: TemplatePosition) -> TemplatePosition {
+    fn context(&self, template: &Reading<'_>, start: TemplatePosition) -> TemplatePosition {
         if !self.looks || start.part == 0 && start.offset == 0 {
             return start;
         }
@@ -518,7 +527,8 @@ impl Planner {
         if offset == 0 {
             part -= 1;
             // What precedes a possibly empty variable is also included.
-            while part > 0 && matches!(&template.parts[part], FlatPart::Variable(_, traits) if traits.min_len == 0) {
+            while part > 0 && matches!(template.part(part), Some(FlatPart::Variable(_, traits)) if traits.min_len == 0)
+            {
                 part -= 1;
             }
             offset = template.literal(part).map_or(0, <[u8]>::len);
@@ -570,12 +580,12 @@ impl Planner {
 }
 
 /// Whether two adjacent windows are better merged, because the merged window needs no more values than one of them.
-fn joins(template: &FlatTemplate, first: &Window, second: &Window) -> bool {
+fn joins(template: &Reading<'_>, first: &Window, second: &Window) -> bool {
     let variables = template.variables(first.context.min(second.context), first.end.max(second.end)).len();
     variables <= first.variables.len().max(second.variables.len())
 }
 
-fn join(template: &FlatTemplate, first: &mut Window, second: &Window) {
+fn join(template: &Reading<'_>, first: &mut Window, second: &Window) {
     first.context = first.context.min(second.context);
     first.starts_end = second.starts_end;
     first.end = first.end.max(second.end);

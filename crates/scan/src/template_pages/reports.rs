@@ -117,17 +117,21 @@ impl PatternPlanner<'_> {
         names: &[String],
         found: &mut [ValueLocation],
     ) -> Option<()> {
-        let (Some(name), Some(value)) = (filled(&pair.name, groups, flat), filled(&pair.value, groups, flat)) else {
-            // The group did not take part in the match.
-            return Some(());
-        };
+        let Some(name) = filled(&pair.name, groups, flat) else { return Some(()) };
         let name = match name.as_slice() {
-            [] => return Some(()),
-            [TemplatePart::Literal(name)] => self.report.cleaned(std::str::from_utf8(name).ok()?),
-            _ => return None,
+            [] => Some(None),
+            [TemplatePart::Literal(name)] => Some(Some(self.report.cleaned(std::str::from_utf8(name).ok()?))),
+            _ => None,
         };
-        let at = names.iter().position(|known| *known == name).filter(|at| found[*at] == ValueLocation::Absent);
-        let Some(at) = at else { return Some(()) };
+        let is_new = |at: &usize| found[*at] == ValueLocation::Absent;
+        let at = name.map(|name| names.iter().position(|known| Some(known) == name.as_ref()).filter(is_new));
+        // Most names that a text tells are not requested, and their values do not matter.
+        if at == Some(None) {
+            return Some(());
+        }
+        // The group did not take part in the match.
+        let Some(value) = filled(&pair.value, groups, flat) else { return Some(()) };
+        let at = at??;
         let is_substitution = |part: &TemplatePart| match part {
             TemplatePart::Literal(_) => true,
             TemplatePart::Variable(column) => self.template_set.columns[*column as usize].traits.min_len > 0,

@@ -7,8 +7,7 @@ use regex_automata::hybrid::LazyStateID;
 use regex_automata::util::start;
 
 use super::{
-    FlatPart, FlatTemplate, Planner, STATES_MAX, STEPS_MAX, TemplatePosition, TooMuch, intersection,
-    is_inside_character,
+    FlatPart, Planner, Reading, STATES_MAX, STEPS_MAX, TemplatePosition, TooMuch, intersection, is_inside_character,
 };
 
 /// Maximum number of cached variable passes.
@@ -62,18 +61,18 @@ pub(super) struct Attempts {
 
 impl Planner {
     /// Runs all attempts that start at a position, or anywhere in it if it is a variable.
-    pub(super) fn attempt(&mut self, template: &FlatTemplate, start: TemplatePosition) -> Result<Attempt, TooMuch> {
+    pub(super) fn attempt(&mut self, template: &Reading<'_>, start: TemplatePosition) -> Result<Attempt, TooMuch> {
         let mut attempts = Attempts::default();
         let mut place = start;
         let in_variable = template.literal(start.part).is_none();
         self.begin(template, start, &mut attempts)?;
-        if let FlatPart::Variable(_, traits) = &template.parts[start.part] {
+        if let Some(FlatPart::Variable(_, traits)) = template.part(start.part) {
             let inside = ValueTraits { firsts: traits.bytes, min_len: 1, ..traits.clone() };
             self.through_variable(&mut attempts, &inside)?;
             place = TemplatePosition { part: start.part + 1, offset: 0 };
         }
         while !attempts.live.is_empty() {
-            match template.parts.get(place.part) {
+            match template.part(place.part) {
                 None => {
                     self.at_end(&mut attempts)?;
                     break;
@@ -126,14 +125,14 @@ impl Planner {
     /// The start states: one for each kind of text that may precede.
     fn begin(
         &mut self,
-        template: &FlatTemplate,
+        template: &Reading<'_>,
         start: TemplatePosition,
         attempts: &mut Attempts,
     ) -> Result<(), TooMuch> {
         let mut behind = vec![];
         let mut bytes = ByteSet::EMPTY;
         if self.looks {
-            if let FlatPart::Variable(_, traits) = &template.parts[start.part] {
+            if let Some(FlatPart::Variable(_, traits)) = template.part(start.part) {
                 bytes = bytes.union(traits.bytes);
             }
             let mut at = start;
@@ -148,14 +147,15 @@ impl Planner {
                     break;
                 }
                 at = TemplatePosition { part: at.part - 1, offset: 0 };
-                match &template.parts[at.part] {
-                    FlatPart::Literal(bytes) => at.offset = bytes.len(),
-                    FlatPart::Variable(_, traits) => {
+                match template.part(at.part) {
+                    Some(FlatPart::Literal(bytes)) => at.offset = bytes.len(),
+                    Some(FlatPart::Variable(_, traits)) => {
                         bytes = bytes.union(traits.lasts);
                         if traits.min_len > 0 {
                             break;
                         }
                     }
+                    None => break,
                 }
             }
         } else {

@@ -24,7 +24,7 @@ use regex_automata::nfa::thompson::State;
 use regex_automata::util::look::Look;
 use regex_automata::util::primitives::{PatternID, StateID};
 
-use super::{Decision, FlatPart, FlatTemplate, Planner, TemplatePosition, Window, intersection, is_inside_character};
+use super::{Decision, FlatPart, Planner, Reading, TemplatePosition, Window, intersection, is_inside_character};
 
 /// Maximum number of threads of a configuration.
 const THREADS_MAX: usize = 64;
@@ -151,7 +151,7 @@ pub(super) type KnownDependence = HashMap<Box<[u8]>, Option<Dependence>, foldhas
 
 impl Planner {
     /// Determines what each window depends on; windows after one that always matches are dropped.
-    pub(super) fn find_dependence(&mut self, template: &FlatTemplate, windows: &mut Vec<Window>) {
+    pub(super) fn find_dependence(&mut self, template: &Reading<'_>, windows: &mut Vec<Window>) {
         for at in 0..windows.len() {
             let Ok(found) = self.dependence(template, &windows[at]) else { continue };
             let window = &mut windows[at];
@@ -171,7 +171,7 @@ impl Planner {
     }
 
     /// What a window depends on, from the cache or by a walk.
-    fn dependence(&mut self, template: &FlatTemplate, window: &Window) -> Result<Dependence, Unclear> {
+    fn dependence(&mut self, template: &Reading<'_>, window: &Window) -> Result<Dependence, Unclear> {
         let origin = window.context;
         let is_followed = |look: Look| !matches!(look, Look::StartCRLF | Look::EndCRLF);
         let key = self.view(template, window);
@@ -204,7 +204,7 @@ impl Planner {
     }
 
     /// Everything that a walk over a window can see of its template, as far as the expression distinguishes it.
-    fn view(&self, template: &FlatTemplate, window: &Window) -> Box<[u8]> {
+    fn view(&self, template: &Reading<'_>, window: &Window) -> Box<[u8]> {
         let (first, last) = (window.context, window.end);
         let number = |view: &mut Vec<u8>, number: usize| view.extend(u32_of(number).to_le_bytes());
         let mut view = Vec::with_capacity(256);
@@ -212,8 +212,11 @@ impl Planner {
             number(&mut view, place.part);
             number(&mut view, place.offset);
         }
-        view.push(u8::from(window.start == TemplatePosition::START) | u8::from(last.part == template.parts.len()) << 1);
-        for (at, part) in template.parts.iter().enumerate().take(last.part + 1).skip(first.part) {
+        view.push(
+            u8::from(window.start == TemplatePosition::START) | u8::from(template.part(last.part).is_none()) << 1,
+        );
+        for at in first.part..=last.part {
+            let Some(part) = template.part(at) else { break };
             match part {
                 FlatPart::Literal(bytes) => {
                     let start = if at == first.part { first.offset } else { 0 };
@@ -297,7 +300,7 @@ impl TemplatePosition {
 /// One walk over a template.
 struct Walk<'a> {
     planner: &'a Planner,
-    template: &'a FlatTemplate,
+    template: &'a Reading<'a>,
     window: &'a Window,
     /// Register of each capture slot of the expression.
     register_of: Vec<Option<usize>>,
@@ -318,7 +321,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(planner: &'a Planner, template: &'a FlatTemplate, window: &'a Window, known: KnownOutcomes) -> Walk<'a> {
+    fn new(planner: &'a Planner, template: &'a Reading<'a>, window: &'a Window, known: KnownOutcomes) -> Walk<'a> {
         let looks = planner.nfa.look_set_any();
         let mut register_of = vec![None; planner.nfa.group_info().slot_len()];
         register_of[0] = Some(0);
@@ -352,8 +355,9 @@ impl<'a> Walk<'a> {
         let mut first = Configuration { behind: self.behind_start()?, list: Vec::new(), matched: None };
         self.start_attempt(&mut first, Position::Fixed(place))?;
         let mut all = vec![first];
-        while place.part < self.template.parts.len() && !all.iter().all(|one| self.is_over(one, place)) {
-            match &self.template.parts[place.part] {
+        while !all.iter().all(|one| self.is_over(one, place)) {
+            let Some(part) = self.template.part(place.part) else { break };
+            match part {
                 FlatPart::Literal(bytes) => {
                     let Some(byte) = bytes.get(place.offset) else { return Err(Unclear) };
                     let before = Position::Fixed(place);
@@ -390,7 +394,7 @@ impl<'a> Walk<'a> {
                 }
             }
         }
-        if place.part == self.template.parts.len() {
+        if self.template.part(place.part).is_none() {
             for one in &mut all {
                 let resolved = self.resolved(one, Ahead::End, Position::Fixed(place))?;
                 let (behind, matched) = (resolved.behind, resolved.matched.clone());
@@ -427,10 +431,11 @@ impl<'a> Walk<'a> {
         {
             return Ok(behind(bytes[start.offset - 1]));
         }
-        match &self.template.parts[start.part - 1] {
-            FlatPart::Literal(bytes) => bytes.last().map(|byte| behind(*byte)).ok_or(Unclear),
-            FlatPart::Variable(_, traits) if traits.min_len == 0 => Err(Unclear),
-            FlatPart::Variable(_, traits) => {
+        match start.part.checked_sub(1).and_then(|before| self.template.part(before)) {
+            None => Err(Unclear),
+            Some(FlatPart::Literal(bytes)) => bytes.last().map(|byte| behind(*byte)).ok_or(Unclear),
+            Some(FlatPart::Variable(_, traits)) if traits.min_len == 0 => Err(Unclear),
+            Some(FlatPart::Variable(_, traits)) => {
                 let mut kinds = traits.lasts.iter().map(behind);
                 let first = kinds.next().ok_or(Unclear)?;
                 if kinds.all(|kind| kind == first) { Ok(first) } else { Err(Unclear) }
@@ -744,13 +749,13 @@ fn apart_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> Apa
 
 /// Splits a window's variables into those that are read and those with fillers.
 fn read_and_filled(
-    template: &FlatTemplate,
+    template: &Reading<'_>,
     variables: &[usize],
     asked: &[usize],
 ) -> (Vec<usize>, Vec<(usize, Box<str>)>) {
     let (mut read, mut fillers) = (Vec::new(), Vec::new());
     for part in variables {
-        match template.parts.get(*part) {
+        match template.part(*part) {
             Some(FlatPart::Variable(_, traits)) if !asked.contains(part) => match filler(traits) {
                 Some(filler) => fillers.push((*part, filler)),
                 None => read.push(*part),

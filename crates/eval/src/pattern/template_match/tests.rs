@@ -302,6 +302,57 @@ fn one_planner_serves_many_templates() {
     }
 }
 
+/// A template that two others begin with, and how each of them goes on.
+fn forks() -> impl Strategy<Value = [Sketch; 2]> {
+    let part = || prop_oneof![piece(5).prop_map(Ok), variable().prop_map(Err)];
+    let parts = move |longest: usize| prop::collection::vec(part(), 0..longest);
+    let fork = (parts(5), parts(3), parts(3));
+    fork.prop_map(|(stem, one, other)| [one, other].map(|tail| sketch([stem.clone(), tail].concat())))
+}
+
+#[test]
+fn templates_that_begin_alike_are_planned_as_if_alone() {
+    let config = ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() };
+    let regexes: Vec<Regex> = PATTERNS.iter().map(|pattern| Regex::new(pattern).unwrap()).collect();
+    let plans = |[one, other]: [Sketch; 2]| {
+        for regex in &regexes {
+            let mut planner = planner_of(regex);
+            for sketch in [&one, &other, &one] {
+                let alone = planner_of(regex).plan(&sketch.template);
+                prop_assert_eq!(planner.plan(&sketch.template), alone, "{:?} over {:?}", regex, sketch);
+                prop_assert!(check(regex, &mut planner, sketch));
+            }
+        }
+        Ok(())
+    };
+    TestRunner::new(config).run(&forks(), plans).unwrap();
+}
+
+#[test]
+fn what_follows_a_certain_match_is_not_planned_again() {
+    let regex = Regex::new(r"<id>(?<id>\d+)</id>").unwrap();
+    let literal = |text: &str| FlatPart::Literal(text.as_bytes().into());
+    let numbers = |column: u32| FlatPart::Variable(column, traits(&["1", "22"]));
+    let template = |rest: &[FlatPart]| {
+        let first = [literal("<event><id>"), numbers(1), literal("</id><user>"), numbers(2)];
+        FlatTemplate::new(first.into_iter().chain(rest.iter().cloned()))
+    };
+    let mut planner = planner_of(&regex);
+    let plan = planner.plan(&template(&[literal("</user>")]));
+    assert!(matches!(&plan, MatchPlan::Windows(windows) if windows[0].groups.is_some()));
+    let spent = planner.spent();
+    for rest in [&[][..], &[literal("</user><from>"), numbers(3)], &[literal("<id>"), numbers(4), literal("</id>")]] {
+        assert_eq!(planner.plan(&template(rest)), plan);
+    }
+    assert_eq!(planner.spent(), spent);
+    // Without a match the whole template counts.
+    let other = Regex::new(r"<of>(?<of>\d+)</of>").unwrap();
+    let mut planner = planner_of(&other);
+    assert_eq!(planner.plan(&template(&[literal("</user>")])), MatchPlan::Never);
+    let has_match = template(&[literal("</user><of>"), numbers(3), literal("</of>")]);
+    assert!(matches!(planner.plan(&has_match), MatchPlan::Windows(_)));
+}
+
 #[test]
 fn only_the_variables_a_match_reads_are_asked() {
     let shard = r"on shard-(?<shard>\d+) ";
