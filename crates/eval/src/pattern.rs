@@ -8,6 +8,7 @@
 
 mod like;
 mod literals;
+mod one_pass;
 mod prefix_search;
 mod replacement;
 pub mod template_match;
@@ -19,7 +20,8 @@ use std::sync::{Arc, OnceLock};
 use quarry_stdx::Fault;
 
 use crate::messages::{Loss, TEXT_BYTES_MAX, note};
-use prefix_search::{PrefixMatches, PrefixSearch};
+use one_pass::{OnePass, OnePassMatch};
+use prefix_search::PrefixSearch;
 
 pub use like::LikePattern;
 pub use replacement::Replacement;
@@ -52,9 +54,15 @@ struct Linear {
     regex: regex::Regex,
     /// A faster equivalent search, built when positions are first requested.
     prefixed: Arc<OnceLock<Option<PrefixSearch>>>,
+    /// For matches that begin at a known position, built when the first is requested.
+    one_pass: Arc<OnceLock<Option<OnePass>>>,
 }
 
 impl Linear {
+    fn one_pass(&self) -> Option<&OnePass> {
+        self.one_pass.get_or_init(|| OnePass::new(self.regex.as_str())).as_ref()
+    }
+
     fn prefixed(&self) -> Option<&PrefixSearch> {
         self.prefixed.get_or_init(|| PrefixSearch::new(self.regex.as_str())).as_ref()
     }
@@ -73,9 +81,18 @@ enum Places {
 #[derive(Clone, Debug)]
 struct LinearPlaces {
     places: regex::CaptureLocations,
-    prefixed: Option<PrefixMatches>,
-    /// Whether the last match comes from the faster search.
-    is_prefixed: bool,
+    prefixed: Option<OnePassMatch>,
+    one_pass: Option<OnePassMatch>,
+    /// Where the last match is.
+    found_by: Search,
+}
+
+/// A way of finding a match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Search {
+    Engine,
+    Prefix,
+    OnePass,
 }
 
 impl Captures {
@@ -83,7 +100,10 @@ impl Captures {
     #[inline]
     pub fn get(&self, group: usize) -> Option<(usize, usize)> {
         match &self.0 {
-            Places::Linear(LinearPlaces { prefixed: Some(places), is_prefixed: true, .. }) => places.get(group),
+            Places::Linear(LinearPlaces { prefixed: Some(places), found_by: Search::Prefix, .. })
+            | Places::Linear(LinearPlaces { one_pass: Some(places), found_by: Search::OnePass, .. }) => {
+                places.get(group)
+            }
             Places::Linear(LinearPlaces { places, .. }) => places.get(group),
             Places::Backtracking(places) => places.get(group),
         }
@@ -106,7 +126,7 @@ impl Regex {
         }
         if let Some(regex) = translate::translate(pattern).and_then(|pattern| linear(&pattern)) {
             let names = regex.capture_names().map(|name| name.map(str::to_owned)).collect();
-            let engine = Engine::Linear(Linear { regex, prefixed: Arc::default() });
+            let engine = Engine::Linear(Linear { regex, prefixed: Arc::default(), one_pass: Arc::default() });
             return Ok(Regex { engine, names });
         }
         let mut builder = pcre2::bytes::RegexBuilder::new();
@@ -136,7 +156,8 @@ impl Regex {
             Engine::Linear(linear) => Places::Linear(LinearPlaces {
                 places: linear.regex.capture_locations(),
                 prefixed: linear.prefixed().map(PrefixSearch::new_places),
-                is_prefixed: false,
+                one_pass: None,
+                found_by: Search::Engine,
             }),
             Engine::Backtracking(regex) => Places::Backtracking(regex.capture_locations()),
         })
@@ -160,10 +181,10 @@ impl Regex {
                 if let (Some(prefixed), Some(found)) = (linear.prefixed(), &mut places.prefixed)
                     && let Some(is_match) = prefixed.captures_at(text, start, found)
                 {
-                    places.is_prefixed = true;
+                    places.found_by = Search::Prefix;
                     return is_match;
                 }
-                places.is_prefixed = false;
+                places.found_by = Search::Engine;
                 linear.regex.captures_read_at(&mut places.places, text, start).is_some()
             }
             (Engine::Backtracking(regex), Places::Backtracking(places)) => {
@@ -171,6 +192,22 @@ impl Regex {
             }
             _ => false,
         }
+    }
+
+    /// [`Regex::captures_at`] for a match that begins at `start`.
+    #[inline]
+    pub fn captures_here(&self, text: &str, start: usize, captures: &mut Captures) -> bool {
+        if let (Engine::Linear(linear), Places::Linear(places)) = (&self.engine, &mut captures.0)
+            && start <= text.len()
+            && let Some(one_pass) = linear.one_pass()
+        {
+            let found = places.one_pass.get_or_insert_with(|| one_pass.new_match());
+            if let Some(is_match) = one_pass.captures_here(text, start, found) {
+                places.found_by = Search::OnePass;
+                return is_match;
+            }
+        }
+        self.captures_at(text, start, captures) && captures.get(0).is_some_and(|(found, _)| found == start)
     }
 
     /// Text of the first group in the first match.

@@ -262,9 +262,7 @@ impl Window {
     ) -> Result<Option<&'t str>, Utf8Error> {
         let (start, starts_end) = self.fill(template, &self.fillers, value, text);
         let text = std::str::from_utf8(text)?;
-        let is_match = regex.captures_at(text, start, captures);
-        let is_here = is_match && captures.get(0).is_some_and(|(found, _)| found < starts_end);
-        Ok(is_here.then_some(text))
+        Ok(finds_within(regex, text, start, starts_end, captures).then_some(text))
     }
 
     /// Builds the text; returns the byte offsets of `start` and `starts_end`.
@@ -295,6 +293,15 @@ impl Window {
         }
         (start, starts_end.unwrap_or(text.len()))
     }
+}
+
+/// Whether a match begins within a range of a text, which begins a character.
+fn finds_within(regex: &Regex, text: &str, start: usize, starts_end: usize, captures: &mut Captures) -> bool {
+    // Most windows leave one position only: where their literal begins.
+    if text.get(start..starts_end).is_some_and(|starts| starts.chars().nth(1).is_none() && !starts.is_empty()) {
+        return regex.captures_here(text, start, captures);
+    }
+    regex.captures_at(text, start, captures) && captures.get(0).is_some_and(|(found, _)| found < starts_end)
 }
 
 /// Plans one expression over templates.

@@ -180,3 +180,49 @@ fn literals_in_front_change_no_match() {
     }
     assert!(quick >= 4, "{quick} patterns are searched for by their literals");
 }
+
+#[test]
+fn a_match_that_begins_here_is_the_leftmost_from_here() {
+    let patterns = [
+        r#""(?<m>[a-c]+) (?<p>\w*)"#,
+        r"(?<a>a+)(?<b>b)?(?<rest>.*)",
+        r"\b(?<w>\w+)\b",
+        r"(?m)^(?<line>[^ ]+)$",
+        r"(?<x>a|ab)(?<y>c|bcd)?",
+        r"(?i)É(?<x>.)",
+        r"(?<n>\d{1,2})?-",
+        r"a(?<lazy>.*?)b",
+        r"(?<=a)b(?<x>c)",
+        r"x*",
+    ];
+    let letters = ["a", "b", "c", "d", " ", "é", "ab", "\"", "9", "-", "\n"];
+    let (mut seed, mut quick) = (11u64, 0);
+    for pattern in patterns {
+        let regex = regex(pattern);
+        if let Engine::Linear(linear) = &regex.engine {
+            quick += usize::from(linear.one_pass().is_some());
+        }
+        let mut found = regex.new_captures();
+        for _ in 0..2_000 {
+            let mut text = String::new();
+            for _ in 0..9 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                text.push_str(letters[(seed >> 33) as usize % letters.len()]);
+            }
+            for start in (0..=text.len()).filter(|start| text.is_char_boundary(*start)) {
+                let mut expected = regex.new_captures();
+                let is_here = |captures: &Captures| captures.get(0).is_some_and(|(found, _)| found == start);
+                let is_expected = regex.captures_at(&text, start, &mut expected) && is_here(&expected);
+                assert_eq!(
+                    regex.captures_here(&text, start, &mut found),
+                    is_expected,
+                    "{pattern} in {text:?} at {start}"
+                );
+                for group in (0..regex.group_count()).filter(|_| is_expected) {
+                    assert_eq!(found.get(group), expected.get(group), "group {group} of {pattern} in {text:?}");
+                }
+            }
+        }
+    }
+    assert!(quick >= 4, "{quick} patterns are one-pass");
+}

@@ -9,7 +9,7 @@ use std::str::Utf8Error;
 
 use regex_automata::hybrid::LazyStateID;
 
-use super::{FlatTemplate, GroupPlaces, Planner, TemplatePosition, Window};
+use super::{FlatTemplate, GroupPlaces, Planner, TemplatePosition, Window, finds_within};
 use crate::pattern::{Captures, Regex};
 
 /// Whether a window has a match.
@@ -37,8 +37,7 @@ impl Window {
     ) -> Result<bool, Utf8Error> {
         let (start, starts_end) = self.fill(template, &decision.fillers, value, text);
         let text = std::str::from_utf8(text)?;
-        let is_match = regex.captures_at(text, start, captures);
-        Ok(is_match && captures.get(0).is_some_and(|(found, _)| found < starts_end))
+        Ok(finds_within(regex, text, start, starts_end, captures))
     }
 
     /// A test for the only deciding value; `None` if there are several, or matches may start at several positions.

@@ -1,0 +1,57 @@
+//! The one-pass automaton of an expression: whether a match begins at a position, and where its groups are, in one scan.
+//!
+//! Not here: where matches may begin (`super::prefix_search`, `super::template_match`).
+
+use regex_automata::dfa::onepass::{self, DFA};
+use regex_automata::nfa::thompson::NFA;
+use regex_automata::util::primitives::NonMaxUsize;
+use regex_automata::{Anchored, Input, MatchKind};
+
+/// Maximum memory of an expression's automaton, in bytes.
+const AUTOMATON_BYTES_MAX: usize = 1 << 20;
+
+/// An expression that is one-pass: at each byte only one way of matching can go on.
+#[derive(Clone, Debug)]
+pub(super) struct OnePass(DFA);
+
+/// Positions of the groups of one match, and scratch space.
+#[derive(Clone, Debug)]
+pub(super) struct OnePassMatch {
+    cache: onepass::Cache,
+    slots: Vec<Option<NonMaxUsize>>,
+}
+
+impl OnePass {
+    /// `None` for an expression that is not one-pass, or too large.
+    pub(super) fn new(pattern: &str) -> Option<OnePass> {
+        let tree = regex_automata::util::syntax::parse(pattern).ok()?;
+        let limits = regex_automata::nfa::thompson::Config::new().nfa_size_limit(Some(AUTOMATON_BYTES_MAX));
+        let nfa = NFA::compiler().configure(limits).build_from_hir(&tree).ok()?;
+        let config = DFA::config().match_kind(MatchKind::LeftmostFirst).size_limit(Some(AUTOMATON_BYTES_MAX));
+        DFA::builder().configure(config).build_from_nfa(nfa).ok().map(OnePass)
+    }
+
+    /// Room for a search.
+    pub(super) fn new_match(&self) -> OnePassMatch {
+        let slots = self.0.get_nfa().group_info().slot_len();
+        OnePassMatch { cache: self.0.create_cache(), slots: vec![None; slots] }
+    }
+
+    /// Whether a match begins at `start`; the text before it still counts for look-behind. `None` if the linear engine
+    /// must decide.
+    #[inline]
+    pub(super) fn captures_here(&self, text: &str, start: usize, found: &mut OnePassMatch) -> Option<bool> {
+        let input = Input::new(text).span(start..text.len()).anchored(Anchored::Yes);
+        Some(self.0.try_search_slots(&mut found.cache, &input, &mut found.slots).ok()?.is_some())
+    }
+}
+
+impl OnePassMatch {
+    /// Start and end of a group that took part in the match.
+    #[inline]
+    pub(super) fn get(&self, group: usize) -> Option<(usize, usize)> {
+        let start = self.slots.get(group * 2).copied().flatten()?;
+        let end = self.slots.get(group * 2 + 1).copied().flatten()?;
+        Some((start.get(), end.get()))
+    }
+}
