@@ -27,6 +27,7 @@ mod inventory;
 mod log_files;
 mod log_thread;
 mod memory;
+mod metadata_terms;
 mod new_indexes;
 mod object_names;
 mod options;

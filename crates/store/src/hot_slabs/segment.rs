@@ -4,7 +4,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard};
 
 use crate::hot_slabs::SlabRows;
 use crate::hot_slabs::rows::PageFacts;
-use crate::selector::wildcard_match;
+use crate::metadata_terms::matches;
 use crate::sync::read;
 use crate::{PageInfo, Segment, StoreError};
 use quarry_event::term::MetaField;
@@ -87,19 +87,9 @@ impl HotSegment {
     }
 
     fn pages_with_meta(&self, field: MetaField, pattern: &str) -> u64 {
-        let matching: Vec<bool> =
-            self.metas.iter().map(|meta| wildcard_match(pattern, &text_of(meta, field).to_lowercase())).collect();
+        let matching: Vec<bool> = self.metas.iter().map(|meta| matches(meta, field, pattern)).collect();
         let holds = |page: &Arc<PageFacts>| page.codes.iter().any(|code| matching[*code as usize]);
         self.pages.iter().enumerate().fold(0, |found, (at, page)| found | u64::from(holds(page)) << at)
-    }
-}
-
-fn text_of(meta: &Metadata, field: MetaField) -> &str {
-    match field {
-        MetaField::Index => &meta.index,
-        MetaField::Host => &meta.host,
-        MetaField::Source => &meta.source,
-        MetaField::Sourcetype => &meta.sourcetype,
     }
 }
 

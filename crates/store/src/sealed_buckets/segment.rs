@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
+use crate::metadata_terms;
 use crate::sealed_buckets::{ColumnKey, Cut, Live, OpenBucket, PageKey, Readers, SealedBucket, damage};
 use crate::{Damage, Deletion, PageInfo, Segment, SlabIdentity, StoreError, StoredSlab, TemplatePage};
 use quarry_bucket::{BucketReader, FEW_ROWS};
@@ -137,6 +138,7 @@ impl Segment for SealedSegment {
     }
 
     fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
+        let query = &*metadata_terms::of_slab(query, &self.open.reader.slabs()[self.slab].metas);
         let has_fields = self.open.reader.has_fields(self.slab);
         if !self.readers.may_match(&self.bucket, self.slab, query, has_fields) {
             return Ok(PageSet::default());

@@ -9,7 +9,7 @@ use quarry_stdx::{Fault, ManualClock};
 use tempfile::tempdir;
 
 use super::{all, append, expected, open, segment_texts, small, texts, try_append};
-use crate::tests::sample::{batch, checkpoint, text};
+use crate::tests::sample::{batch, batch_of, checkpoint, text};
 use crate::{
     AppendRequest, BATCH_EVENTS_MAX, ExpiredBucket, IndexSelector, ListingState, MemoryStore, Removed, RetentionRule,
     Store, StoreError, StoreOptions,
@@ -229,6 +229,28 @@ fn candidates_are_found_by_terms_and_metadata() {
         store.seal_all().unwrap();
     }
     assert!(ask(&TermQuery::for_keyword("absent")).is_empty());
+}
+
+#[test]
+fn metadata_that_a_slab_lacks_does_not_keep_its_term_filter_from_being_asked() {
+    let dir = tempdir().unwrap();
+    let store = open(&StoreOptions::at(dir.path()));
+    let id = |number: u64| format!("{:016x}", (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let batch = batch_of("main", (0..20_000).map(|number| (number, format!("id={} ok", id(number)))));
+    store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+    store.seal_all().unwrap();
+    store.compact_all().unwrap();
+    let segments = all(&store).segments;
+    let ask = |query: &TermQuery| -> Vec<PageSet> {
+        segments.iter().map(|segment| segment.candidate_pages(query, &Anywhere).unwrap()).collect()
+    };
+    let foreign = TermQuery::Meta { field: MetaField::Sourcetype, pattern: "xmlwineventlog".into() };
+    for number in 0..500 {
+        for number in [number, 50_000 + number] {
+            let wanted = TermQuery::for_keyword(&id(number));
+            assert_eq!(ask(&TermQuery::or([wanted.clone(), foreign.clone()])), ask(&wanted), "{number}");
+        }
+    }
 }
 
 #[test]

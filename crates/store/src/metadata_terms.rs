@@ -1,0 +1,89 @@
+//! A query of terms as it is for one slab, whose hosts, sources and sourcetypes are known.
+//!
+//! A metadata pattern that none of the slab's events matches is no reason to look at it. Left in a disjunction with terms
+//! it would keep the term filter from being asked, and locators of ids tell pages of ids that the slab lacks. Not here:
+//! which pages of a slab have events with a pattern that some match.
+
+use std::borrow::Cow;
+
+use quarry_event::term::MetaField;
+use quarry_event::{Metadata, TermQuery};
+
+use crate::selector::wildcard_match;
+
+/// The text of a metadata field.
+fn text_of(meta: &Metadata, field: MetaField) -> &str {
+    match field {
+        MetaField::Index => &meta.index,
+        MetaField::Host => &meta.host,
+        MetaField::Source => &meta.source,
+        MetaField::Sourcetype => &meta.sourcetype,
+    }
+}
+
+/// Whether metadata matches a lower-cased pattern.
+pub(crate) fn matches(meta: &Metadata, field: MetaField, pattern: &str) -> bool {
+    let text = text_of(meta, field);
+    // A slab may have thousands of hosts, and most patterns are names.
+    match pattern.is_ascii() && text.is_ascii() && !pattern.contains('*') {
+        true => text.eq_ignore_ascii_case(pattern),
+        false => wildcard_match(pattern, &text.to_lowercase()),
+    }
+}
+
+/// The query without metadata that events of these `metas` do not have.
+pub(crate) fn of_slab<'q>(query: &'q TermQuery, metas: &[Metadata]) -> Cow<'q, TermQuery> {
+    let is_absent = |field, pattern: &str| !metas.iter().any(|meta| matches(meta, field, pattern));
+    match has(query, &is_absent) {
+        true => Cow::Owned(without(query, &is_absent)),
+        false => Cow::Borrowed(query),
+    }
+}
+
+/// Whether the query asks for absent metadata.
+fn has(query: &TermQuery, is_absent: &dyn Fn(MetaField, &str) -> bool) -> bool {
+    match query {
+        TermQuery::Meta { field, pattern } => is_absent(*field, pattern),
+        TermQuery::And(parts) | TermQuery::Or(parts) => parts.iter().any(|part| has(part, is_absent)),
+        TermQuery::Value { tokens, .. } => has(tokens, is_absent),
+        TermQuery::All | TermQuery::None | TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Field { .. } => {
+            false
+        }
+    }
+}
+
+fn without(query: &TermQuery, is_absent: &dyn Fn(MetaField, &str) -> bool) -> TermQuery {
+    let of_all = |parts: &[TermQuery]| parts.iter().map(|part| without(part, is_absent)).collect::<Vec<_>>();
+    match query {
+        TermQuery::Meta { field, pattern } if is_absent(*field, pattern) => TermQuery::None,
+        TermQuery::And(parts) => TermQuery::and(of_all(parts)),
+        TermQuery::Or(parts) => TermQuery::or(of_all(parts)),
+        TermQuery::Value { field, value, tokens } => TermQuery::in_value(field, value, without(tokens, is_absent)),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_metadata_is_left_out_and_present_metadata_stays() {
+        let meta = |sourcetype: &str| Metadata {
+            index: "main".into(),
+            host: "h".into(),
+            source: "s".into(),
+            sourcetype: sourcetype.into(),
+        };
+        let metas = [meta("syslog"), meta("Access_combined")];
+        let of = |pattern: &str| TermQuery::Meta { field: MetaField::Sourcetype, pattern: pattern.into() };
+        let token = || TermQuery::Token("id1".into());
+        let shown = |query: &TermQuery| of_slab(query, &metas).into_owned();
+        assert_eq!(shown(&TermQuery::or([token(), of("xmlwineventlog")])), token());
+        assert_eq!(shown(&TermQuery::and([token(), TermQuery::or([of("a"), of("b*")])])), TermQuery::None);
+        for kept in ["syslog", "access_*", "*"] {
+            let query = TermQuery::or([token(), of(kept)]);
+            assert!(matches!(of_slab(&query, &metas), Cow::Borrowed(same) if *same == query), "{kept}");
+        }
+    }
+}
