@@ -5,12 +5,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use quarry_conf::text::DEFAULT_STANZA;
-use quarry_conf::{Layers, MacrosConf, Readable, View};
+use quarry_conf::{Layers, MacrosConf, Namespace, Readable, View};
 use quarry_engine::{EventType, KnowledgeSource, Tag};
 use quarry_spl::macros::Macro;
 use quarry_stdx::Fault;
 
 use crate::folders::{app_folders, app_name, user_folder};
+
+/// Where the files of knowledge are that is not in the configuration.
+#[derive(Clone, Copy, Debug)]
+pub enum KnowledgePlace<'a> {
+    /// Nowhere: only the configuration counts.
+    None,
+    /// All apps of a data directory, and the private objects of a namespace if one is given.
+    Apps(&'a Path, Option<&'a Namespace>),
+    /// What a view of a data directory sees.
+    View(&'a Path, &'a View),
+}
 
 /// Maximum size of a data model in bytes.
 const MODEL_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -23,12 +34,16 @@ pub struct KnowledgeFiles {
 }
 
 impl KnowledgeFiles {
-    /// Readable knowledge of a data directory, restricted to a view if given; without a folder, of the configuration only.
-    pub fn new(layers: &Layers, data_dir: Option<&Path>, view: Option<&View>, readable: &Readable) -> KnowledgeFiles {
-        let models = match (data_dir, view) {
-            (None, _) => BTreeMap::new(),
-            (Some(data_dir), None) => all_models(data_dir, readable),
-            (Some(data_dir), Some(view)) => seen_models(data_dir, view, readable),
+    /// Readable knowledge of the configuration and a place.
+    pub fn new(layers: &Layers, place: KnowledgePlace<'_>, readable: &Readable) -> KnowledgeFiles {
+        let models = match place {
+            KnowledgePlace::None => BTreeMap::new(),
+            KnowledgePlace::Apps(data_dir, own) => {
+                let mut models = all_models(data_dir, readable);
+                models.extend(own.into_iter().flat_map(|own| private_models(data_dir, own)));
+                models
+            }
+            KnowledgePlace::View(data_dir, view) => seen_models(data_dir, view, readable),
         };
         KnowledgeFiles { layers: layers.clone(), models }
     }
@@ -59,8 +74,13 @@ fn seen_models(data_dir: &Path, view: &View, readable: &Readable) -> BTreeMap<St
         let of_app = ["default", "local"].into_iter().flat_map(|layer| models_in(&folder.join(layer)));
         models.extend(of_app.filter(|(name, _)| view.sees_model(&app, name) && may_read(readable, &app, name)));
     }
-    models.extend(user_folder(data_dir, view.namespace()).into_iter().flat_map(|own| models_in(&own.join("local"))));
+    models.extend(private_models(data_dir, view.namespace()));
     models
+}
+
+/// Data models of a namespace's user, who may read them all.
+fn private_models(data_dir: &Path, own: &Namespace) -> Vec<(String, PathBuf)> {
+    user_folder(data_dir, own).map(|folder| models_in(&folder.join("local"))).unwrap_or_default()
 }
 
 fn models_in(folder: &Path) -> Vec<(String, PathBuf)> {

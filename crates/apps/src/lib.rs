@@ -23,6 +23,6 @@ pub use address_database::AddressDatabase;
 pub use configuration::{
     read as read_configuration, read_apps, read_readable, read_readership, read_view, read_with_own,
 };
-pub use knowledge_files::KnowledgeFiles;
+pub use knowledge_files::{KnowledgeFiles, KnowledgePlace};
 pub use lookup_files::{DUMP_FOLDER, LookupFiles, Lookups};
 pub use secret::Secret;

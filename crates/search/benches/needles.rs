@@ -55,6 +55,7 @@ fn main() {
         zone: TimeZone::UTC,
         default_indexes: vec!["main".to_owned()],
         keeper: None,
+        summaries: None,
     });
     let needles = needles_of(file);
     let absent: Vec<String> =

@@ -46,6 +46,16 @@ pub enum Sight {
     Namespace(Namespace),
 }
 
+impl Sight {
+    /// The namespace of the private objects that are seen besides those of all apps.
+    pub fn own(&self) -> Option<Namespace> {
+        match self {
+            Sight::AppsAndOwn(user) => Namespace::new(user, APP_DEFAULT).ok().flatten(),
+            Sight::Apps | Sight::Namespace(_) => None,
+        }
+    }
+}
+
 /// Reads the settings visible to a reader; fails if there is no such app.
 pub type ReadSettings = Box<dyn Fn(&Sight, &Reader) -> Result<SearchSettings, Fault> + Send + Sync>;
 
@@ -108,16 +118,14 @@ impl Namespaces {
         })
     }
 
-    /// The node's own service, which sees all apps.
-    pub fn of_node(&self) -> Arc<SearchService> {
-        Arc::clone(&self.first)
-    }
-
-    /// Notes that a conf has changed: searches that begin later use services with the new content.
-    pub fn reread(&self, conf: &str) {
-        if concerns_searches(conf) || OTHERS.contains(&conf) {
+    /// Notes that a conf has changed: searches that begin later use services with the new content. Returns whether it
+    /// concerns searches.
+    pub fn reread(&self, conf: &str) -> bool {
+        let is_seen = concerns_searches(conf) || OTHERS.contains(&conf);
+        if is_seen {
             self.reading.fetch_add(1, Ordering::SeqCst);
         }
+        is_seen
     }
 
     /// What a user sees without a namespace.

@@ -22,6 +22,7 @@ use quarry_store::{Follower, IndexSelector};
 use crate::keeper::{JobFacts, JobKeeper, Keeping};
 use crate::pending_rows::PendingRows;
 use crate::result_pages::{SENT_BYTES, bytes_of};
+use crate::summaries::ModelSummaries;
 use crate::{CollectedRows, ResultTable};
 
 /// Path of the indexes among the node's entries.
@@ -149,6 +150,8 @@ pub struct SearchServiceParts {
     pub default_indexes: Vec<String>,
     /// Stores finished searches.
     pub keeper: Option<Arc<dyn JobKeeper>>,
+    /// Summaries of data models; none without a data directory.
+    pub summaries: Option<Arc<ModelSummaries>>,
 }
 
 /// Runs searches over one source of events.
@@ -176,6 +179,11 @@ impl SearchService {
     /// Its search engine.
     pub fn engine(&self) -> &Engine {
         &self.0.engine
+    }
+
+    /// The summaries that its searches read; none without a data directory.
+    pub(crate) fn summaries(&self) -> Option<&ModelSummaries> {
+        self.0.summaries.as_deref()
     }
 
     /// Entries at a path of the node's REST interface, as visible to a viewer; `None` if there is no such path.

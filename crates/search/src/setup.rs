@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use quarry_apps::{AddressDatabase, KnowledgeFiles, LookupFiles, Lookups};
+use quarry_apps::{AddressDatabase, KnowledgeFiles, KnowledgePlace, LookupFiles, Lookups};
 use quarry_collections::Collections;
-use quarry_conf::{Layers, LimitSettings, PropsResolver, Readable, Transforms, View};
+use quarry_conf::{Layers, LimitSettings, Namespace, PropsResolver, Readable, Transforms, View};
 use quarry_engine::{
     CommandSource, DeletionRecord, Engine, EngineError, EngineOptions, SnapshotSource, TransactionLimits,
 };
@@ -37,6 +37,8 @@ pub struct SearchSettings {
     pub layers: Layers,
     /// The namespace's view that `layers` are restricted to, if any.
     pub view: Option<Arc<View>>,
+    /// Without a view, whose private objects count besides those of all apps, if anyone's.
+    pub own: Option<Namespace>,
     /// Readable objects of apps; `layers` contain nothing else.
     pub readable: Arc<Readable>,
     /// Search-time rules.
@@ -92,6 +94,15 @@ impl SearchSettings {
         self.service_with(source, Some(Arc::clone(jobs)), whole)
     }
 
+    /// Where the files of knowledge are that searches use.
+    fn knowledge_place(&self) -> KnowledgePlace<'_> {
+        match (self.data_dir.as_deref(), self.view.as_deref()) {
+            (None, _) => KnowledgePlace::None,
+            (Some(data_dir), None) => KnowledgePlace::Apps(data_dir, self.own.as_ref()),
+            (Some(data_dir), Some(view)) => KnowledgePlace::View(data_dir, view),
+        }
+    }
+
     fn engine_options(&self, limits: &LimitSettings) -> EngineOptions {
         let bytes = |megabytes| usize::try_from(megabytes).unwrap_or(usize::MAX).saturating_mul(1 << 20);
         EngineOptions {
@@ -127,15 +138,15 @@ impl SearchSettings {
             addresses: data_dir.map(|dir| Arc::new(AddressDatabase::new(dir, limits.address_database.clone()))),
             dispatch: data_dir.map(|dir| dir.join(JOBS_FOLDER)),
         };
-        let knowledge = KnowledgeFiles::new(&self.layers, data_dir, self.view.as_deref(), &self.readable);
+        let knowledge = KnowledgeFiles::new(&self.layers, self.knowledge_place(), &self.readable);
         let models = quarry_engine::KnowledgeSource::data_models(&knowledge);
         let mut engine =
             Engine::new(&options, self.props.clone(), Arc::new(lookups))?.with_knowledge(Arc::new(knowledge));
         if let Some(whole) = whole {
             engine = engine.sharing(whole.engine());
         }
-        if let Some(data_dir) = data_dir {
-            let summaries = self.summaries(data_dir);
+        let summaries = data_dir.map(|data_dir| self.summaries(data_dir));
+        if let (Some(data_dir), Some(summaries)) = (data_dir, summaries.clone()) {
             let (layers, data_dir, host) = (self.layers.clone(), data_dir.to_owned(), self.host.clone());
             engine = engine.with_summaries(summaries.clone());
             let source = Arc::clone(&source);
@@ -166,6 +177,7 @@ impl SearchSettings {
             zone: self.zone.clone(),
             default_indexes: vec![DEFAULT_INDEX.to_owned()],
             keeper: jobs.map(|jobs| jobs as Arc<dyn JobKeeper>),
+            summaries,
         }))
     }
 }
@@ -203,6 +215,7 @@ pub(crate) mod tests {
     /// Settings of a data directory; fails if there is no such namespace.
     pub(crate) fn settings_of(dir: &Path, sight: &Sight, reader: &Reader) -> Result<SearchSettings, Fault> {
         let readable = Arc::new(read_readable(dir, reader));
+        let own = sight.own();
         let (layers, view) = match sight {
             Sight::Apps => (read_apps(dir, &readable), None),
             Sight::AppsAndOwn(user) => (read_with_own(dir, user, &readable), None),
@@ -219,6 +232,7 @@ pub(crate) mod tests {
         Ok(SearchSettings {
             layers,
             view,
+            own,
             readable,
             props,
             clock,

@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) layers: Layers,
     /// The namespace's view that `layers` are restricted to, if any.
     pub(crate) view: Option<Arc<View>>,
+    /// Without a view, whose private objects searches use besides those of all apps, if anyone's.
+    pub(crate) own: Option<Namespace>,
     /// Readable objects of apps; `layers` contain nothing else.
     pub(crate) readable: Arc<Readable>,
     pub(crate) props: Arc<PropsResolver>,
@@ -101,7 +103,7 @@ impl Settings {
             Sight::AppsAndOwn(user) => read_with_own(data_dir, user, &readable),
             Sight::Namespace(namespace) => return Settings::of_reader(data_dir, namespace.clone(), readable),
         };
-        Ok(Settings { readable: Arc::new(readable), ..Settings::of(layers) })
+        Ok(Settings { own: sight.own(), readable: Arc::new(readable), ..Settings::of(layers) })
     }
 
     /// The configuration for a search, restricted to its namespace if it has one.
@@ -120,7 +122,7 @@ impl Settings {
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
         let props =
             PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).in_zone(zone::machine()).of_forwarder();
-        Settings { layers, view: None, readable: Arc::default(), props: Arc::new(props), clock }
+        Settings { layers, view: None, own: None, readable: Arc::default(), props: Arc::new(props), clock }
     }
 
     /// The built-in configuration alone.
@@ -132,7 +134,7 @@ impl Settings {
         let clock = SystemClock::shared();
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
         let props = PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).in_zone(zone::machine());
-        Settings { layers, view: None, readable: Arc::default(), props: Arc::new(props), clock }
+        Settings { layers, view: None, own: None, readable: Arc::default(), props: Arc::new(props), clock }
     }
 
     /// Settings of a node's inputs.
@@ -169,6 +171,7 @@ impl Settings {
         SearchSettings {
             layers: self.layers.clone(),
             view: self.view.clone(),
+            own: self.own.clone(),
             readable: Arc::clone(&self.readable),
             props: Arc::clone(&self.props),
             clock: self.clock.clone(),

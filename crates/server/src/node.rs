@@ -20,6 +20,7 @@ use quarry_inputs::Sink;
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file};
 use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
 use quarry_programs::{ModularInputKind, ModularInputKinds, SchemeArgument};
+use quarry_search::summaries::BuilderSignal;
 use quarry_search::{Namespaces, SearchService};
 use quarry_stdx::Fault;
 
@@ -35,6 +36,8 @@ pub(crate) struct LocalNode {
     data_dir: PathBuf,
     /// Search services.
     namespaces: Namespaces,
+    /// Tells the builder of data model summaries of changes.
+    pub(crate) summary_signal: Arc<BuilderSignal>,
     /// Collector tokens.
     pub(crate) tokens: CollectorTokens,
     /// Kinds of modular inputs.
@@ -64,12 +67,18 @@ impl LocalNode {
         let (tokens, settings) = (CollectorTokens::new(data_dir), RwLock::new(settings));
         let started = ingest.settings.clock.now_ns();
         let (data_dir, modular_inputs) = (data_dir.to_owned(), ModularInputKinds::of_data_dir(data_dir));
-        LocalNode { ingest, settings, data_dir, namespaces, tokens, modular_inputs, running, started }
+        let summary_signal = Arc::default();
+        LocalNode { ingest, settings, data_dir, namespaces, summary_signal, tokens, modular_inputs, running, started }
     }
 
     /// The configuration as last read.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The search service without a namespace, of the configuration as it is now.
+    pub(crate) fn search(&self) -> Result<Arc<SearchService>, Fault> {
+        self.namespaces.service_of_apps(&Permissions::owner())
     }
 
     /// Chooses the least busy set.
@@ -141,7 +150,9 @@ impl Node for LocalNode {
     }
 
     fn configuration_changed(&self, conf: &str) {
-        self.namespaces.reread(conf);
+        if self.namespaces.reread(conf) {
+            self.summary_signal.configuration_changed();
+        }
         // Read under the lock, so that of two concurrent changes the later reading, which has both, is kept.
         let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
         *settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));

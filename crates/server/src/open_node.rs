@@ -12,7 +12,7 @@ use quarry_auth::{Auth, AuthError, TokensFile, UsersFile};
 use quarry_conf::{LimitSettings, Permissions, Reader, Roles};
 use quarry_engine::NodeEntry;
 use quarry_ingest::Ingest;
-use quarry_search::{Namespaces, RestEntries, SearchService, SearchSettings, Sight};
+use quarry_search::{Namespaces, RestEntries, SearchSettings, Sight};
 use quarry_stdx::{Fault, random};
 use quarry_store::Store;
 use tokio::runtime::Handle;
@@ -32,8 +32,6 @@ pub(crate) struct OpenNode {
     pub(crate) node: Arc<LocalNode>,
     /// Settings of searches.
     pub(crate) searching: SearchSettings,
-    /// The search service without a namespace.
-    pub(crate) search: Arc<SearchService>,
 }
 
 impl OpenNode {
@@ -48,7 +46,7 @@ impl OpenNode {
             Ok(SearchSettings { rest: Arc::clone(&rest), ..searching })
         };
         let namespaces = Namespaces::new(&searching, store.clone(), Box::new(read))?;
-        let (search, jobs) = (namespaces.of_node(), Arc::clone(&namespaces.lasting));
+        let jobs = Arc::clone(&namespaces.lasting);
         let settings = Arc::new(settings);
         let ingest = Arc::new(Ingest::new(store, settings.inputs()));
         let node = Arc::new(LocalNode::new(data_dir, ingest, settings, namespaces));
@@ -56,7 +54,7 @@ impl OpenNode {
         let limits = LimitSettings::new(&node.settings().layers);
         let searches_max = (limits.searches_at_once(cpus), limits.real_time_searches_at_once(cpus));
         let state = ApiState::new(auth, jobs, node.clone(), Objects::new(data_dir), searches_max);
-        Ok(OpenNode { state, node, searching, search })
+        Ok(OpenNode { state, node, searching })
     }
 }
 

@@ -70,10 +70,11 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     RunFile::remove_left(data_dir);
     let open = OpenNode::new(data_dir, settings, store)?;
     tell_first_password(&open.state.auth);
-    let OpenNode { state, node, searching, search } = open;
+    let OpenNode { state, node, searching } = open;
     let jobs = Arc::clone(&state.jobs);
-    let summaries = searching.summaries(data_dir);
-    let building = summaries::start(&search, summaries, &node.settings().clock);
+    let of_builder = Arc::clone(&node);
+    let current = Box::new(move || of_builder.search());
+    let building = summaries::start(current, &node.settings().clock, &node.summary_signal);
     let building = building.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
-use quarry_apps::KnowledgeFiles;
+use quarry_apps::{KnowledgeFiles, KnowledgePlace};
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver, Readable};
 use quarry_engine::{
     Acceleration, AddressLocations, AlertCall, CommandSource, Engine, EngineOptions, KeptJob, Location, LookupSource,
@@ -356,7 +356,7 @@ fn definitions_of(example: &Example) -> Result<(KnowledgeFiles, TempDir), String
         source(&example.table_rules, "multikv.conf"),
         source(&example.transaction_types, "transactiontypes.conf"),
     ]);
-    Ok((KnowledgeFiles::new(&layers, Some(folder.path()), None, &Readable::everything()), folder))
+    Ok((KnowledgeFiles::new(&layers, KnowledgePlace::Apps(folder.path(), None), &Readable::everything()), folder))
 }
 
 /// In front of the names of models among tables.

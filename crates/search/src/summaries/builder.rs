@@ -1,8 +1,9 @@
 //! The background thread that builds summaries of accelerated data models.
 //!
-//! A round visits the models of datamodels.conf: missing summaries are built, newest slabs first, and obsolete ones are
-//! removed. The thread rests after each page of events to limit its CPU use to a share of one core, and runs at low
-//! priority if the system supports it.
+//! A round visits the models of datamodels.conf as it is then: missing summaries are built, newest slabs first, and
+//! obsolete ones are removed. Rounds are made in intervals and when the configuration changes, so that a model is
+//! accelerated without a restart. The thread rests after each page of events to limit its CPU use to a share of one
+//! core, and runs at low priority if the system supports it.
 //!
 //! Not here: the content and validity of a summary (engine).
 
@@ -24,6 +25,8 @@ const THREAD: &str = "quarry-summarise";
 const ROUND_EVERY: Duration = Duration::from_secs(60);
 /// Delay of the first round after the start of a server.
 const FIRST_ROUND: Duration = Duration::from_secs(5);
+/// Delay of a round after a change of the configuration; changes often come in groups.
+const AFTER_CHANGE: Duration = Duration::from_secs(1);
 /// Share of one core used for building.
 const CPU_PERCENT: i64 = 25;
 /// Shortest rest; shorter ones are accumulated.
@@ -34,54 +37,74 @@ const NICENESS: i32 = 10;
 
 /// The builder of a running node; dropping it ends the thread.
 pub struct SummaryBuilder {
-    stop: Arc<Stop>,
+    signal: Arc<BuilderSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Signals the thread to end.
+/// Tells the thread what happens outside.
 #[derive(Default)]
-struct Stop {
-    stopping: Mutex<bool>,
-    changed: Condvar,
+pub struct BuilderSignal {
+    news: Mutex<News>,
+    told: Condvar,
 }
 
-impl Stop {
+#[derive(Default)]
+struct News {
+    /// The thread must end.
+    stopping: bool,
+    /// The configuration has changed since the last round began.
+    configuration_changed: bool,
+}
+
+impl BuilderSignal {
+    /// Notes that the configuration has changed: a round begins soon, or after the current one.
+    pub fn configuration_changed(&self) {
+        self.tell(|news| news.configuration_changed = true);
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut News)) {
+        change(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner));
+        self.told.notify_all();
+    }
+
     /// Waits; returns `false` when the thread must end.
     fn rest(&self, time: Duration) -> bool {
-        let stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(stopping, time, |stopping| !*stopping);
-        !*waited.unwrap_or_else(PoisonError::into_inner).0
+        self.rest_while(time, |news| !news.stopping)
     }
 
-    fn is_set(&self) -> bool {
-        *self.stopping.lock().unwrap_or_else(PoisonError::into_inner)
+    /// As [`BuilderSignal::rest`], but no longer than until the configuration changes.
+    fn rest_until_change(&self, time: Duration) -> bool {
+        self.rest_while(time, |news| !news.stopping && !news.configuration_changed)
+    }
+
+    fn rest_while(&self, time: Duration, goes_on: impl Fn(&News) -> bool) -> bool {
+        let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.told.wait_timeout_while(news, time, |news| goes_on(news));
+        !waited.unwrap_or_else(PoisonError::into_inner).0.stopping
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).stopping
     }
 }
 
-/// Starts the thread; `None` if no model is or was accelerated.
+/// Gives the service of the configuration as it is now.
+pub type CurrentService = Box<dyn Fn() -> Result<Arc<SearchService>, Fault> + Send>;
+
+/// Starts the thread; `signal` tells it of changes.
 pub fn start(
-    search: &Arc<SearchService>,
-    summaries: Arc<ModelSummaries>,
+    current: CurrentService,
     clock: &SharedClock,
-) -> std::io::Result<Option<SummaryBuilder>> {
-    let stop = Arc::new(Stop::default());
-    let work = Work { search: Arc::clone(search), summaries, clock: clock.clone(), stop: Arc::clone(&stop) };
-    if work.summaries.models().is_empty() {
-        work.tidy(&BTreeSet::new(), &[]);
-        return Ok(None);
-    }
-    for model in work.summaries.models() {
-        let wrong = work.summaries.wrong_times(&model, &work.summaries.settings_of(&model), clock.now_ns());
-        wrong.iter().for_each(log::warning);
-    }
+    signal: &Arc<BuilderSignal>,
+) -> std::io::Result<SummaryBuilder> {
+    let mut work = Work { current, clock: clock.clone(), signal: Arc::clone(signal), told: BTreeSet::new() };
     let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || work.run())?;
-    Ok(Some(SummaryBuilder { stop, thread: Some(thread) }))
+    Ok(SummaryBuilder { signal: Arc::clone(signal), thread: Some(thread) })
 }
 
 impl Drop for SummaryBuilder {
     fn drop(&mut self) {
-        *self.stop.stopping.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.stop.changed.notify_all();
+        self.signal.tell(|news| news.stopping = true);
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             log::error("summarising data models ended by a fault of quarry; searches read the events");
         }
@@ -89,62 +112,77 @@ impl Drop for SummaryBuilder {
 }
 
 struct Work {
-    search: Arc<SearchService>,
-    summaries: Arc<ModelSummaries>,
+    current: CurrentService,
     clock: SharedClock,
-    stop: Arc<Stop>,
+    signal: Arc<BuilderSignal>,
+    /// Errors already reported.
+    told: BTreeSet<String>,
 }
 
 impl Work {
-    fn run(&self) {
+    fn run(&mut self) {
         // Without a lower priority, the thread only competes with others.
         #[cfg(target_os = "linux")]
         let _refused = rustix::process::nice(NICENESS);
-        let mut told = BTreeSet::new();
-        let mut wait = FIRST_ROUND;
-        while self.stop.rest(wait) {
-            self.round(&mut told);
-            wait = ROUND_EVERY;
+        let mut goes_on = self.signal.rest(FIRST_ROUND);
+        while goes_on {
+            self.signal.tell(|news| news.configuration_changed = false);
+            self.round();
+            goes_on = self.signal.rest_until_change(ROUND_EVERY) && self.signal.rest(AFTER_CHANGE);
         }
     }
 
-    /// One round over all models. `told` are errors already reported.
-    fn round(&self, told: &mut BTreeSet<String>) {
+    /// One round over all models.
+    fn round(&mut self) {
+        let search = match (self.current)() {
+            Ok(search) => search,
+            Err(fault) => return self.tell_once(format!("data models are not summarised: {fault}")),
+        };
+        let Some(summaries) = search.summaries() else { return };
         let (mut names, mut rows, mut is_whole) = (BTreeSet::new(), Vec::new(), true);
-        for model in self.summaries.models() {
-            match self.model(&model) {
+        for model in summaries.models() {
+            let settings = summaries.settings_of(&model);
+            for wrong in summaries.wrong_times(&model, &settings, self.clock.now_ns()) {
+                self.tell_once(wrong);
+            }
+            match self.model(&search, summaries, &model) {
                 Ok((model_names, model_rows)) => {
                     names.extend(model_names);
                     for row in &model_rows {
                         if let Some(fault) = row["error"].as_str() {
                             let object = row["object"].as_str().unwrap_or_default();
-                            tell_once(told, format!("data model {model}.{object} is not wholly summarised: {fault}"));
+                            self.tell_once(format!("data model {model}.{object} is not wholly summarised: {fault}"));
                         }
                     }
                     rows.extend(model_rows);
                 }
                 Err(fault) => {
                     is_whole = false;
-                    tell_once(told, format!("data model {model} is not summarised: {fault}"));
+                    self.tell_once(format!("data model {model} is not summarised: {fault}"));
                     rows.push(serde_json::json!({ "model": model, "complete": 0.0, "error": fault.to_string() }));
                 }
             }
-            if self.stop.is_set() {
+            if self.signal.is_stopping() {
                 return;
             }
         }
-        if let Some((name, why)) = self.summaries.take_fault() {
-            tell_once(told, format!("summary {name} is made anew: {why}"));
+        if let Some((name, why)) = summaries.take_fault() {
+            self.tell_once(format!("summary {name} is made anew: {why}"));
         }
         if is_whole {
-            self.tidy(&names, &rows);
+            tidy(summaries, &names, &rows);
         }
     }
 
-    fn model(&self, model: &str) -> Result<(BTreeSet<String>, Vec<Value>), Fault> {
-        let settings = self.summaries.settings_of(model);
+    fn model(
+        &self,
+        search: &SearchService,
+        summaries: &ModelSummaries,
+        model: &str,
+    ) -> Result<(BTreeSet<String>, Vec<Value>), Fault> {
+        let settings = summaries.settings_of(model);
         let now = self.clock.now_ns();
-        let (earliest, backfill) = self.summaries.bounds(&settings, now);
+        let (earliest, backfill) = summaries.bounds(&settings, now);
         let wanted = WantedSummaries { model: model.to_owned(), earliest, backfill, build: true };
         let began = self.clock.elapsed_ns();
         let limit = settings.max_time_seconds.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
@@ -153,10 +191,10 @@ impl Work {
             let now = self.clock.elapsed_ns();
             owed = owed.saturating_add(now.saturating_sub(since).saturating_mul(100 - CPU_PERCENT) / CPU_PERCENT);
             let is_late = limit.is_some_and(|limit| now.saturating_sub(began) / NS_PER_SEC > limit);
-            if is_late || self.stop.is_set() {
+            if is_late || self.signal.is_stopping() {
                 return false;
             }
-            if owed >= REST_NS_MIN && !self.stop.rest(Duration::from_nanos(owed.unsigned_abs())) {
+            if owed >= REST_NS_MIN && !self.signal.rest(Duration::from_nanos(owed.unsigned_abs())) {
                 return false;
             }
             if owed >= REST_NS_MIN {
@@ -165,21 +203,14 @@ impl Work {
             since = self.clock.elapsed_ns();
             true
         };
-        let report = self.search.summarise(&wanted, &mut go_on)?;
+        let report = search.summarise(&wanted, &mut go_on)?;
         let rows = rows_of(model, &report, now);
         Ok((report.names, rows))
     }
 
-    /// Removes obsolete summaries and writes the round's status.
-    fn tidy(&self, names: &BTreeSet<String>, rows: &[Value]) {
-        if let Err(error) = self.summaries.remove_others(names) {
-            log::warning(format!("old summaries cannot be removed: {error}"));
-        }
-        if rows.is_empty() && self.summaries.status().is_empty() {
-            return;
-        }
-        if let Err(error) = self.summaries.write_status(&Value::Array(rows.to_vec())) {
-            log::warning(format!("the state of summaries cannot be written: {error}"));
+    fn tell_once(&mut self, text: String) {
+        if self.told.len() < TOLD_MAX && self.told.insert(text.clone()) {
+            log::warning(text);
         }
     }
 }
@@ -187,9 +218,16 @@ impl Work {
 /// Maximum distinct errors reported.
 const TOLD_MAX: usize = 1_000;
 
-fn tell_once(told: &mut BTreeSet<String>, text: String) {
-    if told.len() < TOLD_MAX && told.insert(text.clone()) {
-        log::warning(text);
+/// Removes obsolete summaries and writes the round's status.
+fn tidy(summaries: &ModelSummaries, names: &BTreeSet<String>, rows: &[Value]) {
+    if let Err(error) = summaries.remove_others(names) {
+        log::warning(format!("old summaries cannot be removed: {error}"));
+    }
+    if rows.is_empty() && summaries.status().is_empty() {
+        return;
+    }
+    if let Err(error) = summaries.write_status(&Value::Array(rows.to_vec())) {
+        log::warning(format!("the state of summaries cannot be written: {error}"));
     }
 }
 
@@ -198,13 +236,13 @@ mod tests {
     use std::path::Path;
 
     use crate::service::SearchParams;
-    use quarry_conf::Reader;
+    use quarry_conf::{Permissions, Reader};
     use quarry_event::{EventBatch, Metadata};
     use quarry_store::{AppendRequest, Store, StoreOptions};
     use tempfile::tempdir;
 
     use super::*;
-    use crate::namespaces::Sight;
+    use crate::namespaces::{Namespaces, Sight};
     use crate::setup::tests::settings_of;
 
     const MODEL: &str = r#"{"objects": [{"objectName": "Orders", "parentName": "BaseEvent",
@@ -215,6 +253,7 @@ mod tests {
 
     struct Node {
         store: Arc<Store>,
+        namespaces: Arc<Namespaces>,
         work: Work,
     }
 
@@ -230,10 +269,15 @@ mod tests {
             std::fs::write(app.join("lookups/people.csv"), "user,team\neva,red\n").unwrap();
         }
         let settings = settings_of(dir, &Sight::Apps, &Reader::of_everything()).unwrap();
-        let store = Store::open(StoreOptions::at(dir), settings.clock.clone()).unwrap();
-        let search = Arc::new(settings.service(store.clone()).unwrap());
-        let (summaries, clock) = (settings.summaries(dir), settings.clock.clone());
-        Node { store, work: Work { search, summaries, clock, stop: Arc::default() } }
+        let clock = settings.clock.clone();
+        let store = Store::open(StoreOptions::at(dir), clock.clone()).unwrap();
+        let data_dir = dir.to_owned();
+        let read = Box::new(move |sight: &Sight, reader: &Reader| settings_of(&data_dir, sight, reader));
+        let namespaces = Arc::new(Namespaces::new(&settings, store.clone(), read).unwrap());
+        let of_work = Arc::clone(&namespaces);
+        let current: CurrentService = Box::new(move || of_work.service_of_apps(&Permissions::owner()));
+        let work = Work { current, clock, signal: Arc::default(), told: BTreeSet::new() };
+        Node { store, namespaces, work }
     }
 
     impl Node {
@@ -247,14 +291,18 @@ mod tests {
             self.store.seal_all().unwrap();
         }
 
-        fn round(&self) -> Vec<Value> {
-            self.work.round(&mut BTreeSet::new());
-            self.work.summaries.status()
+        fn search(&self) -> Arc<SearchService> {
+            (self.work.current)().unwrap()
+        }
+
+        fn round(&mut self) -> Vec<Value> {
+            self.work.round();
+            self.search().summaries().unwrap().status()
         }
 
         fn answer(&self, text: &str) -> Vec<Vec<String>> {
             let params = SearchParams { text: text.to_owned(), ..SearchParams::of_owner() };
-            let outcome = self.work.search.run(params).unwrap();
+            let outcome = self.search().run(params).unwrap();
             outcome
                 .table
                 .rows()
@@ -277,7 +325,7 @@ mod tests {
     #[test]
     fn a_round_makes_what_is_missing_and_removes_what_nobody_needs() {
         let dir = tempdir().unwrap();
-        let node = node(dir.path());
+        let mut node = node(dir.path());
         node.add("kind=order user=eva");
         node.add("kind=order user=tom");
         let only = BY_TEAM.replace("tstats", "tstats summariesonly=true");
@@ -312,7 +360,7 @@ mod tests {
     #[test]
     fn a_changed_table_makes_summaries_stale() {
         let dir = tempdir().unwrap();
-        let node = node(dir.path());
+        let mut node = node(dir.path());
         node.add("kind=order user=eva");
         node.round();
         let before = files(dir.path());
@@ -325,12 +373,42 @@ mod tests {
     }
 
     #[test]
+    fn a_model_is_accelerated_and_no_longer_without_a_restart() {
+        let dir = tempdir().unwrap();
+        let mut node = node(dir.path());
+        node.add("kind=order user=eva");
+        let settings = dir.path().join("etc/apps/shop/local/datamodels.conf");
+        let only = BY_TEAM.replace("tstats", "tstats summariesonly=true");
+        for (text, rows) in [("false", 0), ("true", 1), ("false", 0)] {
+            std::fs::write(&settings, format!("[Shop]\nacceleration = {text}\n")).unwrap();
+            node.namespaces.reread("datamodels");
+            assert_eq!(node.round().len(), rows, "{text}");
+            assert_eq!((node.answer(BY_TEAM).len(), node.answer(&only).len()), (1, rows), "{text}");
+        }
+        assert!(files(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn the_thread_begins_a_round_when_it_is_told_of_a_change() {
+        let signal = BuilderSignal::default();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| signal.rest_until_change(Duration::MAX));
+            signal.configuration_changed();
+            assert!(waiting.join().unwrap());
+        });
+        // A change during a round is not forgotten.
+        assert!(signal.rest_until_change(Duration::MAX));
+        signal.tell(|news| news.stopping = true);
+        assert!(!signal.rest(Duration::MAX) && !signal.rest_until_change(Duration::MAX));
+    }
+
+    #[test]
     fn a_stop_ends_a_round_and_keeps_what_is_there() {
         let dir = tempdir().unwrap();
-        let node = node(dir.path());
+        let mut node = node(dir.path());
         node.add("kind=order user=eva");
         node.round();
-        *node.work.stop.stopping.lock().unwrap() = true;
+        node.work.signal.tell(|news| news.stopping = true);
         let before = files(dir.path());
         node.add("kind=order user=eva");
         node.round();

@@ -25,7 +25,7 @@ use quarry_stdx::Fault;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-pub use builder::{SummaryBuilder, start};
+pub use builder::{BuilderSignal, CurrentService, SummaryBuilder, start};
 
 /// Folder of the summaries, relative to the data directory.
 const FOLDER: &str = "datamodel_summary";
@@ -79,7 +79,7 @@ pub struct ModelSummaries {
     layers: Layers,
     folder: LocalFolder,
     lookups: Lookups,
-    /// Digest of the search-time settings, which do not change while the program runs.
+    /// Digest of the search-time settings in `layers`.
     settings: String,
     /// Tables named by `LOOKUP-` settings.
     tables: BTreeSet<String>,
