@@ -222,6 +222,9 @@ pub trait Node: Send + Sync {
     /// As [`Node::search_of`] without blocking; `None` if files have to be read.
     fn ready_search_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>>;
 
+    /// Writes the events of an index that are only in the log to buckets, and waits until they are there.
+    fn roll_hot_buckets(&self, index: &str) -> Result<(), Fault>;
+
     /// Notifies the node that a conf file has changed.
     fn configuration_changed(&self, conf: &str);
 

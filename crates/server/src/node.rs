@@ -23,6 +23,7 @@ use quarry_programs::{ModularInputKind, ModularInputKinds, SchemeArgument};
 use quarry_search::summaries::BuilderSignal;
 use quarry_search::{Namespaces, SearchService};
 use quarry_stdx::Fault;
+use quarry_store::IndexSelector;
 
 use crate::data_directory::{self, Settings};
 use crate::{add, bucket, preview, prometheus, spl_explain, volume_verbs, zone};
@@ -147,6 +148,11 @@ impl Node for LocalNode {
 
     fn ready_search_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>> {
         self.namespaces.kept_service_of_user(viewer)
+    }
+
+    fn roll_hot_buckets(&self, index: &str) -> Result<(), Fault> {
+        let rolled = self.ingest.store.seal_selected(&IndexSelector::new([index.to_owned()]));
+        rolled.map_err(|error| Fault::unavailable(error.to_string()))
     }
 
     fn configuration_changed(&self, conf: &str) {

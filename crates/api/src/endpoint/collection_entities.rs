@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quarry_apps::objects::{ConfObject, NOBODY};
 use quarry_collections::CollectionDefinition;
 
-use super::entities::{Kind, kind, rows};
+use super::entities::{Kind, KindOf, kind, rows};
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
 use super::search_jobs::PathParts;
 use crate::ApiState;
@@ -39,7 +39,7 @@ const FIELDS: Fields = Fields {
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let access = [Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET)];
-    rows(PATH, access, FIELDS, Arc::new(kind_of))
+    rows(PATH, access, FIELDS, KindOf::Path(Arc::new(kind_of)))
 }
 
 fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {

@@ -1,22 +1,28 @@
 //! `/services/data/inputs/http`: the tokens of the HTTP Event Collector, also below `/servicesNS/USER/APP`.
 //!
-//! Answers are JSON with Splunk's members. Not here: the collector's own settings (`/services/data/inputs/http/http`),
+//! Entities have Splunk's members. Not here: the collector's own settings (`/services/data/inputs/http/http`),
 //! owners and apps of tokens, which all belong to the node.
 
-use std::collections::BTreeMap;
-
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use serde_json::{Value, json};
+use quarry_apps::objects::NOBODY;
+use serde_json::{Map, Value};
 
+use super::blocking;
+use super::listing::{LISTED, page};
 use super::row::{Access, EDIT_TOKENS, Endpoint};
-use super::{blocking, json as answer};
+use super::search_jobs::PathParts;
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{ApiState, CollectorToken, TokenChange, TokenError};
 
+/// The app of all tokens.
+const APP: &str = "splunk_httpinput";
+/// Title of the collection in Atom.
+const TITLE: &str = "http";
 /// Where the collection is.
 const PATH: &str = "/services/data/inputs/http";
 /// Prefix of tokens' names in answers, as in their stanzas.
@@ -32,7 +38,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(method, path, Access::Capability(EDIT_TOKENS), summary, serve)
     };
     vec![
-        row(Method::GET, tokens, "Lists tokens of the HTTP Event Collector.", get(list)),
+        row(Method::GET, tokens, "Lists tokens of the HTTP Event Collector.", get(list)).takes(LISTED),
         row(Method::POST, tokens, "Creates a token of the HTTP Event Collector.", post(create))
             .needs(&["name"])
             .takes(SETTINGS),
@@ -48,9 +54,6 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Path segments by name; user and app are optional.
-type Parts = Path<BTreeMap<String, String>>;
-
 impl From<TokenError> for ApiError {
     fn from(error: TokenError) -> ApiError {
         let text = error.to_string();
@@ -63,33 +66,39 @@ impl From<TokenError> for ApiError {
     }
 }
 
-async fn list(State(state): State<ApiState>) -> Result<Response, ApiError> {
+async fn known(state: &ApiState) -> Result<Vec<CollectorToken>, ApiError> {
     let node = state.node.clone();
-    Ok(answer(feed(&blocking(move || node.collector_tokens()).await??)))
+    Ok(blocking(move || node.collector_tokens()).await??)
+}
+
+fn answer(token: &CollectorToken, parameters: &Parameters) -> Response {
+    Feed::of(TITLE, PATH.to_owned(), vec![entry(token)]).answer(Form::of(parameters.get("output_mode")))
+}
+
+async fn list(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
+    page(TITLE, PATH.to_owned(), known(&state).await?.iter().map(entry).collect(), &parameters)
 }
 
 async fn create(State(state): State<ApiState>, form: Parameters) -> Result<Response, ApiError> {
-    let mut settings = settings_of(form);
+    let mut settings = settings_of(form.clone());
     let at = settings.iter().position(|(name, _)| name == "name");
     let name = at.map(|at| settings.remove(at).1).ok_or_else(|| ApiError::bad_request("name is missing"))?;
     let made = write(&state, TokenChange { name: bare(&name).to_owned(), is_new: true, settings }).await?;
-    Ok((StatusCode::CREATED, answer(feed(&[made]))).into_response())
+    Ok((StatusCode::CREATED, answer(&made, &form)).into_response())
 }
 
-async fn show(State(state): State<ApiState>, parts: Parts) -> Result<Response, ApiError> {
+async fn show(State(state): State<ApiState>, parts: PathParts, parameters: Parameters) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    let node = state.node.clone();
-    let mut tokens = blocking(move || node.collector_tokens()).await??;
-    tokens.retain(|token| token.name == name);
-    if tokens.is_empty() { Err(TokenError::Unknown { name }.into()) } else { Ok(answer(feed(&tokens))) }
+    let found = known(&state).await?.into_iter().find(|token| token.name == name);
+    Ok(answer(&found.ok_or(TokenError::Unknown { name })?, &parameters))
 }
 
-async fn change(State(state): State<ApiState>, parts: Parts, form: Parameters) -> Result<Response, ApiError> {
-    let change = TokenChange { name: name_of(&parts), is_new: false, settings: settings_of(form) };
-    Ok(answer(feed(&[write(&state, change).await?])))
+async fn change(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
+    let change = TokenChange { name: name_of(&parts), is_new: false, settings: settings_of(form.clone()) };
+    Ok(answer(&write(&state, change).await?, &form))
 }
 
-async fn switch(State(state): State<ApiState>, parts: Parts) -> Result<Response, ApiError> {
+async fn switch(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
     let disabled = match parts.get("action").map(String::as_str) {
         Some("enable") => "0",
         Some("disable") => "1",
@@ -97,14 +106,14 @@ async fn switch(State(state): State<ApiState>, parts: Parts) -> Result<Response,
     };
     let settings = vec![("disabled".to_owned(), disabled.to_owned())];
     let change = TokenChange { name: name_of(&parts), is_new: false, settings };
-    Ok(answer(feed(&[write(&state, change).await?])))
+    Ok(answer(&write(&state, change).await?, &form))
 }
 
-async fn remove(State(state): State<ApiState>, parts: Parts) -> Result<Response, ApiError> {
+async fn remove(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
     let (node, name) = (state.node.clone(), name_of(&parts));
     blocking(move || node.remove_collector_token(&name)).await??;
-    let node = state.node.clone();
-    Ok(answer(feed(&blocking(move || node.collector_tokens()).await??)))
+    let entries = known(&state).await?.iter().map(entry).collect();
+    page(TITLE, PATH.to_owned(), entries, &form.only("output_mode"))
 }
 
 async fn write(state: &ApiState, change: TokenChange) -> Result<CollectorToken, ApiError> {
@@ -112,7 +121,7 @@ async fn write(state: &ApiState, change: TokenChange) -> Result<CollectorToken, 
     Ok(blocking(move || node.write_collector_token(&change)).await??)
 }
 
-fn name_of(parts: &Parts) -> String {
+fn name_of(parts: &PathParts) -> String {
     bare(parts.get("name").map_or("", String::as_str)).to_owned()
 }
 
@@ -125,42 +134,24 @@ fn settings_of(parameters: Parameters) -> Vec<(String, String)> {
     parameters.all().into_iter().filter(|(name, _)| !PRESENTATION.contains(&name.as_str())).collect()
 }
 
-fn feed(tokens: &[CollectorToken]) -> String {
-    let entries: Vec<Value> = tokens.iter().map(entry).collect();
-    json!({
-        "links": { "create": format!("{PATH}/_new") },
-        "origin": PATH,
-        "generator": { "version": env!("CARGO_PKG_VERSION") },
-        "entry": entries,
-        "paging": { "total": entries.len(), "perPage": entries.len(), "offset": 0 },
-        "messages": [],
-    })
-    .to_string()
-}
-
-fn entry(token: &CollectorToken) -> Value {
-    let escaped: String = form_urlencoded::byte_serialize(format!("{PREFIX}{}", token.name).as_bytes()).collect();
-    let place = format!("/servicesNS/nobody/splunk_httpinput/data/inputs/http/{}", escaped.replace('+', "%20"));
+fn entry(token: &CollectorToken) -> Entry {
+    let name = format!("{PREFIX}{}", token.name);
+    let path = format!("/servicesNS/{NOBODY}/{APP}/data/inputs/http/{}", escaped(&name));
     let switch = if token.disabled { "enable" } else { "disable" };
-    let mut content = json!({
-        "token": token.token,
-        "disabled": token.disabled,
-        "index": token.index.as_deref().unwrap_or("default"),
-        "indexes": token.indexes,
-        "useACK": if token.use_ack { "1" } else { "0" },
-    });
+    let mut links = ["list", "edit", "remove"].map(|link| (link, path.clone())).to_vec();
+    links.push((switch, format!("{path}/{switch}")));
+    let mut content = Map::from_iter([
+        ("token".to_owned(), Value::from(token.token.as_str())),
+        ("disabled".to_owned(), token.disabled.into()),
+        ("index".to_owned(), token.index.as_deref().unwrap_or("default").into()),
+        ("indexes".to_owned(), token.indexes.clone().into()),
+        ("useACK".to_owned(), if token.use_ack { "1" } else { "0" }.into()),
+    ]);
     for (key, value) in [("host", &token.host), ("source", &token.source), ("sourcetype", &token.sourcetype)] {
-        if let Some(value) = value {
-            content[key] = Value::String(value.clone());
-        }
+        content.extend(value.as_deref().map(|value| (key.to_owned(), value.into())));
     }
-    json!({
-        "name": format!("{PREFIX}{}", token.name),
-        "id": place,
-        "links": {
-            "alternate": place, "list": place, "edit": place, "remove": place,
-            switch: format!("{place}/{switch}"),
-        },
-        "content": content,
-    })
+    let fields = Some(Fields { required: &[], optional: SETTINGS, wildcard: &[] });
+    let acl = Acl { can_write: true, can_remove: true, ..Acl::of_node() };
+    let (author, app) = (NOBODY.to_owned(), APP.to_owned());
+    Entry { name, path, author, app, acl, fields, updated: 0, links, content }
 }

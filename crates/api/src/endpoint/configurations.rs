@@ -15,7 +15,7 @@ use quarry_apps::objects::{ConfObject, NOBODY, Objects, Scope};
 use quarry_conf::Permissions;
 use serde_json::Map;
 
-use super::entities::{Kind, change, rows, scope_of, with_objects};
+use super::entities::{Kind, KindOf, change, rows, scope_of, with_objects};
 use super::jobs::told;
 use super::listing::{LISTED, page};
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
@@ -37,7 +37,7 @@ const PROPERTIES: &str = "properties";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
-    let mut endpoints = rows("configs/{file}", [read, write], ANY, Arc::new(kind_of));
+    let mut endpoints = rows("configs/{file}", [read, write], ANY, KindOf::Path(Arc::new(kind_of)));
     let (conf, stanza, key) = ("properties/{file}", "properties/{file}/{name}", "properties/{file}/{name}/{key}");
     endpoints.extend([
         Endpoint::new(Method::GET, CONFIGS, read, "Lists conf files.", get(conf_files)).takes(LISTED),
@@ -63,15 +63,8 @@ fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
         path: Cow::Owned(format!("configs/{file}")),
         title: Cow::Owned(file.to_owned()),
         conf: Cow::Owned(conf),
-        fields: ANY,
         is_by_name: true,
-        holds: |_| true,
-        verbs: super::entities::VERBS,
-        more: &[],
-        prefix: "",
-        told: None,
-        refuse: super::entities::take_all,
-        before_removal: super::entities::nothing_besides,
+        ..super::entities::kind("", "", "", ANY)
     })
 }
 

@@ -8,6 +8,7 @@
 //! name ([`super::configurations`]).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::{Path, State};
@@ -15,8 +16,9 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{AclChange, ConfObject, NOBODY, ObjectError, ObjectSharing, Objects, Place, Scope};
+use quarry_auth::ADMIN_ROLE;
 use quarry_conf::Permissions;
-use quarry_conf::permissions::SEARCH;
+use quarry_conf::permissions::{ADMIN_ALL_OBJECTS, SEARCH};
 use quarry_conf::settings::authorize::AUTHORIZE_CONF;
 use quarry_conf::text::DEFAULT_STANZA;
 use quarry_event::time::Cron;
@@ -24,7 +26,7 @@ use serde_json::{Map, Value};
 
 use super::blocking;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
 use super::search_jobs::PathParts;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
@@ -52,7 +54,11 @@ pub(super) struct Kind {
     /// Further actions of an entity, as links.
     pub(super) more: &'static [&'static str],
     /// Prefix of its stanzas' names, not part of its entities' names.
-    pub(super) prefix: &'static str,
+    pub(super) prefix: Cow<'static, str>,
+    /// Its only entity and the stanza of it, if there is only one. It exists even without a stanza.
+    pub(super) only: Option<(&'static str, &'static str)>,
+    /// Further parameters of an entity, known only at run time.
+    pub(super) more_fields: Arc<[String]>,
     /// A message that accompanies changes, if any.
     pub(super) told: Option<&'static str>,
     /// Validates settings.
@@ -79,6 +85,9 @@ pub(super) fn nothing_besides(_: &ApiState, _: &ConfObject) -> Result<(), ApiErr
     Ok(())
 }
 
+/// All roles, in the permissions of an object.
+const ANYONE: &str = "*";
+
 fn always(_: &ConfObject) -> bool {
     true
 }
@@ -101,12 +110,32 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         holds: always,
         verbs: VERBS,
         more: &[],
-        prefix: "",
+        prefix: Cow::Borrowed(""),
+        only: None,
+        more_fields: Arc::default(),
         told: None,
         refuse: take_all,
         before_removal: nothing_besides,
     }
 }
+
+/// A message shown on every page.
+static GLOBAL_BANNER: LazyLock<Kind> = LazyLock::new(|| {
+    let fields = Fields { required: &[], optional: &[], wildcard: &["global_banner.*"] };
+    let only = Some((BANNER, BANNER));
+    Kind { only, verbs: &[], ..kind("data/ui/global-banner", "global-banner", "global-banner", fields) }
+});
+/// Its only stanza.
+const BANNER: &str = "BANNER_MESSAGE_SINGLETON";
+
+/// Collections that cannot be changed: their entities come with apps.
+static SHOWN_KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    let of = |path, title, conf| Kind {
+        verbs: &[],
+        ..kind(path, title, conf, Fields { required: &[], optional: &[], wildcard: &[] })
+    };
+    vec![of("alerts/alert_actions", "alert_actions", "alert_actions"), of("data/commands", "commands", "commands")]
+});
 
 /// Parameters of saved searches.
 const SAVED_SEARCH: Fields = Fields {
@@ -247,6 +276,37 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             )
         },
         Kind {
+            prefix: Cow::Borrowed("statsd-dims:"),
+            told: Some(
+                "The change is saved and has no effect: metrics by statsd have the dimensions that the sender names.",
+            ),
+            ..kind(
+                "data/transforms/statsdextractions",
+                "statsd-extractions",
+                "transforms",
+                Fields { required: &["REGEX"], optional: &["REMOVE_DIMS_FROM_METRIC_NAME"], wildcard: &[] },
+            )
+        },
+        Kind {
+            prefix: Cow::Borrowed("bookmarks_mc:"),
+            ..kind(
+                "saved/bookmarks/monitoring_console",
+                "bookmarks",
+                "bookmarks",
+                Fields { required: &["url"], optional: &[], wildcard: &[] },
+            )
+        },
+        kind(
+            "data/ui/workflow-actions",
+            "workflow-actions",
+            "workflow_actions",
+            Fields {
+                required: &["label"],
+                optional: &["disabled", "display_location", "eventtypes", "fields", "type"],
+                wildcard: &["link.*", "search.*"],
+            },
+        ),
+        Kind {
             holds: |object| object.settings.keys().any(|key| key.starts_with("METRIC-SCHEMA-")),
             ..kind(
                 "data/transforms/metric-schema",
@@ -260,8 +320,45 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
 
 impl Kind {
     /// The stanza name of an entity.
-    fn stanza(&self, name: &str) -> String {
-        if name.starts_with(self.prefix) { name.to_owned() } else { format!("{}{name}", self.prefix) }
+    pub(super) fn stanza(&self, name: &str) -> String {
+        match self.only {
+            Some((entity, stanza)) if entity == name => stanza.to_owned(),
+            _ if name.starts_with(self.prefix.as_ref()) => name.to_owned(),
+            _ => format!("{}{name}", self.prefix),
+        }
+    }
+
+    /// The name of the entity of a stanza.
+    fn entity<'s>(&self, stanza: &'s str) -> &'s str {
+        match self.only {
+            Some((entity, only)) if only == stanza => entity,
+            _ => stanza.strip_prefix(self.prefix.as_ref()).unwrap_or(stanza),
+        }
+    }
+
+    /// Whether a stanza is one of its entities.
+    pub(super) fn includes(&self, object: &ConfObject) -> bool {
+        object.name.starts_with(self.prefix.as_ref())
+            && self.only.is_none_or(|(_, stanza)| stanza == object.name)
+            && (self.holds)(object)
+    }
+
+    /// The only entity while it has no stanza.
+    fn without_stanza(&self, viewer: &Permissions) -> Option<ConfObject> {
+        let (_, stanza) = self.only?;
+        let roles = [ANYONE.to_owned()];
+        Some(ConfObject {
+            conf: self.conf.clone().into_owned(),
+            name: stanza.to_owned(),
+            place: Place::System,
+            settings: BTreeMap::new(),
+            owner: NOBODY.to_owned(),
+            sharing: ObjectSharing::System,
+            readers: roles.to_vec(),
+            writers: vec![ADMIN_ROLE.to_owned()],
+            can_write: viewer.holds(ADMIN_ALL_OBJECTS),
+            is_local: false,
+        })
     }
 
     /// Refuses unknown parameters, in Splunk's words.
@@ -271,6 +368,7 @@ impl Kind {
             required.contains(&key)
                 || optional.contains(&key)
                 || wildcard.iter().any(|pattern| key.starts_with(pattern.trim_end_matches('*')))
+                || self.more_fields.iter().any(|known| known == key)
         };
         if let Some((key, _)) = settings.iter().find(|(key, _)| !is_known(key)) {
             return Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler.")));
@@ -283,26 +381,61 @@ impl Kind {
     }
 }
 
-/// Maps a request's path to its collection.
-pub(super) type KindOf = Arc<dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync>;
+/// Finds a collection by the path of a request.
+type OfPath = dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync;
+
+/// How the collection of a request is found.
+#[derive(Clone)]
+pub(super) enum KindOf {
+    /// By its path.
+    Path(Arc<OfPath>),
+    /// By asking the node, which may take time.
+    Node(fn(&ApiState, &PathParts) -> Result<Kind, ApiError>),
+}
+
+impl KindOf {
+    /// This collection in all requests.
+    pub(super) fn always(kind: Kind) -> KindOf {
+        KindOf::Path(Arc::new(move |_| Ok(kind.clone())))
+    }
+
+    async fn find(&self, state: &ApiState, parts: &PathParts) -> Result<Kind, ApiError> {
+        match self {
+            KindOf::Path(of) => of(parts),
+            KindOf::Node(of) => {
+                let (of, state, parts) = (*of, state.clone(), Path(parts.0.clone()));
+                blocking(move || of(&state, &parts)).await?
+            }
+        }
+    }
+}
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |kind: &'static Kind| {
         let access = match kind.path.as_ref() {
             "saved/searches" => [Access::Capability(SEARCH); 2],
+            "data/transforms/statsdextractions" => {
+                [Access::Capability(REST_PROPERTIES), Access::Capability(EDIT_STATSD)]
+            }
             _ => [Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET)],
         };
-        rows(&kind.path, access, kind.fields, Arc::new(move |_: &PathParts| Ok(kind.clone())))
+        rows(&kind.path, access, kind.fields, KindOf::always(kind.clone()))
     };
-    KINDS.iter().flat_map(of).collect()
+    let shown = |kind: &'static Kind| {
+        // Alert actions may contain passwords.
+        let capability = if kind.conf == "alert_actions" { ADMIN_ALL_OBJECTS } else { REST_PROPERTIES };
+        read_only_rows(kind, Access::Capability(capability))
+    };
+    let banner = single_rows(&GLOBAL_BANNER, [Access::Capability(REST_PROPERTIES), Access::Capability(EDIT_SERVER)]);
+    KINDS.iter().flat_map(of).chain(SHOWN_KINDS.iter().flat_map(shown)).chain(banner).collect()
 }
 
 /// A handler for entities of one kind.
 macro_rules! serve {
     ($kind:expr, $method:ident, $work:expr) => {{
-        let kind = Arc::clone($kind);
+        let kind = $kind.clone();
         $method(move |State(state): State<ApiState>, parts: PathParts, caller: Caller, form: Settings| async move {
-            let request = Request::of(&kind, parts, caller, form.0)?;
+            let request = Request::of(&state, &kind, parts, caller, form.0).await?;
             $work(state, request).await
         })
     }};
@@ -312,6 +445,33 @@ macro_rules! serve {
 pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindOf) -> Vec<Endpoint> {
     let mut rows = collection_rows(path, access, fields, &kind);
     rows.extend(entity_rows(&format!("{path}/{{name}}"), access, fields, &kind));
+    rows
+}
+
+/// The rows of a collection that cannot be changed, and its entities.
+fn read_only_rows(kind: &Kind, read: Access) -> Vec<Endpoint> {
+    let (path, kind) = (kind.path.clone(), &KindOf::always(kind.clone()));
+    let one = format!("{path}/{{name}}");
+    vec![
+        Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LISTED),
+        Endpoint::new(Method::GET, one.as_str(), read, "Shows an entity.", serve!(kind, get, show)).takes(&["f"]),
+        Endpoint::new(
+            Method::GET,
+            format!("{one}/acl"),
+            read,
+            "Shows the permissions of an entity.",
+            serve!(kind, get, show_acl),
+        ),
+    ]
+}
+
+/// The rows of a collection with a single entity.
+pub(super) fn single_rows(kind: &Kind, [read, write]: [Access; 2]) -> Vec<Endpoint> {
+    let (one, fields, of) = (format!("{}/{{name}}", kind.path), kind.fields, &KindOf::always(kind.clone()));
+    let mut rows = read_only_rows(kind, read);
+    rows.push(
+        Endpoint::new(Method::POST, one, write, "Changes an entity.", serve!(of, post, edit)).takes(fields.optional),
+    );
     rows
 }
 
@@ -366,8 +526,14 @@ pub(super) struct Request {
 }
 
 impl Request {
-    fn of(kind: &KindOf, parts: PathParts, caller: Caller, parameters: Parameters) -> Result<Request, ApiError> {
-        let (kind, scope) = (kind(&parts)?, scope_of(&parts, &caller)?);
+    async fn of(
+        state: &ApiState,
+        kind: &KindOf,
+        parts: PathParts,
+        caller: Caller,
+        parameters: Parameters,
+    ) -> Result<Request, ApiError> {
+        let (kind, scope) = (kind.find(state, &parts).await?, scope_of(&parts, &caller)?);
         let name = parts.get("name").map(|name| kind.stanza(name)).unwrap_or_default();
         Ok(Request { kind, name, scope, caller, parameters })
     }
@@ -454,17 +620,26 @@ async fn list(state: ApiState, request: Request) -> Result<Response, ApiError> {
         }
         objects.list(&conf, &scope, viewer)
     });
-    let objects = objects.await?;
-    let entries = objects.iter().filter(|object| (kind.holds)(object)).map(|object| entry(&kind, object)).collect();
+    let mut objects = objects.await?;
+    objects.retain(|object| kind.includes(object));
+    if objects.is_empty() {
+        objects.extend(kind.without_stanza(&request.caller.permissions));
+    }
+    let entries = objects.iter().map(|object| entry(&kind, object)).collect();
     page(kind.title.clone(), format!("/services/{}", kind.path), entries, &request.parameters)
 }
 
 async fn found(state: &ApiState, request: &Request) -> Result<ConfObject, ApiError> {
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let show = move |objects: &Objects, viewer: &Permissions| {
-        let object = objects.get(&kind.conf, &name, &scope, viewer)?;
+        let object = match objects.get(&kind.conf, &name, &scope, viewer) {
+            Err(ObjectError::Unknown(_)) if kind.only.is_some_and(|(_, stanza)| stanza == name) => {
+                return kind.without_stanza(viewer).ok_or(ObjectError::Unknown(name));
+            }
+            found => found?,
+        };
         // Stanzas that the collection does not list are not its entities, except `default`.
-        let is_one = name == DEFAULT_STANZA || (kind.holds)(&object);
+        let is_one = name == DEFAULT_STANZA || kind.includes(&object);
         if is_one { Ok(object) } else { Err(ObjectError::Unknown(name)) }
     };
     with_objects(state, &request.caller, show).await
@@ -522,7 +697,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
     let conf = kind.conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| {
         let made = objects.create(&kind.conf, &name, &settings, &scope, viewer)?;
-        if (kind.holds)(&made) {
+        if kind.includes(&made) {
             return Ok(made);
         }
         // It would be answered but never listed.
@@ -546,8 +721,14 @@ async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
 async fn write(state: ApiState, request: Request, settings: Vec<(String, String)>) -> Result<Response, ApiError> {
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let conf = kind.conf.clone();
-    let make =
-        move |objects: &Objects, viewer: &Permissions| objects.edit(&kind.conf, &name, &settings, &scope, viewer);
+    let make = move |objects: &Objects, viewer: &Permissions| match objects
+        .edit(&kind.conf, &name, &settings, &scope, viewer)
+    {
+        Err(ObjectError::Unknown(_)) if kind.only.is_some_and(|(_, stanza)| stanza == name) => {
+            objects.create(&kind.conf, &name, &settings, &scope, viewer)
+        }
+        edited => edited,
+    };
     let made = change(&state, &request.caller, &conf, make).await?;
     Ok(request.answer(&made))
 }
@@ -656,7 +837,7 @@ const FLAGS: [&str; 7] = [
 pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     let (owner, app) = (object.place.user().unwrap_or(NOBODY), object.place.app());
     let collection = format!("/servicesNS/{}/{}/{}", escaped(owner), escaped(app), kind.path);
-    let name = object.name.strip_prefix(kind.prefix).unwrap_or(&object.name).to_owned();
+    let name = kind.entity(&object.name).to_owned();
     let path = format!("{collection}/{}", escaped(&name));
     let mut links = vec![("list", path.clone()), (RELOAD, format!("{collection}/{RELOAD}"))];
     if object.can_write {

@@ -1,6 +1,8 @@
 //! Constant answers about parts of Splunk that this node does not have: licences, clusters, deployment servers.
 //!
-//! The answers are true: there is no licence, and the node belongs to no cluster. Unsupported actions are not offered.
+//! The answers are true: there is no licence, and the node belongs to no cluster. What only a member of a cluster can tell
+//! is unavailable (503), as it is on a server of Splunk that belongs to none; what would make the node a member is
+//! refused.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +14,10 @@ use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use serde_json::{Map, Value};
 
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint};
+use super::row::{
+    Access, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SERVER, EDIT_SERVER,
+    Endpoint, LICENSE_EDIT, LIST_INDEXER_CLUSTER, RESTART,
+};
 use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -22,11 +27,27 @@ type Fact = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// Collections and their entities.
 const FACTS: &[(&str, &[Fact])] = &[
+    ("admin/Duo-MFA", &[]),
+    ("admin/LDAP-groups", &[]),
+    ("admin/ProxySSO-auth", &[]),
+    ("admin/ProxySSO-groups", &[]),
+    ("admin/ProxySSO-user-role-map", &[]),
+    ("admin/Rsa-MFA", &[]),
     ("admin/SAML-auth", &[]),
     ("admin/SAML-groups", &[]),
+    ("admin/SAML-user-role-map", &[]),
     ("alerts/fired_alerts", &[("-", &[("triggered_alert_count", "0")])]),
     ("alerts/metric_alerts", &[]),
+    ("apps/apptemplates", &[]),
+    ("authentication/providers/LDAP", &[]),
+    ("authentication/providers/SAML", &[]),
+    ("authentication/providers/services", &[("active_authmodule", &[("active_authmodule", "Splunk")])]),
+    ("authorization/fieldfilters", &[]),
     ("cluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
+    ("data/federated/index", &[]),
+    ("data/federated/provider", &[]),
+    ("data/ingest/rfsdestinations", &[]),
+    ("data/ingest/rulesets", &[]),
     ("deployment/client", &[("config", &[("disabled", "1")])]),
     ("deployment/server", &[]),
     ("deployment/server/applications", &[]),
@@ -47,6 +68,10 @@ const FACTS: &[(&str, &[Fact])] = &[
         "licenser/usage",
         &[("license_usage", &[("quota", "MAX"), ("slaves_usage_bytes", "0"), ("peers_usage_bytes", "0")])],
     ),
+    ("scheduled/views", &[]),
+    ("search/distributed/bundle-replication-files", &[]),
+    ("search/distributed/bundle/replication/config", &[]),
+    ("search/distributed/bundle/replication/cycles", &[]),
     ("search/distributed/config", &[("distributedSearch", &[("disabled", "1"), ("dist_search_enabled", "0")])]),
     ("search/distributed/groups", &[]),
     ("search/distributed/peers", &[]),
@@ -54,7 +79,31 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("server/control", &[("restart", &[]), ("restart_webui", &[])]),
     ("server/logger", &[("root", &[("level", "INFO")])]),
     ("shcluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
+    ("workloads/categories", &[]),
+    ("workloads/pools", &[]),
+    ("workloads/rules", &[]),
+    ("workloads/status", &[("general", &[("enabled", "0")])]),
 ];
+
+/// Why what only a member of an indexer cluster can tell is unavailable.
+const NO_CLUSTER: &str = "Indexer clustering is not enabled on this node: it belongs to no cluster";
+/// Why what only a member of a search head cluster can tell is unavailable.
+const NO_HEADS: &str = "Search head clustering is not enabled on this node: it belongs to no cluster";
+
+/// What only members of clusters can tell: folder, names below, and why it is unavailable.
+const UNAVAILABLE: &[(&str, &[&str], &str)] = &[
+    ("cluster/manager", OF_MANAGER, NO_CLUSTER),
+    ("cluster/master", OF_MANAGER, NO_CLUSTER),
+    ("cluster/peer", &["buckets", "info"], NO_CLUSTER),
+    ("cluster/searchhead", &["generation", "searchheadconfig"], NO_CLUSTER),
+    ("cluster/slave", &["buckets", "info"], NO_CLUSTER),
+    ("shcluster", &["status"], NO_HEADS),
+    ("shcluster/captain", &["artifacts", "info", "jobs", "members", "peers"], NO_HEADS),
+    ("shcluster/member", &["artifacts", "info", "members"], NO_HEADS),
+];
+/// What the manager of an indexer cluster tells.
+const OF_MANAGER: &[&str] =
+    &["buckets", "fixup", "generation", "health", "indexes", "info", "peers", "redundancy", "sites", "status"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |(path, _): &(&'static str, &[Fact])| {
@@ -77,33 +126,58 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             ),
         ]
     };
-    let control = Access::Capability(RESTART);
-    let logger = Access::Capability(EDIT_SERVER);
-    let refusals = [
-        ("server/control/restart", control, "Refuses to restart the node.", post(no_restart)),
-        ("server/control/restart_webui", control, "Refuses to restart the node.", post(no_restart)),
-        ("server/logger/{name}", logger, "Refuses to change the log level.", post(no_levels)),
-    ];
-    let refusals = refusals.map(|(path, access, what, serve)| Endpoint::new(Method::POST, path, access, what, serve));
-    FACTS.iter().flat_map(of).chain(refusals).collect()
+    let unavailable = UNAVAILABLE.iter().flat_map(|(folder, names, why)| {
+        let refuse = move || async { ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, *why) };
+        let access = match *why {
+            NO_CLUSTER => Access::Capability(LIST_INDEXER_CLUSTER),
+            _ => Access::LoggedIn,
+        };
+        names.iter().map(move |name| {
+            let what = "Refuses, because the node belongs to no cluster.";
+            Endpoint::new(Method::GET, format!("{folder}/{name}"), access, what, get(refuse))
+        })
+    });
+    let refusals = REFUSALS.iter().map(|(path, capability, what, why)| {
+        // The form says in which format the refusal is wanted.
+        let refuse = move |_: Parameters| async { ApiError::bad_request(*why) };
+        Endpoint::new(Method::POST, *path, Access::Capability(capability), what, post(refuse))
+    });
+    FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).collect()
 }
-
-/// Restarts the node.
-const RESTART: &str = "restart_splunkd";
-/// Changes settings of the node.
-const EDIT_SERVER: &str = "edit_server";
 
 /// Nothing would restart the process.
-async fn no_restart() -> ApiError {
-    ApiError::bad_request(
-        "the node does not restart itself: have whatever runs it stop and start it (systemctl restart quarry); changes of objects \
-         count without that, those of inputs and indexes from the next start",
-    )
-}
+const NO_RESTART: &str = "the node does not restart itself: have whatever runs it stop and start it (systemctl restart quarry); \
+                          changes of objects count without that, those of inputs and indexes from the next start";
+/// Why it cannot be made a member.
+const STANDALONE: &str = "the node stores and searches its events alone: it cannot be made part of a cluster, and sends no searches \
+                          to other nodes";
+const NO_DEPLOYMENT: &str = "the node sends no apps to forwarders: give them their configuration by other means";
+const NO_LICENSES: &str = "the node is free and unlimited: there is no licence to be added or changed";
 
-async fn no_levels() -> ApiError {
-    ApiError::bad_request("the node logs what is of INFO and above; levels of its parts cannot be chosen")
-}
+/// Unsupported actions: path, required capability, help text, why.
+const REFUSALS: &[(&str, &str, &str, &str)] = &[
+    ("cluster/config/{name}", EDIT_INDEXER_CLUSTER, "Refuses to join a cluster.", STANDALONE),
+    ("deployment/server/serverclasses", EDIT_DEPLOYMENT_SERVER, "Refuses to create a server class.", NO_DEPLOYMENT),
+    (
+        "deployment/server/serverclasses/{name}",
+        EDIT_DEPLOYMENT_SERVER,
+        "Refuses to change a server class.",
+        NO_DEPLOYMENT,
+    ),
+    ("licenser/groups/{name}", LICENSE_EDIT, "Refuses to choose a group of licences.", NO_LICENSES),
+    ("licenser/licenses", LICENSE_EDIT, "Refuses to add a licence.", NO_LICENSES),
+    ("licenser/localpeer/{name}", LICENSE_EDIT, "Refuses to change where licences come from.", NO_LICENSES),
+    ("search/distributed/peers", EDIT_SEARCH_SERVER, "Refuses to send searches to another node.", STANDALONE),
+    ("server/control/restart", RESTART, "Refuses to restart the node.", NO_RESTART),
+    ("server/control/restart_webui", RESTART, "Refuses to restart the node.", NO_RESTART),
+    (
+        "server/logger/{name}",
+        EDIT_SERVER,
+        "Refuses to change the log level.",
+        "the node logs what is of INFO and above; levels of its parts cannot be chosen",
+    ),
+    ("shcluster/config/{name}", EDIT_SEARCH_HEAD_CLUSTERING, "Refuses to join a cluster.", STANDALONE),
+];
 
 async fn show(
     matched: MatchedPath,
@@ -139,5 +213,7 @@ mod tests {
     #[test]
     fn collections_are_there_once_and_in_order() {
         assert!(FACTS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(UNAVAILABLE.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(REFUSALS.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
 }

@@ -1,70 +1,114 @@
 //! Folder listings: paths from `/services` down that are not endpoints themselves but have endpoints below them.
 //!
-//! They are derived from the table of endpoints, so that every link is served. Not here: collections, which list their
-//! entities.
+//! They are derived from the table of endpoints, so that every link is served. Where entities can be created, an entry has
+//! the link `create`, by which Splunk's SDKs tell collections from folders. Kinds of inputs that apps bring along are
+//! listed, too. Not here: collections, which list their entities.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use axum::extract::State;
 use axum::http::Method;
 use axum::response::Response;
 use axum::routing::get;
 use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use serde_json::Map;
 
+use super::blocking;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint, SERVICES};
+use super::row::{Access, Endpoint, LIST_INPUTS, SERVICES};
+use crate::ApiState;
 use crate::atom::{Acl, Entry, escaped};
+use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
+/// The folder of the kinds of inputs.
+const INPUTS: &str = "data/inputs";
 /// Name of the top folder.
 const ROOT: &str = "services";
 
 /// The folders above these endpoints.
 pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
-    let of = |(path, names): (String, BTreeSet<String>)| {
-        let (names, place): (Arc<[String]>, Arc<str>) = (names.into_iter().collect(), path.as_str().into());
-        let list = move |parameters: Parameters| list(parameters, Arc::clone(&place), Arc::clone(&names));
+    let of = |(path, children): (String, BTreeSet<Child>)| {
+        let (children, place): (Arc<[Child]>, Arc<str>) = (children.into_iter().collect(), path.as_str().into());
+        let list = move |State(state): State<ApiState>, caller: Caller, parameters: Parameters| {
+            list(state, caller, parameters, Arc::clone(&place), Arc::clone(&children))
+        };
         Endpoint::new(Method::GET, path, Access::LoggedIn, "Lists the paths below.", get(list)).takes(LISTED)
     };
     children(served).into_iter().map(of).collect()
 }
 
-/// Names below each folder, by its path after the root.
-fn children(served: &[Endpoint]) -> BTreeMap<String, BTreeSet<String>> {
+/// What is below a folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Child {
+    name: String,
+    /// Whether entities can be created there.
+    is_collection: bool,
+}
+
+impl Child {
+    /// A collection.
+    pub(super) fn collection(name: &str) -> Child {
+        Child { name: name.to_owned(), is_collection: true }
+    }
+}
+
+/// What is below each folder, by its path after the root.
+fn children(served: &[Endpoint]) -> BTreeMap<String, BTreeSet<Child>> {
+    let creating: BTreeSet<String> =
+        served.iter().map(Endpoint::row).filter(|row| row.method == Method::POST).map(|row| row.path).collect();
     let rows = served.iter().map(Endpoint::row).filter(|row| row.method == Method::GET && !row.path.contains('{'));
     let paths: BTreeSet<String> =
         rows.filter_map(|row| Some(row.path.strip_prefix(SERVICES)?.strip_prefix('/')?.to_owned())).collect();
-    let mut folders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut folders: BTreeMap<String, BTreeSet<Child>> = BTreeMap::new();
     for path in &paths {
         let parts: Vec<&str> = path.split('/').collect();
         for (at, part) in parts.iter().enumerate() {
-            folders.entry(parts[..at].join("/")).or_default().insert((*part).to_owned());
+            let is_collection = creating.contains(&format!("{SERVICES}/{}", parts[..=at].join("/")));
+            let child = Child { name: (*part).to_owned(), is_collection };
+            folders.entry(parts[..at].join("/")).or_default().insert(child);
         }
     }
     folders.retain(|path, _| !paths.contains(path));
     folders
 }
 
-async fn list(parameters: Parameters, folder: Arc<str>, names: Arc<[String]>) -> Result<Response, ApiError> {
-    links(&folder, names.iter().map(String::as_str), parameters)
+async fn list(
+    state: ApiState,
+    caller: Caller,
+    parameters: Parameters,
+    folder: Arc<str>,
+    children: Arc<[Child]>,
+) -> Result<Response, ApiError> {
+    let mut children = children.to_vec();
+    if folder.as_ref() == INPUTS && caller.permissions.holds(LIST_INPUTS) {
+        let node = state.node.clone();
+        let kinds = blocking(move || node.modular_inputs()).await?;
+        children.extend(kinds.iter().map(|kind| Child::collection(&kind.scheme)));
+    }
+    links(&folder, children.iter(), parameters)
 }
 
 /// Links to what is below a path.
-pub(super) fn links<'n>(
+pub(super) fn links<'c>(
     folder: &str,
-    names: impl Iterator<Item = &'n str>,
+    children: impl Iterator<Item = &'c Child>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let place = if folder.is_empty() { SERVICES.to_owned() } else { format!("{SERVICES}/{folder}") };
-    let entry = |name: &str| {
+    let entry = |Child { name, is_collection }: &Child| {
         let path = format!("{place}/{}", escaped(name));
-        let (author, app, links) = (NOBODY.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
+        let (author, app) = (NOBODY.to_owned(), APP_SYSTEM.to_owned());
+        let mut links = vec![("list", path.clone())];
+        if *is_collection {
+            links.push(("create", format!("{path}/_new")));
+        }
         let (acl, content) = (Acl::of_node(), Map::new());
-        Entry { name: name.to_owned(), path, author, app, acl, fields: None, updated: 0, links, content }
+        Entry { name: name.clone(), path, author, app, acl, fields: None, updated: 0, links, content }
     };
-    let entries = names.map(entry).collect();
+    let entries = children.map(entry).collect();
     let title = folder.rsplit('/').next().filter(|title| !title.is_empty()).unwrap_or(ROOT).to_owned();
     page(title, place, entries, &parameters.unpaged())
 }
@@ -84,12 +128,16 @@ mod tests {
             endpoint(Method::GET, "a/e"),
             endpoint(Method::GET, "a/e/f"),
             endpoint(Method::POST, "g/h"),
+            endpoint(Method::POST, "a/e"),
         ];
         let found: Vec<(String, String)> = children(&served)
             .into_iter()
-            .map(|(path, names)| (path, names.into_iter().collect::<Vec<_>>().join(" ")))
+            .map(|(path, children)| {
+                let shown = |child: Child| format!("{}{}", child.name, if child.is_collection { "+" } else { "" });
+                (path, children.into_iter().map(shown).collect::<Vec<_>>().join(" "))
+            })
             .collect();
         let texts = |path: &str, names: &str| (path.to_owned(), names.to_owned());
-        assert_eq!(found, [texts("", "a"), texts("a", "b e"), texts("a/b", "c")]);
+        assert_eq!(found, [texts("", "a"), texts("a", "b e+"), texts("a/b", "c")]);
     }
 }

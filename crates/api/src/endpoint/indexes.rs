@@ -118,6 +118,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Removes an index that holds no events.",
             delete(remove),
         ),
+        Endpoint::new(
+            Method::POST,
+            below("roll-hot-buckets"),
+            edit_indexes,
+            "Writes the events of an index that are only in the log to buckets.",
+            post(roll),
+        ),
         Endpoint::new(Method::POST, below("enable"), edit_indexes, "Enables an index.", post(enable)),
         Endpoint::new(Method::POST, below("disable"), edit_indexes, "Disables an index.", post(disable)),
     ]
@@ -194,6 +201,20 @@ async fn show(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     one(&state, &caller, &name_of(&parts), &parameters).await
+}
+
+/// Writes buckets of all events that were acknowledged before the request.
+async fn roll(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let name = name_of(&parts);
+    let answer = one(&state, &caller, &name, &parameters).await?;
+    let node = state.node.clone();
+    blocking(move || node.roll_hot_buckets(&name)).await??;
+    Ok(answer)
 }
 
 fn settings_of(form: &Parameters) -> Result<Vec<(String, String)>, ApiError> {

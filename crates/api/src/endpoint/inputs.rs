@@ -1,22 +1,56 @@
-//! `data/inputs`: watched files, ports and programs, each a stanza of `inputs.conf`.
+//! `data/inputs`: watched files, ports and programs, each a stanza of `inputs.conf`; with those that apps bring along, under
+//! their scheme, and all together as `all`.
 //!
 //! A new or changed stanza is validated and written; it takes effect when the node starts, as the answers say. Not
 //! here: tokens of the HTTP Event Collector, which take effect at once ([`super::collector_tokens`]), and files added
 //! once ([`super::oneshot`]).
 
-use std::sync::{Arc, LazyLock};
+use std::borrow::Cow;
+use std::sync::LazyLock;
 
+use axum::extract::{Path, State};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use axum::routing::get;
+use quarry_apps::objects::{ConfObject, ObjectError};
+use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
 use quarry_conf::{ConfSource, Layer, Layers, Problem};
 
-use super::entities::{Kind, kind, rows};
+use super::blocking;
+use super::entities::{Kind, KindOf, entry, kind, rows, scope_of, single_rows, with_objects};
+use super::listing::{LISTED, page};
 use super::row::{
-    Access, EDIT_MONITOR, EDIT_SCRIPTED, EDIT_SPLUNKTCP, EDIT_SPLUNKTCP_TOKEN, EDIT_TCP, EDIT_UDP, Endpoint,
+    Access, EDIT_MONITOR, EDIT_SCRIPTED, EDIT_SPLUNKTCP, EDIT_SPLUNKTCP_SSL, EDIT_SPLUNKTCP_TOKEN, EDIT_TCP, EDIT_UDP,
+    Endpoint,
 };
 use super::search_jobs::PathParts;
 use crate::ApiState;
-use crate::atom::Fields;
+use crate::atom::{Entry, Fields};
+use crate::caller::Caller;
 use crate::message::ApiError;
+use crate::parameters::Parameters;
 
+/// All inputs.
+const ALL: &str = "data/inputs/all";
+/// The inputs of a kind that an app brings along.
+const OF_SCHEME: &str = "data/inputs/{scheme}";
+/// Settings of every modular input.
+const MODULAR: Fields = Fields {
+    required: &[],
+    optional: &["disabled", "host", "index", "interval", "python.version", "source", "sourcetype", "start_by_shell"],
+    wildcard: &[],
+};
+/// Settings of TLS for all ports.
+const SSL: &[&str] = &[
+    "cipherSuite",
+    "disabled",
+    "password",
+    "requireClientCert",
+    "rootCA",
+    "serverCert",
+    "sslPassword",
+    "sslRootCAPath",
+];
 /// The conf of inputs.
 const CONF: &str = "inputs";
 /// Message that accompanies a change.
@@ -89,7 +123,7 @@ const SCRIPT: &[&str] = &["disabled", "host", "index", "interval", "passAuth", "
 static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
     let of = |path, title, prefix, optional| {
         let fields = Fields { required: &[], optional, wildcard: &[] };
-        Kind { prefix, told: Some(FROM_START), refuse, ..kind(path, title, CONF, fields) }
+        Kind { prefix: Cow::Borrowed(prefix), told: Some(FROM_START), refuse, ..kind(path, title, CONF, fields) }
     };
     vec![
         (of("data/inputs/monitor", "monitor", "monitor://", MONITOR), EDIT_MONITOR),
@@ -101,33 +135,98 @@ static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
     ]
 });
 
+/// The certificate of all ports with TLS.
+static CERTIFICATE: LazyLock<Kind> = LazyLock::new(|| {
+    let fields = Fields { required: &[], optional: SSL, wildcard: &[] };
+    let (only, told) = (Some(("ssl", "SSL")), Some(FROM_START));
+    Kind { only, told, verbs: &[], refuse, ..kind("data/inputs/tcp/ssl", "ssl", CONF, fields) }
+});
+
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |(kind, edit): &'static (Kind, &'static str)| {
         // Reading requires the same capability, because the conf may contain passwords.
-        let access = [Access::Capability(edit); 2];
-        let kind = Kind { holds: holds_of(kind.prefix), ..kind.clone() };
-        let (path, fields) = (kind.path.clone(), kind.fields);
-        rows(&path, access, fields, Arc::new(move |_: &PathParts| Ok(kind.clone())))
+        rows(&kind.path, [Access::Capability(edit); 2], kind.fields, KindOf::always(kind.clone()))
     };
-    KINDS.iter().flat_map(of).collect()
+    let mut endpoints: Vec<Endpoint> = KINDS.iter().flat_map(of).collect();
+    endpoints.extend(single_rows(&CERTIFICATE, [Access::Capability(EDIT_SPLUNKTCP_SSL); 2]));
+    endpoints.extend(rows(OF_SCHEME, [Access::Capability(EDIT_SCRIPTED); 2], MODULAR, KindOf::Node(of_scheme)));
+    // The conf may contain passwords.
+    let read = Access::Capability(ADMIN_ALL_OBJECTS);
+    let (list, one) = ("Lists the inputs that the user may read.", "Shows an input that the user may read.");
+    endpoints.extend([
+        Endpoint::new(Method::GET, ALL, read, list, get(list_all)).takes(LISTED),
+        Endpoint::new(Method::GET, format!("{ALL}/{{name}}"), read, one, get(show_one)),
+    ]);
+    endpoints
 }
 
-/// Whether a stanza belongs to a kind, by its prefix.
-fn holds_of(prefix: &str) -> fn(&quarry_apps::objects::ConfObject) -> bool {
-    match prefix {
-        "monitor://" => |object| object.name.starts_with("monitor://"),
-        "tcp://" => |object| object.name.starts_with("tcp://"),
-        "splunktcp://" => |object| object.name.starts_with("splunktcp://"),
-        "udp://" => |object| object.name.starts_with("udp://"),
-        TOKEN => |object| object.name.starts_with(TOKEN),
-        _ => |object| object.name.starts_with("script://"),
+/// The collection of a modular input's stanzas. Its program describes the settings.
+fn of_scheme(state: &ApiState, Path(parts): &PathParts) -> Result<Kind, ApiError> {
+    let scheme = parts.get("scheme").map_or("", String::as_str);
+    let found = state.node.modular_inputs().into_iter().find(|known| known.scheme == scheme);
+    let missing = || ApiError::with_status(StatusCode::NOT_FOUND, "Not Found");
+    let arguments = found.ok_or_else(missing)?.arguments;
+    Ok(Kind {
+        path: format!("data/inputs/{scheme}").into(),
+        title: scheme.to_owned().into(),
+        prefix: format!("{scheme}://").into(),
+        more_fields: arguments.into_iter().map(|argument| argument.name).collect(),
+        told: Some(FROM_START),
+        refuse,
+        ..kind("", "", CONF, MODULAR)
+    })
+}
+
+/// The inputs of all kinds that the caller may read, each as in its own collection.
+async fn readable(state: &ApiState, parts: &PathParts, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
+    let scope = scope_of(parts, caller)?;
+    let objects = with_objects(state, caller, move |objects, viewer| objects.list(CONF, &scope, viewer)).await?;
+    let mut kinds: Vec<Kind> = Vec::new();
+    kinds.extend(KINDS.iter().filter(|(_, edit)| caller.permissions.holds(edit)).map(|(kind, _)| kind.clone()));
+    if caller.permissions.holds(EDIT_SCRIPTED) {
+        let node = state.node.clone();
+        let of = |scheme: String| Kind {
+            path: format!("data/inputs/{scheme}").into(),
+            prefix: format!("{scheme}://").into(),
+            ..kind("", "", CONF, MODULAR)
+        };
+        kinds.extend(blocking(move || node.modular_inputs()).await?.into_iter().map(|known| of(known.scheme)));
     }
+    let as_input = |object: &ConfObject| {
+        let kind = kinds.iter().find(|kind| kind.includes(object))?;
+        let mut entry = entry(kind, object);
+        entry.content.insert("eai:location".to_owned(), format!("/{}", kind.path).into());
+        Some(entry)
+    };
+    Ok(objects.iter().filter_map(as_input).collect())
+}
+
+async fn list_all(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    page("all", format!("/services/{ALL}"), readable(&state, &parts, &caller).await?, &parameters)
+}
+
+async fn show_one(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let name = parts.get("name").cloned().unwrap_or_default();
+    let found = readable(&state, &parts, &caller).await?.into_iter().find(|entry| entry.name == name);
+    let entry = found.ok_or(ObjectError::Unknown(name))?;
+    page("all", format!("/services/{ALL}"), vec![entry], &parameters.only("output_mode"))
 }
 
 fn refuse(state: &ApiState, kind: &Kind, name: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
-    let name = name.map(|name| name.strip_prefix(kind.prefix).unwrap_or(name));
+    let prefix = kind.prefix.as_ref();
+    let name = name.map(|name| name.strip_prefix(prefix).unwrap_or(name));
     if let Some(name) = name {
-        check_name(kind.prefix, name)?;
+        check_name(prefix, name)?;
     }
     for (key, value) in settings {
         quarry_conf::edit::check_setting(key, value)?;
@@ -136,7 +235,7 @@ fn refuse(state: &ApiState, kind: &Kind, name: Option<&str>, settings: &[(String
         }
     }
     // Validates the stanza as the node would.
-    let stanza = format!("{}{}", kind.prefix, name.unwrap_or(sample(kind.prefix)));
+    let stanza = kind.stanza(name.or(kind.only.map(|(only, _)| only)).unwrap_or(sample(prefix)));
     let lines: String = settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     let source = ConfSource {
         layer: Layer::AppLocal,
@@ -173,6 +272,7 @@ fn check_name(prefix: &str, name: &str) -> Result<(), ApiError> {
         "monitor://" if is_odd || !name.starts_with('/') => "the absolute path of a file or folder",
         "script://" if is_odd => "the path of a program",
         TOKEN if is_odd => "a name",
+        _ if is_odd => "a name of one line",
         "tcp://" | "splunktcp://" | "udp://" if is_odd || !is_port() => "a port, or ADDRESS:PORT",
         _ => return Ok(()),
     };

@@ -9,6 +9,7 @@ pub(crate) mod collector_tokens;
 pub(crate) mod configurations;
 pub(crate) mod datamodels;
 pub(crate) mod description;
+pub(crate) mod directory;
 pub(crate) mod documents;
 pub(crate) mod entities;
 pub(crate) mod event_analysis;

@@ -1,10 +1,10 @@
 //! `data/outputs/tcp`: the indexers a forwarder sends to, as servers of groups in `outputs.conf`.
 //!
 //! `server` lists the servers of all groups by address. A new server joins a group, a removed one leaves all groups; its own
-//! settings are in `[tcpout-server://ADDRESS]`. `group` has the stanzas of groups, `default` what they have in common. `quarry forward` reads them when it starts. Not
-//! here: whether a server is reachable, which the forwarder reports.
+//! settings are in `[tcpout-server://ADDRESS]`. `group` has the stanzas of groups, `default` what they have in common.
+//! `quarry forward` reads them when it starts; receivers under `syslog` are kept for other programs. Not here: whether a server is reachable, which the forwarder reports.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
@@ -15,7 +15,7 @@ use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::entities::{Kind, change, kind, rows, scope_of, with_objects};
+use super::entities::{Kind, KindOf, change, kind, rows, scope_of, with_objects};
 use super::listing::{LISTED, page};
 use super::row::{Access, EDIT_FORWARDERS, Endpoint};
 use super::search_jobs::PathParts;
@@ -41,6 +41,22 @@ const SERVER: &str = "tcpout-server://";
 const GROUP_DEFAULT: &str = "default-autolb-group";
 /// Message after a change.
 const FROM_START: &str = "The change is saved and takes effect at the next start of `quarry forward`.";
+/// Prefix of stanzas of syslog receivers.
+const SYSLOG_GROUP: &str = "syslog:";
+/// Message after a change of a syslog receiver.
+const NOT_SENT: &str =
+    "The change is saved and has no effect: `quarry forward` sends to indexers, not to syslog receivers.";
+/// Settings of a syslog receiver.
+const OF_SYSLOG: &[&str] = &[
+    "disabled",
+    "dropEventsOnQueueFull",
+    "maxEventSize",
+    "priority",
+    "server",
+    "syslogSourceType",
+    "timestampformat",
+    "type",
+];
 /// Settings of one server.
 const OF_SERVER: &[&str] = &[
     "clientCert",
@@ -109,11 +125,9 @@ static CHANGING: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
 /// The collection of groups.
 static GROUPS: LazyLock<Kind> = LazyLock::new(|| {
     let fields = Fields { required: &[], optional: OF_GROUP, wildcard: &[] };
-    let holds = |object: &ConfObject| object.name.starts_with(GROUP);
     Kind {
-        prefix: GROUP,
+        prefix: GROUP.into(),
         told: Some(FROM_START),
-        holds,
         ..kind("data/outputs/tcp/group", "tcpout-group", CONF, fields)
     }
 });
@@ -121,21 +135,28 @@ static GROUPS: LazyLock<Kind> = LazyLock::new(|| {
 /// The stanza with the settings of all groups, as a collection of one.
 static ALL_GROUPS: LazyLock<Kind> = LazyLock::new(|| {
     let fields = Fields { required: &[], optional: OF_ALL, wildcard: &[] };
-    let holds = |object: &ConfObject| object.name == TCPOUT;
+    let only = Some((TCPOUT, TCPOUT));
     let refuse: super::entities::Refuse = |_, _, name, _| match name {
         Some(name) if name != TCPOUT => Err(ApiError::bad_request(format!("name={name}: the only one is {TCPOUT}"))),
         _ => Ok(()),
     };
-    Kind { told: Some(FROM_START), holds, refuse, ..kind("data/outputs/tcp/default", "tcpout-default", CONF, fields) }
+    Kind { told: Some(FROM_START), only, refuse, ..kind("data/outputs/tcp/default", "tcpout-default", CONF, fields) }
+});
+
+/// The collection of syslog receivers.
+static SYSLOG: LazyLock<Kind> = LazyLock::new(|| {
+    let fields = Fields { required: &[], optional: OF_SYSLOG, wildcard: &[] };
+    let prefix = SYSLOG_GROUP.into();
+    Kind { prefix, told: Some(NOT_SENT), ..kind("data/outputs/tcp/syslog", "syslog", CONF, fields) }
 });
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     // Reading needs the same capability as changing: the conf may contain passwords.
     let access = Access::Capability(EDIT_FORWARDERS);
     let one = format!("{SERVERS}/{{name}}");
-    let all = rows(&ALL_GROUPS.path, [access; 2], ALL_GROUPS.fields, Arc::new(|_: &PathParts| Ok(ALL_GROUPS.clone())));
-    let mut endpoints = rows(&GROUPS.path, [access; 2], GROUPS.fields, Arc::new(|_: &PathParts| Ok(GROUPS.clone())));
-    endpoints.extend(all);
+    let kinds = [&*GROUPS, &*ALL_GROUPS, &*SYSLOG].into_iter();
+    let mut endpoints: Vec<Endpoint> =
+        kinds.flat_map(|kind| rows(&kind.path, [access; 2], kind.fields, KindOf::always(kind.clone()))).collect();
     endpoints.extend([
         Endpoint::new(Method::GET, SERVERS, access, "Lists the servers of all groups.", get(list)).takes(LISTED),
         Endpoint::new(Method::POST, SERVERS, access, "Adds a server to a group.", post(create))

@@ -52,15 +52,8 @@ fn kind() -> Kind {
         path: COLLECTIONS[0].into(),
         title: CONF.into(),
         conf: CONF.into(),
-        fields: FIELDS,
-        is_by_name: false,
-        holds: |_| true,
         verbs: &[],
-        more: &[],
-        prefix: "",
-        told: None,
-        refuse: super::entities::take_all,
-        before_removal: super::entities::nothing_besides,
+        ..super::entities::kind("", "", "", FIELDS)
     }
 }
 

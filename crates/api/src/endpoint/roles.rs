@@ -28,6 +28,8 @@ use crate::parameters::{Parameters, Settings};
 const ROLES: &str = "authorization/roles";
 /// What roles may do.
 const CAPABILITIES: &str = "authorization/capabilities";
+/// What the caller may let others do.
+const GRANTABLE: &str = "authorization/grantable_capabilities";
 /// Maximum characters of a role's name.
 const NAME_CHARS_MAX: usize = 100;
 /// Maximum roles.
@@ -96,6 +98,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::DELETE, one, edit, "Deletes a role.", delete(remove)),
         Endpoint::new(Method::GET, CAPABILITIES, own, capability, get(capabilities)),
         Endpoint::new(Method::GET, format!("{CAPABILITIES}/capabilities"), own, capability, get(capabilities)),
+        Endpoint::new(Method::GET, GRANTABLE, own, "Lists the capabilities that the user may grant.", get(grantable)),
     ]
 }
 
@@ -332,4 +335,17 @@ async fn capabilities(State(state): State<ApiState>, parameters: Parameters) -> 
     let content = json!({ "capabilities": state.auth.roles().capabilities() });
     let entries = vec![entity(CAPABILITIES, "capabilities", content, false)];
     page("capabilities", format!("/services/{CAPABILITIES}"), entries, &parameters.only("output_mode"))
+}
+
+/// Who may edit roles may grant all capabilities, others none.
+async fn grantable(
+    State(state): State<ApiState>,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let roles = state.auth.roles();
+    let all = roles.capabilities().iter().filter(|_| caller.permissions.holds(EDIT_ROLES));
+    let content = json!({ "capabilities": all.collect::<Vec<_>>() });
+    let entries = vec![entity(GRANTABLE, "capabilities", content, false)];
+    page("grantable_capabilities", format!("/services/{GRANTABLE}"), entries, &parameters.only("output_mode"))
 }

@@ -21,6 +21,26 @@ pub(super) const UPLOAD_LOOKUPS: &str = "upload_lookup_files";
 pub(super) const EDIT_SPLUNKTCP: &str = "edit_splunktcp";
 /// Changing tokens that forwarders present.
 pub(super) const EDIT_SPLUNKTCP_TOKEN: &str = "edit_splunktcp_token";
+/// Changing the certificate of inputs over TLS.
+pub(super) const EDIT_SPLUNKTCP_SSL: &str = "edit_splunktcp_ssl";
+/// Changing how events become metrics.
+pub(super) const EDIT_STATSD: &str = "edit_statsd_transforms";
+/// Making the node part of an indexer cluster.
+pub(super) const EDIT_INDEXER_CLUSTER: &str = "edit_indexer_cluster";
+/// Reading the state of an indexer cluster.
+pub(super) const LIST_INDEXER_CLUSTER: &str = "list_indexer_cluster";
+/// Making the node part of a search head cluster.
+pub(super) const EDIT_SEARCH_HEAD_CLUSTERING: &str = "edit_search_head_clustering";
+/// Changing the nodes that searches are sent to.
+pub(super) const EDIT_SEARCH_SERVER: &str = "edit_search_server";
+/// Changing licences.
+pub(super) const LICENSE_EDIT: &str = "license_edit";
+/// Changing which apps a deployment server sends to whom.
+pub(super) const EDIT_DEPLOYMENT_SERVER: &str = "edit_deployment_server";
+/// Restarting the node.
+pub(super) const RESTART: &str = "restart_splunkd";
+/// Changing settings of the node.
+pub(super) const EDIT_SERVER: &str = "edit_server";
 /// Changing UDP inputs.
 pub(super) const EDIT_UDP: &str = "edit_udp";
 /// Reading which inputs there may be.

@@ -56,7 +56,7 @@ struct Facts {
 
 const INTROSPECTION: Access = Access::Capability(LIST_INTROSPECTION);
 
-const FACTS: [Fact; 9] = [
+const FACTS: [Fact; 11] = [
     Fact {
         path: "server/settings",
         name: "settings",
@@ -87,6 +87,29 @@ const FACTS: [Fact; 9] = [
         access: INTROSPECTION,
         summary: "Shows whether the node accepts events.",
         content: indexer,
+    },
+    Fact {
+        path: "kvstore/status",
+        name: "status",
+        access: INTROSPECTION,
+        summary: "Shows whether the KV store accepts documents.",
+        content: |facts| {
+            let status = if has_room(facts) { "ready" } else { "failed" };
+            json!({ "current": { "status": status, "standalone": true, "disabled": false } })
+        },
+    },
+    Fact {
+        path: "server/sysinfo",
+        name: "sysinfo",
+        access: INTROSPECTION,
+        summary: "Shows the cores and the memory of the machine.",
+        content: |facts| {
+            let NodeCondition { memory, cores, host, .. } = &facts.condition;
+            json!({
+                "host": host, "os_name": std::env::consts::OS, "cpu_arch": std::env::consts::ARCH, "numberOfVirtualCores": cores,
+                "physicalMemoryMB": memory.all / MEGABYTE,
+            })
+        },
     },
     Fact {
         path: "server/status/resource-usage/hostwide",
@@ -200,13 +223,17 @@ fn health(facts: &Facts) -> (&'static str, Value) {
     (worst, features)
 }
 
+/// Whether the disk has room for more.
+fn has_room(facts: &Facts) -> bool {
+    facts.condition.disk.free >= facts.condition.disk_free_min
+}
+
 fn indexer(facts: &Facts) -> Value {
-    let NodeCondition { disk, disk_free_min, .. } = &facts.condition;
-    match disk.free < *disk_free_min {
-        true => {
+    match has_room(facts) {
+        false => {
             json!({ "status": "stopped", "reason": "the disk has too little room: see server/status/partitions-space" })
         }
-        false => json!({ "status": "normal", "reason": "" }),
+        true => json!({ "status": "normal", "reason": "" }),
     }
 }
 

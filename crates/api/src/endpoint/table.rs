@@ -37,6 +37,7 @@ fn all() -> Vec<Endpoint> {
         super::own_records::endpoints(),
         super::receivers::endpoints(),
         super::collection_entities::endpoints(),
+        super::directory::endpoints(),
         super::documents::endpoints(),
         super::lookup_table_files::endpoints(),
         super::inputs::endpoints(),

@@ -10,7 +10,7 @@ use quarry_apps::objects::{AclChange, Objects};
 use quarry_conf::Permissions;
 
 use super::entities::{Kind, acl_change, acl_entry, entry};
-use super::folders::links;
+use super::folders::{Child, links};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
@@ -28,7 +28,7 @@ const FIELDS: Fields = Fields { required: &[TEXT], optional: &[], wildcard: &[] 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
     let (all, one) = ("data/ui/{file}", "data/ui/{file}/{name}");
-    let kinds = |parameters: Parameters| async { links(FOLDER, KINDS.into_iter(), parameters) };
+    let kinds = |parameters: Parameters| async { links(FOLDER, KINDS.map(Child::collection).iter(), parameters) };
     vec![
         Endpoint::new(Method::GET, FOLDER, read, "Lists the paths below.", get(kinds)).takes(LISTED),
         Endpoint::new(Method::GET, all, read, "Lists views or other user interface files of apps.", get(list))
@@ -54,20 +54,14 @@ fn kind_of(request: &ObjectRequest) -> Result<&'static str, ApiError> {
     KINDS.into_iter().find(|kind| *kind == file).ok_or_else(missing)
 }
 
-fn shown(kind: &'static str) -> Kind {
+/// The collection of a kind of texts.
+pub(super) fn shown(kind: &'static str) -> Kind {
     Kind {
         path: format!("{FOLDER}/{kind}").into(),
         title: kind.into(),
         conf: kind.into(),
-        fields: FIELDS,
-        is_by_name: false,
-        holds: |_| true,
         verbs: &[],
-        more: &[],
-        prefix: "",
-        told: None,
-        refuse: super::entities::take_all,
-        before_removal: super::entities::nothing_besides,
+        ..super::entities::kind("", "", "", FIELDS)
     }
 }
 

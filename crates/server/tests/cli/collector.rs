@@ -122,7 +122,7 @@ fn manage(place: &Place, method: &str, path: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(run_file["mgmt"].as_str().unwrap()).unwrap();
     write!(
         stream,
-        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic YWRtaW46Y2hhbmdlbWU=\r\nConnection: close\r\n\
+        "{method} {path}?output_mode=json HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic YWRtaW46Y2hhbmdlbWU=\r\nConnection: close\r\n\
          Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
@@ -138,7 +138,7 @@ fn tokens_are_managed_without_a_restart() {
     const ALL: &str = "/servicesNS/nobody/splunk_httpinput/data/inputs/http";
     let place = place_with_tokens();
     let server = Server::start_with(&place, &["--hec", "127.0.0.1:0"]);
-    let made = manage(&place, "POST", &format!("{ALL}?output_mode=json"), "name=made&index=main&sourcetype=shop");
+    let made = manage(&place, "POST", ALL, "name=made&index=main&sourcetype=shop");
     assert_eq!((made.0, &made.1["entry"][0]["name"]), (201, &Value::from("http://made")), "{made:?}");
     let token = made.1["entry"][0]["content"]["token"].as_str().unwrap().to_owned();
     let event = r#"{"event":"sold"}"#;

@@ -5,6 +5,7 @@ mod page;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use quarry_api::ENDPOINTS;
 use quarry_s3world::Gateway;
@@ -30,6 +31,17 @@ struct World {
     _server: Server,
 }
 
+/// An app with a kind of inputs of its own.
+fn with_modular_input(place: &Place) {
+    for folder in ["bin", "README"] {
+        std::fs::create_dir_all(place.path(&format!("data/etc/apps/weather_app/{folder}"))).unwrap();
+    }
+    place.write("data/etc/apps/weather_app/README/inputs.conf.spec", "[weather://<name>]\ncity = <string>\n");
+    let scheme = "<scheme><title>Weather</title><endpoint><args><arg name='city'/></args></endpoint></scheme>";
+    let program = place.write("data/etc/apps/weather_app/bin/weather.sh", format!("#!/bin/sh\necho \"{scheme}\"\n"));
+    assert!(Command::new("chmod").args(["+x", &program]).status().unwrap().success());
+}
+
 struct Answer {
     status: u16,
     headers: Vec<(String, String)>,
@@ -41,6 +53,7 @@ impl World {
     fn new(gateway: Option<&Gateway>) -> World {
         let place = gateway.map_or_else(Place::new, on_s3);
         with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"]), ("norole", &[])]);
+        with_modular_input(&place);
         let log = place.write("events.log", EVENTS);
         place.run(&["add", "oneshot", &log, "--sourcetype", "kv", "--host", "h1"]).good();
         let server = Server::start(&place);
@@ -256,6 +269,27 @@ fn run_pages(gateway: Option<&Gateway>) {
     }
     faults.dedup();
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Splunk's clients that do not say how they want to be answered read Atom.
+#[test]
+fn lists_are_answered_in_atom_unless_json_is_asked_for() {
+    let mut world = World::new(None);
+    let is_list =
+        |path: &str| path.starts_with("/services") && !path.starts_with("/services/quarry/") && !path.contains('{');
+    let lists = ENDPOINTS.iter().filter(|row| row.method == "GET" && is_list(&row.path));
+    let mut asked = 0;
+    for row in lists {
+        for (mode, wanted) in [("none", "text/xml"), ("json", "application/json")] {
+            let parameters = vec![("output_mode".to_owned(), mode.to_owned())];
+            let (method, path, user) = ("GET".to_owned(), row.path.clone(), Some("admin".to_owned()));
+            let answer = world.ask(&Step { method, path, user, parameters, ..Step::default() }, &Names::new());
+            let kind = answer.headers.iter().find(|(name, _)| name == "content-type").map(|(_, kind)| kind.as_str());
+            assert!(kind.is_some_and(|kind| kind.starts_with(wanted)), "{} {mode}: {kind:?}", row.path);
+            asked += 1;
+        }
+    }
+    assert!(asked > 150, "{asked}");
 }
 
 #[test]

@@ -1,0 +1,71 @@
+//! `directory`: all objects of apps and users that the caller may read, whatever their collection.
+//!
+//! The entries are those of the collections of stanzas ([`super::entities`]) and of `data/ui`, and say where they belong. Not
+//! here: data models, parts of props.conf, inputs.
+
+use axum::http::Method;
+use axum::response::Response;
+use axum::routing::get;
+use quarry_apps::objects::texts::KINDS as TEXTS;
+use quarry_apps::objects::{ObjectError, Objects, Scope};
+use quarry_conf::Permissions;
+use quarry_conf::permissions::SEARCH;
+
+use super::entities::{KINDS, entry};
+use super::listing::{LISTED, page};
+use super::object_request::ObjectRequest;
+use super::row::{Access, Endpoint, REST_PROPERTIES};
+use super::views::shown;
+use crate::atom::Entry;
+use crate::message::ApiError;
+
+/// The collection.
+const PATH: &str = "directory";
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let read = Access::Capability(REST_PROPERTIES);
+    let one = format!("{PATH}/{{name}}");
+    vec![
+        Endpoint::new(Method::GET, PATH, read, "Lists the objects of all kinds.", get(list)).takes(LISTED),
+        Endpoint::new(Method::GET, one, read, "Shows the objects of a name.", get(show)),
+    ]
+}
+
+fn located(mut entry: Entry, collection: &str, title: &str) -> Entry {
+    entry.content.insert("eai:location".to_owned(), format!("/{collection}").into());
+    entry.content.insert("eai:type".to_owned(), title.into());
+    entry
+}
+
+fn all(objects: &Objects, scope: &Scope, viewer: &Permissions) -> Result<Vec<Entry>, ObjectError> {
+    // As in the collections themselves.
+    let may_read = |path: &str| path != "saved/searches" || viewer.holds(SEARCH);
+    let mut entries = Vec::new();
+    for kind in KINDS.iter().filter(|kind| may_read(&kind.path)) {
+        let found = objects.list(&kind.conf, scope, viewer)?;
+        let found = found.iter().filter(|object| kind.includes(object));
+        entries.extend(found.map(|object| located(entry(kind, object), &kind.path, &kind.title)));
+    }
+    for text in TEXTS {
+        let kind = shown(text);
+        let found = objects.texts(text, scope, viewer)?;
+        entries.extend(found.iter().map(|object| located(entry(&kind, object), &kind.path, &kind.title)));
+    }
+    Ok(entries)
+}
+
+async fn list(request: ObjectRequest) -> Result<Response, ApiError> {
+    let scope = request.scope.clone();
+    let entries = request.with(move |objects, viewer| all(objects, &scope, viewer)).await?;
+    page(PATH, format!("/services/{PATH}"), entries, &request.parameters)
+}
+
+async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
+    let (scope, name) = (request.scope.clone(), request.name.clone());
+    let mut entries = request.with(move |objects, viewer| all(objects, &scope, viewer)).await?;
+    entries.retain(|entry| entry.name == name);
+    if entries.is_empty() {
+        return Err(ObjectError::Unknown(name).into());
+    }
+    page(PATH, format!("/services/{PATH}"), entries, &request.parameters.only("output_mode"))
+}
