@@ -1,7 +1,8 @@
 """Schemathesis (PyPI) tries every endpoint of a server of its own, as /services/quarry/openapi.json describes them.
 
-No answer may be a server error or against the description. Requests are drawn from a fixed seed. Logins and exports are left
-out: it would lock itself out, and wait for the end of what does not end.
+No answer may be a server error or against the description. Requests are drawn from a seed (QUARRY_SEED), and every other one
+is sent to an object that exists (schemathesis_hooks.py); QUARRY_EXAMPLES is how many are drawn for each endpoint. Logins and
+exports are left out: it would lock itself out, and wait for the end of what does not end.
 """
 
 import json
@@ -15,7 +16,9 @@ import urllib.request
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 LEFT_OUT = "export|stream|httpauth|authentication|auth/login"
-EXAMPLES = 4
+EXAMPLES = os.environ.get("QUARRY_EXAMPLES", "4")
+SEED = os.environ.get("QUARRY_SEED", "1")
+HOOKS = pathlib.Path(__file__).resolve().parent.parent
 ROUNDS, ROUND_SECONDS = 300, 0.1
 
 
@@ -48,9 +51,11 @@ def tried(data, folder):
         description.write_bytes(answer.read())
     tool = pathlib.Path(sys.executable).parent / "st"
     command = [tool, "run", description, "--url", url, "-H", f"Authorization: {authorization}", "--checks", CHECKS]
-    command += ["--max-examples", str(EXAMPLES), "--phases", "fuzzing,coverage", "--exclude-path-regex", LEFT_OUT]
-    command += ["--request-timeout", "30", "--seed", "1", "--no-color"]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    command += ["--max-examples", EXAMPLES, "--phases", "fuzzing,coverage", "--exclude-path-regex", LEFT_OUT]
+    command += ["--request-timeout", "30", "--seed", SEED, "--no-color"]
+    environment = {**os.environ, "SCHEMATHESIS_HOOKS": "schemathesis_hooks", "PYTHONPATH": str(HOOKS)}
+    environment |= {"QUARRY_TRIED": url, "QUARRY_TRIED_AUTHORIZATION": authorization}
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     print(ran.stdout[-6000:])
     if ran.returncode != 0:
         raise SystemExit(f"schemathesis ended with {ran.returncode}: {ran.stderr[-2000:]}")
