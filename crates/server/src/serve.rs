@@ -154,19 +154,9 @@ async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNo
     let told = tell_messages(&node, 0);
     log::info(format!("quarry serves {} on {scheme}://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(ingest), data_dir.to_path_buf());
-    write_messages(
-        ingest,
-        data_dir,
-        started(
-            data_dir,
-            &format!("{scheme}://{address}"),
-            hec,
-            &listeners,
-            (state.auth.users().len(), node.settings().pipeline_sets(), state.searches_max()),
-        )
-        .iter()
-        .map(|text| ("INFO", text.as_str())),
-    );
+    let counts = (state.auth.users().len(), node.settings().pipeline_sets(), state.searches_max());
+    let texts = started(data_dir, &format!("{scheme}://{address}"), hec, &listeners, counts);
+    write_messages(ingest, data_dir, texts.iter().map(|text| ("INFO", text.as_str())));
     let logged = tokio::spawn(write_log(Arc::clone(ingest), data_dir.to_path_buf()));
     let figures = tokio::spawn(async move { write_figures(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), told));

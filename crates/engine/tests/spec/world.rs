@@ -469,7 +469,7 @@ impl NodeSource for Node {
         let counts: ArrayRef = Arc::new(Int64Array::from(vec![3, 1]));
         let rows = RecordBatch::try_from_iter([("host", hosts), ("count", counts)]).unwrap();
         let messages = vec!["events were left out".to_owned()];
-        Ok((sid == "1795186800.7").then(|| KeptJob { rows: vec![rows], events: false, messages }))
+        Ok((sid == "1795186800.7").then(|| KeptJob { rows: vec![rows], events: false, messages, is_partial: false }))
     }
 
     fn saved_job(&self, name: &str, offset: usize, _: &quarry_conf::Permissions) -> Option<String> {

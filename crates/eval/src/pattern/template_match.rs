@@ -13,6 +13,7 @@
 //!
 //! Not here: reading columns (scan), which expressions are pushed down into the scan (engine).
 
+mod assertion;
 mod attempts;
 mod decision;
 mod dependence;

@@ -24,6 +24,7 @@ use regex_automata::nfa::thompson::State;
 use regex_automata::util::look::Look;
 use regex_automata::util::primitives::{PatternID, StateID};
 
+use super::assertion::{Ahead, Behind, Unclear, behind, holds};
 use super::{Decision, FlatPart, Planner, Reading, TemplatePosition, Window, intersection, is_inside_character};
 
 /// Maximum number of threads of a configuration.
@@ -83,25 +84,6 @@ enum Position {
 /// Start of the match, then start and end of each requested group. Threads share them until one enters a group.
 type Registers = Rc<[Option<Position>]>;
 
-/// What precedes a position, as far as assertions distinguish it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Behind {
-    Start,
-    LineFeed,
-    Word,
-    Other,
-    /// A byte of a non-ASCII character.
-    Wide,
-}
-
-/// What follows a position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ahead {
-    Unknown,
-    Byte(u8),
-    End,
-}
-
 /// Threads in order of priority, each in a state that reads a byte or looks ahead, and the best match so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Configuration {
@@ -141,9 +123,6 @@ struct Layer {
     /// By configuration before the step: the indices of its successors.
     next: Vec<Vec<usize>>,
 }
-
-/// Nothing can be claimed.
-struct Unclear;
 
 /// Cached dependence of windows, by everything that the walk can see, since many templates agree there; parts are
 /// counted from the window's first. `None` if nothing can be claimed.
@@ -831,50 +810,6 @@ fn deciding_parts(layers: &[Layer], mut behind: Vec<Told>) -> Vec<usize> {
     }
     deciding.reverse();
     deciding
-}
-
-fn behind(byte: u8) -> Behind {
-    match byte {
-        b'\n' => Behind::LineFeed,
-        0x80.. => Behind::Wide,
-        byte if is_word(byte) => Behind::Word,
-        _ => Behind::Other,
-    }
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
-}
-
-/// Whether an assertion holds; `None` if that depends on what follows.
-fn holds(look: Look, behind: Behind, ahead: Ahead) -> Result<Option<bool>, Unclear> {
-    match look {
-        Look::Start => return Ok(Some(behind == Behind::Start)),
-        Look::StartLF => return Ok(Some(matches!(behind, Behind::Start | Behind::LineFeed))),
-        _ => {}
-    }
-    let next = match ahead {
-        Ahead::Unknown => return Ok(None),
-        Ahead::End => None,
-        Ahead::Byte(byte) => Some(byte),
-    };
-    // Whether a non-ASCII character belongs to a word cannot be told from its bytes.
-    let before = || if behind == Behind::Wide { Err(Unclear) } else { Ok(behind == Behind::Word) };
-    let after = || match next {
-        Some(0x80..) => Err(Unclear),
-        next => Ok(next.is_some_and(is_word)),
-    };
-    Ok(Some(match look {
-        Look::End => next.is_none(),
-        Look::EndLF => next.is_none_or(|byte| byte == b'\n'),
-        Look::WordAscii | Look::WordUnicode => before()? != after()?,
-        Look::WordAsciiNegate | Look::WordUnicodeNegate => before()? == after()?,
-        Look::WordStartAscii | Look::WordStartUnicode => !before()? && after()?,
-        Look::WordEndAscii | Look::WordEndUnicode => before()? && !after()?,
-        Look::WordStartHalfAscii | Look::WordStartHalfUnicode => !before()?,
-        Look::WordEndHalfAscii | Look::WordEndHalfUnicode => !after()?,
-        _ => return Err(Unclear),
-    }))
 }
 
 /// A text allowed by the traits of a variable; `None` if that requires non-ASCII characters.

@@ -1,0 +1,73 @@
+//! Assertions of a regular expression (`^`, `\b`, …) at a position of which only the bytes beside it are known.
+//!
+//! Whether a non-ASCII character belongs to a word cannot be told from one of its bytes, so that is [`Unclear`]. Not
+//! here: walking an expression over a template ([`super::dependence`]).
+
+use regex_automata::util::look::Look;
+
+/// Nothing can be claimed.
+pub(super) struct Unclear;
+
+/// What precedes a position, as far as assertions distinguish it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Behind {
+    Start,
+    LineFeed,
+    Word,
+    Other,
+    /// A byte of a non-ASCII character.
+    Wide,
+}
+
+/// What follows a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ahead {
+    Unknown,
+    Byte(u8),
+    End,
+}
+
+/// What a byte is to the position after it.
+pub(super) fn behind(byte: u8) -> Behind {
+    match byte {
+        b'\n' => Behind::LineFeed,
+        0x80.. => Behind::Wide,
+        byte if is_word(byte) => Behind::Word,
+        _ => Behind::Other,
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Whether an assertion holds; `None` if that depends on what follows.
+pub(super) fn holds(look: Look, behind: Behind, ahead: Ahead) -> Result<Option<bool>, Unclear> {
+    match look {
+        Look::Start => return Ok(Some(behind == Behind::Start)),
+        Look::StartLF => return Ok(Some(matches!(behind, Behind::Start | Behind::LineFeed))),
+        _ => {}
+    }
+    let next = match ahead {
+        Ahead::Unknown => return Ok(None),
+        Ahead::End => None,
+        Ahead::Byte(byte) => Some(byte),
+    };
+    // Whether a non-ASCII character belongs to a word cannot be told from its bytes.
+    let before = || if behind == Behind::Wide { Err(Unclear) } else { Ok(behind == Behind::Word) };
+    let after = || match next {
+        Some(0x80..) => Err(Unclear),
+        next => Ok(next.is_some_and(is_word)),
+    };
+    Ok(Some(match look {
+        Look::End => next.is_none(),
+        Look::EndLF => next.is_none_or(|byte| byte == b'\n'),
+        Look::WordAscii | Look::WordUnicode => before()? != after()?,
+        Look::WordAsciiNegate | Look::WordUnicodeNegate => before()? == after()?,
+        Look::WordStartAscii | Look::WordStartUnicode => !before()? && after()?,
+        Look::WordEndAscii | Look::WordEndUnicode => before()? && !after()?,
+        Look::WordStartHalfAscii | Look::WordStartHalfUnicode => !before()?,
+        Look::WordEndHalfAscii | Look::WordEndHalfUnicode => !after()?,
+        _ => return Err(Unclear),
+    }))
+}
