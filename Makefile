@@ -1,4 +1,4 @@
-# Quarry: every target installs what it needs on a machine that has cargo, node, python3, make and git.
+# Quarry: every target installs what else it needs on a machine that has cargo, a C compiler, make and git (`make clients` also takes node and python3).
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/quarry/target
 export PCRE2_SYS_STATIC = 1
 QUARRY = target/release/quarry

@@ -103,7 +103,7 @@ pub(super) fn links<'c>(
         let (author, app) = (NOBODY.to_owned(), APP_SYSTEM.to_owned());
         let mut links = vec![("list", path.clone())];
         if *is_collection {
-            links.push(("create", format!("{path}/_new")));
+            links.push(("create", path.clone()));
         }
         let (acl, content) = (Acl::of_node(), Map::new());
         Entry { name: name.clone(), path, author, app, acl, fields: None, updated: 0, links, content }

@@ -30,6 +30,7 @@ const ROLES: &str = "authorization/roles";
 const CAPABILITIES: &str = "authorization/capabilities";
 /// What the caller may let others do.
 const GRANTABLE: &str = "authorization/grantable_capabilities";
+const MAY_GRANT: &str = "Lists the capabilities that the user may grant.";
 /// Maximum characters of a role's name.
 const NAME_CHARS_MAX: usize = 100;
 /// Maximum roles.
@@ -98,7 +99,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::DELETE, one, edit, "Deletes a role.", delete(remove)),
         Endpoint::new(Method::GET, CAPABILITIES, own, capability, get(capabilities)),
         Endpoint::new(Method::GET, format!("{CAPABILITIES}/capabilities"), own, capability, get(capabilities)),
-        Endpoint::new(Method::GET, GRANTABLE, own, "Lists the capabilities that the user may grant.", get(grantable)),
+        Endpoint::new(Method::GET, GRANTABLE, own, MAY_GRANT, get(grantable)),
+        Endpoint::new(Method::GET, format!("{GRANTABLE}/capabilities"), own, MAY_GRANT, get(grantable)),
     ]
 }
 
