@@ -25,6 +25,8 @@ use crate::parameters::Parameters;
 
 /// The folder of the kinds of inputs.
 const INPUTS: &str = "data/inputs";
+/// Name of the template of a new entity, below its collection.
+const TEMPLATE: &str = "_new";
 /// Name of the top folder.
 const ROOT: &str = "services";
 
@@ -46,12 +48,14 @@ pub(super) struct Child {
     name: String,
     /// Whether entities can be created there.
     is_collection: bool,
+    /// Whether it has the template of a new entity, to which Splunk's link leads.
+    has_template: bool,
 }
 
 impl Child {
     /// A collection.
     pub(super) fn collection(name: &str) -> Child {
-        Child { name: name.to_owned(), is_collection: true }
+        Child { name: name.to_owned(), is_collection: true, has_template: false }
     }
 }
 
@@ -66,8 +70,10 @@ fn children(served: &[Endpoint]) -> BTreeMap<String, BTreeSet<Child>> {
     for path in &paths {
         let parts: Vec<&str> = path.split('/').collect();
         for (at, part) in parts.iter().enumerate() {
-            let is_collection = creating.contains(&format!("{SERVICES}/{}", parts[..=at].join("/")));
-            let child = Child { name: (*part).to_owned(), is_collection };
+            let path = parts[..=at].join("/");
+            let is_collection = creating.contains(&format!("{SERVICES}/{path}"));
+            let has_template = paths.contains(&format!("{path}/{TEMPLATE}"));
+            let child = Child { name: (*part).to_owned(), is_collection, has_template };
             folders.entry(parts[..at].join("/")).or_default().insert(child);
         }
     }
@@ -86,7 +92,7 @@ async fn list(
     if folder.as_ref() == INPUTS && caller.permissions.holds(LIST_INPUTS) {
         let node = state.node.clone();
         let kinds = blocking(move || node.modular_inputs()).await?;
-        children.extend(kinds.iter().map(|kind| Child::collection(&kind.scheme)));
+        children.extend(kinds.iter().map(|kind| Child { has_template: true, ..Child::collection(&kind.scheme) }));
     }
     links(&folder, children.iter(), parameters)
 }
@@ -98,12 +104,13 @@ pub(super) fn links<'c>(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let place = if folder.is_empty() { SERVICES.to_owned() } else { format!("{SERVICES}/{folder}") };
-    let entry = |Child { name, is_collection }: &Child| {
+    let entry = |Child { name, is_collection, has_template }: &Child| {
         let path = format!("{place}/{}", escaped(name));
         let (author, app) = (NOBODY.to_owned(), APP_SYSTEM.to_owned());
         let mut links = vec![("list", path.clone())];
         if *is_collection {
-            links.push(("create", path.clone()));
+            let create = if *has_template { format!("{path}/{TEMPLATE}") } else { path.clone() };
+            links.push(("create", create));
         }
         let (acl, content) = (Acl::of_node(), Map::new());
         Entry { name: name.clone(), path, author, app, acl, fields: None, updated: 0, links, content }
