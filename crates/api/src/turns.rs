@@ -115,12 +115,12 @@ impl Turns {
         Arc::new(Turns { bounds, queue: Mutex::default(), is_ending: AtomicBool::new(false) })
     }
 
-    /// Has searches that do not end by themselves end soon.
+    /// Asks searches that do not end by themselves to end.
     pub(crate) fn end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they have to end.
+    /// Whether they were asked to.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }

@@ -230,7 +230,8 @@ fn add_locally(
     Ok([before, IndexesSeen::of_store(&store, settings, &arguments.index)])
 }
 
-/// Has the server of this data directory read files. What only this process can read is sent: standard input, pipes.
+/// Adds files through the server of this data directory, which reads them itself. Standard input and pipes, which only
+/// this process can read, are sent to it.
 fn add_remotely(
     remote: &Remote,
     zone: Option<&str>,
@@ -240,7 +241,9 @@ fn add_remotely(
 ) -> Result<(), Failure> {
     let files = told.files;
     let _interrupt = Interrupt::install(|| {
-        log::info("stopped: what the server has read is indexed, and the same command continues from there");
+        log::info(
+            "stopped: what the server has read is indexed; the same command continues in files, and reads streams anew",
+        );
         std::process::exit(i32::from(failure::INTERRUPTED));
     })?;
     let is_stream =

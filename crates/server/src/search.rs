@@ -311,7 +311,8 @@ fn write_notes(
     for message in messages {
         failure::report_note(message, out, color)?;
     }
-    if is_stopped {
+    // A press that came after the last event was read has left nothing out.
+    if is_stopped && answer.is_partial {
         failure::report_note("stopped early: the answer covers only the events read until then", out, color)?;
     }
     Ok(())

@@ -245,12 +245,12 @@ impl HasKind for StoreError {
     }
 }
 
-/// What is kept free by configuration, to be said behind a path.
+/// The part of the message about space that is kept free by configuration.
 fn kept_free(bytes: u64) -> String {
     if bytes == 0 {
         return String::new();
     }
-    format!(", of which {} MB are kept free (minFreeSpace in [diskUsage] of server.conf)", bytes >> 20)
+    format!(" beside the {} MB that are kept free (minFreeSpace in [diskUsage] of server.conf)", bytes >> 20)
 }
 
 impl StoreError {
