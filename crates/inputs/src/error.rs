@@ -20,6 +20,12 @@ pub enum InputError {
         /// Why.
         reason: String,
     },
+    /// A file became shorter between two reads, as when it is truncated in rotation.
+    #[error("{}: became shorter while it was read", path.display())]
+    Shortened {
+        /// The file.
+        path: PathBuf,
+    },
     /// A compressed file is damaged.
     #[error("{}: cannot be unpacked past byte {offset} of its content: {reason}", path.display())]
     Unpack {
@@ -68,9 +74,10 @@ impl HasKind for InputError {
     fn kind(&self) -> stdx::ErrorKind {
         match self {
             InputError::Pattern { .. } => stdx::ErrorKind::Invalid,
-            InputError::Read { .. } | InputError::Pipeline { .. } | InputError::Sink { .. } => {
-                stdx::ErrorKind::Unavailable
-            }
+            InputError::Read { .. }
+            | InputError::Shortened { .. }
+            | InputError::Pipeline { .. }
+            | InputError::Sink { .. } => stdx::ErrorKind::Unavailable,
             InputError::Unpack { .. } => stdx::ErrorKind::Corrupt,
             InputError::Partly { fault, .. } => fault.kind(),
         }
@@ -79,12 +86,14 @@ impl HasKind for InputError {
 
 impl InputError {
     pub(crate) fn read(path: &Path, error: &std::io::Error) -> InputError {
+        let path = path.to_path_buf();
         let reason = match error.kind() {
+            ErrorKind::UnexpectedEof => return InputError::Shortened { path },
             ErrorKind::NotFound => "no such file".to_owned(),
             ErrorKind::PermissionDenied => "permission denied".to_owned(),
             _ => error.to_string(),
         };
-        InputError::Read { path: path.to_path_buf(), reason }
+        InputError::Read { path, reason }
     }
 
     /// What was added before the error, if anything.

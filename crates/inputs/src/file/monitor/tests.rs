@@ -27,11 +27,14 @@ use crate::{FilePosition, Sink, SinkError};
 /// A sink that outlives workers, and checks that a file's positions were looked up before anything of it is handed
 /// over.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<MemorySink>>, Option<(String, Vec<u8>)>);
+struct Kept(Arc<Mutex<MemorySink>>, Option<(String, Vec<u8>)>, Arc<Mutex<Option<PathBuf>>>);
 
 impl Sink for Kept {
     fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
         self.1 = Some((scope.to_owned(), head.to_vec()));
+        if let Some(emptied) = self.2.lock().unwrap().take() {
+            File::create(emptied).unwrap();
+        }
         self.0.lock().unwrap().positions(scope, head)
     }
 
@@ -95,6 +98,11 @@ impl World {
 
     fn empty(&self, name: &str) {
         self.touch(&File::create(self.path(name)).unwrap());
+    }
+
+    /// Empties a file as soon as its positions are looked up, which is between two reads of it.
+    fn empty_when_looked_up(&self, name: &str) {
+        *self.sink.2.lock().unwrap() = Some(self.path(name));
     }
 
     fn rename(&self, from: &str, to: &str) {

@@ -109,10 +109,16 @@ impl<'a> Worker<'a> {
         Ok(job.is_some())
     }
 
-    /// An unreadable file is reported and retried; a failed sink ends the worker.
+    /// An unreadable file is reported and retried; a failed sink ends the worker. A file that was truncated between two
+    /// reads is looked at again soon.
     fn bear(&mut self, job: &Job, turn: Result<(), InputError>) -> Result<(), InputError> {
         match turn {
             Err(error @ InputError::Sink { .. }) => Err(error),
+            Err(InputError::Shortened { .. }) => {
+                self.cut(job.number)?;
+                self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
+                Ok(())
+            }
             Err(error) => {
                 self.close(job.number);
                 // A removed file is not an error.

@@ -81,6 +81,28 @@ fn what_was_read_is_stored_when_the_file_is_emptied_within_a_second() {
 }
 
 #[test]
+fn what_was_read_is_stored_when_the_file_is_emptied_while_it_is_looked_at() {
+    for is_read_before in [true, false] {
+        let mut world = World::new(MERGED);
+        world.append("a.log", "#one\n more\n#two\n more\n");
+        world.look();
+        world.assert_events(&["#one\n more"]);
+        if !is_read_before {
+            world.restart();
+        }
+        world.append("a.log", " unread\n");
+        world.empty_when_looked_up("a.log");
+        world.look();
+        world.append("a.log", "#three\n");
+        world.wait(5.0);
+        let expected =
+            if is_read_before { &["#one\n more", "#two\n more", "#three"][..] } else { &["#one\n more", "#three"] };
+        world.assert_events(expected);
+        assert!(world.told.lock().unwrap().is_empty(), "{:?}", world.told.lock().unwrap());
+    }
+}
+
+#[test]
 fn a_line_that_is_cut_in_half_comes_whole_from_a_copy() {
     for is_copied in [true, false] {
         let mut world = World::new("");
