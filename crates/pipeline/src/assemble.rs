@@ -120,6 +120,7 @@ impl Assembler {
         if !bytes.is_ascii() {
             self.ascii_from = end;
         }
+        self.timestamper.look_ahead(bytes);
     }
 
     /// Offset of the event being assembled.

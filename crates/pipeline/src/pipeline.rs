@@ -346,8 +346,8 @@ impl Pipeline {
         ResumeHint { is_at_start, ..self.running().map(Running::resume_hint).unwrap_or_default() }
     }
 
-    /// The hint for a source of which only the first bytes are available, without the pipeline that read it: sourcetype
-    /// and header come from `head`, and there is no timestamp history.
+    /// The hint for a source of which only the first bytes are available, without the pipeline that read it: sourcetype,
+    /// header and the order of dates come from `head`, and there is no other timestamp history.
     pub fn hint_of_head(
         info: SourceInfo,
         props: &PropsResolver,
@@ -358,7 +358,8 @@ impl Pipeline {
         let mut events = EventBatch::default();
         pipeline.push(head, &mut events);
         pipeline.pause(&mut events);
-        Ok(ResumeHint { history: TimeHistory::default(), ..pipeline.resume_hint() })
+        let hint = pipeline.resume_hint();
+        Ok(ResumeHint { history: hint.history.far_behind(), ..hint })
     }
 
     /// The sourcetype, once known.

@@ -77,6 +77,17 @@ impl Form {
     }
 }
 
+/// Order of the numbers of a date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DateOrder {
+    /// `28/11/2026`.
+    DayFirst,
+    /// `11/28/2026`.
+    MonthFirst,
+    /// `26/11/28`.
+    YearFirst,
+}
+
 /// Completeness of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rank {
@@ -102,11 +113,13 @@ pub(crate) struct Stamp {
     pub(crate) start: usize,
     /// Byte after it.
     pub(crate) end: usize,
+    /// The order of its numbers, if no other makes a date of them.
+    pub(crate) order: Option<DateOrder>,
 }
 
 impl Stamp {
     fn new(parts: DateTimeParts, form: Form, rank: Rank, end: usize) -> Stamp {
-        Stamp { parts, form, rank, leads: false, start: 0, end }
+        Stamp { parts, form, rank, leads: false, start: 0, end, order: None }
     }
 
     /// Whether a line with this timestamp begins an event.
@@ -126,6 +139,8 @@ pub(crate) struct Recogniser {
     year_now_max: i16,
     /// Largest epoch in seconds.
     epoch_max: i64,
+    /// Order of the numbers of a date that may be read in several ways.
+    order: Option<DateOrder>,
     /// Reads zone abbreviations.
     zone_name: Option<Format>,
     aliases: Arc<ZoneAliases>,
@@ -141,9 +156,15 @@ impl Recogniser {
         Recogniser {
             year_now_max: i16::try_from(year + 1).unwrap_or(YEAR_MAX),
             epoch_max: seconds + EPOCH_AHEAD_SECS_MAX,
+            order: None,
             zone_name: Format::new("%Z").ok(),
             aliases,
         }
+    }
+
+    /// Prefers an order of the numbers of a date, as other times of the source have it.
+    pub(crate) fn prefer(&mut self, order: Option<DateOrder>) {
+        self.order = order;
     }
 
     /// The best timestamp in `text`, which the caller has cut to the lookahead.

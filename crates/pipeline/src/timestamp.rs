@@ -14,13 +14,20 @@ use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, Time
 use crate::error::PipelineError;
 use crate::pattern::Pattern;
 use crate::pipeline::PipelineContext;
-use crate::recognise::{Form, Recogniser, Stamp, ZoneAliases};
+use crate::recognise::{DateOrder, Form, Recogniser, Stamp, ZoneAliases};
 
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
 /// Default of `MAX_TIMESTAMP_LOOKAHEAD`; a smaller value is taken literally.
 const LOOKAHEAD_DEFAULT: usize = 128;
 /// Lead in lines, over other forms, from which on a form is searched for where another fails.
 const SETTLED_VOTES: u32 = 3;
+
+/// Maximum bytes of the next text in which the order of dates is looked for.
+const AHEAD_BYTES: usize = 64 << 10;
+/// Maximum lines of a source in which it is.
+const AHEAD_LINES: usize = 10_000;
+/// Lines of a text with other times, or none, after which it is not.
+const AHEAD_OTHERS: usize = 3;
 
 /// Settings for the times of a source, and their history.
 #[derive(Debug)]
@@ -41,6 +48,8 @@ pub(crate) struct Timestamper {
     /// Whether fractions of seconds are dropped.
     whole_seconds: bool,
     history: TimeHistory,
+    /// Lines in which the order of dates may still be looked for.
+    ahead_left: usize,
     minute: Option<(DateTimeParts, TimeNs)>,
 }
 
@@ -52,9 +61,16 @@ pub(crate) struct TimeHistory {
     /// Form of most accepted times, by majority vote.
     usual: Option<Form>,
     votes: u32,
+    /// Order of the numbers of the last date that can be read in one way only.
+    order: Option<DateOrder>,
 }
 
 impl TimeHistory {
+    /// What also holds far behind the last time.
+    pub(crate) fn far_behind(self) -> TimeHistory {
+        TimeHistory { order: self.order, ..TimeHistory::default() }
+    }
+
     /// The majority form, if it has more than a single line.
     fn settled(&self) -> Option<Form> {
         self.usual.filter(|_| self.votes >= SETTLED_VOTES)
@@ -164,6 +180,7 @@ impl TimeReason {
 pub(crate) struct FoundTimestamp {
     pub(crate) parts: DateTimeParts,
     form: Form,
+    order: Option<DateOrder>,
     /// Start and end in the text.
     pub(crate) place: (usize, usize),
     /// Whether a line with it begins an event.
@@ -205,6 +222,7 @@ impl Timestamper {
             aliases,
             whole_seconds: settings.extra_time_fields == ExtraTimeFields::None,
             history: TimeHistory::default(),
+            ahead_left: AHEAD_LINES,
             minute: None,
         })
     }
@@ -215,6 +233,7 @@ impl Timestamper {
         self.earliest = self.earliest.saturating_add(later);
         self.latest = self.latest.saturating_add(later);
         self.recogniser = Recogniser::new(now, Arc::clone(&self.aliases));
+        self.recogniser.prefer(self.history.order);
         (self.now, self.modified) = (now, modified);
     }
 
@@ -231,6 +250,38 @@ impl Timestamper {
     /// Continues where another pipeline of the same source stopped.
     pub(crate) fn set_history(&mut self, history: TimeHistory) {
         self.history = history;
+        self.recogniser.prefer(history.order);
+    }
+
+    /// Looks in the next text of the source for a date that can be read in one way only, if those before it cannot: the
+    /// first days of a month are then read as the later ones are.
+    pub(crate) fn look_ahead(&mut self, text: &[u8]) {
+        let is_numeric = |form| matches!(form, Form::Triple | Form::NoYear | Form::ClockFirst);
+        let is_settled = self.history.order.is_some() || self.format.is_some() || !self.reads_text();
+        if is_settled || self.ahead_left == 0 || !self.history.usual.is_none_or(is_numeric) {
+            return;
+        }
+        let text = &text[..text.len().min(AHEAD_BYTES)];
+        // The first line may be the rest of one.
+        let begun = usize::from(self.history.usual.is_some());
+        let mut others = 0;
+        for line in text.split(|byte| *byte == b'\n').skip(begun) {
+            let found = self.find(line);
+            let is_other = !found.is_some_and(|found| is_numeric(found.form));
+            self.settle(found.and_then(|found| found.order));
+            others += usize::from(is_other);
+            self.ahead_left = self.ahead_left.saturating_sub(1);
+            if self.history.order.is_some() || self.ahead_left == 0 || others > AHEAD_OTHERS {
+                return;
+            }
+        }
+    }
+
+    fn settle(&mut self, order: Option<DateOrder>) {
+        if order.is_some() && order != self.history.order {
+            self.history.order = order;
+            self.recogniser.prefer(order);
+        }
     }
 
     /// The timestamp in `text`, if there is one.
@@ -251,6 +302,7 @@ impl Timestamper {
             return Some(FoundTimestamp {
                 parts,
                 form: Form::Configured,
+                order: None,
                 place: (start, start + end),
                 begins_event: true,
             });
@@ -259,6 +311,7 @@ impl Timestamper {
         Some(FoundTimestamp {
             parts: stamp.parts,
             form: stamp.form,
+            order: stamp.order,
             place: (start + stamp.start, start + stamp.end),
             begins_event: stamp.begins_event(),
         })
@@ -307,6 +360,7 @@ impl Timestamper {
         {
             let time = if self.whole_seconds { time - time.rem_euclid(NS_PER_SEC) } else { time };
             self.history.last = Some(time);
+            self.settle(found.order);
             return (time, true);
         }
         (self.history.last.or(self.modified).unwrap_or(self.now), false)

@@ -140,8 +140,9 @@ fn fraction(text: &[u8], end: &mut usize) -> u32 {
     }
     let least = match text.get(*end) {
         Some(b'.') => 1,
-        // Other lengths are columns of a comma-separated line.
-        Some(b',') if matches!(count, 3 | 6 | 9) => count,
+        // Other lengths are columns of a comma-separated line; so are nine digits before another comma, which may be a
+        // serial number.
+        Some(b',') if matches!(count, 3 | 6) || (count == 9 && text.get(*end + 1 + count) != Some(&b',')) => count,
         Some(b':') if (1..=3).contains(&count) => {
             // After a colon there are milliseconds, possibly without leading zeros.
             let value = number(text, *end + 1, 1, 3).map_or(0, |(value, _)| value);

@@ -4,7 +4,8 @@ use quarry_event::time::DateTimeParts;
 
 use super::names::month_name;
 use super::{
-    Form, Rank, Recogniser, Stamp, blanks, day_of_month, digits, full_year, has_clean_right, number, short_year,
+    DateOrder, Form, Rank, Recogniser, Stamp, blanks, day_of_month, digits, full_year, has_clean_right, number,
+    short_year,
 };
 
 /// A date from year, month and day.
@@ -129,44 +130,70 @@ impl Recogniser {
             return None;
         }
         let (third, end) = number(text, end + 1, run, run)?;
-        let mut parts = if run == 4 {
+        let (mut parts, order) = if run == 4 {
             let year = full_year(third)?;
-            let day_first = date(year, second, first);
-            let month_first = date(year, first, second);
+            let day_first = (DateOrder::DayFirst, date(year, second, first));
+            let month_first = (DateOrder::MonthFirst, date(year, first, second));
             // With points the day comes first; otherwise American order, unless only the other yields a valid date.
-            if separator == b'.' { day_first.or(month_first)? } else { month_first.or(day_first)? }
+            let orders = if separator == b'.' { [day_first, month_first] } else { [month_first, day_first] };
+            self.in_order(&orders)?
         } else {
             self.short_triple(first, second, third, separator)?
         };
         if let Some(end) = self.clock_after_date(text, end, &mut parts) {
-            return Some(Stamp::new(parts, Form::Triple, Rank::Full, end));
+            return Some(Stamp { order, ..Stamp::new(parts, Form::Triple, Rank::Full, end) });
         }
         let is_date = run == 4 && has_clean_right(text, end);
-        is_date.then(|| Stamp::new(parts, Form::Triple, Rank::Date, end))
+        is_date.then(|| Stamp { order, ..Stamp::new(parts, Form::Triple, Rank::Date, end) })
     }
 
     /// A date of three two-digit numbers.
-    fn short_triple(&self, first: u32, second: u32, third: u32, separator: u8) -> Option<DateTimeParts> {
-        let year_first = date(short_year(first), second, third)
-            .filter(|parts| parts.year.is_some_and(|year| year <= self.year_now_max));
-        let month_first = date(short_year(third), first, second);
-        let day_first = date(short_year(third), second, first);
+    fn short_triple(
+        &self,
+        first: u32,
+        second: u32,
+        third: u32,
+        separator: u8,
+    ) -> Option<(DateTimeParts, Option<DateOrder>)> {
+        let is_past = |parts: &DateTimeParts| parts.year.is_some_and(|year| year <= self.year_now_max);
+        let year_first = (DateOrder::YearFirst, date(short_year(first), second, third).filter(is_past));
+        let month_first = (DateOrder::MonthFirst, date(short_year(third), first, second));
+        let day_first = (DateOrder::DayFirst, date(short_year(third), second, first));
         match separator {
-            b'.' => day_first.or(year_first),
-            _ if first > 12 => year_first.or(day_first),
-            _ => month_first.or(year_first).or(day_first),
+            b'.' => self.in_order(&[day_first, year_first]),
+            _ if first > 12 => self.in_order(&[year_first, day_first]),
+            _ => self.in_order(&[month_first, year_first, day_first]),
         }
     }
 
+    /// Of the orders that make a date, the source's, or else the first; and that order, if there is no other.
+    fn in_order(&self, orders: &[(DateOrder, Option<DateTimeParts>)]) -> Option<(DateTimeParts, Option<DateOrder>)> {
+        let mut valid = orders.iter().filter_map(|(order, parts)| Some((*order, (*parts)?)));
+        let first = valid.next()?;
+        let (mut chosen, mut is_only) = (first.1, true);
+        let is_preferred = |order| Some(order) == self.order;
+        for (order, parts) in valid {
+            is_only = false;
+            if is_preferred(order) && !is_preferred(first.0) {
+                chosen = parts;
+            }
+        }
+        Some((chosen, is_only.then_some(first.0)))
+    }
+
     fn without_year(&self, text: &[u8], first: u32, second: u32, end: usize) -> Option<Stamp> {
-        let (month, day) = day_of_month(first, second).or_else(|| day_of_month(second, first))?;
-        let mut parts = DateTimeParts { month: Some(month), day: Some(day), ..DateTimeParts::default() };
+        let date = |month, day| {
+            let (month, day) = day_of_month(month, day)?;
+            Some(DateTimeParts { month: Some(month), day: Some(day), ..DateTimeParts::default() })
+        };
+        let month_first = (DateOrder::MonthFirst, date(first, second));
+        let (mut parts, order) = self.in_order(&[month_first, (DateOrder::DayFirst, date(second, first))])?;
         if text.get(end) != Some(&b' ') {
             return None;
         }
         let end = self.clock_after_date(text, end, &mut parts)?;
         parts.second?;
-        Some(Stamp::new(parts, Form::NoYear, Rank::Full, end))
+        Some(Stamp { order, ..Stamp::new(parts, Form::NoYear, Rank::Full, end) })
     }
 
     /// `10:41:22 Oct 9 2005`, `10:41:22 09/10/2005`, `10:41:22`.
@@ -176,29 +203,31 @@ impl Recogniser {
         parts.second?;
         let gap = blanks(text, end);
         if gap > 0
-            && let Some((date, end)) = self.date_behind(text, end + gap)
+            && let Some(Stamp { parts: date, end, order, .. }) = self.date_behind(text, end + gap)
         {
             let DateTimeParts { year, month, day, .. } = date;
-            return Some(Stamp::new(DateTimeParts { year, month, day, ..parts }, Form::ClockFirst, Rank::Full, end));
+            let parts = DateTimeParts { year, month, day, ..parts };
+            return Some(Stamp { order, ..Stamp::new(parts, Form::ClockFirst, Rank::Full, end) });
         }
         has_clean_right(text, end).then(|| Stamp::new(parts, Form::ClockFirst, Rank::Clock, end))
     }
 
     /// A date that follows its time.
-    fn date_behind(&self, text: &[u8], at: usize) -> Option<(DateTimeParts, usize)> {
+    fn date_behind(&self, text: &[u8], at: usize) -> Option<Stamp> {
         if let Some((month, end)) = month_name(text, at) {
             let (day, end) = number(text, end + Some(blanks(text, end)).filter(|gap| *gap > 0)?, 1, 2)?;
             let (month, day) = day_of_month(month, day)?;
             let mut parts = DateTimeParts { month: Some(month), day: Some(day), ..DateTimeParts::default() };
             let comma = usize::from(text.get(end) == Some(&b','));
             let year_end = self.year_behind(text, end + comma, &mut parts);
-            return has_clean_right(text, year_end).then_some((parts, year_end));
+            let is_date = has_clean_right(text, year_end);
+            return is_date.then(|| Stamp::new(parts, Form::MonthName, Rank::Date, year_end));
         }
         let stamp = match digits(text, at) {
             4 => self.year_first(text, at)?,
             run @ 1..=2 if text.get(at + run) != Some(&b':') => self.short_number(text, at, run)?,
             _ => return None,
         };
-        (stamp.rank == Rank::Date).then_some((stamp.parts, stamp.end))
+        (stamp.rank == Rank::Date).then_some(stamp)
     }
 }

@@ -158,3 +158,40 @@ fn the_inputs_zone_counts_before_the_nodes_and_tz_before_both() {
     assert_eq!(read(None, Some("Europe/Berlin")), "2026-11-20 09:00:00.000");
     assert_eq!(read(Some("America/New_York"), Some("Europe/Berlin")), "2026-11-20 15:00:00.000");
 }
+
+#[test]
+fn dates_of_a_source_have_one_order() {
+    let days = [
+        // Behind a date that can be read in one way, others are read alike; a new one counts from then on.
+        ("28/11/2025 10:00:00", "2025-11-28"),
+        ("01/12/2025 10:00:00", "2025-12-01"),
+        ("12/13/2025 10:00:00", "2025-12-13"),
+        ("02/01/2026 10:00:00", "2026-02-01"),
+    ];
+    let mut one = timestamper(&settings(), None);
+    for (text, day) in days {
+        assert_eq!(time(&mut one, text), format!("{day} 10:00:00.000"), "{text}");
+    }
+    for (text, other, day) in [
+        ("28/11/25 10:00:00", "01/12/25 10:00:00", "2025-12-01"),
+        ("27-10 10:00:00", "01-10 10:00:00", "2026-10-01"),
+        ("10:00:00 28/11/2025", "10:00:00 01/12/2025", "2025-12-01"),
+        ("28.11.2025 10:00:00", "01.12.2025 10:00:00", "2025-12-01"),
+        ("10/25/2026 10:00:00", "01/11/2026 10:00:00", "2026-01-11"),
+    ] {
+        let mut source = timestamper(&settings(), None);
+        time(&mut source, text);
+        assert_eq!(time(&mut source, other), format!("{day} 10:00:00.000"), "{text} {other}");
+        // What comes next decides too.
+        let mut source = timestamper(&settings(), None);
+        source.look_ahead(format!("{other} one\n more\n{text} two\n").as_bytes());
+        assert_eq!(time(&mut source, other), format!("{day} 10:00:00.000"), "{other} {text}");
+        // Another pipeline of the source goes on alike.
+        let mut resumed = timestamper(&settings(), None);
+        resumed.set_history(source.history());
+        assert_eq!(time(&mut resumed, other), format!("{day} 10:00:00.000"), "{other}");
+    }
+    let mut undecided = timestamper(&settings(), None);
+    undecided.look_ahead(b"2026-11-19 10:00:00 a\n2026-11-19 10:00:00 b\nc\nd\ne\n28/11/2025 10:00:00\n");
+    assert_eq!(time(&mut undecided, "01/12/2025 10:00:00"), "2025-01-12 10:00:00.000");
+}
