@@ -304,7 +304,7 @@ pub fn compare(a: &str, b: &str) -> Ordering {
 }
 
 /// Key of the automatic order of the `sort` command: numbers, then IPv4 addresses, then texts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub enum SortKey<'a> {
     /// A number, by value.
     Number(Number),
@@ -312,6 +312,13 @@ pub enum SortKey<'a> {
     Address(u32),
     /// Any other text, by bytes.
     Text(&'a str),
+}
+
+impl PartialEq for SortKey<'_> {
+    /// `2` and `2.0` are equal.
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
 }
 
 impl Eq for SortKey<'_> {}
@@ -337,6 +344,11 @@ impl SortKey<'_> {
     /// A number that is less for one of two keys only where that key comes first; where both have the same, the keys
     /// tell. Most comparisons of a large sort need nothing else, and read no text.
     pub fn head(&self) -> u64 {
+        self.head_behind(0)
+    }
+
+    /// [`SortKey::head`] among keys whose texts all begin with the same `prefix` bytes, which tell nothing apart.
+    pub fn head_behind(&self, prefix: usize) -> u64 {
         const CLASS_BITS: u32 = 2;
         let within = match self {
             // Without the fraction, which the forms of a number round differently.
@@ -344,8 +356,9 @@ impl SortKey<'_> {
             SortKey::Address(address) => u64::from(*address),
             SortKey::Text(text) => {
                 let mut first = [0; 8];
-                let len = text.len().min(first.len());
-                first[..len].copy_from_slice(&text.as_bytes()[..len]);
+                let told = text.as_bytes().get(prefix..).unwrap_or_default();
+                let len = told.len().min(first.len());
+                first[..len].copy_from_slice(&told[..len]);
                 u64::from_be_bytes(first) >> CLASS_BITS
             }
         };

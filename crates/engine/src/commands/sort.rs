@@ -1,12 +1,12 @@
 //! `sort`: sorts rows by fields; also sorts the groups of `stats`.
 //!
 //! As the type of a value is known only per row, each row gets a rank per key: numbers before texts, missing values
-//! last in either direction. The ranks are ordinary columns, which DataFusion sorts with spilling; rows beyond the
+//! last in either direction. The ranks are ordinary columns, by which [`rows::sorted`] sorts and spills; rows beyond the
 //! limit are dropped on the way.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, StringViewArray};
+use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, StringViewArray, StringViewBuilder};
 use arrow::compute::SortOptions;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -107,20 +107,16 @@ impl Sort {
 
 /// Class, number and text of each row for one key.
 fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3] {
-    let (mut classes, mut numbers, mut texts) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut classes, mut numbers, mut texts) = (Vec::new(), Vec::new(), StringViewBuilder::new());
     let mut scratch = String::new();
     for row in 0..reader.len() {
         let (class, number, text) = rank(key.kind, reader.text(row, &mut scratch));
         let turned = if descending && class != MISSING { -class } else { class };
         classes.push(turned);
         numbers.push(number);
-        texts.push(text.map(str::to_owned));
+        texts.append_option(text);
     }
-    [
-        Arc::new(Int64Array::from(classes)),
-        Arc::new(Float64Array::from(numbers)),
-        Arc::new(StringViewArray::from(texts.iter().map(Option::as_deref).collect::<Vec<_>>())),
-    ]
+    [Arc::new(Int64Array::from(classes)), Arc::new(Float64Array::from(numbers)), Arc::new(texts.finish())]
 }
 
 /// Adds ranks for [`sorted_kept`]: numbers by value before texts, equal numbers by their text.

@@ -5,7 +5,7 @@ mod all_num;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::{Array, UInt32Array};
+use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::add_key_part;
@@ -14,9 +14,10 @@ use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::field_names::names_of;
+use quarry_eval::rows::rank::ValueRanks;
 use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter, of_batches};
-use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{Aggregate, EvalCommand, FieldPattern, NodeBuilder, StatsCommand};
+use quarry_stdx::number::u32_of;
 
 use super::empty_columns::DropEmptyColumns;
 use super::sort::{sort_by_values, sorted_kept};
@@ -112,20 +113,20 @@ pub(crate) fn sorted_by(rows: &RecordBatch, fields: &[String]) -> Result<RecordB
         return Ok(rows.clone());
     }
     let columns: Vec<_> = fields.iter().map(|field| rows::as_text_array(&rows::column_or_null(rows, field))).collect();
-    let keys: Vec<Vec<_>> =
-        columns.iter().map(|column| (0..column.len()).map(|row| sort_key(column.value(row))).collect()).collect();
-    let heads = keys.first().into_iter().flatten().map(SortKey::head);
-    let mut places: Vec<(u64, u32)> = heads.zip(0..).collect();
-    places.sort_by(|(one, a), (other, b)| {
-        let by_keys = || {
-            let orders = keys.iter().map(|keys| keys[*a as usize].cmp(&keys[*b as usize]));
-            orders.fold(Ordering::Equal, Ordering::then)
-        };
+    let ranks: Vec<ValueRanks> = columns.iter().map(ValueRanks::of).collect();
+    let has_ties = ranks.iter().any(|ranks| ranks.has_ties);
+    let rank = |field: usize, row: u32| ranks.get(field).map_or(0, |ranks| ranks.ranks[row as usize]);
+    let first_two = |row: u32| u64::from(rank(0, row)) << u32::BITS | u64::from(rank(1, row));
+    let mut places: Vec<(u64, u32)> = (0..u32_of(rows.num_rows())).map(|row| (first_two(row), row)).collect();
+    places.sort_unstable_by(|(one, a), (other, b)| {
+        let by_ranks =
+            || (2..ranks.len()).map(|field| rank(field, *a).cmp(&rank(field, *b))).find(|order| order.is_ne());
         let by_texts = || {
-            let orders = columns.iter().map(|column| column.value(*a as usize).cmp(column.value(*b as usize)));
-            orders.fold(Ordering::Equal, Ordering::then)
+            let mut orders = columns.iter().map(|column| column.value(*a as usize).cmp(column.value(*b as usize)));
+            orders.find(|order| has_ties && order.is_ne())
         };
-        one.cmp(other).then_with(by_keys).then_with(by_texts)
+        let further = || by_ranks().or_else(by_texts).unwrap_or(Ordering::Equal);
+        one.cmp(other).then_with(further).then_with(|| a.cmp(b))
     });
     rows::take(rows, &UInt32Array::from_iter_values(places.into_iter().map(|(_, place)| place)))
 }

@@ -1,5 +1,7 @@
 //! `top` and `rare`: the most and the least frequent combinations of values.
 
+use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray, UInt32Array};
@@ -12,6 +14,7 @@ use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, Folded, Folder, MergedFolders};
 use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
+use quarry_eval::rows::rank::ValueRanks;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, batch_of, of_batches};
 use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{StatsFunction, TopCommand};
@@ -142,36 +145,50 @@ impl Top {
 
     /// Rows ordered by group, then by count; equal counts by value. Of a single group, only as many as are asked for.
     fn ranked(&self, counted: &RecordBatch, groups: &[u32], counts: &[i64]) -> Vec<u32> {
-        let columns: Vec<_> = (self.by.iter().chain(&self.fields))
+        let columns: Vec<StringViewArray> = (self.by.iter().chain(&self.fields))
             .map(|field| rows::as_text_array(&rows::column_or_null(counted, field)))
             .collect();
-        // In a long tail most counts are equal, so each value's sort key is computed once.
-        let keys: Vec<Vec<SortKey<'_>>> =
-            columns.iter().map(|column| (0..counts.len()).map(|row| sort_key(column.value(row))).collect()).collect();
-        let by_values = |a: u32, b: u32, keys: &[Vec<SortKey<'_>>]| {
-            let orders = keys.iter().map(|keys| keys[a as usize].cmp(&keys[b as usize]));
-            orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
-        };
         let mut places: Vec<u32> = (0..u32_of(counts.len())).collect();
-        let order = |a: &u32, b: &u32| {
-            let group = if groups[*a as usize] == groups[*b as usize] {
-                std::cmp::Ordering::Equal
-            } else {
-                by_values(*a, *b, &keys[..self.by.len()])
-            };
-            let count = counts[*b as usize].cmp(&counts[*a as usize]);
-            let count = if self.command.rarest { count.reverse() } else { count };
-            let texts = || {
-                let orders = columns.iter().map(|column| column.value(*a as usize).cmp(column.value(*b as usize)));
-                orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
-            };
-            group.then(count).then_with(|| by_values(*a, *b, &keys[self.by.len()..])).then_with(texts)
+        let by_count = |a: u32, b: u32| {
+            let order = counts[b as usize].cmp(&counts[a as usize]);
+            if self.command.rarest { order.reverse() } else { order }
+        };
+        let by_texts = |a: u32, b: u32, columns: &[StringViewArray]| {
+            let orders = columns.iter().map(|column| column.value(a as usize).cmp(column.value(b as usize)));
+            orders.fold(Ordering::Equal, Ordering::then)
         };
         if self.by.is_empty() && (1..places.len()).contains(&self.command.limit) {
+            // Few of many rows: in a long tail most counts are equal, so each value's sort key is computed once.
+            let keys: Vec<Vec<SortKey<'_>>> = columns
+                .iter()
+                .map(|column| (0..counts.len()).map(|row| sort_key(column.value(row))).collect())
+                .collect();
+            let by_values = |a: u32, b: u32| {
+                let orders = keys.iter().map(|keys| keys[a as usize].cmp(&keys[b as usize]));
+                orders.fold(Ordering::Equal, Ordering::then)
+            };
+            let order = |a: &u32, b: &u32| {
+                by_count(*a, *b).then_with(|| by_values(*a, *b)).then_with(|| by_texts(*a, *b, &columns))
+            };
             places.select_nth_unstable_by(self.command.limit, order);
             places.truncate(self.command.limit);
+            places.sort_unstable_by(order);
+            return places;
         }
-        places.sort_unstable_by(order);
+        let ranks: Vec<ValueRanks> = columns.iter().map(ValueRanks::of).collect();
+        let by_ranks = |a: u32, b: u32, ranks: &[ValueRanks]| {
+            let orders = ranks.iter().map(|ranks| ranks.ranks[a as usize].cmp(&ranks.ranks[b as usize]));
+            orders.fold(Ordering::Equal, Ordering::then)
+        };
+        let by_value = |a: u32, b: u32, fields: Range<usize>| {
+            by_ranks(a, b, &ranks[fields.clone()]).then_with(|| by_texts(a, b, &columns[fields]))
+        };
+        let (by, all) = (self.by.len(), columns.len());
+        places.sort_unstable_by(|a, b| {
+            let is_one_group = groups[*a as usize] == groups[*b as usize];
+            let group = if is_one_group { Ordering::Equal } else { by_value(*a, *b, 0..by) };
+            group.then_with(|| by_count(*a, *b)).then_with(|| by_value(*a, *b, by..all))
+        });
         places
     }
 

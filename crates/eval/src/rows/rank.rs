@@ -1,9 +1,14 @@
 //! Sort rank of a value: numbers before addresses before texts, missing values last.
 //!
-//! The constants are classes of values, in ascending order.
+//! The constants are classes of values, in ascending order. [`ValueRanks`] turns a column into integers, so that a sort
+//! by several columns compares integers, and each distinct value is examined once.
 
+use arrow::array::{Array, StringViewArray};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use quarry_event::value::{SortKey, parse_number, sort_key};
 use quarry_spl::ast::SortKind;
+use quarry_stdx::number::u32_of;
 
 /// Numbers.
 pub const NUMBER: i64 = 1;
@@ -28,5 +33,87 @@ pub fn rank(kind: SortKind, text: Option<&str>) -> (i64, Option<f64>, Option<&st
             SortKey::Address(address) => (ADDRESS, Some(f64::from(address)), None),
             SortKey::Text(text) => (TEXT, None, Some(text)),
         },
+    }
+}
+
+/// Position of each row's value among the distinct values of a column, in automatic order; a missing value counts as an
+/// empty one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValueRanks {
+    /// One per row; the same where the order does not tell two values apart.
+    pub ranks: Vec<u32>,
+    /// Whether some different texts have the same rank, as `1` and `1.0` do.
+    pub has_ties: bool,
+}
+
+impl ValueRanks {
+    /// Ranks a column of at most `u32::MAX` rows.
+    pub fn of(column: &StringViewArray) -> ValueRanks {
+        let mut numbers: HashMap<&str, u32, FixedState> = HashMap::default();
+        let mut values: Vec<SortKey<'_>> = Vec::new();
+        let mut ranks: Vec<u32> = Vec::with_capacity(column.len());
+        for row in 0..column.len() {
+            let text = column.value(row);
+            ranks.push(*numbers.entry(text).or_insert_with(|| {
+                values.push(sort_key(text));
+                u32_of(values.len() - 1)
+            }));
+        }
+        drop(numbers);
+        let prefix = common_prefix(&values);
+        let mut order: Vec<(u64, u32)> = values.iter().map(|value| value.head_behind(prefix)).zip(0..).collect();
+        order.sort_unstable_by(|(one, a), (other, b)| {
+            one.cmp(other).then_with(|| values[*a as usize].cmp(&values[*b as usize]))
+        });
+        let (mut rank_of, mut rank, mut has_ties) = (vec![0; values.len()], 0, false);
+        for pair in order.windows(2) {
+            let [before, after] = [pair[0].1, pair[1].1].map(|number| number as usize);
+            let is_same = values[before] == values[after];
+            has_ties |= is_same;
+            rank += u32::from(!is_same);
+            rank_of[after] = rank;
+        }
+        ranks.iter_mut().for_each(|number| *number = rank_of[*number as usize]);
+        ValueRanks { ranks, has_ties }
+    }
+}
+
+/// Bytes with which all texts begin.
+fn common_prefix(values: &[SortKey<'_>]) -> usize {
+    let mut texts = values.iter().filter_map(|value| match value {
+        SortKey::Text(text) => Some(text.as_bytes()),
+        SortKey::Number(_) | SortKey::Address(_) => None,
+    });
+    let Some(first) = texts.next() else { return 0 };
+    texts.fold(first.len(), |length, text| {
+        let alike = first[..length].iter().zip(text).take_while(|(one, other)| one == other);
+        alike.count()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn ranks_order_rows_as_their_values_are(
+            texts in prop::collection::vec(
+                prop_oneof!["[01a]{0,3}", "/api/v1/item/[ab0-2]{0,9}", "-?[0-3](\\.[05])?", "10\\.0\\.[0-2]\\.1"],
+                0..40,
+            ),
+        ) {
+            let found = ValueRanks::of(&StringViewArray::from_iter_values(&texts));
+            let mut ties = false;
+            for (one, a) in texts.iter().zip(&found.ranks) {
+                for (other, b) in texts.iter().zip(&found.ranks) {
+                    prop_assert_eq!(a.cmp(b), sort_key(one).cmp(&sort_key(other)), "{} {}", one, other);
+                    ties |= a == b && one != other;
+                }
+            }
+            prop_assert_eq!(found.has_ties, ties);
+        }
     }
 }

@@ -170,18 +170,43 @@ impl Pile {
             self.converter.append(&mut keys, &self.order.columns(batch))?;
             places.extend((0..u32_of(batch.num_rows())).map(|row| (at, row)));
         }
-        let mut sorted: Vec<u32> = (0..u32_of(count)).collect();
-        let order = |a: &u32, b: &u32| keys.row(*a as usize).cmp(&keys.row(*b as usize)).then(a.cmp(b));
+        let prefix = common_prefix(&keys);
+        let mut sorted: Vec<(u64, u32)> = keys.iter().map(|key| head(key.as_ref(), prefix)).zip(0..).collect();
+        let order = |(one, a): &(u64, u32), (other, b): &(u64, u32)| {
+            let by_keys = || keys.row(*a as usize).cmp(&keys.row(*b as usize));
+            one.cmp(other).then_with(by_keys).then(a.cmp(b))
+        };
         if self.order.limit < count {
             // The first ones are found in linear time.
             sorted.select_nth_unstable_by(self.order.limit, order);
             sorted.truncate(self.order.limit);
         }
         sorted.sort_unstable_by(order);
+        let sorted = sorted.into_iter().map(|(_, place)| place).collect();
         drop(keys);
         let (order, held) = (Arc::clone(&self.order), self.held.take());
         Ok(Portions { order, batches, places, sorted, next: 0, ready: VecDeque::new(), _held: held })
     }
+}
+
+/// Bytes with which all keys begin, as those of one class of values do.
+fn common_prefix(keys: &Rows) -> usize {
+    let mut keys = keys.iter();
+    let Some(first) = keys.next() else { return 0 };
+    let first = first.as_ref();
+    keys.fold(first.len(), |length, key| {
+        let alike = first[..length].iter().zip(key.as_ref()).take_while(|(one, other)| one == other);
+        alike.count()
+    })
+}
+
+/// The bytes behind the prefix as a number, which orders most keys without a look at them.
+fn head(key: &[u8], prefix: usize) -> u64 {
+    let mut first = [0; 8];
+    let told = key.get(prefix..).unwrap_or_default();
+    let len = told.len().min(first.len());
+    first[..len].copy_from_slice(&told[..len]);
+    u64::from_be_bytes(first)
 }
 
 /// Sorted rows of a run, in batches.
