@@ -135,6 +135,21 @@ fn the_same_wrong_password_again_counts_once_and_costs_no_hash_until_it_may_be_r
 }
 
 #[test]
+fn a_password_that_is_known_already_makes_an_address_trusted_too() {
+    let auth = auth(ManualClock::shared(0));
+    let origin = |number: u32| Origin { address: format!("198.51.{number}.7").parse().unwrap(), is_local: false };
+    assert!(auth.login("eva", "evas secret", &AFAR).is_ok());
+    assert!(auth.login("eva", "evas secret", &origin(0)).is_ok(), "without a hash");
+    for guess in 1..FREE_OF_USER + 10 {
+        assert!(auth.login("eva", &format!("wrong {guess}"), &origin(guess)).is_err());
+    }
+    assert!(matches!(auth.login("eva", "evas secret", &origin(200)), Err(AuthError::Throttled { .. })));
+    for here in [AFAR, origin(0)] {
+        assert!(auth.login("eva", "evas secret", &here).is_ok(), "guesses from elsewhere keep nobody out");
+    }
+}
+
+#[test]
 fn the_first_password_is_good_on_this_machine_only() {
     let auth = auth_with(ManualClock::shared(0), vec![user(FIRST_USER.0, FIRST_USER.1, "admin")], &Kept::default());
     assert!(auth.has_first_password().unwrap());
