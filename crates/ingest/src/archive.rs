@@ -31,6 +31,9 @@ const SHOWN: &str = "run/frozen";
 
 /// Archives a bucket as its index says; an error is the reason why it must stay.
 pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket) -> Result<(), Fault> {
+    // The script runs in a folder of its own choice, and is told where the data are.
+    let absolute = std::path::absolute(data_dir).map_err(|error| Fault::io(data_dir.display(), error))?;
+    let data_dir = absolute.as_path();
     // The folder takes precedence over the script, as in Splunk.
     if let Some(folder) = &settings.cold_to_frozen_dir {
         let folder = expand(data_dir, folder)?;
@@ -214,6 +217,12 @@ mod tests {
         archive(data.path(), &settings(None, Some(&command("yes"))), &bucket).unwrap();
         assert_eq!(fs::read_to_string(data.path().join("taken/7.filter")).unwrap(), "web/7.filter");
         assert_eq!(fs::read_dir(data.path().join(SHOWN)).unwrap().count(), 0);
+        // The program runs elsewhere, so that a relative data directory would mean another one there.
+        fs::remove_dir_all(data.path().join("taken")).unwrap();
+        let up: std::path::PathBuf = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect();
+        let relative = up.join(data.path().strip_prefix("/").unwrap());
+        archive(&relative, &settings(None, Some(&command("yes"))), &bucket).unwrap();
+        assert_eq!(fs::read_to_string(data.path().join("taken/7.filter")).unwrap(), "web/7.filter");
         let error = archive(data.path(), &settings(None, Some(&command("no"))), &bucket).unwrap_err().to_string();
         assert!(error.contains("exit status: 1 full"), "{error}");
         assert!(archive(data.path(), &settings(None, Some("/no/such/program")), &bucket).is_err());

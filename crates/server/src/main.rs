@@ -65,7 +65,8 @@ use failure::Failure;
 fn main() -> ExitCode {
     private_folder::close_new_files();
     log::set_layout(output::line_folding::told);
-    let cli = match Cli::try_parse_from(splunk_options::with_two_dashes(std::env::args_os())) {
+    log::set_writer(bars::write_above);
+    let mut cli = match Cli::try_parse_from(splunk_options::with_two_dashes(std::env::args_os())) {
         Ok(cli) => cli,
         Err(mut error) => {
             keep_best_suggestion(&mut error);
@@ -82,6 +83,8 @@ fn main() -> ExitCode {
         }
     };
     printed_commands::set_data_dir(&cli.data_dir, matches!(cli.verb, Verb::Serve(_) | Verb::Forward(_)));
+    // Programs run in other folders and are told this one. If there is no working directory, paths stay as they are.
+    cli.data_dir = std::path::absolute(&cli.data_dir).unwrap_or(cli.data_dir);
     let ran = run(&cli);
     quarry_programs::end_all();
     match ran {
@@ -93,7 +96,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Leaves the most similar of the suggested words, which is the last: `serach` is like `serve`, but means `search`.
+/// Leaves the most similar of the suggested words, which is the last: `serach` is like `serve`, but means `search`. Adds
+/// one for exchanged letters in a value (`-o cvs`).
 fn keep_best_suggestion(error: &mut clap::Error) {
     for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue] {
         if let Some(ContextValue::Strings(words)) = error.get(kind)
@@ -102,6 +106,14 @@ fn keep_best_suggestion(error: &mut clap::Error) {
             let best = best.clone();
             error.insert(kind, ContextValue::String(best));
         }
+    }
+    if error.get(ContextKind::SuggestedValue).is_none()
+        && let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidValue)
+        && let Some(ContextValue::Strings(known)) = error.get(ContextKind::ValidValue)
+        && let Some(near) = quarry_spl::nearest(typed, known.iter().map(String::as_str))
+    {
+        let near = near.to_owned();
+        error.insert(ContextKind::SuggestedValue, ContextValue::String(near));
     }
 }
 
