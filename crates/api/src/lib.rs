@@ -43,6 +43,7 @@ pub use node::{
 pub use outlet::ANSWERS_MAX;
 pub use state::ApiState;
 pub use turns::SEARCHES_WAITING_MAX;
+pub use uploads::FOLDER as UPLOADS_FOLDER;
 
 /// Maximum size of a request's body, to protect memory.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -16,8 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::node::NodeCondition;
 
-/// Folder below the data directory.
-const FOLDER: &str = "run/uploads";
+/// Folder of files that come with requests, below the data directory.
+pub const FOLDER: &str = "run/uploads";
 /// Maximum files that are received or indexed at the same time; further ones are refused.
 pub(crate) const UPLOADS_MAX: usize = 4;
 /// Random bytes of a folder's name, written in hexadecimal.

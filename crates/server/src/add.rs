@@ -24,7 +24,7 @@ use quarry_stdx::log;
 use quarry_store::Store;
 use serde_json::{Value, json};
 
-use crate::bars::Bars;
+use crate::bars;
 use crate::cli::OneshotArgs;
 use crate::data_directory::{self, Settings};
 use crate::failure::{self, Failure};
@@ -68,8 +68,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     // A server may be in another zone than whoever adds the file, and `preview` here.
     let zone_sent = arguments.zone.clone().or_else(|| zone::name(&zone::machine()));
     let started = settings.clock.elapsed_ns();
-    let bars = Bars::new();
-    let told = Told { bars: &bars, files: &files, inner: Mutex::default() };
+    let told = Told { files: &files, inner: Mutex::default() };
     told.miss(&wrong);
     let seen = |remote: &Remote| IndexesSeen::by_server(remote, &arguments.index);
     let [before, after] = match remote {
@@ -152,14 +151,23 @@ fn notes(index: &str, (before, after): &(IndexesSeen, IndexesSeen), now: i64, ke
     let age = oldest.zip(now).map(|(oldest, now)| now.duration_since(oldest));
     let too_old = age.zip(keeps).filter(|(age, keeps)| age > keeps).map(|(age, keeps)| {
         format!(
-            "note: the oldest of these events is {} days old, and index {index} keeps events for {} days: a server removes \
+            "note: the oldest of these events is {} days old, and index {index} keeps events for {}: a server removes \
              buckets with nothing younger a day after they were added; `quarry edit index {index} --frozenTimePeriodInSecs N` \
              keeps them longer",
             age.as_hours() / 24,
-            keeps.as_hours() / 24
+            duration_text(keeps)
         )
     });
     new_index.into_iter().chain(future).chain(too_old).collect()
+}
+
+/// A duration in the largest unit that leaves no zero.
+fn duration_text(duration: SignedDuration) -> String {
+    match (duration.as_hours() / 24, duration.as_hours(), duration.as_secs()) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, hours, _) => format!("{hours} h"),
+        (days, ..) => format!("{days} days"),
+    }
 }
 
 /// A note if there is no index of this name.
@@ -198,7 +206,7 @@ fn add_locally(
     let (claims, turns) = (Arc::new(Claims::default()), Turns::default());
     add_files(settings.pipeline_sets(), told.files.len(), |set, files| {
         let mut sink = StoreSink::new(&store, set, &claims);
-        let mut bar = told.bars.bar(interrupt.clone());
+        let mut bar = bars::bar(interrupt.clone());
         while let Some(file) = files.take() {
             let path = &told.files[file];
             bar.begin(path);
@@ -222,9 +230,9 @@ fn add_locally(
         sink.flush().map_err(|error| Failure::Storage(format!("events cannot be stored: {error}")))?;
         Ok(ControlFlow::Continue(()))
     })?;
-    let sealing = told.bars.sealing();
+    let sealing = bars::sealing();
     let sealed = store.seal_all();
-    sealing.finish_and_clear();
+    bars::remove(&sealing);
     sealed?;
     store.messages().iter().for_each(|message| log::warning(&message.text));
     Ok([before, IndexesSeen::of_store(&store, settings, &arguments.index)])
@@ -319,7 +327,6 @@ fn content_of(path: &Path) -> Result<Box<dyn Read>, Failure> {
 
 /// Reports results in the given order of files.
 struct Told<'a> {
-    bars: &'a Bars,
     files: &'a [PathBuf],
     inner: Mutex<Results>,
 }
@@ -349,7 +356,7 @@ impl Told<'_> {
         let Results { total, next, done } = &mut *inner;
         done.insert(file, added);
         while let Some(added) = done.remove(next) {
-            self.bars.beside(|| total.add(&self.files[*next], added));
+            total.add(&self.files[*next], added);
             *next += 1;
         }
     }

@@ -1,7 +1,10 @@
-//! Progress on a terminal, one line per pipeline set; silent elsewhere.
+//! Progress lines at the end of a terminal: one per pipeline set that reads files, or that of a search
+//! ([`crate::search_progress`]); silent elsewhere. What is written to standard error meanwhile stands above them.
 
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use indicatif::{
@@ -27,39 +30,49 @@ const GAP: &str = "  ";
 /// Minimum columns of a truncated name.
 const NAME_MIN: usize = 12;
 
-/// The progress lines of a terminal.
-#[derive(Debug)]
-pub(crate) struct Bars(MultiProgress);
+/// The lines of this process: hidden unless standard error is a terminal.
+static LINES: LazyLock<MultiProgress> =
+    LazyLock::new(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND)));
 
-impl Bars {
-    /// Progress on standard error, hidden unless that is a terminal.
-    pub(crate) fn new() -> Bars {
-        Bars(MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND)))
-    }
+/// Writes a line to standard error above the progress lines.
+pub(crate) fn write_above(line: &[u8]) {
+    // If standard error is closed, nobody is listening.
+    LINES.suspend(|| drop(std::io::stderr().lock().write_all(line)));
+}
 
-    /// A line for files in sequence; it also ends them on Ctrl-C.
-    pub(crate) fn bar(&self, interrupt: Interrupt) -> Bar<'_> {
-        Bar { bars: self, bar: ProgressBar::hidden(), name: String::new(), interrupt, is_sized: false }
-    }
+/// Adds a line below the others.
+pub(crate) fn add(bar: ProgressBar) -> ProgressBar {
+    LINES.add(bar)
+}
 
-    /// Shows that events are in the log and are being sealed.
-    pub(crate) fn sealing(&self) -> ProgressBar {
-        let bar = self.0.add(ProgressBar::new_spinner().with_message("events are safe; writing buckets"));
-        if !bar.is_hidden() {
-            bar.enable_steady_tick(SPINNER_STEP);
-        }
-        bar
-    }
+/// Removes a line.
+pub(crate) fn remove(bar: &ProgressBar) {
+    bar.finish_and_clear();
+    LINES.remove(bar);
+}
 
-    /// Runs code that writes to the terminal, with the lines hidden.
-    pub(crate) fn beside(&self, write: impl FnOnce()) {
-        self.0.suspend(write);
+/// Removes all lines, before the process ends.
+pub(crate) fn clear() {
+    // A terminal that takes no more output shows no lines.
+    drop(LINES.clear());
+}
+
+/// A line for files in sequence; it also ends them on Ctrl-C.
+pub(crate) fn bar(interrupt: Interrupt) -> Bar {
+    Bar { bar: ProgressBar::hidden(), name: String::new(), interrupt, is_sized: false }
+}
+
+/// Shows that events are in the log and are being sealed.
+pub(crate) fn sealing() -> ProgressBar {
+    let bar = add(ProgressBar::new_spinner().with_message("events are safe; writing buckets"));
+    if !bar.is_hidden() {
+        bar.enable_steady_tick(SPINNER_STEP);
     }
+    bar
 }
 
 /// The progress line of one pipeline set.
-pub(crate) struct Bar<'a> {
-    bars: &'a Bars,
+pub(crate) struct Bar {
     bar: ProgressBar,
     /// Name of the file, safe for a terminal.
     name: String,
@@ -67,7 +80,7 @@ pub(crate) struct Bar<'a> {
     is_sized: bool,
 }
 
-impl Bar<'_> {
+impl Bar {
     /// Starts a file.
     pub(crate) fn begin(&mut self, path: &Path) {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
@@ -77,7 +90,7 @@ impl Bar<'_> {
             Ok(style) => ProgressBar::no_length().with_style(style),
             Err(_) => ProgressBar::no_length(),
         };
-        self.bar = self.bars.0.add(bar);
+        self.bar = add(bar);
         self.bar.set_message(line_of(columns(), &self.name, &[]));
         self.is_sized = false;
     }
@@ -91,13 +104,12 @@ impl Bar<'_> {
 
     /// Ends the file.
     pub(crate) fn end(&mut self) {
-        self.bar.finish_and_clear();
-        self.bars.0.remove(&self.bar);
+        remove(&self.bar);
         self.bar = ProgressBar::hidden();
     }
 }
 
-impl Progress for Bar<'_> {
+impl Progress for Bar {
     fn reached(&mut self, at: &Reached) -> ControlFlow<()> {
         if !self.bar.is_hidden() {
             if !self.is_sized {

@@ -9,6 +9,7 @@ use quarry_stdx::log;
 
 use crate::cli::{Cli, SearchArgs};
 use crate::failure::Failure;
+use crate::search::ShownJob;
 use crate::server_client::Remote;
 use crate::{search, terminal, zone};
 
@@ -28,6 +29,10 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
              --uri, or use `quarry search` without --detach"
         )));
     };
+    // Another node has apps, and so commands, of its own.
+    if arguments.node.uri.is_none() {
+        search::check(&arguments.text, &cli.data_dir, namespace.clone())?;
+    }
     let remote = remote.in_namespace(namespace.as_ref());
     // Known before the job has begun, so that Ctrl-C can end it.
     let id = arguments.job.id.clone().or_else(|| (!arguments.job.detach).then(search::new_id));
@@ -61,7 +66,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     }
     let mut rows = SearchArgs { text: format!("| loadjob {sid}"), earliest: None, latest: None, ..arguments.clone() };
     rows.job.detach = false;
-    let code = search::show(cli, &rows)?;
+    let code = search::show(cli, &rows, Some(&ShownJob { sid: &sid, asked: arguments }))?;
     if terminal::is_interactive() {
         log::info(format!("job {sid}"));
     }

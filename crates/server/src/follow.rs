@@ -49,7 +49,10 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
         line.clear();
         let read = std::io::Read::take(&mut lines, LINE_BYTES_MAX).read_line(&mut line);
         if read.map_err(|error| Failure::Storage(format!("server {}: {error}", remote.address())))? == 0 {
-            return Err(Failure::Storage(format!("server {}: it has ended the search", remote.address())));
+            return Err(Failure::Storage(format!(
+                "server {}: the search has ended: the server stopped, or somebody ended it",
+                remote.address()
+            )));
         }
         let row: Value = serde_json::from_str(&line).map_err(|error| {
             Failure::Storage(format!("server {}: its answer is not JSON: {error}", remote.address()))

@@ -5,6 +5,7 @@
 //! that cannot be computed is omitted.
 
 mod absent_values;
+mod absent_words;
 mod generators;
 mod indexes;
 mod span_edges;
@@ -29,7 +30,7 @@ const COMPARISONS_MAX: usize = 3;
 /// A time after every event.
 const LATEST_ALL: u32 = u32::MAX;
 /// Format of times in hints.
-const TIME_FORM: &str = "%F %T %z";
+const TIME_FORM: &str = "%F %T %:z";
 /// Fields that every event has.
 const INDEXED_FIELDS: [&str; 6] = ["_raw", "_time", "host", "index", "source", "sourcetype"];
 /// Names that exist for every event, or do not name fields.
@@ -136,6 +137,10 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
     }
     if let Some(outside) = outside_of_range(found, commands, &scope, ask) {
         return vec![outside];
+    }
+    let absent_words = absent_words::of_words(found, commands, &scope, ask);
+    if !absent_words.is_empty() {
+        return absent_words;
     }
     if !found.is_whole() {
         for (field, kind) in [("host", "hosts"), ("source", "sources")] {
@@ -454,7 +459,7 @@ mod tests {
                 vec![row(&[("sourcetype", "access"), ("totalCount", "9")])]
             } else if search.contains("lower('user')=\"eva\"") {
                 vec![row(&[("user", "EVA")])]
-            } else if search.contains("lower(") {
+            } else if search.contains("lower(") || (search.contains("nosuch") && !search.contains("*nosuch*")) {
                 Vec::new()
             } else {
                 ["status", "user", "host", "sourcetype", "date_hour"]
@@ -501,6 +506,15 @@ mod tests {
             assert_eq!(said(text, 0, &[]), [says], "{text}");
         }
         assert_eq!(said("host=web-1 error | where user=\"tom\"", 0, &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_word_that_no_event_has_is_named_before_fields_are() {
+        for text in ["error nosuch | table statu", "error nosuch"] {
+            let says = "no event contains `nosuch` at character 7 (words are matched whole: write *nosuch* for a part of a word)";
+            assert_eq!(said(text, 0, &[]), [says], "{text}");
+        }
+        assert_eq!(said("\"nosuch\" error", 0, &[]), ["no event contains `nosuch` at character 1: `\"nosuch\"`"]);
     }
 
     #[test]

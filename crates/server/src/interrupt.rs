@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::bars;
 use crate::failure::{self, Failure};
 use crate::output::pager;
 
@@ -53,6 +54,7 @@ fn pressed() {
     let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(action) = &*current else { return };
     if action.interrupt.0.swap(true, Ordering::SeqCst) {
+        bars::clear();
         quarry_programs::end_all();
         std::process::exit(i32::from(failure::INTERRUPTED));
     }

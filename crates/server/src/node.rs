@@ -3,6 +3,7 @@
 //! Files of several requests are distributed over the pipeline sets of the store, each to the least busy one.
 
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -10,14 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use jiff::tz::TimeZone;
 use quarry_api::{
     AddFile, CollectorToken, CollectorTokens, ModularInput, ModularInputArgument, Node, NodeCondition, PreviewFile,
-    PreviewText, ReceivedText, Space, TokenChange, TokenError,
+    PreviewText, ReceivedText, Space, TokenChange, TokenError, UPLOADS_FOLDER,
 };
 use quarry_conf::{CollectionLimits, LimitSettings, Namespace, Permissions, Roles, ServerSettings};
 use quarry_engine::Explanation;
 use quarry_event::{EventBatch, TimeNs};
 use quarry_ingest::Ingest;
 use quarry_inputs::Sink;
-use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file};
+use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, absolute_text, add_file};
 use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
 use quarry_programs::{ModularInputKind, ModularInputKinds, SchemeArgument};
 use quarry_search::summaries::BuilderSignal;
@@ -179,6 +180,13 @@ impl Node for LocalNode {
         if !path.is_absolute() {
             return Err(not_absolute(&request.path));
         }
+        // The server must not read what never ends at a client's word; the command line sends what it can read.
+        if path
+            .metadata()
+            .is_ok_and(|metadata| metadata.file_type().is_char_device() || metadata.file_type().is_block_device())
+        {
+            return Err(Fault::invalid(format!("{}: a device, not a file", request.path)));
+        }
         let options = OneshotOptions {
             index: request.index.clone(),
             host: request.host.clone().unwrap_or_else(data_directory::host_name),
@@ -197,7 +205,10 @@ impl Node for LocalNode {
         let added = add_file(path, &options, &self.settings().props, &mut sink, &mut UntilLeft(has_left));
         // What was read before the error is durable when the error is reported.
         sink.flush().map_err(|error| Fault::unavailable(error.to_string()))?;
-        let report = added?;
+        let mut report = added?;
+        // The file of an earlier request is gone, and was never the client's.
+        let uploads = absolute_text(&self.data_dir.join(UPLOADS_FOLDER));
+        report.stored_as = report.stored_as.filter(|path| !Path::new(path).starts_with(&uploads));
         Ok(add::to_json(&report).to_string())
     }
 

@@ -45,6 +45,7 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     let client = NodeClient::of(&request.node, data_dir, *verb == ObjectVerb::Add)?;
     let name = name.as_deref().map(|name| full_name(kind, name, &request.node.uri));
     let root = root(request)?;
+    let name = name.map(|name| if *verb == ObjectVerb::Add { name } else { existing_name(&client, kind, &root, name) });
     let form: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let answer = match (verb, name.as_deref()) {
         (ObjectVerb::Add, Some(name)) => client.post(&root, &[&[("name", name)], form.as_slice()].concat())?,
@@ -144,6 +145,16 @@ fn full_name(kind: &ObjectKind, name: &str, uri: &Option<String>) -> String {
     }
 }
 
+/// The name of an entity, which for a folder may end with a slash or not.
+fn existing_name(client: &NodeClient, kind: &ObjectKind, root: &str, name: String) -> String {
+    if kind.word != "monitor" {
+        return name;
+    }
+    let other = name.strip_suffix('/').map_or_else(|| format!("{name}/"), str::to_owned);
+    let is_there = |name: &str| client.get(&one(root, name)).is_ok();
+    if !is_there(&name) && is_there(&other) { other } else { name }
+}
+
 /// Path of the collection in the requested namespace.
 fn root(request: &ObjectRequest) -> Result<String, Failure> {
     let ObjectRequest { verb, kind, place, node, .. } = request;
@@ -191,7 +202,10 @@ fn remove(client: &NodeClient, kind: &ObjectKind, root: &str, name: &str) -> Res
     for name in &names {
         let answer = client.delete(&one(root, name))?;
         log::info(format!("{} {name} removed", kind.word));
-        tell_messages(&answer);
+        // A job is said to be cancelled, even one that has ended.
+        if kind.word != "jobs" {
+            tell_messages(&answer);
+        }
     }
     if names.is_empty() {
         log::info(format!("no `{}` entries", kind.word));

@@ -1,10 +1,11 @@
 //! Remarks about many files: on a terminal the first few and the number of others, so that thousands do not flood the
 //! screen; in a pipe or file all of them.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use indicatif::HumanCount;
 
+use crate::bars;
 use crate::output::line_folding::told;
 
 /// Remarks shown on a terminal.
@@ -47,8 +48,7 @@ impl Remarks {
 }
 
 fn write(line: &str) {
-    // If standard error is closed, nobody is listening.
-    let _closed = writeln!(std::io::stderr().lock(), "{}", told(line));
+    bars::write_above(format!("{}\n", told(line)).as_bytes());
 }
 
 #[cfg(test)]

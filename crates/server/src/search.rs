@@ -19,7 +19,7 @@ use quarry_spl::{Severity, ast::Command};
 use quarry_stdx::{SharedClock, SystemClock, log, random};
 use quarry_store::MemoryStore;
 
-use crate::bars::Bars;
+use crate::bars;
 use crate::cli::{Cli, EventOrder, OutputForm, SearchArgs};
 use crate::data_directory::{self, MemorySink, Settings, open_read_only};
 use crate::dispatch;
@@ -54,11 +54,11 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
                 .into(),
         ));
     }
-    show(cli, arguments)
+    show(cli, arguments, None)
 }
 
-/// Runs a search and shows its rows.
-pub(crate) fn show(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
+/// Runs a search and shows its rows. If it loads the result of a job, notes are about the search of that job.
+pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&ShownJob<'_>>) -> Result<u8, Failure> {
     let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let namespace = arguments.place.namespace()?;
     if !arguments.files.is_empty() && arguments.node.is_given() {
@@ -101,7 +101,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         log::info("stopped: what was found beyond this is not shown");
         return Ok(failure::INTERRUPTED);
     }
-    let answer = match answer {
+    let mut answer = match answer {
         // Whoever leaves the pager early has not seen all of what was found, nor is that all there is.
         Err(Failure::ReaderLeft) if stop.interrupt.is_set() => return Ok(failure::PARTIAL),
         answer => answer?,
@@ -114,7 +114,12 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
             answer.written.left_out.iter().try_for_each(|line| writeln!(after, "{}", told(line)))?;
         }
     }
-    write_notes(cli, arguments, (&place, &zone), &answer, (stop.interrupt.is_set(), &mut after))?;
+    if let Some(job) = job {
+        let prefix = format!("job {}: ", job.sid);
+        answer.messages.iter_mut().for_each(|message| *message = message.trim_start_matches(&prefix).to_owned());
+    }
+    let asked = job.map_or(arguments, |job| job.asked);
+    write_notes(cli, asked, (&place, &zone), &answer, (stop.interrupt.is_set(), &mut after))?;
     // Rows and notes share the screen: where both together exceed it, both are paged.
     if terminal::is_interactive() && !pager.is_paged() {
         pager.write_all(&after)?;
@@ -124,6 +129,13 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         std::io::stderr().lock().write_all(&after)?;
     }
     Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
+}
+
+/// A job whose result is shown.
+pub(crate) struct ShownJob<'a> {
+    pub(crate) sid: &'a str,
+    /// The search that was dispatched.
+    pub(crate) asked: &'a SearchArgs,
 }
 
 /// Search output. On a terminal, Ctrl-C ends it once rows are being shown; for files and programs, the rows found until
@@ -311,9 +323,12 @@ fn write_notes(
     for message in messages {
         failure::report_note(message, out, color)?;
     }
-    // A press that came after the last event was read has left nothing out.
-    if is_stopped && answer.is_partial {
-        failure::report_note("stopped early: the answer covers only the events read until then", out, color)?;
+    if is_stopped {
+        let told = match answer.is_partial {
+            true => "stopped early: the answer covers only the events read until then",
+            false => "all events had been read before Ctrl-C: the answer is complete",
+        };
+        failure::report_note(told, out, color)?;
     }
     Ok(())
 }
@@ -407,7 +422,7 @@ impl SearchStop {
 
 fn tell_stopping() {
     if terminal::is_interactive() {
-        log::info("stopping: what was found so far follows; Ctrl-C again ends at once");
+        log::info("stopping: no further event is read, and what was found follows; Ctrl-C again ends at once");
     }
 }
 
@@ -457,7 +472,7 @@ fn stream(
     let failed = |error| Failure::of_search(&arguments.text, error);
     let mut running = service.start(params(arguments, zone)).map_err(failed)?;
     stop.set(StopAction::Finish(running.stopper()));
-    out.progress = Some(SearchProgress::start(Some(running.shared_progress())));
+    out.progress = Some(SearchProgress::start(Some(running.shared_progress()), &stop.interrupt));
     let style = style(cli, arguments, running.is_events());
     let cut = Arc::clone(&out.is_cut);
     let is_cut = || cut.load(Ordering::Relaxed);
@@ -653,8 +668,7 @@ fn read_files(
         now: settings.clock.now_ns(),
     };
     let (mut all_read, mut remarks) = (true, Remarks::default());
-    let bars = Bars::new();
-    let mut bar = bars.bar(stop.interrupt.clone());
+    let mut bar = bars::bar(stop.interrupt.clone());
     for path in expand(&arguments.files)? {
         if stop.interrupt.is_set() {
             return Ok(false);
@@ -703,7 +717,7 @@ fn ask_server(
     let mut form = vec![("search", text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
     form.push(("id", &id));
     stop.set(StopAction::FinishOnServer(remote.clone(), id.clone()));
-    out.progress = Some(SearchProgress::start(None));
+    out.progress = Some(SearchProgress::start(None, &stop.interrupt));
     let zone_name = zone::name(zone);
     let named = [("earliest_time", &arguments.earliest), ("latest_time", &arguments.latest), ("zone", &zone_name)];
     form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));

@@ -15,7 +15,7 @@ use crate::commands::Beginning;
 pub use field_needs::FieldNeeds;
 pub(crate) use named_values::always_compared;
 pub use named_values::{
-    EqualsWhat, FieldOrigin, ReadField, WhereEquals, asked_values, asks_for, named_fields, where_equals,
+    EqualsWhat, FieldOrigin, ReadField, WhereEquals, asked_values, asked_words, asks_for, named_fields, where_equals,
 };
 pub(crate) use read_fields::{RAW, TIME, lacking_fields};
 pub use read_fields::{expr_fields, search_fields};

@@ -75,6 +75,7 @@ fn find_inner_command(text: &str, stage: &Stage, is_first: bool) -> Option<Diagn
 pub(crate) fn find_in_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => {
+            parts.windows(3).for_each(|words| look_at_in(words, found));
             parts.iter().for_each(|part| find_in_condition(part, found));
         }
         SearchExpr::Not(part) => find_in_condition(part, found),
@@ -89,6 +90,16 @@ pub(crate) fn find_in_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) 
         }
         SearchExpr::Compare { field, op, value, .. } if !value.quoted => look_at_value(field, *op, value, found),
         _ => {}
+    }
+}
+
+/// Checks three words side by side for an `IN` without parentheses.
+fn look_at_in(words: &[SearchExpr], found: &mut Vec<Diagnostic>) {
+    let [SearchExpr::Keyword(field), SearchExpr::Keyword(word), SearchExpr::Keyword(values)] = words else { return };
+    if !field.quoted && !word.quoted && word.text == "IN" {
+        let list = values.text.split(',').collect::<Vec<_>>().join(", ");
+        let remark = Diagnostic::warning("`IN` is searched for as a word", word.span);
+        found.push(remark.with_hint(format!("write {} IN ({list})", field.text)));
     }
 }
 
@@ -214,6 +225,12 @@ pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagno
             if matches!(op, BinaryOp::Like) {
                 look_at_like(text, right, found);
             }
+            if let (BinaryOp::Compare(CompareOp::Eq), ExprKind::Field(name)) = (op, &left.kind) {
+                look_at_equal(text, name, right, found);
+            }
+        }
+        ExprKind::Call(name, args) if matches!(name.as_str(), "strftime" | "strptime") => {
+            args.get(1).into_iter().for_each(|format| look_at_time_format(text, name, format, found));
         }
         ExprKind::Call(name, args) if name == "like" => {
             args.get(1).into_iter().for_each(|pattern| look_at_like(text, pattern, found));
@@ -221,6 +238,30 @@ pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagno
         _ => {}
     }
     expr.parts().into_iter().for_each(|part| find_in_expression(text, part, found));
+}
+
+/// Checks a text that a field must equal for the `*` of a search at its begin or end.
+fn look_at_equal(text: &str, field: &str, value: &Expr, found: &mut Vec<Diagnostic>) {
+    let ExprKind::Text(written) = &value.kind else { return };
+    let inner = written.trim_matches('*');
+    let is_quoted = text.get(value.span.start..).is_some_and(|text| text.starts_with('"'));
+    let is_pattern = inner.len() < written.len() && inner.chars().any(char::is_alphanumeric);
+    if is_quoted && is_pattern && !inner.contains(['*', '%']) {
+        let remark = Diagnostic::warning("`*` is not a wildcard in an expression", value.span);
+        let pattern = written.replace('*', "%");
+        found
+            .push(remark.with_hint(format!("write like({field}, \"{pattern}\"), or `| search {field}=\"{written}\"`")));
+    }
+}
+
+/// Checks a format of times for letters without `%`.
+fn look_at_time_format(text: &str, function: &str, format: &Expr, found: &mut Vec<Diagnostic>) {
+    let ExprKind::Text(written) = &format.kind else { return };
+    let is_quoted = text.get(format.span.start..).is_some_and(|text| text.starts_with('"'));
+    if is_quoted && !written.contains('%') && written.contains(['Y', 'M', 'D', 'H', 'y', 'd', 'm']) {
+        let remark = Diagnostic::warning(format!("the format of {function} has no `%`"), format.span);
+        found.push(remark.with_hint("write \"%Y-%m-%d %H:%M:%S\" for 2026-11-20 14:00:00"));
+    }
 }
 
 /// Checks the pattern of `like` for the `*` of a search.

@@ -53,6 +53,17 @@ pub fn set_layout(layout: fn(&str) -> String) {
     let _is_first = LAYOUT.set(layout).is_ok();
 }
 
+/// Writes a line to standard error.
+pub type LineWriter = fn(&[u8]);
+
+/// How a line is written, where that is not to standard error alone.
+static WRITER: OnceLock<LineWriter> = OnceLock::new();
+
+/// Sets how lines are written, once per process; a program that draws on the terminal writes them beside that.
+pub fn set_writer(writer: LineWriter) {
+    let _is_first = WRITER.set(writer).is_ok();
+}
+
 /// Logs a permanent failure.
 pub fn error(text: impl Display) {
     let text = text.to_string();
@@ -80,6 +91,9 @@ pub fn info(text: impl Display) {
 fn write(text: &str) {
     let mut line = LAYOUT.get().map_or_else(|| text.to_owned(), |layout| layout(text));
     line.push('\n');
+    if let Some(writer) = WRITER.get() {
+        return writer(line.as_bytes());
+    }
     // If standard error is closed, there is no one left to tell.
     let _closed = std::io::stderr().lock().write_all(line.as_bytes());
 }

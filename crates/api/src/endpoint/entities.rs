@@ -25,7 +25,7 @@ use quarry_event::time::Cron;
 use serde_json::{Map, Value};
 
 use super::blocking;
-use super::listing::{LISTED, page};
+use super::listing::{LISTED, page, page_of};
 use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
 use super::search_jobs::PathParts;
 use crate::ApiState;
@@ -612,9 +612,13 @@ async fn changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
 }
 
 async fn list(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    Ok(listed(&state, &request).await?.answer(Form::of(request.parameters.get("output_mode"))))
+}
+
+async fn listed(state: &ApiState, request: &Request) -> Result<Feed, ApiError> {
     let (scope, kind) = (request.scope.clone(), request.kind.clone());
     let (conf, is_by_name) = (kind.conf.clone(), kind.is_by_name);
-    let objects = with_objects(&state, &request.caller, move |objects, viewer| {
+    let objects = with_objects(state, &request.caller, move |objects, viewer| {
         if is_by_name {
             objects.check_there(&conf, &scope)?;
         }
@@ -626,7 +630,7 @@ async fn list(state: ApiState, request: Request) -> Result<Response, ApiError> {
         objects.extend(kind.without_stanza(&request.caller.permissions));
     }
     let entries = objects.iter().map(|object| entry(&kind, object)).collect();
-    page(kind.title.clone(), format!("/services/{}", kind.path), entries, &request.parameters)
+    page_of(kind.title.clone(), format!("/services/{}", kind.path), entries, &request.parameters)
 }
 
 async fn found(state: &ApiState, request: &Request) -> Result<ConfObject, ApiError> {
@@ -751,7 +755,9 @@ async fn remove(state: ApiState, request: Request) -> Result<Response, ApiError>
     }
     let gone = move |objects: &Objects, viewer: &Permissions| objects.remove(&kind.conf, &name, &scope, viewer);
     change(&state, &request.caller, &conf, gone).await?;
-    list(state, Request { parameters: request.parameters.only("output_mode"), ..request }).await
+    let request = Request { parameters: request.parameters.only("output_mode"), ..request };
+    let feed = Feed { told: request.kind.told, ..listed(&state, &request).await? };
+    Ok(feed.answer(Form::of(request.parameters.get("output_mode"))))
 }
 
 async fn show_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {

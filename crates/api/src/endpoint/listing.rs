@@ -23,9 +23,19 @@ pub(crate) const LISTED: &[&str] = &["count", "offset", "search", "sort_key", "s
 pub(super) fn page(
     title: impl Into<Cow<'static, str>>,
     path: String,
-    mut entries: Vec<Entry>,
+    entries: Vec<Entry>,
     parameters: &Parameters,
 ) -> Result<Response, ApiError> {
+    Ok(page_of(title, path, entries, parameters)?.answer(Form::of(parameters.get("output_mode"))))
+}
+
+/// The requested entities.
+pub(super) fn page_of(
+    title: impl Into<Cow<'static, str>>,
+    path: String,
+    mut entries: Vec<Entry>,
+    parameters: &Parameters,
+) -> Result<Feed, ApiError> {
     let terms = terms(parameters.get("search").unwrap_or_default());
     entries.retain(|entry| terms.iter().all(|term| holds(entry, term)));
     sort(&mut entries, parameters);
@@ -34,8 +44,7 @@ pub(super) fn page(
     let per_page = if count == 0 { total } else { count };
     let mut entries: Vec<Entry> = entries.into_iter().skip(offset).take(per_page).collect();
     choose_members(&mut entries, &parameters.list("f"));
-    let form = Form::of(parameters.get("output_mode"));
-    Ok(Feed { total, offset, per_page, ..Feed::of(title, path, entries) }.answer(form))
+    Ok(Feed { total, offset, per_page, ..Feed::of(title, path, entries) })
 }
 
 /// Keeps only the requested members, if any are named.

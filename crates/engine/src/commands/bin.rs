@@ -133,7 +133,7 @@ impl Blocking for BinByRange {
         let options = &self.0.options;
         let spans = if is_time {
             let (from, to) = times.unwrap_or((0, 0));
-            let span = usual_span(from, to, options.bins.unwrap_or(SPANS_MAX), options.min_span.as_ref());
+            let span = usual_span(from, to, options.bins.unwrap_or(SPANS_MAX), options.min_time_span());
             Spans::Time(TimeSpans::new(span, options.align_time.as_deref(), context)?)
         } else {
             Spans::Number(spans_of_numbers(numbers, options))
@@ -155,6 +155,10 @@ fn spans_of_numbers(bounds: Option<(f64, f64)>, options: &BinOptions) -> NumberS
     let (low, high) = bounds.unwrap_or((0.0, 0.0));
     let (low, high) =
         (options.start.map_or(low, |start| start.min(low)), options.end.map_or(high, |end| end.max(high)));
-    let least = options.min_span.as_ref().map_or(0.0, |span| length_of(span) as f64 / NS_PER_SEC as f64);
+    let least = match &options.min_span {
+        Some(BinSpan::Time(span)) => length_of(span) as f64 / NS_PER_SEC as f64,
+        Some(BinSpan::Number(width)) => *width,
+        Some(BinSpan::Log { .. }) | None => 0.0,
+    };
     NumberSpans::for_range(low, high, options.bins.unwrap_or(SPANS_MAX), least)
 }

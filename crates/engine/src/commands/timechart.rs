@@ -76,7 +76,7 @@ impl TimeChart {
                 (Some(from), Some(to)) if self.command.fixed_range => (from, to),
                 _ => (from, to),
             };
-            usual_span(range.0, range.1, self.command.bin.bins.unwrap_or(SPANS_MAX), self.command.bin.min_span.as_ref())
+            usual_span(range.0, range.1, self.command.bin.bins.unwrap_or(SPANS_MAX), self.command.bin.min_time_span())
         })
     }
 

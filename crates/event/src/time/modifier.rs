@@ -86,7 +86,10 @@ pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modi
         return Err(ModifierError::Empty);
     }
     let bytes = text.as_bytes();
-    if bytes[0].is_ascii_digit() && bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.') {
+    // Two periods belong to a date that is not understood.
+    let is_date = text.matches('.').count() > 1;
+    let is_number = bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
+    if bytes[0].is_ascii_digit() && is_number && !is_date {
         return parse_epoch(text).ok_or_else(|| ModifierError::OutOfRange { text: text.to_owned() });
     }
     if bytes[0].is_ascii_digit()
@@ -98,6 +101,9 @@ pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modi
         && (rest.is_empty() || rest.starts_with(['+', '-', '@', 'n']))
     {
         return Err(ModifierError::RealTime { text: text.to_owned() });
+    }
+    if bytes[0].is_ascii_digit() && is_date {
+        return Err(ModifierError::Unreadable { text: text.to_owned() });
     }
     apply_chain(text, now, tz)
 }

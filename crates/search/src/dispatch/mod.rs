@@ -318,9 +318,16 @@ impl KeptJobs {
         let texts = facts["messages"].as_array().into_iter().flatten();
         let mut messages: Vec<String> = texts.filter_map(|text| text.as_str().map(str::to_owned)).collect();
         let is = |name: &str| facts[name].as_bool() == Some(true);
-        let is_partial = is("truncated") || is("finalized");
+        // A job may be finalised after it has read all events.
+        let is_unread = facts["partial"].as_bool().unwrap_or(is("finalized"));
+        let is_partial = is("truncated") || is_unread;
         if is("truncated") && messages.is_empty() {
             messages.push(format!("it keeps {} rows, and found more", facts["rows"]));
+        }
+        if is_unread && is("finalized") {
+            messages.push(
+                "it was finalised before it had read all events: its result covers those read until then".to_owned(),
+            );
         }
         Ok(Some(KeptJob { rows, events: is("events"), messages, is_partial }))
     }

@@ -228,7 +228,7 @@ impl StartedJob {
             };
             messages.push(format!("the rows are cut: {why}"));
         }
-        self.job.end(ended, messages, self.running.elapsed_ms());
+        self.job.end(ended, messages, self.running.is_partial(), self.running.elapsed_ms());
         self.job.end_turn();
     }
 
@@ -238,13 +238,13 @@ impl StartedJob {
         let ended = self.job.repeat(rounds);
         let messages = self.job.locked().round.as_ref().map(|round| round.messages.clone()).unwrap_or_default();
         let elapsed_ms = u64::try_from((self.job.clock.elapsed_ns() - began_ns) / 1_000_000).unwrap_or(0);
-        self.job.end(ended, messages, elapsed_ms);
+        self.job.end(ended, messages, false, elapsed_ms);
         self.job.end_turn();
     }
 
     /// Fails the job without running it.
     pub fn refuse(self, why: String) {
-        self.job.end(Err(JobFailure::Refused(why)), self.running.messages(), 0);
+        self.job.end(Err(JobFailure::Refused(why)), self.running.messages(), false, 0);
     }
 
     fn take_rows(&mut self) -> Result<(), JobFailure> {
@@ -581,7 +581,8 @@ impl SearchJob {
         Ok(room)
     }
 
-    fn end(&self, ended: Result<(), JobFailure>, messages: Vec<String>, elapsed_ms: u64) {
+    /// `is_partial`: whether data that the search selects was not read.
+    fn end(&self, ended: Result<(), JobFailure>, messages: Vec<String>, is_partial: bool, elapsed_ms: u64) {
         if let Some(previews) = &self.previews {
             previews.end();
         }
@@ -603,13 +604,13 @@ impl SearchJob {
             }
         }
         if !changing.is_removed {
-            self.write_end(&mut changing);
+            self.write_end(&mut changing, is_partial);
         }
         self.changed.notify_all();
     }
 
     /// Writes its outcome. If that fails, the job says so and lasts only as long as the server.
-    fn write_end(&self, changing: &mut Changing) {
+    fn write_end(&self, changing: &mut Changing, is_partial: bool) {
         let record = &self.record;
         let facts = JobFacts {
             sid: record.sid.clone(),
@@ -625,7 +626,7 @@ impl SearchJob {
         };
         let mut more = json!({
             "job": record, "finalized": changing.is_finalized, "truncated": changing.is_truncated,
-            "saved_by_user": changing.is_saved, "elapsed_ms": changing.elapsed_ms,
+            "partial": is_partial, "saved_by_user": changing.is_saved, "elapsed_ms": changing.elapsed_ms,
             "earliest_ns": self.range.earliest, "latest_ns": self.range.latest, "timeline": changing.timeline,
         });
         changing.counts.record(&mut more);

@@ -163,6 +163,27 @@ fn a_paused_job_reads_nothing_until_it_goes_on_or_ends() {
     }
 }
 
+#[test]
+fn the_result_of_a_finalised_job_is_incomplete_only_if_events_were_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    for (text, is_complete) in [("* | stats count", false), ("| makeresults count=3 | stats count", true)] {
+        let started = world.create("eva", text, Asked::default()).unwrap();
+        let job = Arc::clone(started.job());
+        world.jobs.pause(&job).unwrap();
+        job.finalize();
+        started.run(None);
+        let loaded = SearchParams {
+            text: format!("| loadjob {}", job.sid()),
+            permissions: viewer("eva"),
+            ..SearchParams::default()
+        };
+        let loaded = world.service.run(loaded).unwrap();
+        let told = loaded.messages.iter().any(|message| message.contains("finalised before it had read all events"));
+        assert_eq!((!loaded.partial, !told), (is_complete, is_complete), "{text}: {:?}", loaded.messages);
+    }
+}
+
 /// Records what happens to it.
 struct CountedTurn {
     held: Arc<AtomicUsize>,

@@ -125,6 +125,11 @@ fn standard_input_is_added_with_and_without_a_server() {
         assert!(Ran::of(child.wait_with_output().unwrap()).good().starts_with("added 42 events"));
         let search = format!("index={index} | stats count by sourcetype");
         assert_eq!(place.run(&["search", &search, "-o", "csv"]).good(), "sourcetype,count\nlines,42\n");
+        let mut again = place.command(&["add", "oneshot", "-", "-index", index, "-sourcetype", "lines"]);
+        let mut again = again.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        again.stdin.take().unwrap().write_all(lines(0..42).as_bytes()).unwrap();
+        let again = Ran::of(again.wait_with_output().unwrap());
+        assert!(!again.err.contains("uploads"), "{again:?}");
         drop(server);
     }
 }
@@ -135,6 +140,7 @@ fn an_old_log_is_noted_when_it_is_added() {
     let old = place.write("old.log", "2005-06-04T00:24:32Z old\n2005-06-04T00:24:33Z older\n");
     let ran = place.run(&["add", "oneshot", &old]);
     assert!(ran.code == 0 && ran.err.contains("index main keeps events for 2184 days"), "{ran:?}");
+    assert!(place.run(&["search", "*", "-o", "cvs"]).err.contains("'csv'"));
     let log = place.write("a.log", lines(0..3));
     let ran = place.run(&["add", "oneshot", &log]);
     assert!(ran.code == 0 && !ran.err.contains("keeps events"), "{ran:?}");

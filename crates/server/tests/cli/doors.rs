@@ -319,5 +319,9 @@ fn adding_a_file_that_never_ends_ends_with_its_client() {
     assert!(wait_until(|| place.run(&["search", "* | head 1 | stats count", "-o", "csv"]).good() == "count\n1\n"));
     drop(client);
     endless.join().unwrap();
+    let device = begin(&place, "/services/data/inputs/oneshot", "name=/dev/zero");
+    let mut answer = String::new();
+    { device }.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains(" 400 ") && answer.contains("a device, not a file"), "{answer}");
     drop(server);
 }

@@ -140,6 +140,12 @@ fn paths_are_absolute_and_one_that_is_not_there_is_told() {
     assert!(listed.contains(&log), "{listed}");
     let server = Server::start(&place);
     assert!(wait_until(|| place.run(&["search", "* | stats count", "-o", "csv"]).good() == "count\n3\n"));
+    // With or without a slash; the running server watches it until it ends.
+    for (typed, meant) in [("watched/", "watched"), ("watched", "watched/")] {
+        place.run(&["add", "monitor", typed]).good();
+        let removed = place.run(&["remove", "monitor", meant]);
+        assert!(removed.code == 0 && removed.err.contains("takes effect at the next start"), "{removed:?}");
+    }
     drop(server);
 }
 
@@ -198,6 +204,14 @@ fn a_job_is_dispatched_shown_and_removed() {
     let counted = place.run(&["dispatch", "* | stats count", "-o", "csv"]);
     assert_eq!(counted.good(), "count\n10\n");
     assert_eq!(place.run(&["dispatch", "nosuchword", "-o", "json"]).good(), "[]\n");
+    for (search, says) in [
+        ("index=mian | stats count", "did you mean `main`?"),
+        ("nosuchword | table a b", "no event contains `nosuchword`"),
+        ("* | stats count by hsot", "did you mean `host`?"),
+    ] {
+        let [dispatched, searched] = ["dispatch", "search"].map(|verb| place.run(&[verb, search, "-o", "csv"]));
+        assert!(dispatched.err.contains(says) && dispatched.err == searched.err, "{dispatched:?} {searched:?}");
+    }
     let sid = place.run(&["search", "* | head 2", "-detach", "true", "-id", "mine", "-timeout", "600"]).good();
     assert_eq!(sid, "mine\n");
     let is_done = || shown(place.run(&["show", "jobs", "mine", "-o", "json"]))["dispatchState"] == "DONE";
@@ -209,7 +223,8 @@ fn a_job_is_dispatched_shown_and_removed() {
     assert_eq!(place.run(&["show", "jobs", "mine"]).code, 2);
     place.run(&["remove", "jobs", "all"]).good();
     assert_eq!(place.run(&["list", "jobs", "-o", "json"]).good(), "[]\n");
-    assert_eq!(place.run(&["dispatch", "* | stast count"]).code, 3);
+    let wrong = place.run(&["dispatch", "* | stast count"]);
+    assert!(wrong.code == 3 && wrong.err.contains('^'), "{wrong:?}");
     assert_eq!(place.run(&["search", "*", "--id", "x"]).code, 2);
     drop(server);
 }

@@ -13,14 +13,28 @@ pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPat
         Some(Command::Tstats(tstats)) => &tstats.filter,
         _ => return Vec::new(),
     };
-    let parts = match expr {
-        SearchExpr::And(parts) => parts.as_slice(),
-        one => std::slice::from_ref(one),
-    };
     let mut found = Vec::new();
-    parts.iter().for_each(|part| values_of(part, field, &mut found));
+    required(expr).iter().for_each(|part| values_of(part, field, &mut found));
     found.retain(|value| !value.text.contains('*') && !value.text.is_empty());
     found
+}
+
+/// The words and phrases (without `*`) that the leading search requires in the text of each event.
+pub fn asked_words(commands: &[Stage]) -> Vec<&SearchPattern> {
+    let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
+    let word = |part| match part {
+        &SearchExpr::Keyword(ref word) | &SearchExpr::Term(ref word) | &SearchExpr::Case(ref word) => Some(word),
+        _ => None,
+    };
+    required(&search.expr).iter().filter_map(word).filter(|word| !word.text.contains('*')).collect()
+}
+
+/// The parts that must all hold.
+fn required(expr: &SearchExpr) -> &[SearchExpr] {
+    match expr {
+        SearchExpr::And(parts) => parts,
+        one => std::slice::from_ref(one),
+    }
 }
 
 fn values_of<'s>(expr: &'s SearchExpr, wanted: &str, found: &mut Vec<&'s SearchPattern>) {

@@ -33,7 +33,7 @@ pub struct BinOptions {
     /// `bins=`.
     pub bins: Option<usize>,
     /// `minspan=`.
-    pub min_span: Option<TimeSpan>,
+    pub min_span: Option<BinSpan>,
     /// `start=`.
     pub start: Option<f64>,
     /// `end=`.
@@ -125,6 +125,14 @@ impl Semantics for BinCommand {
 }
 
 impl BinOptions {
+    /// The smallest span of time.
+    pub fn min_time_span(&self) -> Option<&TimeSpan> {
+        match &self.min_span {
+            Some(BinSpan::Time(span)) => Some(span),
+            _ => None,
+        }
+    }
+
     /// Names of the options.
     pub(crate) const NAMES: &[&str] = &["span", "bins", "minspan", "start", "end", "aligntime"];
 
@@ -140,7 +148,11 @@ impl BinOptions {
                     bins => Ok(bins),
                 })?);
             }
-            "minspan" => self.min_span = Some(option.time_span()?),
+            "minspan" => {
+                let fraction = || bin_span(option).ok().filter(|span| matches!(span, BinSpan::Number(_)));
+                let span = option.time_span().map(BinSpan::Time);
+                self.min_span = Some(span.or_else(|error| fraction().ok_or(error))?);
+            }
             "start" => self.start = Some(option.number()?),
             "end" => self.end = Some(option.number()?),
             _ => self.align_time = Some(option.value.clone()),

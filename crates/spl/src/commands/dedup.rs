@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, SortKey};
 use crate::diagnostic::Diagnostic;
@@ -86,6 +86,15 @@ impl Default for DedupCommand {
 }
 
 impl Semantics for DedupCommand {
+    fn find_lints(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+        if let [first, next, ..] = &self.fields[..]
+            && first.text == "by"
+        {
+            let remark = Diagnostic::warning("`by` is read as a field", first.span);
+            found.push(remark.with_hint(format!("write `dedup {}`", next.text)));
+        }
+    }
+
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.add_all(self.fields.iter().chain(self.sort_by.iter().map(|key| &key.field)));
         after

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::{Pattern, Span};
 use crate::diagnostic::Diagnostic;
@@ -154,6 +154,18 @@ impl Semantics for RexCommand {
     fn is_repeatable(&self) -> bool {
         true
     }
+
+    fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+        let RexCommand::Extract(RexExtraction { pattern, .. }) = self else { return };
+        let is_quoted = place.text.get(pattern.span.start..).is_some_and(|text| text.starts_with('"'));
+        let Some((name, rest)) = pattern.text.split_once('=').filter(|_| !is_quoted) else { return };
+        let is_name = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+        if !name.is_empty() && is_name && rest.starts_with('"') {
+            let remark =
+                Diagnostic::warning(format!("`{name}=` is read as a part of the regular expression"), pattern.span);
+            found.push(remark.with_hint(format!("write `rex field={name} {rest}`")));
+        }
+    }
 }
 
 impl Parser<'_> {
@@ -180,6 +192,7 @@ fn group_names(pattern: &Word) -> Read<Vec<String>> {
     let text = pattern.text.as_str();
     let mut names: Vec<String> = Vec::new();
     let mut in_class = false;
+    let mut is_unclosed = false;
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
         let rest = &text[at..];
@@ -192,6 +205,8 @@ fn group_names(pattern: &Word) -> Read<Vec<String>> {
             }
             ']' => in_class = false,
             '(' if !in_class => {
+                is_unclosed |= ["(?<", "(?P<", "(?'"].iter().any(|begin| rest.starts_with(begin))
+                    && !rest.contains(['>', '\'', '=', '!']);
                 if let Some(name) = group_name(rest) {
                     check_group_name(name, pattern.span)?;
                     if !names.iter().any(|known| known == name) {
@@ -202,6 +217,10 @@ fn group_names(pattern: &Word) -> Read<Vec<String>> {
             _ => {}
         }
         at += c.len_utf8();
+    }
+    if is_unclosed {
+        let remark = Diagnostic::error("rex: the name of a group does not end", pattern.span);
+        return Err(remark.with_hint("a named group is written (?<field>...)"));
     }
     if names.is_empty() {
         let remark = Diagnostic::error("rex: the regular expression has no named group", pattern.span);

@@ -84,12 +84,13 @@ impl Semantics for SortCommand {
     }
 
     fn find_lints(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
-        if let [first, next, ..] = &self.keys[..]
-            && first.field.text == "by"
-        {
-            let sign = if next.descending { "-" } else { "" };
-            let hint = format!("write `sort {sign}{}`", next.field.text);
-            found.push(Diagnostic::warning("`by` is read as a field", first.field.span).with_hint(hint));
+        let Some(by) = self.keys.iter().find(|key| key.field.text == "by") else { return };
+        let keys = self.keys.iter().filter(|key| key.field.text != "by");
+        let written: Vec<String> =
+            keys.map(|key| format!("{}{}", if key.descending { "-" } else { "" }, key.field.text)).collect();
+        if !written.is_empty() {
+            let hint = format!("write `sort {}`", written.join(" "));
+            found.push(Diagnostic::warning("`by` is read as a field", by.field.span).with_hint(hint));
         }
     }
 }

@@ -203,6 +203,10 @@ fn epochs_are_read_without_rounding() {
 
 #[test]
 fn what_is_no_time_is_refused_with_a_reason() {
+    for text in ["26.11.2026", "1.2.3"] {
+        let refused = parse_time(text, 0, &TimeZone::UTC);
+        assert!(matches!(refused, Err(ModifierError::Unreadable { .. })), "{text}: {refused:?}");
+    }
     for (text, part) in [
         ("", "a time is missing"),
         ("  ", "a time is missing"),
