@@ -118,7 +118,8 @@ impl CollectorTokens {
         let old = self.text()?;
         let new = without_stanza(&old, &stanza_of(name));
         if new == old {
-            let text = format!("the token {name} stands in another file than {FILE}: remove it there, or disable it");
+            let text =
+                format!("the token {name} is defined in another file than {FILE}: remove it there, or disable it");
             return Err(TokenError::Invalid(text));
         }
         self.replace(&new)?;

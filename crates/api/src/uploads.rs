@@ -1,8 +1,8 @@
 //! Files sent with a request, on disk until they are indexed.
 //!
-//! A file is received whole before the first event of it is indexed, so that a client that leaves early adds nothing. It
-//! lies in a folder of its own under its own name, from which its format and sourcetype may be recognised, and is removed
-//! when the request ends. Files that a crash left behind are removed at the next start.
+//! A file is received completely before its first event is indexed, so that a client that disconnects early adds nothing.
+//! It is stored under its own name, from which format and sourcetype may be recognised, in a folder of its own, and is
+//! removed when the request ends. Files that a crash left behind are removed at the next start.
 //!
 //! Not here: indexing them ([`crate::Node::add_file`]).
 
@@ -47,7 +47,7 @@ impl Uploads {
         Uploads { folder, places: Arc::new(Semaphore::new(UPLOADS_MAX)) }
     }
 
-    /// Begins a file; `name` is its path on the client's machine. `None` if there are as many as may be.
+    /// Begins a file; `name` is its path on the client's machine. `None` if the maximum number of files is open.
     pub(crate) fn begin(&self, name: &str) -> Option<Result<Upload, Fault>> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         Some(Upload::create(&self.folder, name, place))

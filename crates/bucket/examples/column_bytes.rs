@@ -67,7 +67,7 @@ fn slabs(file: &str, limit: u64) -> Slabs<BufReader<std::io::Take<File>>> {
     Slabs::of(BufReader::new(File::open(file).unwrap().take(limit)))
 }
 
-/// What stands before the variable of a column in the first template that names it, from the text down.
+/// The literal before the variable of a column in the first template that contains it, from the text down.
 fn name_of(template_set: &TemplateSet, column: usize) -> String {
     let (mut at, mut names) = (column, Vec::new());
     while let Some(parent) = template_set.columns[at].parent {

@@ -98,7 +98,7 @@ impl SlabHead {
         put_varint(out, self.pages.len() as u64);
         for page in &self.pages {
             assert!(page.events as usize <= MAX_PAGE_EVENTS, "a page has no more events");
-            assert!(page.time_min <= page.time_max, "the first time of a page is not behind its last");
+            assert!(page.time_min <= page.time_max, "the first time of a page is not after its last");
             let is_known = page.codes.last().is_none_or(|code| (*code as usize) < self.metas.len());
             assert!(is_known, "codes of a page are in the dictionary of its slab");
             put_varint(out, u64::from(page.events));
@@ -107,7 +107,7 @@ impl SlabHead {
             put_varint(out, page.raw_bytes);
             put_meta_set(&page.codes, out);
             let behind = |pair: &[BlockAt]| pair[0].offset + u64::from(pair[0].stored_len) == pair[1].offset;
-            assert!(page.blocks.windows(2).all(behind), "blocks of a page lie behind each other");
+            assert!(page.blocks.windows(2).all(behind), "blocks of a page are contiguous");
             put_varint(out, page.blocks.first().map_or(0, |block| block.offset));
             put_varint(out, page.blocks.len() as u64);
             for block in &page.blocks {

@@ -222,7 +222,7 @@ impl BucketEncoder {
             head.blocks.push(BlockAt { kind: BlockKind::Fields, offset, stored_len });
             offset += u64::from(stored_len);
         }
-        assert_eq!(offset, self.blocks.object.len() as u64, "blocks of fields lie behind each other");
+        assert_eq!(offset, self.blocks.object.len() as u64, "blocks of fields are contiguous");
         assert!(head.time_min <= head.time_max && head.events > 0, "a page has events");
         Ok(head)
     }

@@ -61,8 +61,7 @@ impl Projection {
             list.push(path);
         }
         if !projection.included.is_empty() && !projection.excluded.is_empty() {
-            let text =
-                "fields: name those that are answered or those that are not; beside the first only _key:0 may stand";
+            let text = "fields: give fields to include or fields to exclude; together with included ones, only _key";
             return Err(CollectionError::invalid(text));
         }
         if projection.included.len() + projection.excluded.len() > FIELDS_MAX {

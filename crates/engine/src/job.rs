@@ -279,7 +279,7 @@ impl Engine {
         })
     }
 
-    /// Refuses a search with side effects, because it would have them again and again.
+    /// Refuses a search with side effects, because each run would repeat them.
     fn refuse_effects(
         &self,
         request: &SearchRequest,
@@ -289,7 +289,7 @@ impl Engine {
         let runner = self.runner(request.clone(), Arc::new(MemoryStore::new("none")));
         // A command that the user may not run is refused when the search starts.
         if runner.permit_all(pipeline).is_ok_and(|effects| effects.any) {
-            let text = "the search changes something, and a real-time search runs again and again";
+            let text = "the search has side effects, which each round of a real-time search would repeat";
             let refusal = Diagnostic::error(text, spans.original(pipeline.span));
             return Err(vec![refusal.with_hint("run it over a past time range")]);
         }

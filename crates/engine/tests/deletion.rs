@@ -84,6 +84,6 @@ fn a_search_that_is_refused_deletes_nothing() {
         assert!(matches!(refused, EngineError::Invalid { .. }), "{behind}: {refused}");
         assert_eq!(ask(&engine, &store, "index=* | stats count").unwrap(), "200", "{behind}");
     }
-    // What is right behind it still runs.
+    // A valid command after it still runs.
     assert_eq!(ask(&engine, &store, "index=* n<40 | delete | eval deleted=deleted*2").unwrap(), "160");
 }

@@ -21,7 +21,7 @@ fn ask_of(search: &str, memory_bytes: usize, store: Arc<MemoryStore>) -> Result<
     read_of(search, memory_bytes, store, |_, _| ())
 }
 
-/// The same, with `between` called behind each batch.
+/// The same, with `between` called after each batch.
 fn read_of(
     search: &str,
     memory_bytes: usize,

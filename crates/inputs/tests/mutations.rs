@@ -120,7 +120,7 @@ fn any_connection_of_a_forwarder_ends() {
     ];
     seeds.iter().for_each(|seed| forwarder_bytes::run(seed));
     mutations::for_each_mutation(&seeds, ROUNDS, forwarder_bytes::run);
-    // Most of the greeting is ignored, so most mutations go behind it.
+    // Most of the greeting is ignored, so most mutations come after it.
     let behind: Vec<Vec<u8>> = seeds.iter().map(|seed| seed[402..].to_vec()).collect();
     mutations::for_each_mutation(&behind, ROUNDS, |rest| {
         forwarder_bytes::run(&[&seeds[1][..402], rest].concat());

@@ -6,7 +6,7 @@ use crate::matrix::Matrix;
 use crate::rng::Rng;
 use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
-/// Groups at most.
+/// Maximum number of groups.
 pub(crate) const CLUSTERS_MAX: usize = 1_000;
 /// Number of starts, of which the best is used.
 const STARTS: usize = 10;

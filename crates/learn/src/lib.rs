@@ -44,7 +44,7 @@ pub use model::{ALGORITHMS, Answer, Body, Model};
 pub use options::Options;
 pub use rng::sample;
 
-/// Maximum number of rows a model is fitted to; of more, a sample is drawn (Splunk's `max_inputs`).
+/// Maximum number of rows a model is fitted to; if there are more, it is fitted to a sample (Splunk's `max_inputs`).
 pub const ROWS_MAX: usize = 100_000;
 /// Maximum number of matrix columns, including those of categorical fields.
 pub const COLUMNS_MAX: usize = 500;

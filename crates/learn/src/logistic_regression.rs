@@ -12,7 +12,7 @@ use crate::linear_regression::{dot, spreads};
 use crate::matrix::Matrix;
 use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
-/// Steps at most.
+/// Maximum number of steps.
 const STEPS_MAX: usize = 300;
 /// Number of steps remembered for the curvature.
 const REMEMBERED: usize = 10;

@@ -263,7 +263,7 @@ fn delimited(source: &str) -> Option<&'static str> {
 /// Delimited text with a header line. A line that starts with a digit is already a row.
 fn by_columns(lines: &[&[u8]], sourcetype: &str) -> Option<Guess> {
     let is_header = !lines[0][0].is_ascii_digit();
-    is_header.then(|| Guess::new(sourcetype, "the name and the first line tell of columns"))
+    is_header.then(|| Guess::new(sourcetype, "the name and the first line indicate columns"))
 }
 
 /// Counts of lines by what they indicate about events.

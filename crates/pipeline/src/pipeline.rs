@@ -106,7 +106,7 @@ pub struct Pipeline {
 enum Stage {
     Opening(Box<Opening>),
     Running(Box<Running>),
-    /// Only between the two.
+    /// While `Opening` is replaced by `Running`.
     Closed,
 }
 

@@ -1,7 +1,7 @@
 //! Skips unusable settings one by one.
 //!
 //! A file can wait until its settings are corrected. Data from the network or a program cannot: if refused, it is lost,
-//! or sent again and again. So it is processed as if the unusable settings were absent, and the first of them is
+//! or resent repeatedly. So it is processed as if the unusable settings were absent, and the first of them is
 //! reported, as in Splunk.
 
 use quarry_conf::{PropsSettings, TypingSettings};

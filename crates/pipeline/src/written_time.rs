@@ -33,7 +33,7 @@ pub struct WrittenTime {
     pub zone: Option<i32>,
     /// First byte in the text.
     pub start: usize,
-    /// The byte behind it.
+    /// The byte after it.
     pub end: usize,
 }
 

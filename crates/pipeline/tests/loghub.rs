@@ -15,7 +15,7 @@ const NOW: TimeNs = 1_795_244_400_000_000_000;
 /// Lines of each sample.
 const LINES: usize = 2_000;
 
-/// File, what stands before the time on each line in words, format of the time.
+/// File, number of words before the time on each line, format of the time.
 const SAMPLES: [(&str, usize, &str); 8] = [
     ("Android", 0, "%m-%d %H:%M:%S.%3N"),
     ("Apache", 0, "[%a %b %d %H:%M:%S %Y]"),

@@ -107,7 +107,7 @@ fn checked(home: &Path, file: &Path) -> Result<PathBuf, Fault> {
         return Ok(found);
     }
     Err(Fault::invalid(format!(
-        "{}: programs lie in bin/scripts, etc/system/bin or the bin folder of an app",
+        "{}: programs must be in bin/scripts, etc/system/bin or the bin folder of an app",
         found.display()
     )))
 }

@@ -123,6 +123,7 @@ impl Rexes {
             return Ok(rows);
         }
         let texts = text()?;
+        assert_eq!(texts.len(), rows.num_rows(), "each row has a text");
         let mut rows = rows;
         for output in &self.lengths {
             rows = rows::with_column(&rows, output, char_counts(&texts))?;

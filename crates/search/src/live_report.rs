@@ -1,6 +1,6 @@
 //! Reports over a real-time window for a client that reads them as they change.
 //!
-//! The report is made again and again, as by a job over the window ([`crate::jobs`]), and shown when its rows are not those
+//! The report is recomputed in rounds, as by a job over the window ([`crate::jobs`]), and shown when its rows are not those
 //! shown before. Nothing of it is stored.
 //!
 //! Not here: events as they arrive ([`crate::real_time`]).
@@ -18,7 +18,7 @@ use crate::keeper::owned;
 use crate::real_time::RealTimeWindow;
 use crate::service::{SearchError, SearchParams, SearchService};
 
-/// A report that is made again and again.
+/// A report that is recomputed in rounds.
 pub struct LiveReport {
     rounds: Rounds,
     clock: SharedClock,

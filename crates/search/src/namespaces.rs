@@ -85,7 +85,7 @@ pub struct Namespaces {
     reading: AtomicU64,
     /// Read permissions from metadata, and their generation.
     readership: Mutex<(u64, Arc<Readership>)>,
-    /// Services kept at most.
+    /// Maximum number of services kept.
     services_max: usize,
 }
 

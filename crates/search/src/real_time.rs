@@ -1,10 +1,10 @@
 //! Real-time searches: windows that move with the clock, and events as they arrive.
 //!
 //! A [`RealTimeWindow`] is what `earliest_time=rt-5m` and `latest_time=rt` of a request mean. A job over one runs its
-//! search again and again, each time over the window as it then is ([`super::jobs`]). [`NewEvents`] runs a search over each
+//! search repeatedly, each time over the current window ([`super::jobs`]). [`NewEvents`] runs a search over each
 //! group of events that arrives, for clients that show events one after the other.
 //!
-//! Not here: the queue of a client ([`quarry_store::Follower`]), reports that a client reads again and again
+//! Not here: the queue of a client ([`quarry_store::Follower`]), reports that a client reads repeatedly
 //! ([`crate::live_report`]).
 
 use std::collections::BTreeMap;
@@ -130,7 +130,7 @@ impl NewEvents {
         service.permit(params.clone())?;
         let is_events = service.start_over(params.clone(), Arc::new(Arrivals::default()))?.is_events();
         if !is_events {
-            let text = "new events can be shown as they arrive, rows of a report cannot: it is made again and again";
+            let text = "a report cannot be followed, only a search for events: a report is recomputed as a whole";
             return Err(SearchError::Engine(Fault::invalid(text).into()));
         }
         let full = || {

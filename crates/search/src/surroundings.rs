@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
+use quarry_engine::SearchShape;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
+use quarry_spl::ast::{Command, NodeBuilder, ReverseCommand, Span, TailCommand};
 
 use crate::service::{SearchError, SearchParams, SearchService};
 use crate::table::ResultTable;
@@ -56,24 +58,26 @@ pub fn surroundings(
     zone: &TimeZone,
     wanted: &Surrounded,
 ) -> Result<Surroundings, SearchError> {
-    let search = search_of(wanted);
-    let run = |tail: &str, earliest: Option<TimeNs>, latest: Option<TimeNs>| {
+    let search = search_of(wanted.condition.as_deref())?;
+    let make = NodeBuilder::at(Span::default());
+    let run = |then: Vec<Command>, earliest: Option<TimeNs>, latest: Option<TimeNs>| {
         let params = SearchParams {
-            text: format!("{search} {tail}"),
+            text: search.clone(),
             zone: Some(zone.clone()),
             permissions: Arc::clone(permissions),
             range: Some(TimeRange { earliest, latest }),
             is_internal: true,
+            shape: SearchShape { same_fields: wanted.alike.clone(), then, ..SearchShape::default() },
             ..SearchParams::default()
         };
         service.run(params).map(|outcome| outcome.table)
     };
     let end = wanted.time.saturating_add(1);
     let (before, after) = (wanted.before.min(EVENTS_MAX), wanted.after.min(EVENTS_MAX));
-    let newest = |count: usize| format!("| head {count} | reverse");
-    let earlier = run(&newest(before), None, Some(wanted.time))?;
-    let same_time = run(&newest(SAME_TIME_MAX), Some(wanted.time), Some(end))?;
-    let later = |latest| run(&format!("| tail {after}"), Some(end), latest);
+    let newest = |count: usize| vec![make.head(count), ReverseCommand.into()];
+    let earlier = run(newest(before), None, Some(wanted.time))?;
+    let same_time = run(newest(SAME_TIME_MAX), Some(wanted.time), Some(end))?;
+    let later = |latest| run(vec![TailCommand { count: after }.into()], Some(end), latest);
     for seconds in STEPS_S {
         let found = later(Some(end.saturating_add(seconds * NS_PER_SEC)))?;
         if found.len() >= after {
@@ -83,23 +87,13 @@ pub fn surroundings(
     Ok(Surroundings { before: earlier, same_time, after: later(None)? })
 }
 
-/// The search for what is like the event.
-fn search_of(wanted: &Surrounded) -> String {
-    let mut text = "search".to_owned();
-    for (field, value) in &wanted.alike {
-        text.push_str(&format!(" {field}={}", quoted(value)));
-    }
-    match wanted.condition.as_deref().map(str::trim).filter(|condition| !condition.is_empty()) {
-        Some(condition) => text.push_str(&format!(" ({condition})")),
-        None if wanted.alike.is_empty() => text.push_str(" *"),
-        None => {}
-    }
-    text
-}
-
-/// A value in double quotes.
-fn quoted(value: &str) -> String {
-    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+/// The search for events that meet the condition, which may use macros but contains no commands.
+fn search_of(condition: Option<&str>) -> Result<String, SearchError> {
+    let Some(condition) = condition.map(str::trim).filter(|condition| !condition.is_empty()) else {
+        return Ok("search *".to_owned());
+    };
+    quarry_spl::parse_condition(condition).map_err(SearchError::Syntax)?;
+    Ok(format!("search ({condition})"))
 }
 
 #[cfg(test)]
@@ -107,11 +101,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_quoted_and_conditions_kept_together() {
-        let alike = vec![("host".to_owned(), "a\"b".to_owned())];
-        let mut wanted = Surrounded { time: 0, alike, condition: Some("x OR y".to_owned()), before: 1, after: 1 };
-        assert_eq!(search_of(&wanted), "search host=\"a\\\"b\" (x OR y)");
-        wanted = Surrounded { alike: Vec::new(), condition: None, ..wanted };
-        assert_eq!(search_of(&wanted), "search *");
+    fn a_condition_cannot_go_on_with_commands() {
+        assert_eq!(search_of(Some("x OR `m`")).unwrap(), "search (x OR `m`)");
+        assert_eq!(search_of(None).unwrap(), "search *");
+        for condition in ["x | delete", "x) | delete", "(x | delete", "x) | search (y"] {
+            let error = search_of(Some(condition)).map_err(|error| error.to_string());
+            assert!(error.is_err(), "{condition}: {error:?}");
+        }
     }
 }

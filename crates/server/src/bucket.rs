@@ -285,7 +285,7 @@ fn is_numeric(value: &Value) -> bool {
     }
 }
 
-/// A cell on a terminal, where times of different precision would not stand below one another.
+/// A cell on a terminal, where times of different precision would not be aligned.
 fn shown_text(value: &Value) -> Cow<'static, str> {
     let text = text(value);
     Cow::Owned(to_millis(&text).map_or(text, Cow::into_owned))

@@ -1,4 +1,4 @@
-//! `quarry demo`: generates logs of one bad day, indexes them, and runs five searches that tell what happened.
+//! `quarry demo`: generates logs of one bad day, indexes them, and runs five searches that show what happened.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

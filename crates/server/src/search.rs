@@ -426,7 +426,7 @@ fn tell_stopping() {
     }
 }
 
-/// The search with events in the requested order, and with the requested number of rows at most.
+/// The search with events in the requested order, and with at most the requested number of rows.
 fn ordered_text(arguments: &SearchArgs) -> String {
     let text = &arguments.text;
     let parsed = quarry_spl::parse(text);
@@ -536,7 +536,7 @@ pub(crate) fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
     }
     let is_word = |word: &String| word != "-" && !word.contains(['/', '*', '?', '[', '.']) && !Path::new(word).exists();
     if let Some(word) = arguments.files.iter().find(|file| is_file(text) && is_word(file)) {
-        return Err(Failure::Usage(format!("the search stands before the files: quarry search '{word}' {text}")));
+        return Err(Failure::Usage(format!("the search comes before the files: quarry search '{word}' {text}")));
     }
     let words = arguments.files.iter().take_while(|word| is_word(word)).count();
     if words > 0 {

@@ -62,7 +62,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     }
     let store = data_directory::open_to_serve(data_dir, &settings).map_err(|failure| match Remote::find(data_dir) {
         Some(remote) => {
-            Failure::Storage(format!("{}; it is a quarry that serves at {}", failure.text(), remote.address()))
+            Failure::Storage(format!("{}; a quarry server is running at {}", failure.text(), remote.address()))
         }
         None => failure,
     })?;
@@ -218,10 +218,10 @@ fn started(
         format!("os={} arch={} cores={cores}", std::env::consts::OS, std::env::consts::ARCH),
         format!("management port {management}"),
         format!("users {users}"),
-        format!("searches at once {searches}"),
-        format!("pipelines of files {pipelines}"),
+        format!("concurrent searches {searches}"),
+        format!("pipeline sets {pipelines}"),
         format!("maintenance every {} s", MAINTENANCE_EVERY.as_secs()),
-        format!("jobs are looked after every {} s", JOBS_EVERY.as_secs()),
+        format!("job maintenance every {} s", JOBS_EVERY.as_secs()),
     ];
     told.extend(hec.map(|address| format!("event collector http://{address}/services/collector")));
     told.extend(listeners.addresses.iter().map(|(what, address)| format!("input {what} on {address}")));
@@ -278,10 +278,9 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
     let archived = |bucket: &ExpiredBucket| archive(data_dir, &index_settings(layers, &bucket.index), bucket);
     match store.retention_by(&rules, &archived) {
         Ok(Removed { too_old, too_many }) => {
-            let reasons =
-                ["older than their index keeps events", "the oldest of an index above its maxTotalDataSizeMB"];
+            let reasons = ["expired buckets removed", "oldest buckets removed, the index exceeds maxTotalDataSizeMB"];
             for (ids, reason) in [too_old, too_many].into_iter().zip(reasons).filter(|(ids, _)| !ids.is_empty()) {
-                let text = format!("removed as {reason}: {}", ids.join(", "));
+                let text = format!("{reason}: {}", ids.join(", "));
                 log::info(&text);
                 write_messages(&node.ingest, data_dir, [("INFO", text.as_str())]);
             }
@@ -290,14 +289,14 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
     }
     match store.look_at_thawed() {
         Ok(Thawed { added, removed, refused }) => {
-            for (ids, what) in [(added, "thawed"), (removed, "no longer there of thawed buckets")] {
+            for (ids, what) in [(added, "thawed"), (removed, "thawed buckets removed")] {
                 if !ids.is_empty() {
                     log::info(format!("{what}: {}", ids.join(", ")));
                 }
             }
             refused.iter().for_each(log::warning);
         }
-        Err(error) => log::warning(format!("thawed buckets cannot be looked at: {error}")),
+        Err(error) => log::warning(format!("thawed buckets cannot be listed: {error}")),
     }
     tell_messages(node, told)
 }

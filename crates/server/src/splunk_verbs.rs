@@ -19,17 +19,14 @@ const VERBS: &[(&[&str], &str)] = &[
     ),
     (
         &["status"],
-        "`curl http://127.0.0.1:8089/` answers while a server runs; `systemctl status quarry` tells of the unit",
+        "`curl http://127.0.0.1:8089/` answers while a server runs; `systemctl status quarry` shows the unit",
     ),
     (&["version"], "`quarry --version`"),
     (&["enable", "boot-start"], "docs/running/operations.md has a unit for systemd"),
     (&["enable", "listen"], "`quarry add splunktcp 9997`, and start the server again"),
     (&["enable"], "`quarry edit KIND NAME --disabled 0`, and start the server again"),
     (&["disable"], "`quarry edit KIND NAME --disabled 1`, and start the server again"),
-    (
-        &["edit"],
-        "other settings stand in the conf files of DATA/etc; `quarry btool CONF list --debug` shows what holds",
-    ),
+    (&["edit"], "other settings are in the conf files of DATA/etc; `quarry btool CONF list --debug` shows what holds"),
     (&["reload"], "conf files are read when the server starts"),
     (
         &["clean"],
@@ -53,7 +50,7 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["http-event-collector"], "`quarry add http-event-collector NAME` makes a token; `quarry list hec` shows tokens"),
     (&["find"], "`quarry search 'WORDS'`"),
     (&["query"], "`quarry search 'SPL'`"),
-    (&["tail"], "`quarry search '*' FILE --order oldest` shows a file; what is watched stands in inputs.conf"),
+    (&["tail"], "`quarry search '*' FILE --order oldest` shows a file; inputs.conf lists the watched files"),
 ];
 
 /// Options of `splunk search` that are not supported, and the equivalent.

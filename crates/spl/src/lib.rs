@@ -19,6 +19,7 @@ mod missing_pipe;
 pub mod needs;
 mod other_languages;
 mod parse;
+mod spl_text;
 
 pub use check::{parse, parse_commands, parse_with_commands, parse_with_stand_ins};
 pub use diagnostic::{Diagnostic, MESSAGE_BYTES_MAX, Severity, bounded, excerpt, fault_of, nearest};

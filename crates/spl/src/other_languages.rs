@@ -89,7 +89,7 @@ const AGGREGATES: &[Word] = &[
     ("count_distinct", "write dc(field)"),
     ("distinct", "write dc(field)"),
     ("for", "write BY before the fields to group by"),
-    ("from", "conditions stand before stats: `index=main ... | stats count`"),
+    ("from", "conditions come before stats: `index=main ... | stats count`"),
     ("group", "write BY before the fields to group by"),
     ("having", "write `| where CONDITION` after it"),
     ("if", "write count(eval(CONDITION))"),

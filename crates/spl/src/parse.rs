@@ -21,8 +21,8 @@ use std::collections::BTreeSet;
 
 use crate::ast::{Command, Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};
+pub(crate) use aggregate::stars_fit;
 pub(crate) use cursor::{Parser, Read, Word, unescape, with_stack};
-pub(crate) use expansion::{eval_field, quote};
 pub(crate) use options::{Known, OptionArg};
 pub(crate) use search::has_inner_time;
 pub(crate) use stage::UNKNOWN_COMMAND;

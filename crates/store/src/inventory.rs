@@ -126,6 +126,8 @@ impl Store {
             let listing = unsealed_listing(slab.bucket(), slab.index(), ListingState::Hot, counts, slab.times());
             listed.insert(slab.number(), listing);
         }
+        let listings = state.sealed.len() + state.closed.len() + state.hot.values().count();
+        assert_eq!(listed.len(), listings, "a slab is in one place, and bucket numbers are unique");
         listed.into_values().collect()
     }
 

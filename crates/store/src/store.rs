@@ -300,7 +300,9 @@ impl Store {
         }
         let AppendRequest { batch, checkpoint } = request;
         admission::check_rows(&batch)?;
+        let rows = batch.len();
         let mut parts = batch.by_index();
+        assert_eq!(parts.iter().map(|part| part.len()).sum::<usize>(), rows, "each event is in one part");
         // All or none.
         parts.iter().try_for_each(|part| self.admit(part))?;
         let last = parts.pop().unwrap_or_default();
@@ -447,6 +449,10 @@ impl Store {
             state.head_lengths.identities(head, salt).iter().flat_map(of_identity).collect()
         };
         let mut found = self.shared.catalog.checkpoints_of(head, salt)?;
+        debug_assert!(
+            found.iter().all(|logged| is_of_head(&logged.checkpoint.key, logged.checkpoint.head_bytes as usize)),
+            "the catalog returns checkpoints of this file only"
+        );
         for logged in pending {
             match found.iter_mut().find(|known| known.checkpoint.key == logged.checkpoint.key) {
                 Some(known) if known.lsn < logged.lsn => *known = logged,

@@ -19,7 +19,7 @@ const ROUND: Duration = Duration::from_millis(50);
 /// Role and database of the tests.
 const ROLE: &str = "quarry";
 /// Ends the server and removes its folder when the test's process ends, however it ends: standard input is closed then.
-/// A line says that the server is expected to have ended, and that its folder stays.
+/// A line on standard input announces that the server was stopped on purpose and that its folder stays.
 const GUARD: &str = r#"
     exec 3<&0
     folder=$1

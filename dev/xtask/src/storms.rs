@@ -27,7 +27,7 @@ const LOGINS: usize = 20;
 const READERS: usize = 70;
 /// Events to export: their number, and bytes of text added to each.
 const EVENTS: [(usize, usize); 4] = [(300_000, 0), (100_000, 1_000), (2_500, 64 << 10), (160, 1 << 20)];
-/// Stalled answers of which the beginning is read: one in this many, and the number of bytes.
+/// The beginning of every second stalled answer is read: this many bytes of an export, or of another answer.
 const READ_EVERY: usize = 2;
 const READ_BYTES: u64 = 24 << 20;
 const READ_BYTES_OF_ANSWER: u64 = 2 << 20;

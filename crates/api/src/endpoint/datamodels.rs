@@ -207,7 +207,7 @@ impl Change {
         };
         let acceleration = given("acceleration").map(accelerated).transpose()?.unwrap_or_default();
         if text.is_none() && acceleration.is_empty() {
-            return Err(ApiError::bad_request("nothing is to be changed: give description or acceleration"));
+            return Err(ApiError::bad_request("nothing to change: give description or acceleration"));
         }
         if !acceleration.is_empty() && !request.permissions().holds(ACCELERATE) {
             let user = &request.permissions().user;
@@ -331,7 +331,7 @@ async fn show_acl(request: ObjectRequest) -> Result<Response, ApiError> {
 async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
     let (name, scope, asked) = (request.name.clone(), request.scope.clone(), acl_change(&request.parameters)?);
     if asked == AclChange::default() {
-        return Err(ApiError::bad_request("nothing is to be changed: give owner, sharing, perms.read or perms.write"));
+        return Err(ApiError::bad_request("nothing to change: give owner, sharing, perms.read or perms.write"));
     }
     let work = move |objects: &Objects, viewer: &Permissions| {
         objects.set_text_acl(MODELS, &name, &asked, &scope, viewer)?;

@@ -796,7 +796,7 @@ pub(super) fn acl_change(form: &Parameters) -> Result<AclChange, ApiError> {
 async fn set_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let asked = acl_change(&request.parameters)?;
     if asked == AclChange::default() {
-        return Err(ApiError::bad_request("nothing is to be changed: give owner, sharing, perms.read or perms.write"));
+        return Err(ApiError::bad_request("nothing to change: give owner, sharing, perms.read or perms.write"));
     }
     let object = acl_changed(&state, &request, asked).await?;
     Ok(acl_answer(&request, &object))
@@ -818,7 +818,7 @@ async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiErr
         return Err(ApiError::bad_request(format!("app={app}: objects are not moved to another app; make it there")));
     }
     let asked = match request.parameters.get("user") {
-        None => return Err(ApiError::bad_request("nothing is to be changed: say with user to whom it is given")),
+        None => return Err(ApiError::bad_request("nothing to change: say with user to whom it is given")),
         Some(NOBODY) => AclChange { sharing: Some(ObjectSharing::App), ..AclChange::default() },
         Some(user) => {
             AclChange { sharing: Some(ObjectSharing::User), owner: Some(user.to_owned()), ..AclChange::default() }

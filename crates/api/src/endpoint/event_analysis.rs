@@ -1,7 +1,8 @@
 //! `/api/v1/context`, `patterns` and `compare`: the events around one, groups of similar events, and what differs between
 //! two time ranges.
 //!
-//! Each runs a few searches in one search slot; `compare` runs those of its ranges at the same time. Not here: how they are computed (`quarry_search`).
+//! Each runs a few searches in one search slot; `compare` runs those of its ranges at the same time. Not here: how they
+//! are computed (`quarry_search`).
 
 use std::sync::Arc;
 
@@ -10,13 +11,15 @@ use axum::response::Response;
 use axum::routing::post;
 use jiff::tz::TimeZone;
 use quarry_conf::permissions::SEARCH;
+use quarry_engine::SearchShape;
 use quarry_event::TimeNs;
 use quarry_event::time::parse_time;
 use quarry_search::cell::iso_time;
 use quarry_search::comparison::{self, RangeFields, VALUES_MAX, differences};
 use quarry_search::patterns::{PatternFinder, SAMPLE_MAX, SENSITIVITY};
 use quarry_search::surroundings::{EVENTS_MAX, Surrounded, surroundings};
-use quarry_search::{Cell, ResultTable, SearchError, SearchParams, SearchService};
+use quarry_search::{Cell, Outcome, ResultTable, SearchError, SearchParams, SearchService};
+use quarry_spl::ast::{Command, FieldSummaryCommand, FieldsCommand, NodeBuilder, Span};
 use serde_json::{Value, json};
 
 use super::json as answer;
@@ -109,10 +112,10 @@ fn check_events(text: &str) -> Result<(), ApiError> {
     Err(ApiError::bad_request(format!("this is for events, and {name} makes other rows: give the search before it")))
 }
 
-/// Runs a search with a command appended.
-fn run(service: &SearchService, params: &SearchParams, tail: &str) -> Result<quarry_search::Outcome, SearchError> {
-    let text = format!("{} {tail}", params.text);
-    service.run(SearchParams { text, is_internal: true, ..params.clone() })
+/// Runs a search with commands appended.
+fn run(service: &SearchService, params: &SearchParams, then: Vec<Command>) -> Result<Outcome, SearchError> {
+    let shape = SearchShape { then, ..params.shape.clone() };
+    service.run(SearchParams { shape, is_internal: true, ..params.clone() })
 }
 
 async fn patterns(request: SearchRequest) -> Result<Response, ApiError> {
@@ -128,7 +131,9 @@ async fn patterns(request: SearchRequest) -> Result<Response, ApiError> {
     let most = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(PATTERNS).min(PATTERNS_MAX);
     let text = params.text.clone();
     let found = request.search(&text, move |service| {
-        let outcome = run(service, &params, &format!("| head {SAMPLE_MAX} | fields _time _raw"))?;
+        let make = NodeBuilder::at(Span::default());
+        let shown = FieldsCommand { removes: false, fields: make.patterns(&["_time", "_raw"]) };
+        let outcome = run(service, &params, vec![make.head(SAMPLE_MAX), shown.into()])?;
         let mut finder = PatternFinder::new(sensitivity);
         add_rows(&outcome.table, &zone, &mut finder);
         Ok((finder, zone))
@@ -177,7 +182,8 @@ async fn compare(request: SearchRequest) -> Result<Response, ApiError> {
     let shown = selected.text.clone();
     let summaries = [selected, baseline].map(|range| {
         move |service: &SearchService| {
-            let summary = run(service, &range, &format!("| fieldsummary maxvals={VALUES_MAX}"))?;
+            let summary = FieldSummaryCommand { values_max: VALUES_MAX, fields: Vec::new() };
+            let summary = run(service, &range, vec![summary.into()])?;
             Ok(RangeFields::of_summary(&summary))
         }
     });

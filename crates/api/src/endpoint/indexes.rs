@@ -1,7 +1,7 @@
 //! `data/indexes`: the indexes of the node, with contents and retention.
 //!
 //! Contents come from the store, retention from `indexes.conf`, which can be changed here. An index needs no stanza to
-//! accept events. Not here: removing an index.
+//! accept events. Not here: how the events of a removed index are deleted (store).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! `data/inputs`: watched files, ports and programs, each a stanza of `inputs.conf`; with those that apps bring along, under
-//! their scheme, and all together as `all`.
+//! `data/inputs`: watched files, ports and programs, each a stanza of `inputs.conf`. Modular inputs of apps are listed
+//! under their scheme, and `all` lists every input.
 //!
 //! A new or changed stanza is validated and written; it takes effect when the node starts, as the answers say. Not
 //! here: tokens of the HTTP Event Collector, which take effect at once ([`super::collector_tokens`]), and files added
@@ -32,7 +32,7 @@ use crate::parameters::Parameters;
 
 /// All inputs.
 const ALL: &str = "data/inputs/all";
-/// The inputs of a kind that an app brings along.
+/// The inputs of a kind that an app defines.
 const OF_SCHEME: &str = "data/inputs/{scheme}";
 /// Settings of every modular input.
 const MODULAR: Fields = Fields {

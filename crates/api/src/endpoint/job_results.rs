@@ -97,7 +97,7 @@ async fn preview(
 }
 
 /// The events of a job so far; for a report whose job keeps them (`adhoc_search_level=verbose`, or `status_buckets`),
-/// the events behind it.
+/// the events it was computed from.
 async fn events(
     State(state): State<ApiState>,
     parts: PathParts,

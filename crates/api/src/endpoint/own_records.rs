@@ -104,11 +104,11 @@ async fn with_collection<T: Send + 'static>(
     work: impl FnOnce(&Collection) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let turn = state.document_turns.clone().acquire_owned().await;
-    let _turn = turn.map_err(|error| ApiError::internal(format!("no turn for a request of documents: {error}")))?;
+    let _turn = turn.map_err(|error| ApiError::internal(format!("no permit for a request for documents: {error}")))?;
     let collections = state.collections.clone();
     blocking(move || {
         let collection = collections.get(APP, name)?;
-        // A change reads what is there first, so that changes must follow each other.
+        // A change reads the documents before it writes, so changes must not overlap.
         let _change = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
         work(&collection)
     })

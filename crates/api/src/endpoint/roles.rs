@@ -263,7 +263,7 @@ fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<
     if let Some(filter) = form.get("srchFilter").map(str::trim) {
         if !filter.is_empty() && !quarry_engine::is_search_filter(filter) {
             return Err(ApiError::bad_request(format!(
-                "srchFilter={filter}: give terms as behind `search`, without times, subsearches, event types, tags and further commands"
+                "srchFilter={filter}: give terms as after `search`, without times, subsearches, event types, tags and further commands"
             )));
         }
         settings.push(("srchFilter".to_owned(), filter.to_owned()));

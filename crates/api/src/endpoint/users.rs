@@ -133,7 +133,7 @@ async fn edit(
     let says_details = DETAILS.iter().any(|(parameter, _)| parameters.get(parameter).is_some());
     if password.is_none() && roles.is_none() && !says_details {
         return Err(ApiError::bad_request(
-            "nothing is to be changed: give password (with oldpassword for your own), roles, realname, email, defaultApp or tz",
+            "nothing to change: give password (with oldpassword for your own), roles, realname, email, defaultApp or tz",
         ));
     }
     if !is_admin(&caller) && caller.identity.user != name {

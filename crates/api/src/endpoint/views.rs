@@ -116,7 +116,7 @@ async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
     let (kind, name, scope) = (kind_of(&request)?, request.name.clone(), request.scope.clone());
     let asked = acl_change(&request.parameters)?;
     if asked == AclChange::default() {
-        return Err(ApiError::bad_request("nothing is to be changed: give owner, sharing, perms.read or perms.write"));
+        return Err(ApiError::bad_request("nothing to change: give owner, sharing, perms.read or perms.write"));
     }
     let set = move |objects: &Objects, viewer: &Permissions| objects.set_text_acl(kind, &name, &asked, &scope, viewer);
     let object = request.with(set).await?;

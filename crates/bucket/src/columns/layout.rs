@@ -138,7 +138,7 @@ impl Layout {
         put_varint(out, self.template_set.columns.len() as u64);
         for (number, (column, stored)) in self.template_set.columns.iter().zip(&self.stored).enumerate() {
             let is_below = column.parent.is_none_or(|parent| (parent as usize) < number);
-            assert!(is_below && column.parent.is_none() == (number == 0), "a variable stands behind its parent");
+            assert!(is_below && column.parent.is_none() == (number == 0), "a variable follows its parent");
             put_varint(out, column.parent.map_or(0, |parent| u64::from(parent) + 1));
             put_kind(&column.kind, out);
             put_traits(&column.traits, out);

@@ -25,7 +25,7 @@ pub const FEW_ROWS: usize = 16;
 /// The values of one column, as far as decoded.
 #[derive(Debug)]
 enum Decoded {
-    /// Read completely before, or templates to be counted.
+    /// The whole column: it was decoded before, or its templates have to be counted.
     Whole(Arc<PageColumn>),
     Codes(CodesAt),
     Numbers(NumbersAt),
@@ -54,7 +54,7 @@ pub(super) struct PointReads {
 }
 
 impl TemplatePage {
-    /// The texts of a column in a few rows, each of which must have one.
+    /// The texts of a column in a few rows. Every row must have a value.
     pub(super) fn few_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
         self.fetch_below(column)?;

@@ -111,7 +111,7 @@ impl Plan {
     }
 
     fn close_step(&mut self, literal_at: &mut usize, variable: u32) {
-        assert!(*literal_at <= self.literals.len(), "a literal lies behind those before it");
+        assert!(*literal_at <= self.literals.len(), "a literal follows those before it");
         let literal_len = u32_of(self.literals.len() - *literal_at);
         if literal_len > 0 || variable != NO_VARIABLE {
             self.steps.push(Step { literal_at: u32_of(*literal_at), literal_len, variable });

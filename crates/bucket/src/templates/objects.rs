@@ -342,7 +342,7 @@ struct Member {
 impl Learned {
     /// The schema of one text; `None` if its separators are inconsistent, or it has one member or too many.
     fn of(text: &[u8], members: &[Found], end: usize) -> Option<Learned> {
-        debug_assert_eq!(end, text.len(), "an object goes on behind its end");
+        debug_assert_eq!(end, text.len(), "an object continues after its end");
         let comma = match members {
             [first, second, ..] if members.len() <= MEMBERS_MAX => text[first.value.1..second.key.0].into(),
             _ => return None,

@@ -33,7 +33,7 @@ const LEARNING_VALUES: usize = 4_096;
 const SHAPED_BYTES_MAX: usize = 256 << 10;
 const VARIABLES_MAX: usize = 512;
 const LITERAL_BYTES_MAX: usize = 16 << 10;
-/// Bytes of a role at most.
+/// Maximum bytes of a role.
 const ROLE_BYTES_MAX: usize = 64;
 /// Bytes that name a variable not preceded by a word.
 const BARE_ROLE_BYTES: usize = 8;

@@ -373,7 +373,7 @@ fn templates_of(slab: &TemplateSlab) -> Vec<String> {
 
 /// By an outline that is worth it.
 fn learned(events: &EventBatch) -> TemplateSlab {
-    let outline = outline::learning::learn(events).expect("what the sentences stand in is worth it");
+    let outline = outline::learning::learn(events).expect("the frame of the sentences is worth it");
     let slab = split_texts(events, Builder::of_outline(outline), &[], pays).unwrap();
     check(&slab, events);
     slab

@@ -1,6 +1,6 @@
 //! Templates of one column as a trie of literals, so that a text finds its template while its variables are found.
 //!
-//! A node stands before a literal. Each edge is a literal with what follows it: a variable of a kind, whose column is
+//! A node precedes a literal. Each edge is a literal with what follows it: a variable of a kind, whose column is
 //! stored in the edge, or the end of the text. Following the edges whose literal continues the text requires neither
 //! splitting nor hashing, only comparing bytes. Edges that match move towards the front, so that frequent ones are
 //! tried first.

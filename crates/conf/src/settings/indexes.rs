@@ -258,7 +258,7 @@ impl IndexNames {
             Some(true) => Err(Fault::invalid(format!("index {index} is disabled in indexes.conf"))),
             Some(false) => Ok(()),
             None if index.starts_with('_') => Err(Fault::invalid(format!(
-                "index {index}: names with a leading _ are internal and must stand in indexes.conf"
+                "index {index}: names with a leading _ are internal and need a stanza in indexes.conf"
             ))),
             None => Ok(()),
         }

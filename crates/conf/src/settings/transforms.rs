@@ -300,7 +300,7 @@ impl Transforms {
                 fields: own("fields_list").map_or_else(Vec::new, names_in),
                 case_sensitive_match: values.bool("case_sensitive_match"),
                 max_matches: match own("time_field") {
-                    // Of rows that are valid one after the other, one is valid at a time.
+                    // With times, each row is valid until the next one begins, so one row matches.
                     Some(_) if !stanza.settings.contains_key("max_matches") => 1,
                     _ => values.size("max_matches"),
                 },

@@ -15,7 +15,7 @@ use super::field_facts::{FieldFacts, chosen, shown_names};
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Bins of a histogram at most.
+/// Maximum number of bins of a histogram.
 const BINS_MAX: usize = 50;
 /// Interquartile ranges below the lower quartile at which a probability becomes anomalous.
 const REACH: f64 = 1.5;

@@ -15,7 +15,7 @@ use super::field_texts::{FieldTexts, table_of, texts_of};
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Fields of a rule at most.
+/// Maximum number of fields of a rule.
 const RULE_FIELDS_MAX: usize = 6;
 
 impl Execute for ArulesCommand {

@@ -137,7 +137,7 @@ impl WildcardChart {
     /// The step that runs it.
     pub(super) fn step(chart: AnyChart, lowering: &Lowering<'_>) -> Result<Step, EngineError> {
         if chart.is_computed() {
-            let message = "eval(...) does not stand beside functions of patterns; name the fields".to_owned();
+            let message = "eval(...) cannot be combined with functions of patterns; name the fields".to_owned();
             return Err(EngineError::Invalid { message, span: Some(lowering.span) });
         }
         Ok(blocking(WildcardChart { chart, expressions: lowering.expressions() }))

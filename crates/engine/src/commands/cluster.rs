@@ -18,7 +18,7 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Groups at most.
+/// Maximum number of groups.
 const CLUSTERS_MAX: usize = 5_000;
 /// Maximum number of words compared per text.
 const TERMS_MAX: usize = 1_000;

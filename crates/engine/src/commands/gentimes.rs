@@ -12,7 +12,7 @@ use quarry_spl::ast::{GenTime, GenTimesCommand};
 use super::Execute;
 use crate::lowering::SearchEnvironment;
 
-/// Rows made at most.
+/// Maximum number of rows made.
 const ROWS_MAX: usize = 1_000_000;
 /// Human-readable time format.
 const HUMAN: &str = "%a %b %e %H:%M:%S %Y";

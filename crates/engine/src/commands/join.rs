@@ -29,7 +29,7 @@ struct Join {
     right: Vec<RecordBatch>,
 }
 
-/// Rows a join makes at most.
+/// Maximum number of rows of a join.
 const JOINED_ROWS_MAX: usize = 5_000_000;
 
 /// Rows of the left side, each with the matching row of the right side, if any.

@@ -16,7 +16,7 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Rows made at most.
+/// Maximum number of rows made.
 const ROWS_MAX: usize = 1_000_000;
 
 impl Execute for MakeContinuousCommand {

@@ -13,7 +13,7 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Rows a join makes at most.
+/// Maximum number of rows of a join.
 const ROWS_MAX: usize = 1_000_000;
 
 impl Execute for SelfJoinCommand {

@@ -26,7 +26,7 @@ pub(crate) const SERIES: &str = "__series";
 const NULL_SERIES: &str = "\u{0}null";
 /// Value of [`SERIES`] for merged series.
 const OTHER_SERIES: &str = "\u{0}other";
-/// Cells of a table at most.
+/// Maximum number of cells of a table.
 const CELLS_MAX: usize = 20_000_000;
 
 /// The series of rows, by their values of `field`.

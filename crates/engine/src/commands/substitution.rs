@@ -72,7 +72,7 @@ fn substituted(
         let text = text_of(&environment.subsearch(subsearch, CONDITION_ROWS_MAX)?);
         if !stays_in_place(&text) {
             let message = format!(
-                "a subsearch gave `{}`: a pipe, a bracket or half a quote cannot stand in a command; put it in quotes",
+                "a subsearch gave `{}`: a command cannot contain a pipe, a bracket or an unclosed quote; put it in quotes",
                 quarry_spl::excerpt(&text)
             );
             return Err(EngineError::Invalid { message, span: Some(span) });

@@ -16,7 +16,7 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Periods at most.
+/// Maximum number of periods.
 const PERIODS_MAX: u64 = 1_000;
 
 impl Execute for TimeWrapCommand {

@@ -8,8 +8,8 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::analyse::{is_transforming, required_fields, search_fields};
 use quarry_spl::ast::{
-    BinaryOp, Command, CompareOp, FieldsCommand, LoadJobCommand, LoadedJob, NodeBuilder, Pipeline, Span, Stage,
-    TimeText, WhereCommand,
+    BinaryOp, Command, CompareOp, FieldsCommand, LoadJobCommand, LoadedJob, NodeBuilder, Pipeline, SearchExpr, Span,
+    Stage, TimeText, WhereCommand,
 };
 use quarry_spl::commands::Kind;
 use quarry_spl::{Diagnostic, Parsed};
@@ -20,7 +20,7 @@ const SHOWN: [&str; 5] = ["host", "index", "source", "sourcetype", "splunk_serve
 const DIGITS: u32 = 8;
 
 /// Options of a request; the default changes nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchShape {
     /// The job whose rows replace the events at the start of the search.
     pub job: Option<String>,
@@ -28,19 +28,34 @@ pub struct SearchShape {
     pub sample: u32,
     /// Whether events have only the fields named in the search and the default ones.
     pub named_fields_only: bool,
-    /// Whether the search is run again and again, so that it must have no side effects.
+    /// Whether the search is run repeatedly, so that it must have no side effects.
     pub is_repeated: bool,
     /// Reads only events that arrived at this time or later.
     pub arrived_from: Option<TimeNs>,
     /// Runs only the commands before the first one that is transforming or has side effects, over the events that had
     /// arrived at this time.
     pub events_until: Option<TimeNs>,
+    /// Fields with the values that the events at the start must have, besides meeting the condition of the search.
+    pub same_fields: Vec<(String, String)>,
+    /// Commands that follow those of the search.
+    pub then: Vec<Command>,
 }
 
 impl SearchShape {
     /// Applies the options to the search.
     pub(super) fn apply(&self, parsed: &mut Parsed) -> Result<(), Diagnostic> {
         let pipeline = &mut parsed.pipeline;
+        if let (false, Some(Stage { command: Command::Search(search), span })) =
+            (self.same_fields.is_empty(), pipeline.commands.first_mut())
+        {
+            let make = NodeBuilder::at(*span);
+            let same = self.same_fields.iter().map(|(field, value)| make.equals(field, value));
+            search.expr = SearchExpr::And(
+                std::iter::once(std::mem::replace(&mut search.expr, SearchExpr::All)).chain(same).collect(),
+            );
+        }
+        let make = NodeBuilder::at(pipeline.span);
+        pipeline.commands.extend(self.then.iter().map(|command| make.stage(command.clone())));
         if let Some(from) = self.arrived_from {
             keep_arrivals(pipeline, from)?;
         }

@@ -59,6 +59,14 @@ pub(crate) struct Grouping {
     pub limits: (Option<String>, Option<String>),
 }
 
+impl Grouping {
+    /// The options of `transaction` with their values.
+    pub(crate) fn options(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let limits = [("maxspan", &self.limits.0), ("maxpause", &self.limits.1)];
+        limits.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    }
+}
+
 /// How an object calculates fields.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Calculation {
@@ -150,44 +158,21 @@ impl DataModel {
         Ok(chain)
     }
 
-    /// The search of a root transaction object: the events of the grouped objects, through `transaction`.
-    pub(crate) fn transaction_search(&self, grouping: &Grouping) -> Result<String, Fault> {
-        let (mut conditions, mut commands) = (Vec::new(), String::new());
+    /// The objects whose events a root transaction object groups, each with its ancestors.
+    pub(crate) fn grouped(&self, grouping: &Grouping) -> Result<Vec<Vec<&DataObject>>, Fault> {
+        let mut chains = Vec::new();
         for name in &grouping.objects {
-            let mut parts = Vec::new();
-            for object in self.chain(name)? {
-                if object.base_search.is_some() || object.grouping.is_some() {
-                    return Err(Fault::invalid(format!(
-                        "data model {}: {name} is not made of events and cannot be grouped",
-                        self.name
-                    )));
-                }
-                parts.extend(object.constraints.iter().map(|text| format!("({text})")));
-                for calculation in &object.calculations {
-                    match calculation {
-                        Calculation::Eval { field, expression } => {
-                            commands.push_str(&format!(" | eval \"{field}\"={expression}"));
-                        }
-                        Calculation::Rex { input, pattern, .. } => {
-                            let pattern = pattern.replace('"', "\\\"");
-                            commands.push_str(&format!(" | rex field=\"{input}\" \"{pattern}\""));
-                        }
-                        // These do not affect which events belong together.
-                        Calculation::Lookup { .. } | Calculation::Place { .. } => {}
-                    }
-                }
+            let chain = self.chain(name)?;
+            if chain.iter().any(|object| object.base_search.is_some() || object.grouping.is_some()) {
+                let message = format!("data model {}: {name} is not made of events and cannot be grouped", self.name);
+                return Err(Fault::invalid(message));
             }
-            conditions.push(if parts.is_empty() { "(*)".to_owned() } else { format!("({})", parts.join(" ")) });
+            chains.push(chain);
         }
-        if conditions.is_empty() {
+        if chains.is_empty() {
             return Err(Fault::invalid(format!("data model {}: a transaction has no objectsToGroup", self.name)));
         }
-        let fields: Vec<String> = grouping.fields.iter().map(|field| format!("\"{field}\"")).collect();
-        let limit =
-            |name: &str, value: &Option<String>| value.as_ref().map_or(String::new(), |v| format!(" {name}={v}"));
-        let (span, pause) = (limit("maxspan", &grouping.limits.0), limit("maxpause", &grouping.limits.1));
-        let condition = conditions.join(" OR ");
-        Ok(format!("search {condition}{commands} | transaction {}{span}{pause}", fields.join(" ")))
+        Ok(chains)
     }
 
     /// Error for an object that does not exist.

@@ -9,7 +9,7 @@
 use quarry_stdx::Fault;
 use serde_json::{Map, Value, json};
 
-use super::model::{Calculation, DataModel, DataObject, is_base};
+use super::model::{Calculation, DataModel, DataObject, Grouping, is_base};
 
 /// Members of an object that follow from others and are not stored.
 const COMPUTED: [&str; 7] = [
@@ -225,7 +225,7 @@ fn described_calculation(mut calculation: Map<String, Value>, id: &str) -> Value
 fn object_search(model: &DataModel, chain: &[&DataObject]) -> Result<String, Fault> {
     let mut text = match chain.first().map(|root| (&root.base_search, &root.grouping)) {
         Some((Some(search), _)) => format!("| {}", search.trim().trim_start_matches('|').trim_start()),
-        Some((None, Some(grouping))) => format!("| {}", model.transaction_search(grouping)?),
+        Some((None, Some(grouping))) => transaction_search(model, grouping)?,
         _ => String::new(),
     };
     for object in chain {
@@ -240,9 +240,28 @@ fn object_search(model: &DataModel, chain: &[&DataObject]) -> Result<String, Fau
     Ok(text)
 }
 
+/// The search of a root transaction object: the events of the grouped objects, through `transaction`.
+fn transaction_search(model: &DataModel, grouping: &Grouping) -> Result<String, Fault> {
+    let (mut conditions, mut commands) = (Vec::new(), String::new());
+    for chain in model.grouped(grouping)? {
+        let parts = chain.iter().flat_map(|object| &object.constraints).map(|text| format!("({text})"));
+        let parts: Vec<String> = parts.collect();
+        conditions.push(if parts.is_empty() { "(*)".to_owned() } else { format!("({})", parts.join(" ")) });
+        let calculations = chain.iter().flat_map(|object| &object.calculations);
+        let is_read =
+            |calculation: &&Calculation| matches!(calculation, Calculation::Eval { .. } | Calculation::Rex { .. });
+        calculations
+            .filter(is_read)
+            .for_each(|calculation| commands.push_str(&format!(" | {}", calculation.command_text())));
+    }
+    let fields: Vec<String> = grouping.fields.iter().map(|field| format!("\"{field}\"")).collect();
+    let options: String = grouping.options().map(|(name, value)| format!(" {name}={value}")).collect();
+    Ok(format!("| search {}{commands} | transaction {}{options}", conditions.join(" OR "), fields.join(" ")))
+}
+
 impl Calculation {
     /// The command that calculates it, as text.
-    pub(super) fn command_text(&self) -> String {
+    fn command_text(&self) -> String {
         let quoted = |name: &str| format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""));
         let pairs = |pairs: &[(String, String)]| {
             let pair = |(column, field): &(String, String)| format!("{} AS {}", quoted(column), quoted(field));

@@ -10,13 +10,13 @@ use quarry_eval::EngineError;
 use quarry_spl::analyse::{expr_fields, search_fields};
 use quarry_spl::ast::{
     Command, CompareOp, Expr, FieldPattern, IpLocationCommand, LookupCommand, NodeBuilder, Pipeline, RexCommand,
-    RexExtraction, SearchCommand, SearchExpr, Span, Stage, TimeModifiers,
+    RexExtraction, SearchCommand, SearchExpr, Span, Stage, TimeModifiers, TransactionCommand,
 };
 use quarry_spl::fault_of;
 use quarry_stdx::Fault;
 
 use super::did_you_mean;
-use super::model::{Calculation, DataModel, DataObject};
+use super::model::{Calculation, DataModel, DataObject, Grouping};
 
 /// A data model object, prepared for searching.
 pub(crate) struct ModelObject {
@@ -117,10 +117,7 @@ impl ModelObject {
         }
         let base_search = match (&first.base_search, &first.grouping) {
             (Some(text), _) => Some(pipeline_of(model, text, expand)?),
-            (None, Some(grouping)) => {
-                let text = model.transaction_search(grouping)?;
-                Some(pipeline_of(model, &text, expand)?)
-            }
+            (None, Some(grouping)) => Some(transactions(model, grouping, expand)?),
             (None, None) => None,
         };
         Ok(ModelObject { base_search, chain, below, model: model.name.clone(), is_summary: false })
@@ -476,18 +473,13 @@ fn member(
         conditions.push(condition_of(&text).map_err(|fault| fault.at(place()))?);
         texts.push(format!("({text})"));
     }
-    let condition = match conditions.len() {
-        0 => SearchExpr::All,
-        1 => conditions.remove(0),
-        _ => SearchExpr::And(conditions),
-    };
     let calculations =
         object.calculations.iter().map(|calculation| computed(calculation).map_err(|fault| fault.at(place())));
     Ok(Member {
         position: model.objects.iter().position(|known| known.name == object.name).unwrap_or(usize::MAX),
         path: parent.map_or_else(|| object.name.clone(), |parent| format!("{parent}.{}", object.name)),
         name: object.name.clone(),
-        condition,
+        condition: all_of(conditions),
         text: texts.join(" "),
         fields: object.fields.clone(),
         base_fields: object.base_fields.clone(),
@@ -510,6 +502,56 @@ fn pipeline_of(
     let placed = |fault: Fault| fault.at(format_args!("data model {}, baseSearch", model.name));
     let parsed = quarry_spl::parse(&expand(text).map_err(placed)?);
     if parsed.is_ok() { Ok(parsed.pipeline) } else { Err(placed(fault_of(&parsed.diagnostics))) }
+}
+
+/// The search of a root transaction object: the events of the grouped objects, through `transaction`.
+fn transactions(
+    model: &DataModel,
+    grouping: &Grouping,
+    expand: &dyn Fn(&str) -> Result<String, Fault>,
+) -> Result<Pipeline, Fault> {
+    let make = NodeBuilder::at(Span::default());
+    let (mut alternatives, mut commands) = (Vec::new(), Vec::new());
+    for chain in model.grouped(grouping)? {
+        let mut conditions = Vec::new();
+        for object in chain {
+            let place = || format!("data model {}, object {}", model.name, object.name);
+            for text in &object.constraints {
+                let condition = expand(text).and_then(|text| condition_of(&text));
+                conditions.push(condition.map_err(|fault| fault.at(place()))?);
+            }
+            for calculation in &object.calculations {
+                let calculation = match calculation {
+                    Calculation::Eval { field, expression } => {
+                        let expression = expand(expression).map_err(|fault| fault.at(place()))?;
+                        Calculation::Eval { field: field.clone(), expression }
+                    }
+                    Calculation::Rex { .. } => calculation.clone(),
+                    // These do not affect which events belong together.
+                    Calculation::Lookup { .. } | Calculation::Place { .. } => continue,
+                };
+                commands.push(computed(&calculation).map_err(|fault| fault.at(place()))?.command);
+            }
+        }
+        alternatives.push(all_of(conditions));
+    }
+    let expr = if alternatives.len() == 1 { alternatives.remove(0) } else { SearchExpr::Or(alternatives) };
+    commands.insert(0, SearchCommand { expr, time: TimeModifiers::default() }.into());
+    let mut transaction = TransactionCommand { fields: grouping.fields.clone(), ..TransactionCommand::default() };
+    for (name, value) in grouping.options() {
+        transaction.set(name, value).map_err(|fault| fault.at(format_args!("data model {}", model.name)))?;
+    }
+    commands.push(transaction.into());
+    Ok(make.pipeline(commands))
+}
+
+/// The conjunction of conditions.
+fn all_of(mut conditions: Vec<SearchExpr>) -> SearchExpr {
+    match conditions.len() {
+        0 => SearchExpr::All,
+        1 => conditions.remove(0),
+        _ => SearchExpr::And(conditions),
+    }
 }
 
 fn computed(calculation: &Calculation) -> Result<Computed, Fault> {

@@ -126,7 +126,7 @@ fn the_scan_takes_over_what_it_can() {
             "scan main fields=u newest first rex=u top=5 by u\nreduce sort | table",
         ),
         ("* | rex \"u=(?<u>\\w+)\" | sort 5 -u", "scan main fields=* newest first\nreduce rex | sort"),
-        // The text itself is wanted behind it.
+        // A later command needs the text itself.
         ("* | rex \"u=(?<u>\\w+)\" | stats count by u, _raw", "scan main fields=_raw,u\nmap rex\nfold stats"),
         ("* | rex field=host \"(?<u>.)\" | stats count by u", "scan main fields=host,u\nmap rex\nfold stats"),
         ("* | stats count by host", "scan main fields=host extremes counts\nfold stats"),

@@ -141,7 +141,9 @@ fn places_of(
     }
     let places = rows::column(&rows, PLACE).and_then(|column| column.as_primitive_opt::<UInt32Type>());
     let Some(places) = places else {
-        return Err(EngineError::invalid("delete: the commands before it do not tell which event a row is; drop them"));
+        return Err(EngineError::invalid(
+            "delete: after the commands before it, rows cannot be matched to events; remove them",
+        ));
     };
     let mut places: Vec<u32> = places.iter().flatten().collect();
     places.sort_unstable();

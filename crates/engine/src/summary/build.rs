@@ -44,7 +44,7 @@ const FAULTS_MAX: usize = 8;
 pub struct SummaryRequest {
     /// The data model.
     pub model: String,
-    /// The moment.
+    /// The current time.
     pub now: TimeNs,
     /// Time zone for the model's expressions.
     pub zone: TimeZone,
@@ -315,7 +315,7 @@ impl Work<'_> {
         }
         if context.messages.pushes() > 0 || context.stop.is_partial() {
             let told = context.messages.list().into_iter().next().unwrap_or_default();
-            return Err(Fault::invalid(format!("searches have to tell something about it: {told}")));
+            return Err(Fault::invalid(format!("searches over its events raise messages: {told}")));
         }
         let page = |(info, rows): (&quarry_store::PageInfo, &Option<RecordBatch>)| SummaryPage {
             first_row: info.first_row,

@@ -33,6 +33,7 @@ impl SumFold {
     }
 
     fn merge(&mut self, group: usize, sum: Total, scale: u8) {
+        debug_assert_eq!(self.sums.len(), self.scales.len(), "each sum has a scale");
         self.sums[group].merge(sum);
         self.scales[group] = self.scales[group].max(scale);
     }
@@ -118,6 +119,7 @@ impl<const LARGEST: bool> ExtremeFold<LARGEST> {
 
     /// Compares a number including its rest; `rests` must be allocated.
     fn join_exact(&mut self, group: usize, number: f64, rest: i64) {
+        debug_assert_eq!(self.numbers.len(), self.rests.len(), "each number has a rest");
         let (known, known_rest) = (&mut self.numbers[group], &mut self.rests[group]);
         let is_better = match (LARGEST, known.is_nan()) {
             (_, true) => true,

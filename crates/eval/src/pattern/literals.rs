@@ -35,7 +35,7 @@ impl Literals {
             HirKind::Literal(literal) => self.run.extend_from_slice(&literal.0),
             HirKind::Concat(parts) => parts.iter().for_each(|part| self.add(part)),
             HirKind::Capture(capture) => self.add(&capture.sub),
-            // What comes before and behind them is adjacent.
+            // It matches no bytes, so the literals before and after it are adjacent.
             HirKind::Empty | HirKind::Look(_) => {}
             HirKind::Repetition(repetition) => {
                 self.close();

@@ -137,7 +137,7 @@ impl Walk<'_> {
 
     /// Keeps what is known of a path and below it.
     fn keep_below(&mut self, path: &Path, error: &io::Error) {
-        self.tell(format!("{}: cannot be looked at: {error}", path.display()));
+        self.tell(format!("{}: cannot be read: {error}", path.display()));
         let known = self.before.range(path.to_path_buf()..).take_while(|(known, _)| known.starts_with(path));
         let known: Vec<(PathBuf, Entry)> = known.map(|(path, entry)| (path.clone(), entry.clone())).collect();
         for (path, entry) in known {

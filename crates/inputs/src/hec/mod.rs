@@ -1,7 +1,7 @@
 //! The HTTP Event Collector: `/services/collector` and below, with Splunk's answers.
 //!
 //! A request is answered with success when its events survive a crash. If its token uses acknowledgment, it is answered
-//! at once with an id, and `/ack` tells when that is so. All requests share one memory budget for bodies; beyond it,
+//! at once with an id, and `/ack` reports when its events are safe. All requests share one memory budget for bodies; beyond it,
 //! and while the store accepts nothing, senders are told to retry.
 //!
 //! Behaviour follows Splunk's public description of the collector, and measurements of its error answers. Not here:

@@ -141,7 +141,7 @@ impl XmlReader {
             return;
         };
         if let Some(element) = &self.element {
-            event.fault = Some(format!("<{name}> stands in its <{element}>: a < in text must be written &lt;"));
+            event.fault = Some(format!("<{name}> is inside its <{element}>: a < in text must be written &lt;"));
         } else if name == "done" {
             event.is_done = true;
         } else if !is_empty {

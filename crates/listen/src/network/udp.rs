@@ -116,7 +116,7 @@ fn read(stanzas: &Stanzas, socket: &UdpSocket, packs: &SyncSender<Pack>, spares:
     }
 }
 
-/// Passes a pack to the other thread, unless that is behind: then the pack may be filled further. Returns the pack to
+/// Passes a pack to the other thread, unless that thread is behind: then the pack may be filled further. Returns the pack to
 /// continue with, or `None` if the other thread has ended.
 fn hand_over(pack: Pack, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) -> Option<Pack> {
     if pack.ends.is_empty() {

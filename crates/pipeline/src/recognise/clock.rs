@@ -200,7 +200,7 @@ enum Hours {
     WithMinutes,
     /// `+02`.
     TwoDigits,
-    /// `+2`: what stands before it leaves no doubt that it is an offset.
+    /// `+2`: the text before it leaves no doubt that it is an offset.
     OneDigit,
 }
 

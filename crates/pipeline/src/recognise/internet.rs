@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::recognise::Recogniser;
 
-    /// Whether the shortcut takes what stands at `at`; then it must be what the recogniser of such stamps reads.
+    /// Whether the shortcut accepts the text at `at`; then it must agree with the recogniser of such timestamps.
     #[track_caller]
     fn takes(text: &[u8], at: usize) -> bool {
         let Some(stamp) = stamp_at(text, at) else { return false };

@@ -83,6 +83,7 @@ impl<'a> Rounds<'a> {
             return;
         }
         let number = self.number.load(Ordering::Acquire);
+        debug_assert!(worker_round.given <= number, "a worker contributes only to rounds that were opened");
         if worker_round.given == number {
             if self.is_open.swap(false, Ordering::AcqRel) {
                 if self.join().is_err() {
@@ -112,6 +113,7 @@ impl<'a> Rounds<'a> {
             return false;
         };
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(worker < given.of_workers.len(), "a worker is registered before it contributes");
         given.of_workers[worker] = Arc::new(parts);
         let bytes = given.of_workers.iter().flat_map(|parts| parts.iter()).map(FoldedPart::bytes).sum();
         given.account.set(bytes).is_ok()

@@ -100,7 +100,7 @@ struct Before {
     has_equals: bool,
     /// It may end with one.
     ends_with_equals: bool,
-    /// The last byte; `None` at the start of the text and behind a variable.
+    /// The last byte; `None` at the start of the text and after a variable.
     last: Option<u8>,
     /// Whether there is anything.
     is_filled: bool,
@@ -116,7 +116,7 @@ impl Before {
         !self.in_quotes && is_bounded
     }
 
-    /// `None` if it is not known whether a quoted value is open behind it.
+    /// `None` if it is not known whether a quoted value is open after it.
     fn pass_values(&mut self, traits: &ValueTraits) -> Option<()> {
         let has = |byte: u8| traits.bytes.contains(byte);
         let may_open = has(b'"') && (has(b'=') || self.ends_with_equals);
@@ -149,8 +149,8 @@ impl Before {
     }
 }
 
-/// Whether the quote at this place of a literal, behind an equals sign, opens a quoted value for sure: a key that begins
-/// with a letter stands before the sign, and what ends any value before the key.
+/// Whether the quote at this position of a literal, after an equals sign, opens a quoted value for sure: a key that begins
+/// with a letter precedes the sign, and a separator precedes the key.
 fn opens_value(literal: &[u8], quote: usize) -> bool {
     let Some(key) = literal.get(..quote).and_then(|before| before.strip_suffix(b"=")) else { return false };
     let length = key.iter().rev().take_while(|byte| is_key_byte(**byte)).count();

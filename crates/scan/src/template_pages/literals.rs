@@ -134,6 +134,7 @@ fn pieces_of<'a>(window: &Window, template: &'a FlatTemplate, template_set: &Tem
 
 /// Where a literal can be; `None` if it is there in every row, or values that are not free texts decide.
 fn site_of(number: usize, literal: &[u8], pieces: &[Piece<'_>]) -> Option<Site> {
+    debug_assert!(!literal.is_empty(), "an empty literal is everywhere");
     let mut site = Site { literal: number, ..Site::default() };
     for (at, piece) in pieces.iter().enumerate() {
         let following = &pieces[at + 1..];
@@ -209,6 +210,7 @@ struct Hits(Vec<u64>);
 impl Hits {
     fn of(finder: &Finder<'_>, column: &PageColumn) -> Hits {
         let ColumnValues::Texts { bytes, ends } = &column.values else { return Hits(Vec::new()) };
+        debug_assert!(ends.last().is_none_or(|end| *end as usize <= bytes.len()), "values are within the texts");
         let mut bits = vec![0u64; ends.len().div_ceil(u64::BITS as usize)];
         let (mut at, mut value) = (0, 0);
         while let Some(found) = bytes.get(at..).and_then(|rest| finder.find(rest)) {

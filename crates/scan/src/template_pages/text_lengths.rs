@@ -51,6 +51,11 @@ impl KnownLengths {
                 templates.iter().map(|template| template.parts.iter().filter_map(of_part).sum()).collect();
             let is_whole = templates.iter().all(|template| template.parts.iter().all(|part| of_part(part).is_some()));
             let first = own.first().copied();
+            let variables = templates.iter().flat_map(|template| template.variables());
+            debug_assert!(
+                variables.into_iter().all(|variable| variable as usize > number),
+                "variables follow their column"
+            );
             fixed[number] = first.filter(|first| is_whole && own.iter().all(|length| length == first));
             of_templates.insert(u32_of(number), own);
         }
@@ -72,6 +77,7 @@ impl KnownLengths {
             return Ok(None);
         }
         let counts: Arc<[u32]> = dictionary.iter().map(|text| u32_of(char_count(text))).collect();
+        assert_eq!(counts.len(), dictionary.len(), "each entry has a length");
         known.insert(column, Arc::clone(&counts));
         Ok(Some(counts))
     }
@@ -103,6 +109,7 @@ pub(super) fn text_lengths(rows: &Rows, page: &mut PageReader<'_>) -> Result<Arr
         }
         add_column(column, &values, &known, &mut lengths, page)?;
     }
+    debug_assert!(rows.iter().all(|row| (row as usize) < lengths.len()), "the rows are of the page");
     let of_rows = rows.iter().map(|row| lengths.get(row as usize).map(|length| i64::from(*length)));
     Ok(Arc::new(of_rows.collect::<Int64Array>()))
 }

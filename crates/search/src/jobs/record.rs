@@ -169,7 +169,7 @@ impl JobRecord {
         self.began_ns
     }
 
-    /// Spans of its timeline at most.
+    /// Maximum number of spans of its timeline.
     pub fn status_buckets(&self) -> usize {
         self.status_buckets
     }

@@ -1,4 +1,4 @@
-//! Jobs of real-time searches: the search is run again and again over the window as it then is.
+//! Jobs of real-time searches: the search is rerun, each time over the current window.
 //!
 //! Each run is a *round*, and its rows replace those of the round before. What is sealed does not change, so that most of a
 //! round is answered from cached partial states. A round takes at most half of the time, because the pause after it is as

@@ -90,7 +90,7 @@ impl JobRows {
         JobRows { bytes_max: bytes_max.min(RESULT_BYTES_MAX), ..self }
     }
 
-    /// Bytes of the file at most.
+    /// Maximum bytes of the file.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }

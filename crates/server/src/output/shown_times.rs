@@ -1,4 +1,4 @@
-//! Times on a terminal: to the millisecond, so that times of different precision stand below one another. Files and
+//! Times on a terminal: to the millisecond, so that times of different precision are aligned. Files and
 //! programs get all digits.
 
 use std::borrow::Cow;

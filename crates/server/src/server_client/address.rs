@@ -36,7 +36,7 @@ pub(super) fn base_of(uri: &str) -> Result<String, Failure> {
     if !matches!(scheme, "https" | "http") || address.contains(['/', '?', '#', '@']) {
         return Err(wrong("give scheme, host and port alone"));
     }
-    // The last colon of an IPv6 address without a port stands in its brackets.
+    // The last colon of an IPv6 address without a port is inside its brackets.
     let (host, port) = match address.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong("that is not a port"))?),
         _ => (address, PORT_DEFAULT),

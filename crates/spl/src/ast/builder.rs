@@ -3,9 +3,10 @@
 
 use super::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinOptions, BinaryOp, ChartCommand, Command, CompareOp,
-    EvalCommand, Expr, ExprKind, FieldPattern, FieldsCommand, ForeachCommand, ForeachOver, HeadCommand, Pipeline,
-    RenameCommand, SearchExpr, SearchPattern, SeriesOptions, SortCommand, SortKey, SortKind, Span, SplitField, Stage,
-    StatsCommand, StatsFunction, StreamStatsCommand, TableCommand, TimeText, UnaryOp, WhereCommand,
+    EvalCommand, EventStatsCommand, Expr, ExprKind, FieldPattern, FieldsCommand, ForeachCommand, ForeachOver,
+    HeadCommand, Pipeline, RenameCommand, SearchExpr, SearchPattern, SeriesOptions, SortCommand, SortKey, SortKind,
+    Span, SplitField, Stage, StatsCommand, StatsFunction, StreamStatsCommand, TableCommand, TimeText, UnaryOp,
+    WhereCommand,
 };
 
 /// Builds nodes that all have one position: that of the command they replace, so that errors point at it.
@@ -54,6 +55,23 @@ impl NodeBuilder {
     pub fn number(&self, number: impl Into<f64>) -> Expr {
         let number = number.into();
         self.expr(ExprKind::Number(number, number.to_string()))
+    }
+
+    /// A whole-number literal.
+    pub fn integer(&self, number: usize) -> Expr {
+        self.expr(ExprKind::Number(number as f64, number.to_string()))
+    }
+
+    /// A number literal as written, with its sign; `None` if the text is no number.
+    pub fn literal(&self, text: &str) -> Option<Expr> {
+        let digits = text.trim_start_matches(['-', '+']);
+        let is_number = text.len() - digits.len() <= 1 && digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        let number = digits.parse::<f64>().ok().filter(|_| is_number)?;
+        let number = self.expr(ExprKind::Number(number, digits.to_owned()));
+        Some(match text.starts_with('-') {
+            true => self.expr(ExprKind::Unary(UnaryOp::Neg, Box::new(number))),
+            false => number,
+        })
     }
 
     /// A call of an eval function, by its lower-case name.
@@ -133,6 +151,11 @@ impl NodeBuilder {
     pub fn stats(&self, aggregates: Vec<Aggregate>, by: &[&str]) -> StatsCommand {
         let by = self.patterns(by);
         StatsCommand { aggregates, by, all_num: false, delim: " ".to_owned(), dedup_split_values: false }
+    }
+
+    /// `eventstats AGGREGATES BY FIELDS`.
+    pub fn eventstats(&self, aggregates: Vec<Aggregate>, by: &[&str]) -> EventStatsCommand {
+        EventStatsCommand(self.stats(aggregates, by))
     }
 
     /// `streamstats AGGREGATES BY FIELDS`.

@@ -151,6 +151,13 @@ impl Parser<'_> {
                 span.end = part.span.end;
             }
         }
+        DataModelName::of(&text, span)
+    }
+}
+
+impl DataModelName {
+    /// Splits `MODEL`, `MODEL.OBJECT` or `MODEL.ROOT.CHILD`.
+    pub(super) fn of(text: &str, span: Span) -> Read<DataModelName> {
         let mut parts = text.split('.').map(|part| part.trim().trim_matches('"'));
         let model = parts.next().unwrap_or_default().to_owned();
         let object = parts.next_back().map(str::to_owned);

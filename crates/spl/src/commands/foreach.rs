@@ -26,8 +26,8 @@ pub struct ForeachCommand {
     pub over: ForeachOver,
     /// The commands, with placeholders such as `<<FIELD>>`.
     pub template: String,
-    /// Assignments in place of commands, where another command is rewritten to this one. The placeholder for a field's
-    /// name stands in their names and texts.
+    /// Assignments that replace the commands if another command is rewritten to `foreach`. Their names and texts may
+    /// contain the placeholder for the field's name.
     pub assignments: Vec<Assignment>,
     /// Position of the commands.
     pub span: Span,

@@ -1,9 +1,16 @@
 //! `pivot`: a report on an object of a data model; rewritten to `from`, `where`, and `stats` or `chart`.
 
+use quarry_event::time::{Span as TimeSpan, SpanUnit};
+
+use super::bin::bin_span;
 use super::{Call, Command, CommandInfo, Group, Kind};
-use crate::ast::{AggregateArg, Span};
+use crate::ast::{
+    AddTotalsCommand, Aggregate, AggregateArg, BinCommand, BinOptions, BinSpan, BinaryOp, CompareOp, DataModelCommand,
+    DataModelName, Expr, NodeBuilder, SeriesOptions, SortKey, SortKind, Span, StatsFunction, TimeChartCommand,
+};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read, eval_field, quote};
+use crate::parse::{OptionArg, Parser, Read, stars_fit};
+use crate::spl_text::text_of;
 
 /// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
@@ -39,13 +46,19 @@ const RANK: &str = "__pivot_rank";
 const ROW: &str = "__pivot_row";
 /// Separator of these values: the ASCII unit separator, which no displayed value contains.
 const JOINT: &str = "\u{1f}";
+/// Temporary column for the rank of a field's values in `LIMIT`.
+const LIMIT_RANK: &str = "pivot_rank";
+/// Name of totals.
+const TOTAL: &str = "ALL";
+/// Values displayed by the names of `TRUELABEL` and `FALSELABEL`.
+const TRUTH: [&[&str]; 2] = [&["1", "true", "t"], &["0", "false", "f"]];
 
 /// A field by which rows or columns are split.
 struct Split {
     field: String,
     label: Option<String>,
     /// Span of time or of numbers.
-    span: Option<String>,
+    span: Option<BinSpan>,
     /// Names displayed for true and false.
     truth: (Option<String>, Option<String>),
 }
@@ -53,20 +66,20 @@ struct Split {
 /// `TOP 10 sum(price)`: which rows are kept, and their order.
 struct Ranking {
     count: usize,
-    call: String,
+    by: Aggregate,
     lowest: bool,
 }
 
 /// The parsed arguments.
-#[derive(Default)]
 struct Pivot {
+    make: NodeBuilder,
     object: String,
-    cells: Vec<String>,
+    cells: Vec<Aggregate>,
     rows: Vec<Split>,
     column: Option<Split>,
-    filters: Vec<String>,
-    limits: Vec<String>,
-    sort: Option<String>,
+    filters: Vec<Expr>,
+    limits: Vec<(String, Ranking)>,
+    sort: Option<(usize, Vec<SortKey>)>,
     ranking: Option<Ranking>,
     /// Fields of the object that are named, with their positions.
     named: Vec<(String, Span)>,
@@ -88,29 +101,50 @@ pub struct PivotSearches {
 /// The searches that a `pivot` command stands for; `text` has its arguments.
 pub fn pivot_searches(text: &str) -> Result<PivotSearches, Diagnostic> {
     let mut parser = Parser::new(text);
-    let (name, pivot) = read(&mut parser)?;
-    let searches = pivot.searches(&name);
-    // A field or value that cannot be written as part of a search is refused here, not when the search runs.
-    parser.standing_for(&searches.report)?;
-    Ok(searches)
+    let (name, mut pivot) = read(&mut parser)?;
+    let (events, report) = (pivot.events(name), pivot.report());
+    let written = |commands: &[Command]| {
+        text_of(commands).ok_or_else(|| {
+            let message = "pivot: a field's name contains a quote or brace, which an expression cannot write";
+            Diagnostic::error(message, Span { start: 0, end: text.len() })
+        })
+    };
+    Ok(PivotSearches { events: written(&events)?, report: written(&[events, report].concat())? })
 }
 
 /// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
-    let (name, pivot) = read(parser)?;
-    let mut commands = parser.standing_for(&pivot.searches(&name).report)?;
-    if let Some(Command::DataModel(model)) = commands.first_mut() {
-        model.required = pivot.named;
-    }
+    let (name, mut pivot) = read(parser)?;
+    // The arguments are read now, so that positions of errors include them.
+    pivot.make = parser.builder();
+    let mut commands = pivot.events(name);
+    commands.extend(pivot.report());
     Ok(commands)
 }
 
 /// Reads the arguments: the name of the data model with its object, and the pivot.
-fn read(parser: &mut Parser<'_>) -> Read<(String, Pivot)> {
-    let model = parser.expect_field("a data model")?.text;
-    let object = parser.expect_field("an object of the data model")?.text;
-    let name = if model.contains('.') { model.clone() } else { format!("{model}.{object}") };
-    let mut pivot = Pivot { object, columns_max: COLUMNS, shows_other: true, ..Pivot::default() };
+fn read(parser: &mut Parser<'_>) -> Read<(DataModelName, Pivot)> {
+    let model = parser.expect_field("a data model")?;
+    let object = parser.expect_field("an object of the data model")?;
+    let span = Span { start: model.span.start, end: object.span.end };
+    let name = if model.text.contains('.') { model.text } else { format!("{}.{}", model.text, object.text) };
+    let mut pivot = Pivot {
+        make: parser.builder(),
+        object: object.text,
+        cells: Vec::new(),
+        rows: Vec::new(),
+        column: None,
+        filters: Vec::new(),
+        limits: Vec::new(),
+        sort: None,
+        ranking: None,
+        named: Vec::new(),
+        row_totals: false,
+        column_totals: false,
+        columns_max: COLUMNS,
+        shows_other: true,
+    };
+    let name = DataModelName::of(&name, span)?;
     while {
         parser.skip_separators();
         !parser.at_end()
@@ -142,12 +176,12 @@ impl Parser<'_> {
             if !self.eat_keyword("BY") {
                 return Err(Diagnostic::error("pivot: expected BY after the field of LIMIT", self.here()));
             }
-            let limit = self.pivot_limit(&field, &pivot.object, &mut pivot.named)?;
-            pivot.limits.push(limit);
+            let ranking = self.pivot_ranking(&pivot.object, &mut pivot.named)?;
+            pivot.limits.push((field, ranking));
         } else if self.at_keyword("TOP") || self.at_keyword("BOTTOM") {
             pivot.ranking = Some(self.pivot_ranking(&pivot.object, &mut pivot.named)?);
         } else if self.eat_keyword("SORT") {
-            pivot.sort = Some(self.pivot_sort()?);
+            pivot.sort = Some(self.pivot_sort(pivot.make)?);
         } else if self.eat_keyword("ROWSUMMARY") {
             pivot.row_totals = self.pivot_switch()?;
         } else if self.eat_keyword("COLSUMMARY") {
@@ -164,19 +198,20 @@ impl Parser<'_> {
     }
 
     /// `count(Object) AS "Count"`.
-    fn pivot_cell(&mut self, object: &str, named: &mut Vec<(String, Span)>) -> Read<String> {
-        let start = self.pos;
-        let aggregate = self.aggregate("pivot")?;
-        let written = self.text[start..self.pos].trim();
-        let call = written.find(')').map_or(written, |end| &written[..=end]);
-        let inner = call.split_once('(').map(|(_, inner)| inner.trim_end_matches(')').trim_matches('"').trim());
-        let last = object.rsplit('.').next();
-        let counts_rows = call.starts_with("count(") && (inner.is_some() && inner == last);
-        if let (AggregateArg::Field(field), false) = (&aggregate.arg, counts_rows) {
-            named.push((field.text.clone(), field.span));
+    fn pivot_cell(&mut self, object: &str, named: &mut Vec<(String, Span)>) -> Read<Aggregate> {
+        let mut aggregate = self.aggregate("pivot")?;
+        stars_fit(&aggregate, "pivot")?;
+        if let AggregateArg::Field(field) = &aggregate.arg {
+            let counts_rows =
+                aggregate.function == StatsFunction::Count && object.rsplit('.').next() == Some(&field.text);
+            if counts_rows {
+                aggregate.arg = AggregateArg::Rows;
+            } else {
+                named.push((field.text.clone(), field.span));
+            }
         }
-        let call = if counts_rows { "count" } else { call };
-        Ok(format!("{call} AS {}", quote(&aggregate.name)))
+        aggregate.renamed = true;
+        Ok(aggregate)
     }
 
     /// A field of the object.
@@ -188,6 +223,7 @@ impl Parser<'_> {
 
     fn pivot_split(&mut self, named: &mut Vec<(String, Span)>) -> Read<Split> {
         let field = self.pivot_field("a field to split by", named)?;
+        let one = |unit| BinSpan::Time(TimeSpan::new(1, unit));
         let mut split = Split { field, label: None, span: None, truth: (None, None) };
         loop {
             if self.eat_keyword("AS") {
@@ -196,12 +232,12 @@ impl Parser<'_> {
                 let period = self.expect_field("a period such as day")?;
                 split.span = match period.text.to_ascii_lowercase().as_str() {
                     "auto" => None,
-                    "second" => Some("1s".to_owned()),
-                    "minute" => Some("1m".to_owned()),
-                    "hour" => Some("1h".to_owned()),
-                    "day" => Some("1d".to_owned()),
-                    "month" => Some("1mon".to_owned()),
-                    "year" => Some("1y".to_owned()),
+                    "second" => Some(one(SpanUnit::Second)),
+                    "minute" => Some(one(SpanUnit::Minute)),
+                    "hour" => Some(one(SpanUnit::Hour)),
+                    "day" => Some(one(SpanUnit::Day)),
+                    "month" => Some(one(SpanUnit::Month)),
+                    "year" => Some(one(SpanUnit::Year)),
                     _ => {
                         return Err(Diagnostic::error(format!("pivot: no period `{}`", period.text), period.span)
                             .with_hint("periods are auto, year, month, day, hour, minute and second"));
@@ -215,7 +251,7 @@ impl Parser<'_> {
                 while self.peek_option().is_some() {
                     let option = self.read_option()?;
                     if option.name == "size" {
-                        split.span = Some(option.number::<f64>()?.to_string());
+                        split.span = Some(split_size(&option)?);
                     }
                 }
             } else {
@@ -228,18 +264,17 @@ impl Parser<'_> {
     fn pivot_filter(&mut self, pivot: &mut Pivot) -> Read<()> {
         let name = self.pivot_field("a field to filter by", &mut pivot.named)?;
         if self.at_keyword("TOP") || self.at_keyword("BOTTOM") {
-            let limit = self.pivot_limit(&name, &pivot.object, &mut pivot.named)?;
-            pivot.limits.push(limit);
+            let ranking = self.pivot_ranking(&pivot.object, &mut pivot.named)?;
+            pivot.limits.push((name, ranking));
         } else {
-            let filter = self.pivot_condition(&name)?;
+            let filter = self.pivot_condition(&name, pivot.make)?;
             pivot.filters.push(filter);
         }
         Ok(())
     }
 
     /// What follows the field of a filter, as an eval expression.
-    fn pivot_condition(&mut self, name: &str) -> Read<String> {
-        let field = eval_field(name);
+    fn pivot_condition(&mut self, name: &str, make: NodeBuilder) -> Read<Expr> {
         self.skip_blank();
         let place = self.here();
         let mark: String = self.rest().chars().take_while(|c| matches!(c, '=' | '!' | '<' | '>' | '*')).collect();
@@ -250,25 +285,30 @@ impl Parser<'_> {
             mark
         };
         if word == "isnull" || word == "isnotnull" {
-            return Ok(format!("{word}({field})"));
+            return Ok(make.call(&word, [make.field(name)]));
         }
         if word == "in" {
-            return self.pivot_list(&field);
+            return self.pivot_list(name, make);
         }
         let value = self.expect_field("a value to compare with")?.text;
+        let lower = || make.call("lower", [make.field(name)]);
         let like = |before: &str, after: &str| {
             let value = value.to_ascii_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
-            format!("like(lower({field}), {})", quote(&format!("{before}{value}{after}")))
+            make.call("like", [lower(), make.text(&format!("{before}{value}{after}"))])
         };
-        let same = format!("lower({field})=lower({})", quote(&value));
+        let lacks =
+            |condition: Expr| make.binary(BinaryOp::Or, make.call("isnull", [make.field(name)]), make.not(condition));
         Ok(match word.as_str() {
-            "is" | "=" | "==" => format!("({same})"),
-            "isnot" | "!=" => format!("(isnull({field}) OR NOT {same})"),
+            "is" | "=" | "==" => same_text(name, &value, make),
+            "isnot" | "!=" => lacks(same_text(name, &value, make)),
             "contains" => like("%", "%"),
-            "doesnotcontain" => format!("(isnull({field}) OR NOT {})", like("%", "%")),
+            "doesnotcontain" => lacks(like("%", "%")),
             "startswith" => like("", "%"),
             "endswith" => like("%", ""),
-            "<" | "<=" | ">" | ">=" => format!("{field} {word} {}", number_or_text(&value)),
+            "<" => make.compare(CompareOp::Lt, make.field(name), number_or_text(&value, make)),
+            "<=" => make.compare(CompareOp::Le, make.field(name), number_or_text(&value, make)),
+            ">" => make.compare(CompareOp::Gt, make.field(name), number_or_text(&value, make)),
+            ">=" => make.compare(CompareOp::Ge, make.field(name), number_or_text(&value, make)),
             _ => {
                 return Err(Diagnostic::error(format!("pivot: there is no comparison `{word}`"), place).with_hint(
                     "comparisons are is, isNot, in, contains, doesNotContain, startsWith, endsWith, isNull, isNotNull, \
@@ -278,7 +318,7 @@ impl Parser<'_> {
         })
     }
 
-    fn pivot_list(&mut self, field: &str) -> Read<String> {
+    fn pivot_list(&mut self, name: &str, make: NodeBuilder) -> Read<Expr> {
         self.expect('(', "before the list")?;
         let mut values = Vec::new();
         loop {
@@ -287,9 +327,12 @@ impl Parser<'_> {
                 break;
             }
             let value = self.expect_field("a value of the list")?.text;
-            values.push(format!("lower({field})=lower({})", quote(&value)));
+            values.push(same_text(name, &value, make));
         }
-        Ok(format!("({})", if values.is_empty() { "1=2".to_owned() } else { values.join(" OR ") }))
+        Ok(match values.is_empty() {
+            true => make.nullary("false"),
+            false => make.joined(BinaryOp::Or, values),
+        })
     }
 
     /// `TOP 10 count(x)`.
@@ -300,33 +343,25 @@ impl Parser<'_> {
             _ => return Err(Diagnostic::error("pivot: expected TOP or BOTTOM", self.here())),
         };
         let count = self.pivot_number()?;
-        let cell = self.pivot_cell(object, named)?;
-        let call = cell.split_once(" AS ").map_or(cell.as_str(), |(call, _)| call).to_owned();
-        Ok(Ranking { count, call, lowest })
+        let by = self.pivot_cell(object, named)?;
+        Ok(Ranking { count, by, lowest })
     }
 
-    /// The commands for `TOP 10 count(x)` after a field, which keep its values of these ranks.
-    fn pivot_limit(&mut self, field: &str, object: &str, named: &mut Vec<(String, Span)>) -> Read<String> {
-        let (field, Ranking { count, call, lowest }) = (quote(field), self.pivot_ranking(object, named)?);
-        let order = if lowest { "" } else { "-" };
-        Ok(format!(
-            " | eventstats {call} AS pivot_rank BY {field} | sort 0 {order}pivot_rank {field} \
-             | streamstats dc({field}) AS pivot_rank | where pivot_rank<={count} | fields - pivot_rank"
-        ))
-    }
-
-    fn pivot_sort(&mut self) -> Read<String> {
-        let mut text = format!(" | sort {}", self.pivot_number()?);
+    fn pivot_sort(&mut self, make: NodeBuilder) -> Read<(usize, Vec<SortKey>)> {
+        let (count, mut keys) = (self.pivot_number()?, Vec::new());
         loop {
             self.skip_separators();
             if self.at_end() || KEYWORDS.iter().any(|keyword| self.at_keyword(keyword)) {
-                return Ok(text);
+                break;
             }
             let descends = self.eat('-');
             let field = self.expect_field("a field to sort by")?.text;
-            text.push_str(if descends { " -" } else { " " });
-            text.push_str(&quote(&field));
+            keys.push(make.sort_key(&field, descends, SortKind::Auto));
         }
+        if keys.is_empty() {
+            return Err(Diagnostic::error("pivot: SORT names no field", self.here()));
+        }
+        Ok((count, keys))
     }
 
     fn pivot_switch(&mut self) -> Read<bool> {
@@ -346,93 +381,105 @@ impl Parser<'_> {
     }
 }
 
-fn number_or_text(value: &str) -> String {
-    if value.parse::<f64>().is_ok() { value.to_owned() } else { quote(value) }
+/// `size=` of a RANGE.
+fn split_size(option: &OptionArg) -> Read<BinSpan> {
+    option.number::<f64>().and_then(|_| bin_span(option))
+}
+
+/// `lower(FIELD)=lower("VALUE")`.
+fn same_text(field: &str, value: &str, make: NodeBuilder) -> Expr {
+    let lower = |expr: Expr| make.call("lower", [expr]);
+    make.compare(CompareOp::Eq, lower(make.field(field)), lower(make.text(value)))
+}
+
+fn number_or_text(value: &str, make: NodeBuilder) -> Expr {
+    make.literal(value).unwrap_or_else(|| make.text(value))
 }
 
 impl Pivot {
-    /// The searches over an object of a data model.
-    fn searches(&self, name: &str) -> PivotSearches {
-        let filters: String = self.filters.iter().map(|filter| format!(" | where {filter}")).collect();
-        let events = format!("| from datamodel:{}{filters}", quote(name));
-        PivotSearches { report: format!("{events}{}", self.report()), events }
+    /// The commands that read the events.
+    fn events(&mut self, name: DataModelName) -> Vec<Command> {
+        let name = DataModelName { span: self.make.here(), ..name };
+        let required = std::mem::take(&mut self.named);
+        let source = DataModelCommand { required, ..DataModelCommand::events_of(name) };
+        let filters = self.filters.drain(..).map(|filter| self.make.filter(filter));
+        std::iter::once(source.into()).chain(filters).collect()
     }
 
-    /// The commands after the condition.
-    fn report(&self) -> String {
-        let cells = self.cells.join(" ");
-        let mut text = self.limits.concat();
-        let options = format!("limit={} useother={}", self.columns_max, self.shows_other);
+    /// The commands that make the report of the events.
+    fn report(&self) -> Vec<Command> {
+        let make = self.make;
+        let mut commands: Vec<Command> = Vec::new();
+        for (field, ranking) in &self.limits {
+            commands.extend(ranking.limit(field, make));
+        }
+        let cells = self.cells.clone();
+        let series = SeriesOptions { limit: self.columns_max, use_other: self.shows_other, ..SeriesOptions::default() };
         match (self.rows.as_slice(), &self.column, &self.ranking) {
             ([time], column, None) if time.field == "_time" => {
-                let span = time.span.as_ref().map_or(String::new(), |span| format!("span={span} "));
-                let by = column.as_ref().map_or(String::new(), |column| format!(" BY {}", quote(&column.field)));
-                let options = if column.is_some() { format!("{options} ") } else { String::new() };
-                text.push_str(&format!(" | timechart {span}{options}{cells}{by}"));
+                let column = column.as_ref().map(|column| make.split(&column.field));
+                let series = if column.is_some() { series } else { SeriesOptions::default() };
+                let bin = BinOptions { span: time.span.clone(), ..BinOptions::default() };
+                commands.push(TimeChartCommand { aggregates: cells, column, series, bin, ..Default::default() }.into());
             }
             (rows, None, ranking) => {
-                self.bins(&mut text);
-                let fields = rows.iter().map(|row| quote(&row.field)).collect::<Vec<_>>().join(" ");
-                let by = if rows.is_empty() { String::new() } else { format!(" BY {fields}") };
-                let rank = ranking.as_ref().map_or(String::new(), |ranking| format!(" {} AS {RANK}", ranking.call));
-                text.push_str(&format!(" | stats {cells}{rank}{by}"));
-                text.push_str(&ranking.as_ref().map_or(String::new(), Ranking::order));
+                self.add_bins(&mut commands);
+                let fields: Vec<&str> = rows.iter().map(|row| row.field.as_str()).collect();
+                let rank = ranking.as_ref().map(|ranking| ranking.named(RANK));
+                commands.push(make.stats(cells.into_iter().chain(rank).collect(), &fields).into());
+                commands.extend(ranking.iter().flat_map(|ranking| ranking.order(make)));
                 if !rows.is_empty() {
-                    text.push_str(&format!(" | table {fields} *"));
+                    commands.push(make.table(&[fields.as_slice(), &["*"]].concat()));
                 }
             }
             ([row], Some(column), None) => {
-                self.bins(&mut text);
-                let (row, column) = (quote(&row.field), quote(&column.field));
-                text.push_str(&format!(" | chart {options} {cells} OVER {row} BY {column}"));
+                self.add_bins(&mut commands);
+                commands.push(make.chart(cells, &row.field, &column.field, series).into());
             }
             (rows, Some(column), ranking) => {
-                self.bins(&mut text);
-                text.push_str(&split_both_ways(&format!("{options} {cells}"), rows, column, ranking.as_ref()));
+                self.add_bins(&mut commands);
+                let chart = make.chart(cells, ROW, &column.field, series).into();
+                commands.extend(split_both_ways(chart, rows, ranking.as_ref(), make));
             }
         }
-        for row in self.rows.iter().filter(|row| row.name() != row.field) {
-            text.push_str(&format!(" | rename {} AS {}", quote(&row.field), quote(row.name())));
-        }
-        text.push_str(self.sort.as_deref().unwrap_or_default());
-        text.push_str(&self.totals());
-        text
+        let renamed = self.rows.iter().filter(|row| row.name() != row.field);
+        commands.extend(renamed.map(|row| make.rename(&row.field, row.name())));
+        commands.extend(self.sort.clone().map(|(count, keys)| make.sort(count, keys)));
+        self.add_totals(&mut commands);
+        commands
     }
 
     /// Sums of rows and columns. Names with a leading underscore are not summed, which excludes the values of split
     /// fields.
-    fn totals(&self) -> String {
+    fn add_totals(&self, commands: &mut Vec<Command>) {
         if !self.row_totals && !self.column_totals {
-            return String::new();
+            return;
         }
-        let names: Vec<String> =
-            self.rows.iter().map(Split::name).filter(|name| !name.starts_with('_')).map(quote).collect();
-        let kept = |at: usize| format!("_pivot_row{at}");
-        let mut text = String::new();
-        for (at, name) in names.iter().enumerate() {
-            text.push_str(&format!(" | rename {name} AS {}", kept(at)));
-        }
+        let names = self.rows.iter().map(Split::name).filter(|name| !name.starts_with('_'));
+        let hidden: Vec<(String, &str)> =
+            names.enumerate().map(|(at, name)| (format!("_pivot_row{at}"), name)).collect();
+        commands.extend(hidden.iter().map(|(hidden, name)| self.make.rename(name, hidden)));
         if self.row_totals {
-            text.push_str(" | addtotals fieldname=ALL");
+            let totals = AddTotalsCommand { field_name: TOTAL.to_owned(), ..AddTotalsCommand::of_rows() };
+            commands.push(totals.into());
         }
         if self.column_totals {
-            let label = if names.is_empty() { String::new() } else { format!(" labelfield={} label=ALL", kept(0)) };
-            text.push_str(&format!(" | addcoltotals{label}"));
+            let mut totals = AddTotalsCommand { row: false, column: true, ..AddTotalsCommand::of_rows() };
+            if let Some((first, _)) = hidden.first() {
+                (totals.label_field, totals.label) = (Some(first.clone()), TOTAL.to_owned());
+            }
+            commands.push(totals.into());
         }
-        for (at, name) in names.iter().enumerate() {
-            text.push_str(&format!(" | rename {} AS {name}", kept(at)));
-        }
-        text
+        commands.extend(hidden.iter().map(|(hidden, name)| self.make.rename(hidden, name)));
     }
 
-    fn bins(&self, text: &mut String) {
+    fn add_bins(&self, commands: &mut Vec<Command>) {
         for split in self.rows.iter().chain(&self.column) {
-            match (&split.span, split.field.as_str()) {
-                (Some(span), field) => text.push_str(&format!(" | bin {} span={span}", quote(field))),
-                (None, "_time") => text.push_str(" | bin _time"),
-                _ => {}
+            if split.span.is_some() || split.field == "_time" {
+                let options = BinOptions { span: split.span.clone(), ..BinOptions::default() };
+                commands.push(BinCommand { field: self.make.pattern(&split.field), output: None, options }.into());
             }
-            text.push_str(&split.named_truth());
+            commands.extend(split.named_truth(self.make));
         }
     }
 }
@@ -444,51 +491,126 @@ impl Split {
     }
 
     /// Replaces true and false by their names.
-    fn named_truth(&self) -> String {
-        let field = eval_field(&self.field);
-        let named = |name: &Option<String>, values: &str| {
-            let name = name.as_ref()?;
-            Some(format!(" | eval {field}=if(in(lower({field}), {values}), {}, {field})", quote(name)))
-        };
-        let parts = [named(&self.truth.0, "\"1\", \"true\", \"t\""), named(&self.truth.1, "\"0\", \"false\", \"f\"")];
-        parts.into_iter().flatten().collect()
+    fn named_truth(&self, make: NodeBuilder) -> impl Iterator<Item = Command> {
+        let names = [&self.truth.0, &self.truth.1].into_iter().zip(TRUTH);
+        names.filter_map(move |(name, values)| {
+            let field = || make.field(&self.field);
+            let lower = make.call("lower", [field()]);
+            let is_named =
+                make.call("in", [vec![lower], values.iter().map(|value| make.text(value)).collect()].concat());
+            let name = make.text(name.as_ref()?);
+            Some(make.eval(&self.field, make.call("if", [is_named, name, field()])))
+        })
     }
 }
 
 impl Ranking {
+    /// The aggregate under another name.
+    fn named(&self, name: &str) -> Aggregate {
+        Aggregate { name: name.to_owned(), ..self.by.clone() }
+    }
+
     /// The commands that keep and order rows by [`RANK`].
-    fn order(&self) -> String {
-        let order = if self.lowest { "" } else { "-" };
-        format!(" | sort {} {order}num({RANK}) | fields - {RANK}", self.count)
+    fn order(&self, make: NodeBuilder) -> [Command; 2] {
+        [make.sort(self.count, vec![make.sort_key(RANK, !self.lowest, SortKind::Num)]), make.without(&[RANK])]
+    }
+
+    /// The commands that keep the values of a field that have these ranks.
+    fn limit(&self, field: &str, make: NodeBuilder) -> [Command; 5] {
+        let by_rank = make.sort_key(LIMIT_RANK, !self.lowest, SortKind::Auto);
+        let position = make.aggregate(StatsFunction::Dc, field, LIMIT_RANK);
+        let count = make.integer(self.count);
+        [
+            make.eventstats(vec![self.named(LIMIT_RANK)], &[field]).into(),
+            make.sort(0, vec![by_rank, make.sort_key(field, false, SortKind::Auto)]),
+            make.streamstats(vec![position], &[]).into(),
+            make.filter(make.compare(CompareOp::Le, make.field(LIMIT_RANK), count)),
+            make.without(&[LIMIT_RANK]),
+        ]
     }
 }
 
 /// The commands for several or ranked row fields together with a column field: the row fields pass through `chart` as
 /// one value.
-fn split_both_ways(chart: &str, rows: &[Split], column: &Split, ranking: Option<&Ranking>) -> String {
-    let fields: Vec<String> = rows.iter().map(|row| eval_field(&row.field)).collect();
-    let names = rows.iter().map(|row| quote(&row.field)).collect::<Vec<_>>().join(" ");
-    let mut parts: Vec<String> = fields.iter().map(|field| format!("{field}.\"\"")).collect();
-    let mut text = String::new();
+fn split_both_ways(chart: Command, rows: &[Split], ranking: Option<&Ranking>, make: NodeBuilder) -> Vec<Command> {
+    let fields: Vec<&str> = rows.iter().map(|row| row.field.as_str()).collect();
+    let mut commands: Vec<Command> = Vec::new();
+    let mut parts: Vec<Expr> = Vec::new();
+    for field in &fields {
+        // The empty text makes a text of a number.
+        parts.extend([make.field(field), make.text(""), make.text(JOINT)]);
+    }
     if let Some(ranking) = ranking {
-        text.push_str(&format!(" | eventstats {} AS {RANK} BY {names}", ranking.call));
-        parts.push(RANK.to_owned());
+        commands.push(make.eventstats(vec![ranking.named(RANK)], &fields).into());
+        parts.extend([make.field(RANK), make.text(JOINT)]);
     }
-    let joined = if parts.is_empty() { "\"\"".to_owned() } else { parts.join(&format!(".\"{JOINT}\".")) };
-    text.push_str(&format!(" | eval {ROW}={joined}.\"{JOINT}\""));
-    text.push_str(&format!(" | chart {chart} OVER {ROW} BY {}", quote(&column.field)));
-    let targets = fields.iter().map(String::as_str).chain(ranking.map(|_| RANK));
+    if parts.is_empty() {
+        parts.push(make.text(JOINT));
+    }
+    commands.push(make.eval(ROW, make.joined(BinaryOp::Concat, parts)));
+    commands.push(chart);
+    let targets = fields.iter().copied().chain(ranking.map(|_| RANK));
     for (at, target) in targets.enumerate() {
-        let part = format!("mvindex(split({ROW}, \"{JOINT}\"), {at})");
+        let split = make.call("split", [make.field(ROW), make.text(JOINT)]);
+        let part = make.call("mvindex", [split, make.integer(at)]);
         // Times are converted back to numbers of seconds.
-        let value = if target == "'_time'" { format!("tonumber({part})") } else { part };
-        text.push_str(&format!(" | eval {target}={value}"));
+        let value = if target == "_time" { make.call("tonumber", [part]) } else { part };
+        commands.push(make.eval(target, value));
     }
-    text.push_str(&format!(" | fields - {ROW}"));
+    commands.push(make.without(&[ROW]));
     match ranking {
-        Some(ranking) => text.push_str(&ranking.order()),
-        None if !rows.is_empty() => text.push_str(&format!(" | sort 0 {names}")),
+        Some(ranking) => commands.extend(ranking.order(make)),
+        None if !rows.is_empty() => {
+            let keys = fields.iter().map(|field| make.sort_key(field, false, SortKind::Auto));
+            commands.push(make.sort(0, keys.collect()));
+        }
         None => {}
     }
-    if rows.is_empty() { text } else { format!("{text} | table {names} *") }
+    if !rows.is_empty() {
+        commands.push(make.table(&[fields.as_slice(), &["*"]].concat()));
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ast::Stage;
+    use crate::parse::tests::without_places;
+
+    #[test]
+    fn the_search_shown_for_a_pivot_is_the_one_that_runs() {
+        let pivots = [
+            "Shop Orders count(Orders) AS n",
+            "Shop Orders sum(price) AS sales SPLITROW city AS City SORT 10 -sales City ROWSUMMARY 1 COLSUMMARY 1",
+            "Shop Orders count(Orders) perc95(price) SPLITROW city SPLITCOL user NUMCOLS 5 SHOWOTHER 0",
+            "Shop Orders sum(price) AS sales SPLITROW _time PERIOD hour SPLITCOL user",
+            "Shop Orders sum(price) AS sales SPLITROW _time AS when PERIOD auto COLSUMMARY 1",
+            "Shop Orders dc(user) AS u SPLITROW paid TRUELABEL yes FALSELABEL \"no, not \\\"yet\\\"\" SPLITCOL price RANGE size=2.5",
+            "Shop Orders values(user) FILTER city is bonn FILTER price > 5 FILTER price <= -2.5 FILTER user doesNotContain E_V%",
+            "Shop Orders count FILTER city in (a, \"b c\") FILTER user in () FILTER city isNot x FILTER user isNull",
+            "Shop Orders count(eval(price>5 AND (city=\"a\" OR NOT user=\"b\"))) AS n FILTER city startsWith \"x\\y\" FILTER city endsWith z",
+            "Shop Orders sum(price) AS s SPLITROW user SPLITROW city LIMIT user BY TOP 1 sum(price) BOTTOM 3 avg(price)",
+            "Shop Orders sum(price) AS s SPLITROW user SPLITROW _time PERIOD day SPLITCOL city FILTER city TOP 2 count(Orders)",
+            "Shop Orders sparkline(sum(price), 1h) AS s SPLITROW \"a b\" TOP 2 sum(\"a b\")",
+            "Shop.Orders.Paid Paid sum(*) AS * SPLITCOL city",
+        ];
+        for arguments in pivots {
+            let direct = crate::parse(&format!("| pivot {arguments}"));
+            assert!(direct.is_ok(), "{arguments}: {:?}", direct.diagnostics);
+            let shown = pivot_searches(arguments).unwrap();
+            assert!(shown.report.starts_with(&shown.events), "{shown:?}");
+            let parsed = crate::parse(&shown.report);
+            assert!(parsed.is_ok(), "{}: {:?}", shown.report, parsed.diagnostics);
+            let commands = |stages: Vec<Stage>| -> Vec<String> {
+                let without = |stage: Stage| match stage.command {
+                    Command::DataModel(model) => DataModelCommand { required: Vec::new(), ..model }.into(),
+                    other => other,
+                };
+                stages.into_iter().map(without).map(|command| without_places(&command)).collect()
+            };
+            assert_eq!(commands(parsed.pipeline.commands), commands(direct.pipeline.commands), "{}", shown.report);
+        }
+        assert!(pivot_searches("Shop Orders count FILTER \"it's\" is x").is_err());
+    }
 }

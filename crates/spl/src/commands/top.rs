@@ -83,7 +83,7 @@ impl Semantics for TopCommand {
 }
 
 impl Parser<'_> {
-    /// Parses what stands behind `top` or `rare`.
+    /// Parses the arguments of `top` or `rare`.
     pub(super) fn top(&mut self, known: Known, rarest: bool) -> Read<TopCommand> {
         let mut command = TopCommand {
             rarest,

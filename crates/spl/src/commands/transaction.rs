@@ -278,6 +278,11 @@ impl TransactionCommand {
         Ok(command)
     }
 
+    /// Sets an option that is no test, such as `maxspan`.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Fault> {
+        transaction_option(OptionArg::of(name, value), self).map_err(|fault| fault_of(&[fault]))
+    }
+
     fn event_test(&mut self, name: &str) -> &mut Option<EventTest> {
         if name == "startswith" { &mut self.starts_with } else { &mut self.ends_with }
     }

@@ -111,7 +111,7 @@ pub fn complete(text: &str, cursor: usize, vocabulary: &Vocabulary) -> Completio
     Completion { replaces, candidates }
 }
 
-/// Whether the cursor is behind the closing mark of a text or comment.
+/// Whether the cursor is after the closing mark of a text or comment.
 fn is_closed(text: &str, token: Token, cursor: usize) -> bool {
     let mark = text[token.span.start..].chars().next().unwrap_or(' ');
     let shown = &text[token.span.start..token.span.end];
@@ -180,7 +180,7 @@ impl Situation<'_> {
         known.chain(custom.map(|name| candidate(name, CandidateKind::Command, "Command of an app"))).collect()
     }
 
-    /// Candidates directly behind `NAME=`; `None` elsewhere.
+    /// Candidates directly after `NAME=`; `None` elsewhere.
     fn values_of_option(&self, help: Option<&CommandHelp>) -> Option<Vec<Candidate>> {
         let [.., name, equals] = self.before else { return None };
         let is_option = matches!(name.kind, TokenKind::Option | TokenKind::Field);

@@ -244,7 +244,7 @@ impl Parser<'_> {
 }
 
 /// A pattern's new name must have the same number of `*`: several fields cannot have one name.
-fn stars_fit(aggregate: &Aggregate, command: &str) -> Read<()> {
+pub(crate) fn stars_fit(aggregate: &Aggregate, command: &str) -> Read<()> {
     let AggregateArg::Field(field) = &aggregate.arg else { return Ok(()) };
     let stars = |text: &str| text.matches('*').count();
     if stars(&field.text) == 0 || stars(&field.text) == stars(&aggregate.name) {

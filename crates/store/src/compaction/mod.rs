@@ -101,6 +101,8 @@ pub(crate) fn merge_noted(
     pace: &mut Pace<'_>,
     add: AddSlab,
 ) -> Result<Merge, Failure> {
+    assert!(!inputs.is_empty(), "a merge has inputs");
+    assert!(inputs.iter().all(|bucket| bucket.row.index == inputs[0].row.index), "a merge stays within one index");
     let numbers: Vec<u64> = inputs.iter().map(|bucket| bucket.row.number).collect();
     let ids: Vec<&str> = inputs.iter().map(|bucket| &*bucket.id).collect();
     let names = format!("{} to {}", ids.first().unwrap_or(&""), ids.last().unwrap_or(&""));
@@ -195,6 +197,8 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.state().compaction_requests -= 1;
+        let mut state = self.0.state();
+        debug_assert!(state.compaction_requests > 0, "this caller was counted");
+        state.compaction_requests -= 1;
     }
 }

@@ -139,7 +139,7 @@ impl Copying {
         source.next = taken.end;
         let field_bytes = fields.iter().map(|field| field.value.len() + ENTRY_BYTES).sum();
         let mut held = write(&self.rows);
-        assert_eq!(held.events.len(), self.first, "rows are copied behind those that are published");
+        assert_eq!(held.events.len(), self.first, "rows are copied after those that are published");
         held.events.metas.extend(self.new_metas.iter().cloned());
         held.add(&source.batch, taken, fields, &self.codes);
         let end = self.first + rows;

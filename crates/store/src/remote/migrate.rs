@@ -185,6 +185,9 @@ impl Shared {
             let receipts = [bucket.copies.remote().and_then(|copy| copy.receipt), Some(bucket.deleted_events())];
             let receipts: Vec<u64> = receipts.into_iter().flatten().collect();
             let place = RemotePath { volume: other.volume, path: other.folder };
+            let is_read_there =
+                bucket.copies.remote().is_some_and(|copy| (&copy.volume, &copy.folder) == (&place.volume, &place.path));
+            assert!(!is_read_there, "bucket {} does not leave the place where it is read", bucket.id);
             self.readers.remotes().delete(&bucket.row, &place, &receipts)?;
             self.change_copies(&bucket, || self.catalog.end_leaving(bucket.row.number))?;
             self.uploads.add(bucket.row.number);

@@ -63,6 +63,8 @@ impl SealedBucket {
         if origins.is_empty() {
             origins.push(Origin { first_row: 0, number: row.number });
         }
+        debug_assert!(origins.is_sorted_by(|one, next| one.first_row < next.first_row), "origins ascend by row");
+        debug_assert!(row.time_min <= row.time_max, "bucket {}: the first time is not after the last", row.number);
         let hold = Arc::new(Hold { bucket: row.number, moved: OnceLock::new() });
         let copies = Copies::new(row.remote.take(), row.other.take());
         SealedBucket { row, id, origins, deleted: None, hold, copies, used: Arc::default() }
@@ -70,6 +72,8 @@ impl SealedBucket {
 
     /// The bucket with these rows deleted, which include all earlier ones.
     pub(crate) fn without(&self, deleted: RowSet) -> SealedBucket {
+        assert!(deleted.len() >= self.deleted_events(), "deletions are never undone");
+        assert!(deleted.len() <= self.row.events, "no more events are deleted than the bucket has");
         SealedBucket {
             row: self.row.clone(),
             id: self.id.clone(),

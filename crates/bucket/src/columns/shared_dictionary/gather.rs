@@ -72,7 +72,7 @@ pub(crate) struct Unit {
 }
 
 impl SharedColumns {
-    /// Units of a slab that are worth trying; each column is in one at most.
+    /// Units of a slab that are worth trying; each column is in at most one.
     pub(crate) fn units(&mut self, shaped: &TemplateSlab) -> Vec<Unit> {
         let mut taken = vec![false; shaped.columns.len()];
         let mut units = Vec::new();

@@ -25,7 +25,7 @@ const ANCHOR_SLOTS: usize = 256;
 /// Maximum number of optional keys, and of runs of pairs in one text that get variables for them.
 const KEYS_MAX: usize = 64;
 const RUNS_MAX: u8 = 2;
-/// Bytes of a key at most.
+/// Maximum bytes of a key.
 const KEY_BYTES_MAX: usize = 64;
 
 /// Anchors and keys of the texts of a slab.

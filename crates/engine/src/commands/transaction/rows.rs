@@ -26,7 +26,7 @@ const BATCH_ROWS: usize = 1_024;
 const BATCH_BYTES: usize = 1 << 20;
 /// Maximum number of finished rows that wait for their place in the order.
 const WAITING_ROWS_MAX: usize = 32_768;
-/// Their bytes, at most.
+/// Maximum of their bytes.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 /// They are also bounded by the search's memory divided by this.
 const WAITING_SHARE: usize = 32;

@@ -362,11 +362,11 @@ fn only_the_variables_a_match_reads_are_asked() {
     assert!(found[0].certain);
     let groups = found[0].groups.as_ref().unwrap();
     assert_eq!(groups[1], Some((TemplatePosition { part: 5, offset: 0 }, TemplatePosition { part: 6, offset: 0 })));
-    // The variable may hold other than digits: its values are asked, and nothing behind it.
+    // The variable may hold other than digits: its values are asked, and nothing after it.
     let found = windows(shard, "id <a1|b2> on shard-<1|x> for <ann|bob>");
     assert_eq!(found[0].variables, [3]);
     assert!(!found[0].certain && found[0].groups.is_none());
-    // The byte behind a settled match is not needed, although it is a variable.
+    // The byte after a settled match is not needed, although it is a variable.
     let found = windows(shard, "on shard-<1|x> <ann|bob>");
     assert_eq!(found[0].variables, [1]);
 }

@@ -166,7 +166,7 @@ fn zones_of_the_text_win_over_the_context() {
     assert_eq!(instant("1970-01-01 01:00:00", "%F %T"), Some(0));
     assert_eq!(instant("1970-01-01 01:00:00 Z", "%F %T %z"), Some(3_600));
     assert_eq!(instant("1970-01-01 01:00:00 PST", "%F %T %Z"), Some(9 * 3_600));
-    // Unknown letters leave the zone to the context, and say where they stand for an alias to apply.
+    // Unknown letters leave the zone to the context, and record their position, so that an alias can apply.
     assert_eq!(instant("1970-01-01 01:00:00 XYZ", "%F %T %Z"), Some(0));
     let (parts, end) = Format::new("%T %Z").unwrap().parse_prefix(b"01:00:00 XYZ rest").unwrap();
     assert_eq!((parts.zone_name, parts.offset, end), (Some((9, 12)), None, 12));

@@ -126,7 +126,7 @@ fn values_that_may_move_cells_leave_them_to_the_text() {
         ("a,@1,x", &[&["y", "y\\"]], [constant("a"), Text, Text]),
         ("a,\\@1,x", &[&["y", ""]], [constant("a"), Text, Text]),
         ("a,\"@1,x", &[&["y", "y\""]], [constant("a"), Text, Text]),
-        // What stands at the ends of a cell may be a blank or a quote.
+        // The ends of a cell may be a blank or a quote.
         ("@1,\"b\",c", &[&["y", " y"]], [Text, constant("b"), constant("c")]),
         ("@1,\"b\",c", &[&["y", "y "]], [Text, constant("b"), constant("c")]),
         ("@1,\"b\",c", &[&["\"y\"", "y"]], [Text, constant("b"), constant("c")]),

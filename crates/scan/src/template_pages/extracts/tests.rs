@@ -94,7 +94,7 @@ fn no_pattern_is_asked_by_value_for_requests_in_order() {
 fn what_is_odd_costs_no_other_field() {
     for agent in [r#"say \"hi\""#, r#"\"k=\"v\\"#, "ümlaut \u{a0}"] {
         let template_set = template_set("nginx", lines(agent));
-        // The planner takes characters beyond ASCII byte by byte, so that the quoted texts behind the size match or not.
+        // The planner takes characters beyond ASCII byte by byte, so that the quoted texts after the size match or not.
         for name in FIELDS.iter().filter(|name| **name != "referer" || agent.is_ascii()) {
             assert_eq!(told("nginx", &template_set, name).0, 0, "{name} beside {agent}");
         }

@@ -61,7 +61,7 @@ fn pairs_are_found_in_templates() {
         ("(@) f=@;", &[&["x y"], &["b=c"]], ValueLocation::Variable(2)),
         ("(f=@) x", &[&["12", "ab"]], ValueLocation::Variable(1)),
         ("[f=@] (g=@)", &[&["12"], &["3"]], ValueLocation::Variable(1)),
-        // A value that ends with a breaker does not reach into the key after it, whatever stands before it.
+        // A value that ends with a breaker does not reach into the key after it, whatever precedes it.
         ("|A@f=@ x", &[&["|2|", "|10|"], &["1"]], ValueLocation::Variable(2)),
         ("|A@=@ f=@", &[&["|", "||"], &["1"], &["2"]], ValueLocation::Variable(3)),
         ("|A@f=@ x", &[&["|2", "|10"], &["1"]], ValueLocation::Text),
@@ -125,7 +125,7 @@ fn pairs_that_may_be_missing_are_found() {
         ("w@4@5", [&["", " f=@1"], &["", " f=@2"]], nested(&[1, 2], true)),
         ("w f=@1@4@5", [&["", " f=@2"], &["", " g=@2"]], ValueLocation::Text),
         ("w f=@1@4@5", [&["", " g=@2"], &["", " h=@2"]], ValueLocation::Variable(1)),
-        // What stands behind the pairs goes on with the last value, or holds a pair itself.
+        // The text after the pairs continues the last value, or contains a pair itself.
         ("w@4@5x", [&["", " f=@1"], &["", " g=@2"]], ValueLocation::Text),
         ("w@4@5 @1=2", [&["", " f=@1"], &["", " g=@2"]], ValueLocation::Text),
         ("k=\"w@4@5\"", [&["", " f=@1"], &["", " g=@2"]], ValueLocation::Text),
@@ -262,7 +262,7 @@ fn a_variable_in_doubt_costs_no_other_field() {
         // Strings among them: their quotes are not part of the value, and other fields are unaffected.
         ("{\"f\":@1}", &[&["\"x\"", "@2"], &["12"]], "f", ValueLocation::Escaped([TemplatePart::Variable(1)].into())),
         ("{\"g\":@1,\"f\":\"@3\"}", &[&["\"@3\"", "@2"], &["12"], &["x"]], "f", ValueLocation::Variable(3)),
-        // Escapes: whole ones, and half ones that the text behind ends.
+        // Escapes: whole ones, and half ones that the following text completes.
         ("{\"g\":\"@1\",\"f\":\"@2\"}", &[texts, &["x"]], "f", ValueLocation::Variable(2)),
         (
             "{\"g\":\"@1\",\"f\":\"@2\"}",
