@@ -4,7 +4,7 @@
 //! A world is a data directory that lasts for [`ROUNDS_PER_WORLD`] rounds. In a round the node starts and four senders
 //! send (events answered when they are stored, events with an acknowledgement that is polled for, packets of a
 //! forwarder with acknowledgements, lines of a watched file that is rotated) while knowledge objects are changed
-//! ([`objects`]). Then one of three things happens: the node is killed; or it dies in the middle of a write because of
+//! ([`objects`]) and documents of the KV store are written ([`documents`]). Then one of three things happens: the node is killed; or it dies in the middle of a write because of
 //! a file size limit; or changes of its log, its objects or its catalog fail for a while with ENOSPC or EIO, after
 //! which it is told to stop and is killed if it takes too long. In the end everything is looked up: acknowledged events
 //! and lines of the file must be there exactly once; unacknowledged events may be missing. Events sent again on their
@@ -18,7 +18,9 @@
 //! not their times.
 
 mod damage;
+mod documents;
 mod forwarder;
+mod management;
 mod node;
 mod objects;
 mod packets;
@@ -33,6 +35,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use self::documents::DocumentWriter;
 use self::node::{DiskErrors, Fault, Node};
 use self::objects::Editor;
 use self::packets::Packets;
@@ -61,8 +64,8 @@ const TORN_WRITE_IN: u64 = 4;
 /// One round in this many has a failing disk.
 const DISK_FAULT_IN: u64 = 3;
 /// Files whose changes fail: of the log, of buckets (written when the node stops), of the catalog, of the
-/// configuration.
-const FAILING: [&str; 4] = ["/data/wal/", "/data/db/", "/data/catalog.sqlite", "/data/etc/"];
+/// configuration, of the KV store.
+const FAILING: [&str; 5] = ["/data/wal/", "/data/db/", "/data/catalog.sqlite", "/data/etc/", "/data/kvstore/"];
 /// Maximum events stored twice because their server died after it recorded the answer and before it sent it: those of
 /// one request.
 const DOUBLED_MAX: u64 = senders::EVENTS_MAX;
@@ -178,7 +181,10 @@ fn print(totals: &Totals) {
         totals.flips_told
     );
     totals.volumes.print();
-    println!("soak-node: {} changes of objects and jobs were answered for and are there", totals.changes);
+    println!(
+        "soak-node: {} changes of objects and jobs and {} writes of documents were answered for and are there, all once",
+        totals.changes, totals.documents
+    );
 }
 
 /// A world with a forwarder.
@@ -216,6 +222,8 @@ struct Totals {
     flips_told: u64,
     /// Acknowledged changes of objects and jobs.
     changes: u64,
+    /// Answered writes of documents.
+    documents: u64,
     /// Lines of logs that are rotated in all ways.
     rotated: u64,
     rotations: u64,
@@ -260,6 +268,7 @@ impl Totals {
         self.flips += other.flips;
         self.flips_told += other.flips_told;
         self.changes += other.changes;
+        self.documents += other.documents;
         self.rotated += other.rotated;
         self.rotations += other.rotations;
         self.doubtful += other.doubtful;
@@ -292,14 +301,14 @@ fn one_world(
     let node = Node::prepare(binary, disk_fault, place)?;
     let (mut plain, mut acked, mut packets) = (Plain::default(), Acked::default(), Packets::default());
     let mut writer = FileWriter::new(&place.join("logs"))?;
-    let mut editor = Editor::new();
+    let (mut editor, mut documents) = (Editor::new(), DocumentWriter::default());
     let mut totals = Totals::default();
     let mut faults = Vec::new();
     for round in 0..rounds {
         let fault = fault_by(&mut chance, round_ms);
         totals.note(&fault);
-        let seeds = [chance.next(), chance.next(), chance.next(), chance.next(), chance.next()].map(Chance);
-        let [plain_chance, acked_chance, writer_chance, packets_chance, editor_chance] = seeds;
+        let [plain_chance, acked_chance, writer_chance, packets_chance, editor_chance, documents_chance] =
+            std::array::from_fn(|_| Chance(chance.next()));
         let running = node.start(&fault)?;
         let (hec, forwarders, over) = (running.hec(), running.packets(), AtomicBool::new(false));
         let management = running.management();
@@ -313,6 +322,7 @@ fn one_world(
             }
             if let Some((address, token)) = &management {
                 scope.spawn(|| editor.edit((address, token), editor_chance, &over));
+                scope.spawn(|| documents.write((address, token), documents_chance, &over));
             }
             scope.spawn(|| writer.write(writer_chance, &over));
             let ended = running.end(&fault);
@@ -323,11 +333,13 @@ fn one_world(
         faults.push(fault);
         writer.fault()?;
         editor.fault()?;
+        documents.fault()?;
     }
     let running = node.start(&Fault::None)?;
     let (address, token) = running.management().ok_or("the node says not where it is")?;
     editor.check((&address, &token))?;
-    totals.changes = editor.answered;
+    documents.check((&address, &token))?;
+    (totals.changes, totals.documents) = (editor.answered, documents.answered);
     let found = node.find_all(writer.lines())?;
     drop(running);
     totals.lines = writer.lines() as u64;

@@ -132,6 +132,9 @@ impl Node {
         std::fs::write(local.join("inputs.conf"), inputs).map_err(cannot)?;
         let props = "[soak_lines]\nSHOULD_LINEMERGE = false\nDATETIME_CONFIG = CURRENT\n";
         std::fs::write(local.join("props.conf"), props).map_err(cannot)?;
+        let of_app = data.join("etc/apps/search/local");
+        std::fs::create_dir_all(&of_app).map_err(cannot)?;
+        std::fs::write(of_app.join("collections.conf"), super::documents::COLLECTIONS_CONF).map_err(cannot)?;
         let (binary, disk_fault) = (binary.to_owned(), disk_fault.to_owned());
         Ok(Node { binary, data, log: place.join("node.log"), disk_fault })
     }

@@ -2,17 +2,16 @@
 //!
 //! An object has a name and one setting that identifies its last change. A change without an answer may or may not have
 //! been made, so the editor tracks the possible states of each object and reads it again where there is more than one.
-//! Rows of a finished job are read when it is done, and must never change afterwards.
+//! Rows of a finished job are read when it is done, and must never change afterwards: half of the jobs are kept for a day from the
+//! start, the others are saved when they are done.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
 use super::Chance;
-use super::senders::ANSWER_WAIT;
+use super::management::Connection;
 
 /// Collections, and the parameter that identifies the change.
 const KINDS: [(&str, &str); 5] = [
@@ -46,62 +45,6 @@ pub(super) struct Editor {
     fault: Option<String>,
 }
 
-/// A connection to the management port.
-struct Connection<'a> {
-    stream: BufReader<TcpStream>,
-    token: &'a str,
-}
-
-impl Connection<'_> {
-    fn open<'a>(address: &str, token: &'a str) -> Option<Connection<'a>> {
-        let stream = TcpStream::connect(address).ok()?;
-        stream.set_read_timeout(Some(ANSWER_WAIT)).ok()?;
-        stream.set_nodelay(true).ok()?;
-        Some(Connection { stream: BufReader::new(stream), token })
-    }
-
-    /// Status and body of an answer; `None` if there was none.
-    fn ask(&mut self, method: &str, path: &str, form: &str) -> Option<(u16, Value)> {
-        let (token, bytes) = (self.token, form.len());
-        let request = format!(
-            "{method} /servicesNS/nobody/search/{path} HTTP/1.1\r\nHost: soak\r\nAuthorization: Splunk {token}\r\n\
-             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {bytes}\r\n\r\n{form}"
-        );
-        self.stream.get_mut().write_all(request.as_bytes()).ok()?;
-        let mut line = String::new();
-        self.stream.read_line(&mut line).ok()?;
-        let status = line.split(' ').nth(1)?.parse().ok()?;
-        let (mut length, mut is_chunked) = (0, false);
-        loop {
-            line.clear();
-            self.stream.read_line(&mut line).ok()?;
-            let Some((name, value)) = line.trim_end().split_once(':') else { break };
-            match name.to_ascii_lowercase().as_str() {
-                "content-length" => length = value.trim().parse().ok()?,
-                "transfer-encoding" => is_chunked = value.trim() == "chunked",
-                _ => {}
-            }
-        }
-        let mut body = Vec::new();
-        if is_chunked {
-            loop {
-                line.clear();
-                self.stream.read_line(&mut line).ok()?;
-                let bytes = usize::from_str_radix(line.trim_end(), 16).ok()?;
-                let mut part = vec![0; bytes + 2];
-                self.stream.read_exact(&mut part).ok()?;
-                body.extend_from_slice(&part[..bytes]);
-                if bytes == 0 {
-                    return Some((status, serde_json::from_slice(&body).unwrap_or_default()));
-                }
-            }
-        }
-        body.resize(length, 0);
-        self.stream.read_exact(&mut body).ok()?;
-        Some((status, serde_json::from_slice(&body).unwrap_or_default()))
-    }
-}
-
 /// The last part of an object's path.
 fn id_of(kind: usize, name: u64) -> String {
     if KINDS[kind].0 == "storage/passwords" { format!(":soak{name}:") } else { format!("soak{name}") }
@@ -124,7 +67,7 @@ impl Editor {
         let Some(mut connection) = Connection::open(address, token) else { return };
         while !over.load(Ordering::SeqCst) && self.fault.is_none() {
             let done = match chance.below(JOB_IN) {
-                0 => self.run_job(&mut connection),
+                0 => self.run_job(&mut connection, chance.below(2) == 0),
                 _ => {
                     let object = (chance.below(KINDS.len() as u64) as usize, chance.below(NAMES));
                     self.change(&mut connection, object, &mut chance)
@@ -203,12 +146,20 @@ impl Editor {
         Some(())
     }
 
-    /// Runs a job to its end and reads its rows.
-    fn run_job(&mut self, connection: &mut Connection<'_>) -> Option<()> {
+    /// Runs a job to its end, saves it if its rows are not to be kept anyway, and reads its rows.
+    fn run_job(&mut self, connection: &mut Connection<'_>, is_saved: bool) -> Option<()> {
         let search = "search%3Dsearch%20index%3D*%20%7C%20head%205%20%7C%20table%20_raw";
-        let form = format!("output_mode=json&exec_mode=blocking&timeout=86400&{search}");
+        let kept = if is_saved { "" } else { "&timeout=86400" };
+        let form = format!("output_mode=json&exec_mode=blocking{kept}&{search}");
         let (status, body) = connection.ask("POST", "search/jobs", &form)?;
         let Some(sid) = body["sid"].as_str().filter(|_| status == 201) else { return Some(()) };
+        if is_saved {
+            let (status, _) =
+                connection.ask("POST", &format!("search/jobs/{sid}/control"), "output_mode=json&action=save")?;
+            if status != 200 {
+                return Some(());
+            }
+        }
         let (status, results) = results_of(connection, sid)?;
         if status == 200 && results.is_array() {
             self.answered += 1;
