@@ -88,7 +88,8 @@ impl InputError {
     pub(crate) fn read(path: &Path, error: &std::io::Error) -> InputError {
         let path = path.to_path_buf();
         let reason = match error.kind() {
-            ErrorKind::UnexpectedEof => return InputError::Shortened { path },
+            // That of `read_exact`; what unpacking says of a cut file has a text of its own.
+            ErrorKind::UnexpectedEof if error.get_ref().is_none() => return InputError::Shortened { path },
             ErrorKind::NotFound => "no such file".to_owned(),
             ErrorKind::PermissionDenied => "permission denied".to_owned(),
             _ => error.to_string(),
