@@ -159,9 +159,15 @@ fn call_text(function: &StatsFunction, arg: &AggregateArg) -> Option<String> {
     let name = function_name(function)?;
     Some(match arg {
         AggregateArg::Rows => name,
-        AggregateArg::Field(field) => format!("{name}({})", quote(&field.text)),
+        AggregateArg::Field(field) => format!("{name}({})", argument(&field.text)),
         AggregateArg::Eval(inner) => format!("{name}(eval({}))", expr(inner)?),
     })
+}
+
+/// A field as the argument of an aggregate: in quotes unless it is a plain name.
+fn argument(name: &str) -> String {
+    let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '*'));
+    if is_plain { name.to_owned() } else { quote(name) }
 }
 
 fn function_name(function: &StatsFunction) -> Option<String> {
