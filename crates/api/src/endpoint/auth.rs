@@ -8,7 +8,9 @@ use axum::routing::{delete, post};
 
 use quarry_auth::SESSION_IDLE_LIMIT_S;
 
+use super::answer_shape::{AnswerShape, MESSAGES};
 use super::row::{Access, Endpoint};
+use super::shape::Shape;
 use super::{blocking, json};
 use crate::ApiState;
 use crate::caller::{Caller, Whence, cookie_name};
@@ -21,8 +23,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, "auth/login", Access::Open, "Opens a session and returns its key.", post(login))
             .of_node()
             .needs(&["username", "password"])
-            .takes(&["cookie"]),
-        Endpoint::new(Method::POST, "auth/logout", own, "Ends the session of the request.", post(logout)).of_node(),
+            .takes(&["cookie"])
+            .answers(AnswerShape::JsonOrXml(SESSION)),
+        Endpoint::new(Method::POST, "auth/logout", own, "Ends the session of the request.", post(logout))
+            .of_node()
+            .answers(AnswerShape::Json(MESSAGES)),
         Endpoint::new(
             Method::DELETE,
             "authentication/httpauth-tokens/{key}",
@@ -30,9 +35,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Ends a session of the user; administrators can end any.",
             delete(end_session),
         )
-        .of_node(),
+        .of_node()
+        .answers(AnswerShape::Json(MESSAGES)),
     ]
 }
+
+/// The answer of a login.
+const SESSION: Shape = Shape::Object(&[("sessionKey", Shape::Text), ("message", Shape::Text), ("code", Shape::Text)]);
 
 /// XML unless JSON is requested, because that is what Splunk's clients parse.
 async fn login(

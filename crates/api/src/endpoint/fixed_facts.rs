@@ -4,7 +4,7 @@
 //! is unavailable (503), as it is on a server of Splunk that belongs to none; what would make the node a member is
 //! refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::{MatchedPath, Path};
 use axum::http::{Method, StatusCode};
@@ -13,11 +13,13 @@ use axum::routing::{get, post};
 use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use serde_json::{Map, Value};
 
+use super::answer_shape::{Content, entities};
 use super::listing::{LISTED, page};
 use super::row::{
     Access, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SERVER, EDIT_SERVER,
     Endpoint, LICENSE_EDIT, LIST_INDEXER_CLUSTER, RESTART,
 };
+use super::shape::Shape;
 use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -106,9 +108,9 @@ const OF_MANAGER: &[&str] =
     &["buckets", "fixup", "generation", "health", "indexes", "info", "peers", "redundancy", "sites", "status"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let of = |(path, _): &(&'static str, &[Fact])| {
+    let of = |(path, facts): &(&'static str, &[Fact])| {
         let own = Access::LoggedIn;
-        [
+        let rows = vec![
             Endpoint::new(
                 Method::GET,
                 *path,
@@ -124,7 +126,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Answers for compatibility: the node has few or no entries.",
                 get(show),
             ),
-        ]
+        ];
+        let members: BTreeSet<&str> = facts.iter().flat_map(|(_, members)| *members).map(|(name, _)| *name).collect();
+        entities(rows, &Content::of_path(path, Shape::Texts(members.into_iter().collect())))
     };
     let unavailable = UNAVAILABLE.iter().flat_map(|(folder, names, why)| {
         let refuse = move || async { ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, *why) };
@@ -134,13 +138,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         };
         names.iter().map(move |name| {
             let what = "Refuses, because the node belongs to no cluster.";
-            Endpoint::new(Method::GET, format!("{folder}/{name}"), access, what, get(refuse))
+            Endpoint::new(Method::GET, format!("{folder}/{name}"), access, what, get(refuse)).refuses()
         })
     });
     let refusals = REFUSALS.iter().map(|(path, capability, what, why)| {
         // The form says in which format the refusal is wanted.
         let refuse = move |_: Parameters| async { ApiError::bad_request(*why) };
-        Endpoint::new(Method::POST, *path, Access::Capability(capability), what, post(refuse))
+        Endpoint::new(Method::POST, *path, Access::Capability(capability), what, post(refuse)).refuses()
     });
     FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).collect()
 }

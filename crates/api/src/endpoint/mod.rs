@@ -1,6 +1,7 @@
 //! Endpoint families, one file each.
 
 pub(crate) mod access;
+pub(crate) mod answer_shape;
 pub(crate) mod apps;
 pub(crate) mod auth;
 pub(crate) mod buckets;
@@ -45,6 +46,7 @@ pub(crate) mod search_jobs;
 pub(crate) mod search_language;
 mod search_request;
 pub(crate) mod server_state;
+pub(crate) mod shape;
 pub(crate) mod spl_services;
 pub(crate) mod table;
 pub(crate) mod tags;

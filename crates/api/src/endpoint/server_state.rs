@@ -15,11 +15,13 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_search::cell::iso_time;
 use serde_json::{Map, Value, json};
 
+use super::answer_shape::{AnswerShape, Content, MESSAGES as TOLD, entities};
 use super::blocking;
 use super::jobs::told;
 use super::listing::{LISTED, page};
 use super::row::{Access, EDIT_MESSAGES, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES};
 use super::search_jobs::PathParts;
+use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Form, escaped};
 use crate::bulletins::{BULLETIN_BYTES_MAX, Bulletin, Severity};
@@ -43,6 +45,7 @@ struct Fact {
     access: Access,
     summary: &'static str,
     content: fn(&Facts) -> Value,
+    shape: Shape,
 }
 
 /// Data from which facts are derived.
@@ -56,6 +59,9 @@ struct Facts {
 
 const INTROSPECTION: Access = Access::Capability(LIST_INTROSPECTION);
 
+/// Health of a part.
+const COLOR: Shape = Shape::Word(&["green", "yellow", "red"]);
+
 const FACTS: [Fact; 11] = [
     Fact {
         path: "server/settings",
@@ -63,6 +69,14 @@ const FACTS: [Fact; 11] = [
         access: Access::Capability(REST_PROPERTIES),
         summary: "Shows the name and the data directory of the node.",
         content: settings,
+        shape: Shape::Object(&[
+            ("serverName", Shape::Text),
+            ("host", Shape::Text),
+            ("SPLUNK_HOME", Shape::Text),
+            ("SPLUNK_DB", Shape::Text),
+            ("minFreeSpace", Shape::Count),
+            ("startwebserver", Shape::Flag),
+        ]),
     },
     Fact {
         path: "server/health/splunkd",
@@ -70,6 +84,7 @@ const FACTS: [Fact; 11] = [
         access: Access::LoggedIn,
         summary: "Shows the health of the node.",
         content: |facts| json!({ "health": health(facts).0, "disabled": false }),
+        shape: Shape::Object(&[("health", COLOR), ("disabled", Shape::Flag)]),
     },
     Fact {
         path: "server/health/splunkd/details",
@@ -80,6 +95,11 @@ const FACTS: [Fact; 11] = [
             let (health, features) = health(facts);
             json!({ "health": health, "features": features, "disabled": false })
         },
+        shape: Shape::Object(&[
+            ("health", COLOR),
+            ("features", Shape::Map(&Shape::Object(&[("health", COLOR), ("reasons", Shape::List(&Shape::Text))]))),
+            ("disabled", Shape::Flag),
+        ]),
     },
     Fact {
         path: "server/introspection/indexer",
@@ -87,6 +107,7 @@ const FACTS: [Fact; 11] = [
         access: INTROSPECTION,
         summary: "Shows whether the node accepts events.",
         content: indexer,
+        shape: Shape::Object(&[("status", Shape::Word(&["normal", "stopped"])), ("reason", Shape::Text)]),
     },
     Fact {
         path: "kvstore/status",
@@ -97,6 +118,14 @@ const FACTS: [Fact; 11] = [
             let status = if has_room(facts) { "ready" } else { "failed" };
             json!({ "current": { "status": status, "standalone": true, "disabled": false } })
         },
+        shape: Shape::Object(&[(
+            "current",
+            Shape::Object(&[
+                ("status", Shape::Word(&["ready", "failed"])),
+                ("standalone", Shape::Flag),
+                ("disabled", Shape::Flag),
+            ]),
+        )]),
     },
     Fact {
         path: "server/sysinfo",
@@ -110,6 +139,13 @@ const FACTS: [Fact; 11] = [
                 "physicalMemoryMB": memory.all / MEGABYTE,
             })
         },
+        shape: Shape::Object(&[
+            ("host", Shape::Text),
+            ("os_name", Shape::Text),
+            ("cpu_arch", Shape::Text),
+            ("numberOfVirtualCores", Shape::Count),
+            ("physicalMemoryMB", Shape::Count),
+        ]),
     },
     Fact {
         path: "server/status/resource-usage/hostwide",
@@ -117,6 +153,12 @@ const FACTS: [Fact; 11] = [
         access: INTROSPECTION,
         summary: "Shows the resources of the machine and their use.",
         content: hostwide,
+        shape: Shape::Object(&[
+            ("cpu_count", Shape::Count),
+            ("virtual_cpu_count", Shape::Count),
+            ("mem", Shape::Text),
+            ("mem_used", Shape::Text),
+        ]),
     },
     Fact {
         path: "server/status/resource-usage/splunk-processes",
@@ -124,6 +166,12 @@ const FACTS: [Fact; 11] = [
         access: INTROSPECTION,
         summary: "Shows the resource use of the node.",
         content: process,
+        shape: Shape::Object(&[
+            ("process", Shape::Text),
+            ("pid", Shape::Count),
+            ("mem_used", Shape::Text),
+            ("elapsed", Shape::Number),
+        ]),
     },
     Fact {
         path: "server/status/partitions-space",
@@ -131,6 +179,7 @@ const FACTS: [Fact; 11] = [
         access: INTROSPECTION,
         summary: "Shows the free space of the node's disk.",
         content: partitions,
+        shape: Shape::Object(&[("mount_point", Shape::Text), ("capacity", Shape::Text), ("free", Shape::Text)]),
     },
     Fact {
         path: "server/status/dispatch-artifacts",
@@ -138,6 +187,7 @@ const FACTS: [Fact; 11] = [
         access: INTROSPECTION,
         summary: "Counts the jobs that are kept.",
         content: |facts| json!({ "total_count": facts.jobs.to_string() }),
+        shape: Shape::Object(&[("total_count", Shape::Text)]),
     },
     Fact {
         path: "server/status/limits/search-concurrency",
@@ -145,6 +195,11 @@ const FACTS: [Fact; 11] = [
         access: INTROSPECTION,
         summary: "Shows the limits of concurrent searches.",
         content: |facts| json!({ "max_hist_searches": facts.searches_max, "max_hist_scheduled_searches": 0, "max_rt_searches": facts.real_time_max }),
+        shape: Shape::Object(&[
+            ("max_hist_searches", Shape::Count),
+            ("max_hist_scheduled_searches", Shape::Count),
+            ("max_rt_searches", Shape::Count),
+        ]),
     },
 ];
 
@@ -155,18 +210,35 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let own = Access::LoggedIn;
     let facts = FACTS.iter().enumerate().map(|(at, fact)| {
         let show = move |State(state): State<ApiState>, parameters: Parameters| show(state, parameters, at);
+        let content = Content::of_path(fact.path, fact.shape.clone());
         Endpoint::new(Method::GET, fact.path, fact.access, fact.summary, get(show))
+            .answers(AnswerShape::Entities(content))
     });
     let (one, write) = (format!("{MESSAGES}/{{name}}"), Access::Capability(EDIT_MESSAGES));
-    let messages = [
+    let message = Content::new(
+        MESSAGES,
+        // And the text again, under the message's name.
+        Shape::Open(
+            &[
+                ("message", Shape::Text),
+                ("severity", Shape::Text),
+                ("server", Shape::Text),
+                ("timeCreated_epochSecs", Shape::Whole),
+                ("timeCreated_iso", Shape::Text),
+            ],
+            &Shape::Text,
+        ),
+    );
+    let messages = vec![
         Endpoint::new(Method::GET, MESSAGES, own, "Lists messages to all users.", get(bulletins)).takes(LISTED),
         Endpoint::new(Method::POST, MESSAGES, write, "Creates a message to all users.", post(put))
             .needs(&["name", "value"])
             .takes(&["severity"]),
         Endpoint::new(Method::GET, one.as_str(), own, "Shows a message to all users.", get(bulletin)),
-        Endpoint::new(Method::DELETE, one, write, "Deletes a message.", delete(take_down)),
     ];
-    facts.chain(messages).collect()
+    let removal = Endpoint::new(Method::DELETE, one, write, "Deletes a message.", delete(take_down))
+        .answers(AnswerShape::JsonOrXml(TOLD));
+    facts.chain(entities(messages, &message)).chain([removal]).collect()
 }
 
 fn entity(collection: &str, name: &str, author: &str, updated: TimeNs, content: Value) -> Entry {
