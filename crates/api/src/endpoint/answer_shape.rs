@@ -5,10 +5,8 @@
 
 use std::borrow::Cow;
 
-use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::row::Endpoint;
 use super::shape::{EMPTY, Member, SCHEMAS, Shape};
 use crate::atom::Fields;
 
@@ -28,7 +26,7 @@ pub(crate) enum AnswerShape {
     JsonOrXml(Shape),
     /// Rows of a search, in the format that `output_mode` says.
     Rows,
-    /// Rows of a search as they come. In JSON each is a line.
+    /// Rows of a search as they come. In JSON each is a line (`x-lines`).
     Lines,
     /// JSON with `output_mode=json`, or text.
     JsonOrText(Shape),
@@ -166,7 +164,7 @@ pub(super) const NAMED: &[Member] = &[
             ("result", ROW),
         ]),
     ),
-    ("Plan", super::search_jobs::PLAN),
+    ("Plan", super::plan_shape::PLAN),
 ];
 /// Rows in each of the formats that are one JSON document.
 const ROWS: Shape = Shape::Either(&[Shape::Named("Rows"), Shape::Named("RowsAsArrays"), Shape::Named("Columns")]);
@@ -204,7 +202,7 @@ impl AnswerShape {
             AnswerShape::Nothing => &[],
         };
         if *self == AnswerShape::Lines {
-            content[JSON]["description"] = "A document per line.".into();
+            content[JSON]["x-lines"] = true.into();
         }
         content.extend(texts.iter().map(|kind| ((*kind).to_owned(), json!({ "schema": { "type": "string" } }))));
         if content.is_empty() {
@@ -243,14 +241,4 @@ impl Content {
             "allOf": [Shape::Named("Feed").schema(true), { "properties": { "entry": { "items": entry } } }],
         })
     }
-}
-
-/// States that rows answer with entities of this content: with 201 where one is created, else with 200.
-pub(super) fn entities(rows: Vec<Endpoint>, content: &Content) -> Vec<Endpoint> {
-    let stated = |row: Endpoint| {
-        let answer = AnswerShape::Entities(content.clone());
-        let status = if row.creates() { StatusCode::CREATED } else { StatusCode::OK };
-        row.answers_with(status, answer)
-    };
-    rows.into_iter().map(stated).collect()
 }

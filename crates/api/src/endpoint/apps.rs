@@ -11,10 +11,10 @@ use quarry_apps::objects::{NOBODY, ObjectSharing, Objects};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 
-use super::answer_shape::{Content, entities};
+use super::answer_shape::Content;
 use super::entities::{change, with_objects};
 use super::listing::{LISTED, page};
-use super::row::{Access, EDIT_APPS, Endpoint, REST_APPS};
+use super::row::{Access, EDIT_APPS, Endpoint, REST_APPS, entities};
 use super::search_jobs::PathParts;
 use super::shape::{SETTING, Shape};
 use crate::ApiState;

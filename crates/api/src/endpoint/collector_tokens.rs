@@ -10,10 +10,10 @@ use axum::routing::{delete, get, post};
 use quarry_apps::objects::NOBODY;
 use serde_json::{Map, Value};
 
-use super::answer_shape::{Content, entities};
+use super::answer_shape::Content;
 use super::blocking;
 use super::listing::{LISTED, page};
-use super::row::{Access, EDIT_TOKENS, Endpoint};
+use super::row::{Access, EDIT_TOKENS, Endpoint, entities};
 use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};

@@ -15,11 +15,11 @@ use quarry_apps::objects::{ConfObject, NOBODY, Objects, Scope};
 use quarry_conf::Permissions;
 use serde_json::Map;
 
-use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT, entities};
+use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT};
 use super::entities::{Kind, KindOf, change, rows, scope_of, with_objects};
 use super::jobs::told;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::ApiState;

@@ -15,11 +15,12 @@ use quarry_conf::Permissions;
 use quarry_engine::{bundled_models, described_model, model_headline, stored_model};
 use serde_json::{Map, Value};
 
-use super::answer_shape::{AnswerShape, Content, NO_CONTENT, entities};
-use super::entities::{Kind, acl_change, acl_entry, entry, kind};
+use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
+use super::entities::{Kind, entry, kind};
 use super::listing::page;
 use super::object_request::ObjectRequest;
-use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::permissions::{acl_change, acl_entry};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::shape::Shape;
 use crate::atom::{Acl, Entry, Fields, escaped};
 use crate::message::ApiError;

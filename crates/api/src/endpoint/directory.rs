@@ -11,11 +11,11 @@ use quarry_apps::objects::{ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
 use quarry_conf::permissions::SEARCH;
 
-use super::answer_shape::{Content, entities};
+use super::answer_shape::Content;
 use super::entities::{KINDS, entry};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
-use super::row::{Access, Endpoint, REST_PROPERTIES};
+use super::row::{Access, Endpoint, REST_PROPERTIES, entities};
 use super::shape::{Member, SETTING, Settings, Shape};
 use super::views::shown;
 use crate::atom::{Entry, Fields};

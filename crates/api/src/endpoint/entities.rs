@@ -24,12 +24,13 @@ use quarry_conf::text::DEFAULT_STANZA;
 use quarry_event::time::Cron;
 use serde_json::{Map, Value};
 
-use super::answer_shape::{AnswerShape, Content, NO_CONTENT, entities};
+use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::blocking;
 use super::listing::{LISTED, page, page_of};
-use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::permissions::{acl_change, acl_entry};
+use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::search_jobs::PathParts;
-use super::shape::{Member, SETTING, Shape};
+use super::shape::STANZA_FLAGS;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::Caller;
@@ -797,32 +798,10 @@ async fn show_acl(state: ApiState, request: Request) -> Result<Response, ApiErro
     Ok(acl_answer(&request, &object))
 }
 
-/// An entity whose content is its ACL only, as in Splunk.
-pub(super) fn acl_entry(mut entry: Entry) -> Entry {
-    entry.content = Map::new();
-    entry.path.push_str("/acl");
-    entry
-}
-
 fn acl_answer(request: &Request, object: &ConfObject) -> Response {
     let entry = acl_entry(request.entry(object));
     Feed::of(request.kind.title.clone(), entry.path.clone(), vec![entry])
         .answer(Form::of(request.parameters.get("output_mode")))
-}
-
-/// The requested change of an ACL.
-pub(super) fn acl_change(form: &Parameters) -> Result<AclChange, ApiError> {
-    let sharing = form.get("sharing").map(|word| {
-        ObjectSharing::of(word)
-            .ok_or_else(|| ApiError::bad_request(format!("sharing={word}: give user, app, global or system")))
-    });
-    let roles = |name: &str| form.get(name).map(|_| form.list(name));
-    Ok(AclChange {
-        owner: form.text("owner"),
-        sharing: sharing.transpose()?,
-        readers: roles("perms.read"),
-        writers: roles("perms.write"),
-    })
 }
 
 async fn set_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {
@@ -860,21 +839,6 @@ async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiErr
     Ok(request.answer(&moved))
 }
 
-/// Members of every stanza as an entity.
-pub(super) const OF_EVERY_STANZA: &[Member] =
-    &[("disabled", SETTING), ("eai:appName", Shape::Text), ("eai:userName", Shape::Text)];
-
-/// Settings that are always boolean in JSON.
-pub(super) const FLAGS: [&str; 7] = [
-    "disabled",
-    "is_scheduled",
-    "is_visible",
-    "realtime_schedule",
-    "run_on_startup",
-    "dispatch.lookups",
-    "restart_on_searchpeer_add",
-];
-
 /// An object as an entity of a collection.
 pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     let (owner, app) = (object.place.user().unwrap_or(NOBODY), object.place.app());
@@ -894,7 +858,7 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     links.retain(|(name, _)| !VERBS.contains(name) || kind.verbs.contains(name));
     links.extend(kind.more.iter().map(|name| (*name, format!("{path}/{name}"))));
     let value = |(key, value): (&String, &String)| {
-        let value = if FLAGS.contains(&key.as_str()) {
+        let value = if STANZA_FLAGS.contains(&key.as_str()) {
             crate::parameter_types::parse_flag(value).map_or_else(|| Value::from(value.as_str()), Value::from)
         } else {
             Value::from(value.as_str())

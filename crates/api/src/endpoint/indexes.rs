@@ -14,11 +14,11 @@ use quarry_conf::Permissions;
 use quarry_conf::permissions::INDEXES_EDIT;
 use serde_json::{Map, Value};
 
-use super::answer_shape::{Content, entities};
+use super::answer_shape::Content;
 use super::blocking;
 use super::entities::{change, scope_of, with_objects};
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint};
+use super::row::{Access, Endpoint, entities};
 use super::search_jobs::PathParts;
 use super::shape::{Member, Settings as StanzaShape, Shape};
 use crate::ApiState;

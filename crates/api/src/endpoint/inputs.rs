@@ -16,13 +16,13 @@ use quarry_apps::objects::{ConfObject, ObjectError};
 use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
 use quarry_conf::{ConfSource, Layer, Layers, Problem};
 
-use super::answer_shape::{Content, entities};
+use super::answer_shape::Content;
 use super::blocking;
 use super::entities::{Kind, KindOf, entry, kind, rows, scope_of, single_rows, with_objects};
 use super::listing::{LISTED, page};
 use super::row::{
     Access, EDIT_MONITOR, EDIT_SCRIPTED, EDIT_SPLUNKTCP, EDIT_SPLUNKTCP_SSL, EDIT_SPLUNKTCP_TOKEN, EDIT_TCP, EDIT_UDP,
-    Endpoint,
+    Endpoint, entities,
 };
 use super::search_jobs::PathParts;
 use super::shape::{Member, SETTING, Settings, Shape};

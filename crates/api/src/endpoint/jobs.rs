@@ -25,10 +25,11 @@ use quarry_search::{SearchParams, SearchService};
 use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
-use super::answer_shape::{AnswerShape, Content, MESSAGES, SID};
+use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT, SID};
 use super::blocking;
 use super::job_arguments::{shape_of, told_of};
 use super::job_results::COUNT_MAX;
+use super::permissions::acl_entry;
 use super::real_time::{is_backfilled, refuse_window, window_of};
 use super::row::{Access, Endpoint};
 use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of};
@@ -79,6 +80,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);
     let of = |jobs: &str| {
         let (one, control_path) = (format!("{jobs}/{{sid}}"), format!("{jobs}/{{sid}}/control"));
+        let acl = format!("{one}/acl");
         [
             Endpoint::new(Method::GET, jobs, search, "Lists jobs, newest first.", get(list))
                 .takes(&["count", "offset"])
@@ -102,6 +104,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .needs(&["action"])
             .takes(&["ttl", "priority"])
             .answers(AnswerShape::JsonOrXml(MESSAGES)),
+            Endpoint::new(Method::GET, acl.as_str(), search, "Shows the permissions of a job.", get(show_acl))
+                .answers(AnswerShape::Entities(NO_CONTENT)),
+            Endpoint::new(Method::POST, acl, search, "Refuses to share a job.", post(refuse_acl)).refuses(),
         ]
     };
     COLLECTIONS.into_iter().flat_map(of).collect()
@@ -329,6 +334,31 @@ async fn show(
 ) -> Result<Response, ApiError> {
     let job = job_of(&state, &caller, &parts).await?;
     Ok(entry(&job.status(), &caller).answer("jobs", Form::of(parameters.get("output_mode"))))
+}
+
+async fn show_acl(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    let shown = acl_entry(entry(&job.status(), &caller));
+    Ok(Feed::of("jobs", shown.path.clone(), vec![shown]).answer(Form::of(parameters.get("output_mode"))))
+}
+
+/// A job is its user's and the administrators'. The form says in which format the refusal is wanted.
+async fn refuse_acl(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    _: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    let user = job.user();
+    Err(ApiError::bad_request(format!(
+        "the job of {user} is seen by {user} and by administrators and cannot be shared: save its search and share that"
+    )))
 }
 
 async fn remove(

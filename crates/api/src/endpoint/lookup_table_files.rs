@@ -11,11 +11,12 @@ use quarry_apps::objects::texts::TEXT;
 use quarry_apps::objects::{ConfObject, Objects};
 use quarry_conf::Permissions;
 
-use super::answer_shape::{Content, NO_CONTENT, entities};
-use super::entities::{Kind, acl_change, acl_entry, entry, kind};
+use super::answer_shape::{Content, NO_CONTENT};
+use super::entities::{Kind, entry, kind};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
-use super::row::{Access, Endpoint, REST_PROPERTIES, UPLOAD_LOOKUPS};
+use super::permissions::{acl_change, acl_entry};
+use super::row::{Access, Endpoint, REST_PROPERTIES, UPLOAD_LOOKUPS, entities};
 use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
 

@@ -10,10 +10,10 @@ use axum::routing::get;
 use quarry_apps::objects::NOBODY;
 use serde_json::{Map, Value, json};
 
-use super::answer_shape::{Content, entities};
+use super::answer_shape::Content;
 use super::blocking;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint, LIST_INPUTS};
+use super::row::{Access, Endpoint, LIST_INPUTS, entities};
 use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::atom::{Acl, Entry, Feed, Form, escaped};

@@ -13,10 +13,10 @@ use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use quarry_engine::NodeEntry;
 use serde_json::{Map, Value};
 
-use super::answer_shape::{AnswerShape, Content, entities};
+use super::answer_shape::{AnswerShape, Content};
 use super::blocking;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES};
+use super::row::{Access, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES, entities};
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escaped};
@@ -25,10 +25,12 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 
 /// Collections with their titles in Atom and required access.
-const COLLECTIONS: [(&str, &str, Access); 3] = [
+const COLLECTIONS: [(&str, &str, Access); 5] = [
     ("admin/cacheman", "cacheman", Access::Capability(LIST_INTROSPECTION)),
     ("admin/cacheman/_metrics", "cacheman-metrics", Access::Capability(LIST_INTROSPECTION)),
     ("admin/summarization", "summarization", Access::Capability(REST_PROPERTIES)),
+    ("data/index-volumes", "index-volumes", Access::Capability(LIST_INTROSPECTION)),
+    ("data/summaries", "summaries", Access::Capability(LIST_INTROSPECTION)),
 ];
 /// An endpoint with a single entry.
 const SERVER_INFO: (&str, &str, Access) = ("server/info", "server-info", Access::LoggedIn);

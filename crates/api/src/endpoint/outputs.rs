@@ -15,10 +15,10 @@ use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-use super::answer_shape::{Content, entities};
+use super::answer_shape::Content;
 use super::entities::{Kind, KindOf, change, kind, rows, scope_of, with_objects};
 use super::listing::{LISTED, page};
-use super::row::{Access, EDIT_FORWARDERS, Endpoint};
+use super::row::{Access, EDIT_FORWARDERS, Endpoint, entities};
 use super::search_jobs::PathParts;
 use super::shape::{Member, Shape};
 use crate::ApiState;

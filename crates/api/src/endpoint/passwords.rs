@@ -11,11 +11,11 @@ use quarry_apps::objects::{ConfObject, ObjectError, Objects};
 use quarry_conf::Permissions;
 use serde_json::Value;
 
-use super::answer_shape::{Content, entities};
+use super::answer_shape::Content;
 use super::entities::{Kind, entry};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
-use super::row::{Access, EDIT_PASSWORDS, Endpoint, LIST_PASSWORDS};
+use super::row::{Access, EDIT_PASSWORDS, Endpoint, LIST_PASSWORDS, entities};
 use super::shape::Shape;
 use crate::atom::{Entry, Fields};
 use crate::message::ApiError;

@@ -13,11 +13,11 @@ use quarry_apps::objects::{ConfObject, ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 
-use super::answer_shape::{Content, entities};
+use super::answer_shape::Content;
 use super::entities::{Kind, entry, kind};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
-use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::shape::{Member, Settings, Shape};
 use crate::atom::{Entry, Fields, escaped};
 use crate::message::ApiError;

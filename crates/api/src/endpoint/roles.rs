@@ -14,10 +14,10 @@ use quarry_conf::settings::authorize::{AUTHORIZE_CONF, DISABLED, ENABLED, ROLE_P
 use quarry_conf::{Permissions, RoleSettings, Roles};
 use serde_json::{Map, Value, json};
 
-use super::answer_shape::{Content, entities};
+use super::answer_shape::Content;
 use super::entities::change;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint};
+use super::row::{Access, Endpoint, entities};
 use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::ApiState;

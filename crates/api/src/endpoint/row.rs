@@ -7,7 +7,7 @@ use axum::Router;
 use axum::http::{Method, StatusCode};
 use axum::routing::MethodRouter;
 
-use super::answer_shape::AnswerShape;
+use super::answer_shape::{AnswerShape, Content};
 use crate::ApiState;
 
 /// Reading files on the server.
@@ -241,4 +241,14 @@ impl Endpoint {
 /// A path joined to its root.
 fn joined(root: &str, path: &str) -> String {
     if path.is_empty() && !root.is_empty() { root.to_owned() } else { format!("{root}/{path}") }
+}
+
+/// States that rows answer with entities of this content: with 201 where one is created, else with 200.
+pub(super) fn entities(rows: Vec<Endpoint>, content: &Content) -> Vec<Endpoint> {
+    let stated = |row: Endpoint| {
+        let answer = AnswerShape::Entities(content.clone());
+        let status = if row.creates() { StatusCode::CREATED } else { StatusCode::OK };
+        row.answers_with(status, answer)
+    };
+    rows.into_iter().map(stated).collect()
 }

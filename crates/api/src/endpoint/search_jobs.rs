@@ -27,9 +27,9 @@ use tokio::task::JoinHandle;
 use super::answer_shape::AnswerShape;
 use super::blocking;
 use super::job_arguments::{shape_of, told_of};
+use super::plan_shape::EXPLAINED;
 use super::real_time::{export_real_time, is_backfilled, window_of};
 use super::row::{Access, Endpoint};
-use super::shape::Shape;
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
@@ -76,65 +76,6 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     }
     endpoints
 }
-
-/// An explained search.
-pub(super) const EXPLAINED: Shape = Shape::Object(&[
-    ("search", Shape::Text),
-    ("expanded", Shape::Text),
-    ("macros", Shape::List(&Shape::Object(&[("name", Shape::Text), ("text", Shape::Text)]))),
-    ("plan", Shape::Named("Plan")),
-    ("messages", TEXTS),
-]);
-/// How a search runs.
-pub(super) const PLAN: Shape = Shape::Object(&[
-    ("events", Shape::Nullable(&READ)),
-    (
-        "stages",
-        Shape::List(&Shape::Object(&[
-            ("command", Shape::Text),
-            ("text", Shape::Text),
-            ("phase", Shape::Text),
-            ("takes", Shape::Text),
-        ])),
-    ),
-    ("subsearches", Shape::List(&Shape::Named("Plan"))),
-]);
-const TEXTS: Shape = Shape::List(&Shape::Text);
-const TIME: Shape = Shape::Nullable(&Shape::Text);
-/// The events that a search reads.
-const READ: Shape = Shape::Object(&[
-    ("indexes", TEXTS),
-    ("earliest", TIME),
-    ("latest", TIME),
-    ("terms", Shape::Text),
-    ("prunes_by", TEXTS),
-    (
-        "fields",
-        Shape::Object(&[
-            ("all", Shape::Flag),
-            ("names", TEXTS),
-            ("patterns", TEXTS),
-            ("tested", TEXTS),
-            ("text", Shape::Flag),
-        ]),
-    ),
-    ("pushed", TEXTS),
-    ("newest_first", Shape::Flag),
-    (
-        "summaries",
-        Shape::Nullable(&Shape::Object(&[("object", Shape::Text), ("slabs", Shape::Count), ("of", Shape::Count)])),
-    ),
-    (
-        "pruning",
-        Shape::List(&Shape::Object(&[
-            ("after", Shape::Text),
-            ("buckets", Shape::Count),
-            ("slabs", Shape::Count),
-            ("pages", Shape::Count),
-            ("events", Shape::Count),
-        ])),
-    ),
-]);
 
 /// Path segments by name: user and app, or nothing.
 pub(super) type PathParts = Path<BTreeMap<String, String>>;

@@ -15,11 +15,11 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_search::cell::iso_time;
 use serde_json::{Map, Value, json};
 
-use super::answer_shape::{AnswerShape, Content, MESSAGES as TOLD, entities};
+use super::answer_shape::{AnswerShape, Content, MESSAGES as TOLD};
 use super::blocking;
 use super::jobs::told;
 use super::listing::{LISTED, page};
-use super::row::{Access, EDIT_MESSAGES, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES};
+use super::row::{Access, EDIT_MESSAGES, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES, entities};
 use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::ApiState;
@@ -27,10 +27,13 @@ use crate::atom::{Acl, Entry, Form, escaped};
 use crate::bulletins::{BULLETIN_BYTES_MAX, Bulletin, Severity};
 use crate::caller::Caller;
 use crate::message::ApiError;
-use crate::node::{NodeCondition, Space};
+use crate::node::{NodeCondition, SearchLimits, Space};
 use crate::parameters::{Parameters, Settings};
 
 const MEGABYTE: u64 = 1 << 20;
+const KILOBYTE: u64 = 1 << 10;
+/// Milliseconds of a percent of a second.
+const MS_PER_PERCENT: u64 = 10;
 /// A disk counts as low below this multiple of the required free space.
 const SHORT_OF_DISK: u64 = 2;
 /// How long background failures affect the node's health, in nanoseconds.
@@ -62,7 +65,7 @@ const INTROSPECTION: Access = Access::Capability(LIST_INTROSPECTION);
 /// Health of a part.
 const COLOR: Shape = Shape::Word(&["green", "yellow", "red"]);
 
-const FACTS: [Fact; 11] = [
+const FACTS: [Fact; 15] = [
     Fact {
         path: "server/settings",
         name: "settings",
@@ -180,6 +183,62 @@ const FACTS: [Fact; 11] = [
         summary: "Shows the free space of the node's disk.",
         content: partitions,
         shape: Shape::Object(&[("mount_point", Shape::Text), ("capacity", Shape::Text), ("free", Shape::Text)]),
+    },
+    Fact {
+        path: "server/status/resource-usage/iostats",
+        name: "result",
+        access: INTROSPECTION,
+        summary: "Shows the use of the node's disk since the machine started.",
+        content: disk_use,
+        shape: Shape::Object(&[
+            ("device", Shape::Optional(&Shape::Text)),
+            ("fs_type", Shape::Optional(&Shape::Text)),
+            ("mount_point", Shape::Optional(&Shape::Text)),
+            ("interval", Shape::Optional(&Shape::Text)),
+            ("reads_ps", Shape::Optional(&Shape::Text)),
+            ("reads_kb_ps", Shape::Optional(&Shape::Text)),
+            ("writes_ps", Shape::Optional(&Shape::Text)),
+            ("writes_kb_ps", Shape::Optional(&Shape::Text)),
+            ("avg_total_ms", Shape::Optional(&Shape::Text)),
+            ("avg_service_ms", Shape::Optional(&Shape::Text)),
+            ("cpu_pct", Shape::Optional(&Shape::Text)),
+        ]),
+    },
+    Fact {
+        path: "server/status/fishbucket",
+        name: "result",
+        access: INTROSPECTION,
+        summary: "Shows the size of the database with the positions in read files.",
+        // A catalog in PostgreSQL has no file here.
+        content: |facts| {
+            facts.condition.catalog_bytes.map_or_else(|| json!({}), |bytes| json!({ "total_size": megabytes(bytes) }))
+        },
+        shape: Shape::Object(&[("total_size", Shape::Optional(&Shape::Text))]),
+    },
+    Fact {
+        path: "server/status/installed-file-integrity",
+        name: "result",
+        access: INTROSPECTION,
+        summary: "Answers that no files are installed besides the program.",
+        content: |_| json!({ "check_ready": false, "reason": "the node is one program: no other file is installed that could be checked" }),
+        shape: Shape::Object(&[("check_ready", Shape::Flag), ("reason", Shape::Text)]),
+    },
+    Fact {
+        path: "search/concurrency-settings/search",
+        name: "search",
+        access: INTROSPECTION,
+        summary: "Shows the settings that limit concurrent searches.",
+        content: |facts| {
+            let SearchLimits { base, per_cpu, real_time_multiplier } = facts.condition.search_limits;
+            json!({
+                "base_max_searches": base, "max_searches_per_cpu": per_cpu, "max_rt_search_multiplier": real_time_multiplier,
+            })
+        },
+        shape: Shape::Object(&[
+            ("base_max_searches", Shape::Count),
+            ("max_searches_per_cpu", Shape::Count),
+            ("max_rt_search_multiplier", Shape::Count),
+        ]),
     },
     Fact {
         path: "server/status/dispatch-artifacts",
@@ -328,6 +387,21 @@ fn process(facts: &Facts) -> Value {
 fn partitions(facts: &Facts) -> Value {
     let (Space { all, free }, folder) = (facts.condition.disk, &facts.condition.folder);
     json!({ "mount_point": folder, "capacity": megabytes(all), "free": megabytes(free) })
+}
+
+/// Averages since the machine started; nothing if the disk is no device of it.
+fn disk_use(facts: &Facts) -> Value {
+    let Some(disk) = &facts.condition.disk_activity else { return json!({}) };
+    let shown = |number: f64| format!("{:.3}", if number.is_finite() { number } else { 0.0 });
+    let per_second = |count: u64| shown(count as f64 / disk.seconds);
+    let per_request = |ms: u64| shown(ms as f64 / disk.reads.saturating_add(disk.writes) as f64);
+    json!({
+        "device": disk.device, "fs_type": disk.file_system, "mount_point": disk.mount_point,
+        "interval": shown(disk.seconds), "reads_ps": per_second(disk.reads), "writes_ps": per_second(disk.writes),
+        "reads_kb_ps": per_second(disk.read_bytes / KILOBYTE), "writes_kb_ps": per_second(disk.written_bytes / KILOBYTE),
+        "avg_total_ms": per_request(disk.waited_ms), "avg_service_ms": per_request(disk.busy_ms),
+        "cpu_pct": per_second(disk.busy_ms / MS_PER_PERCENT),
+    })
 }
 
 /// Megabytes with three decimals, as in Splunk.

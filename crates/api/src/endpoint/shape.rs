@@ -9,7 +9,6 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::entities::FLAGS;
 use crate::atom::Fields;
 
 /// Where named schemas are in the document.
@@ -62,13 +61,28 @@ pub(crate) struct Settings {
 
 /// A setting: a flag whose text is no flag stays a text.
 pub(crate) const SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag]);
+/// Members of every stanza as an entity.
+const OF_EVERY_STANZA: &[Member] =
+    &[("disabled", SETTING), ("eai:appName", Shape::Text), ("eai:userName", Shape::Text)];
+
+/// Settings of stanzas that are always boolean in JSON.
+pub(crate) const STANZA_FLAGS: [&str; 7] = [
+    "disabled",
+    "is_scheduled",
+    "is_visible",
+    "realtime_schedule",
+    "run_on_startup",
+    "dispatch.lookups",
+    "restart_on_searchpeer_add",
+];
+
 /// An object without members.
 pub(crate) const EMPTY: Shape = Shape::Object(&[]);
 
 impl Shape {
     /// The content of a stanza that these parameters set, with the members of every such entity.
     pub(crate) const fn of_stanza(fields: Fields) -> Shape {
-        Shape::Settings(Settings { fields, more: super::entities::OF_EVERY_STANZA })
+        Shape::Settings(Settings { fields, more: OF_EVERY_STANZA })
     }
 
     /// Its JSON Schema; `is_whole` says whether the members of an object are all there, which they are not where the
@@ -106,7 +120,7 @@ impl Settings {
     fn schema(&self, is_whole: bool) -> Value {
         let Settings { fields: Fields { required, optional, wildcard: _ }, more } = self;
         let mut schema = object(more, SETTING.schema(true), is_whole);
-        let shape = |name: &str| if FLAGS.contains(&name) { SETTING } else { Shape::Text };
+        let shape = |name: &str| if STANZA_FLAGS.contains(&name) { SETTING } else { Shape::Text };
         if let Some(members) = schema["properties"].as_object_mut() {
             for name in required.iter().chain(*optional) {
                 members.entry(*name).or_insert_with(|| shape(name).schema(true));

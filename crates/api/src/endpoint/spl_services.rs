@@ -15,8 +15,9 @@ use serde_json::{Value, json};
 
 use super::answer_shape::AnswerShape;
 use super::json as answer;
+use super::plan_shape::EXPLAINED;
 use super::row::{Access, Endpoint};
-use super::search_jobs::{EXPLAINED, explain};
+use super::search_jobs::explain;
 use super::search_request::SearchRequest;
 use super::shape::Shape;
 use crate::message::ApiError;

@@ -37,6 +37,8 @@ fn all() -> Vec<Endpoint> {
         super::own_records::endpoints(),
         super::receivers::endpoints(),
         super::collection_entities::endpoints(),
+        super::kvstore_statistics::endpoints(),
+        super::metric_catalog::endpoints(),
         super::directory::endpoints(),
         super::documents::endpoints(),
         super::lookup_table_files::endpoints(),

@@ -13,10 +13,10 @@ use quarry_apps::objects::{APP_SYSTEM, ConfObject, NOBODY, ObjectError, Objects,
 use quarry_conf::{Permissions, tag_stanza, tagged_value};
 use serde_json::Map;
 
-use super::answer_shape::{AnswerShape, Content, NO_CONTENT, entities};
+use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
-use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::shape::Shape;
 use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;

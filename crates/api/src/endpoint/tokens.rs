@@ -14,10 +14,10 @@ use quarry_conf::permissions::{EDIT_TOKENS_OWN, LIST_TOKENS_ALL, LIST_TOKENS_OWN
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use serde_json::{Map, Value, json};
 
-use super::answer_shape::{AnswerShape, Content, entities};
+use super::answer_shape::{AnswerShape, Content};
 use super::blocking;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint};
+use super::row::{Access, Endpoint, entities};
 use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::ApiState;

@@ -14,11 +14,11 @@ use quarry_auth::{Identity, UserChange, UserError};
 use quarry_conf::permissions::EDIT_USER;
 use serde_json::{Map, Value, json};
 
-use super::answer_shape::{AnswerShape, Content, entities};
+use super::answer_shape::{AnswerShape, Content};
 use super::blocking;
 use super::entities::{change, with_objects};
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint};
+use super::row::{Access, Endpoint, entities};
 use super::search_jobs::PathParts;
 use super::shape::{Member, Shape};
 use crate::ApiState;

@@ -9,12 +9,13 @@ use quarry_apps::objects::texts::{KINDS, TEXT};
 use quarry_apps::objects::{AclChange, Objects};
 use quarry_conf::Permissions;
 
-use super::answer_shape::{Content, NO_CONTENT, entities};
-use super::entities::{Kind, acl_change, acl_entry, entry};
+use super::answer_shape::{Content, NO_CONTENT};
+use super::entities::{Kind, entry};
 use super::folders::{Child, links};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
-use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::permissions::{acl_change, acl_entry};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use crate::atom::Fields;
 use crate::message::ApiError;
 use crate::parameters::Parameters;

@@ -46,7 +46,7 @@ impl Description {
         if essence != "application/json" {
             return None;
         }
-        let documents: Vec<&str> = match body.get("description") {
+        let documents: Vec<&str> = match body.get("x-lines") {
             Some(_) => answer.text.lines().collect(),
             None => vec![answer.text],
         };
