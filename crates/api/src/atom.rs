@@ -93,7 +93,7 @@ impl Acl {
 }
 
 /// Parameters that change an entity.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fields {
     pub(crate) required: &'static [&'static str],
     pub(crate) optional: &'static [&'static str],

@@ -37,8 +37,8 @@ pub use endpoint::table::ENDPOINTS;
 pub use listed_entries::{listed_entries, listed_paths};
 pub use local_requests::{InProcessAnswer, answer_in_process};
 pub use node::{
-    AddFile, CollectorToken, ModularInput, ModularInputArgument, Node, NodeCondition, PreviewFile, PreviewText,
-    ReceivedText, Space, TokenChange, TokenError,
+    AddFile, CollectorToken, DiskActivity, ModularInput, ModularInputArgument, Node, NodeCondition, PreviewFile,
+    PreviewText, ReceivedText, SearchLimits, Space, TokenChange, TokenError,
 };
 pub use outlet::ANSWERS_MAX;
 pub use state::ApiState;

@@ -24,8 +24,9 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Root of the endpoints.
 const ROOT: &str = "/services/";
 /// Beginnings of paths, after the root, that are not lists of entries.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
     "auth/",
+    "catalog/",
     "quarry/",
     "search/jobs/",
     "search/parser",

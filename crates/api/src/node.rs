@@ -162,8 +162,44 @@ impl HasKind for TokenError {
     }
 }
 
+/// What a disk has done since the machine started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DiskActivity {
+    /// Name of the device.
+    pub device: String,
+    /// Type of its file system.
+    pub file_system: String,
+    /// Where it is mounted.
+    pub mount_point: String,
+    /// How long ago the machine started.
+    pub seconds: f64,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Time during which requests were under way.
+    pub busy_ms: u64,
+    /// Sum of the times of all requests.
+    pub waited_ms: u64,
+}
+
+/// Settings that limit concurrent searches: limits.conf, `[search]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SearchLimits {
+    /// `base_max_searches`.
+    pub base: usize,
+    /// `max_searches_per_cpu`.
+    pub per_cpu: usize,
+    /// `max_rt_search_multiplier`.
+    pub real_time_multiplier: usize,
+}
+
 /// State of a node: name, resources, background failures.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeCondition {
     /// Its name.
     pub name: String,
@@ -183,6 +219,12 @@ pub struct NodeCondition {
     pub disk: Space,
     /// Free space required to accept events.
     pub disk_free_min: u64,
+    /// Activity of that disk; `None` if it is no device of the machine.
+    pub disk_activity: Option<DiskActivity>,
+    /// Bytes of the catalog's file; `None` without one.
+    pub catalog_bytes: Option<u64>,
+    /// Settings for concurrent searches.
+    pub search_limits: SearchLimits,
     /// Background failures with their times, oldest first.
     pub faults: Vec<(TimeNs, String)>,
 }

@@ -37,7 +37,7 @@ pub use ledger::{AuditEvent, AuditRecord};
 pub use origin::Origin;
 pub use password::hash_password;
 pub use roles::{grantable_roles, permissions};
-pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX};
+pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX, ShownSession};
 pub use throttle::{FREE_OF_ADDRESS, FREE_OF_USER, FREE_OF_USER_AT_ADDRESS, WAIT_S_MAX};
 use tokens::Draft;
 pub use tokens::{
@@ -382,11 +382,20 @@ impl Auth {
         }
     }
 
-    /// Ends the session of a key, if `by` is its user or an administrator; returns whether it did.
+    /// Open sessions of `by`, or all if it is an administrator.
+    pub fn sessions(&self, by: &Identity) -> Vec<ShownSession> {
+        let may_see_all = self.permissions(by).holds(EDIT_USER);
+        let mut shown = self.locked().sessions.shown(self.clock.now_ns());
+        shown.retain(|session| may_see_all || session.user == by.user);
+        shown
+    }
+
+    /// Ends the session of a key or an id, if `by` is its user or an administrator; returns whether it did.
     pub fn end_session(&self, key: &str, by: &Identity, origin: &Origin) -> bool {
-        let key = self.key.hash(&[key.as_bytes()]);
+        let hash = self.key.hash(&[key.as_bytes()]);
         let may_end_any = self.permissions(by).holds(EDIT_USER);
         let mut state = self.locked();
+        let key = state.sessions.of_id(key).unwrap_or(hash);
         let owner = state.sessions.owner(&key).filter(|owner| owner.user == by.user || may_end_any);
         let Some(user) = owner.map(|owner| owner.user.clone()) else { return false };
         state.sessions.end(&key);

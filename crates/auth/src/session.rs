@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use crate::Identity;
 use crate::keyed_hash::Keyed;
+use crate::tokens::hex;
 
 /// Seconds without a request after which a session ends (Splunk's default `sessionTimeout`).
 pub const SESSION_IDLE_LIMIT_S: i64 = 3600;
@@ -19,6 +20,17 @@ pub const SESSIONS_MAX: usize = 10_000;
 /// Sessions by the keyed hash of their key.
 #[derive(Default)]
 pub(crate) struct Sessions(BTreeMap<Keyed, Session>);
+
+/// An open session as others may see it. Its id can end it and opens nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownSession {
+    /// Hash of its key.
+    pub id: String,
+    /// Its user.
+    pub user: String,
+    /// Time of its last request.
+    pub last_use_ns: i64,
+}
 
 struct Session {
     identity: Identity,
@@ -62,6 +74,24 @@ impl Sessions {
         }
         session.last_use_ns = now_ns;
         Some(session.identity.clone())
+    }
+
+    /// Open sessions, most recently used first.
+    pub(crate) fn shown(&self, now_ns: i64) -> Vec<ShownSession> {
+        let open = self.0.iter().filter(|(_, session)| !session.is_idle(now_ns));
+        let shown = |(key, session): (&Keyed, &Session)| ShownSession {
+            id: hex(key),
+            user: session.identity.user.clone(),
+            last_use_ns: session.last_use_ns,
+        };
+        let mut shown: Vec<ShownSession> = open.map(shown).collect();
+        shown.sort_by_key(|session| std::cmp::Reverse(session.last_use_ns));
+        shown
+    }
+
+    /// The session of an id.
+    pub(crate) fn of_id(&self, id: &str) -> Option<Keyed> {
+        self.0.keys().find(|key| hex(key.as_slice()) == id).copied()
     }
 
     /// The user of a session.
@@ -108,6 +138,17 @@ mod tests {
         assert!(sessions.touch(&key(1), 0).is_some(), "another user's");
         assert!(sessions.touch(&key(2), 0).is_some(), "the same user's elsewhere");
         assert!(sessions.touch(&key(10), 0).is_none());
+    }
+
+    #[test]
+    fn sessions_are_shown_while_they_are_open() {
+        let (mut sessions, address) = (Sessions::default(), IpAddr::from([10, 0, 0, 1]));
+        sessions.open(key(1), identity("eva"), address, 1);
+        sessions.open(key(2), identity("tom"), address, 2);
+        let shown = sessions.shown(3);
+        assert_eq!(shown.iter().map(|session| session.user.as_str()).collect::<Vec<_>>(), ["tom", "eva"]);
+        assert_eq!((sessions.of_id(&shown[0].id), sessions.of_id("00")), (Some(key(2)), None));
+        assert!(sessions.shown(2 + (SESSION_IDLE_LIMIT_S + 1) * 1_000_000_000).is_empty());
     }
 
     #[test]

@@ -42,6 +42,15 @@ const SCHEMA: &str = "\
      CREATE TABLE IF NOT EXISTS entries (acceleration INTEGER NOT NULL, value BLOB NOT NULL, place INTEGER NOT NULL, \
      PRIMARY KEY (acceleration, value, place)) WITHOUT ROWID;";
 
+/// Size of a collection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectionSize {
+    /// Documents of all users.
+    pub documents: u64,
+    /// Bytes of the file, with its indexes.
+    pub bytes: u64,
+}
+
 /// Which documents a rewrite removes before it writes its own.
 pub enum Removed<'r> {
     /// None, except those whose keys are written again.
@@ -230,6 +239,21 @@ impl Collection {
             usize::try_from(count).map_err(|_| Failure::Damage(format!("a count of documents is {count}")))
         })?;
         Ok(found.unwrap_or(0))
+    }
+
+    /// Number of the documents of all users, and bytes of the file.
+    pub fn size(&self) -> Result<CollectionSize, CollectionError> {
+        let found = self.read(&[], |reading| {
+            let number = |text: &str| -> Result<u64, Failure> {
+                let number: i64 = reading.connection.prepare_cached(text)?.query_row([], |row| row.get(0))?;
+                u64::try_from(number).map_err(|_| Failure::Damage(format!("{text} is {number}")))
+            };
+            let pages = number("SELECT page_count FROM pragma_page_count()")?;
+            let page_bytes = number("SELECT page_size FROM pragma_page_size()")?;
+            let documents = number("SELECT count(*) FROM documents")?;
+            Ok(CollectionSize { documents, bytes: pages.saturating_mul(page_bytes) })
+        })?;
+        Ok(found.unwrap_or_default())
     }
 
     fn exists(&self) -> bool {

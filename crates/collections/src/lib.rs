@@ -24,7 +24,7 @@ mod query;
 mod sort;
 mod value_order;
 
-pub use collection::{Collection, Removed};
+pub use collection::{Collection, CollectionSize, Removed};
 pub use collections::Collections;
 pub use definition::{Acceleration, CollectionDefinition, FieldType};
 pub use document::{DOCUMENT_BYTES_MAX, Object, TakeObject, parse_object, parse_objects};

@@ -1,11 +1,12 @@
 //! Answers of `rest`: entries of the node's endpoints, read from the configuration and the store without a connection.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_apps::LookupFiles;
 use quarry_conf::settings::server::ServerSettings;
-use quarry_conf::{IndexesConf, Layers, Permissions};
+use quarry_conf::{IndexesConf, Layers, Permissions, RemoteStorage};
 use quarry_engine::{DeletionRecord, KeptJob, NodeEntry, NodeSource, SnapshotSource, allowed_indexes};
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::{Fault, SharedClock};
@@ -18,15 +19,17 @@ use crate::setup::RecordDeletion;
 use crate::summaries::ModelSummaries;
 
 /// Endpoints below `/services`, and the capability each requires in addition to searching.
-const ENDPOINTS: [(&str, Option<&str>); 12] = [
+const ENDPOINTS: [(&str, Option<&str>); 14] = [
     (CACHE_MANAGER, Some("list_introspection")),
     (CACHE_METRICS, Some("list_introspection")),
     ("admin/macros", Some("rest_properties_get")),
     ("admin/summarization", Some("rest_properties_get")),
     ("apps/local", Some("rest_apps_view")),
     ("data/indexes", None),
+    ("data/index-volumes", Some("list_introspection")),
     ("data/lookup-table-files", Some("rest_properties_get")),
     ("data/props/extractions", Some("rest_properties_get")),
+    ("data/summaries", Some("list_introspection")),
     ("data/transforms/lookups", Some("rest_properties_get")),
     ("datamodel/model", Some("rest_properties_get")),
     ("saved/searches", Some("rest_properties_get")),
@@ -106,6 +109,8 @@ impl NodeSource for NodeFacts {
         Ok(Some(match Some(endpoint) {
             Some("server/info") => vec![server_info(self.host.clone(), self.name())],
             Some("data/indexes") => self.indexes(viewer),
+            Some("data/index-volumes") => self.volumes()?,
+            Some("data/summaries") => self.summaries_of_models(),
             Some("saved/searches") => self.stanzas("savedsearches"),
             Some("admin/summarization") => self.summarization(),
             Some("admin/macros") => self.stanzas("macros"),
@@ -180,6 +185,11 @@ fn server_info(host: String, name: String) -> NodeEntry {
     ]
 }
 
+/// Megabytes with three decimals, as in Splunk.
+fn megabytes(bytes: u64) -> String {
+    format!("{:.3}", bytes as f64 / MEGABYTE as f64)
+}
+
 /// Kernel release, if available.
 fn os_version() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -216,6 +226,53 @@ impl NodeFacts {
             entry
         };
         names.map(entry).collect()
+    }
+
+    /// The data directory and the remote volumes, with what they hold of all indexes. A bucket with copies on both counts on
+    /// both.
+    fn volumes(&self) -> Result<Vec<NodeEntry>, Fault> {
+        let (storage, buckets) = (RemoteStorage::new(&self.layers)?, self.source.buckets().unwrap_or_default());
+        let entry = |name: String, buckets: Vec<&BucketListing>| {
+            let sum = |count: fn(&BucketListing) -> u64| buckets.iter().map(|bucket| count(bucket)).sum::<u64>();
+            vec![
+                field("title", name),
+                field("max_size", "infinite"),
+                field("total_size", megabytes(sum(|bucket| bucket.stored_bytes))),
+                field("total_bucket_count", buckets.len().to_string()),
+                field("total_event_count", sum(|bucket| bucket.events).to_string()),
+            ]
+        };
+        let local = buckets.iter().filter(|bucket| bucket.copies != BucketCopies::Remote).collect();
+        let mut entries = vec![entry(self.data_dir.join("db").display().to_string(), local)];
+        let volume_of = |bucket: &BucketListing| match storage.of_index.get(&bucket.index) {
+            Some(place) => place.as_ref(),
+            None => storage.default.as_ref(),
+        };
+        let is_uploaded = |bucket: &&BucketListing| matches!(bucket.copies, BucketCopies::Both | BucketCopies::Remote);
+        entries.extend(storage.volumes.keys().map(|name| {
+            let is_there = |bucket: &&BucketListing| volume_of(bucket).is_some_and(|place| place.volume == *name);
+            entry(name.clone(), buckets.iter().filter(is_uploaded).filter(is_there).collect())
+        }));
+        Ok(entries)
+    }
+
+    /// What the summaries of each data model take of the disk.
+    fn summaries_of_models(&self) -> Vec<NodeEntry> {
+        let mut models: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for row in self.summaries.status().iter() {
+            let Some(name) = row["model"].as_str() else { continue };
+            let (bytes, slabs) = models.entry(name.to_owned()).or_default();
+            *bytes += row["bytes"].as_u64().unwrap_or(0);
+            *slabs += row["slabs_done"].as_u64().unwrap_or(0);
+        }
+        let entry = |(name, (bytes, slabs)): (String, (u64, u64))| {
+            vec![
+                field("title", name),
+                field("total_size", megabytes(bytes)),
+                field("total_bucket_count", slabs.to_string()),
+            ]
+        };
+        models.into_iter().map(entry).collect()
     }
 
     /// The stanzas of a file with their settings.

@@ -14,6 +14,7 @@ mod completions;
 mod data_directory;
 mod datamodel;
 mod demo;
+mod disk_activity;
 mod dispatch;
 mod failure;
 mod follow;

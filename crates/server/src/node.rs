@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use jiff::tz::TimeZone;
 use quarry_api::{
     AddFile, CollectorToken, CollectorTokens, ModularInput, ModularInputArgument, Node, NodeCondition, PreviewFile,
-    PreviewText, ReceivedText, Space, TokenChange, TokenError, UPLOADS_FOLDER,
+    PreviewText, ReceivedText, SearchLimits, Space, TokenChange, TokenError, UPLOADS_FOLDER,
 };
 use quarry_conf::{CollectionLimits, LimitSettings, Namespace, Permissions, Roles, ServerSettings};
 use quarry_engine::Explanation;
@@ -27,7 +27,10 @@ use quarry_stdx::Fault;
 use quarry_store::IndexSelector;
 
 use crate::data_directory::{self, Settings};
-use crate::{add, bucket, preview, prometheus, spl_explain, volume_verbs, zone};
+use crate::{add, bucket, disk_activity, preview, prometheus, spl_explain, volume_verbs, zone};
+
+/// File of a catalog in SQLite, in the data directory.
+const CATALOG_FILE: &str = "catalog.sqlite";
 
 /// A running node.
 pub(crate) struct LocalNode {
@@ -286,7 +289,7 @@ impl Node for LocalNode {
 
     fn condition(&self) -> NodeCondition {
         let (settings, host) = (self.settings(), self.ingest.settings.host.clone());
-        let of_server = ServerSettings::new(&settings.layers);
+        let (of_server, limits) = (ServerSettings::new(&settings.layers), LimitSettings::new(&settings.layers));
         // Unknown values stay 0.
         let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let of_process = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -304,6 +307,13 @@ impl Node for LocalNode {
             process_bytes: kilobytes(&of_process, "VmRSS"),
             disk: disk.unwrap_or_default(),
             disk_free_min: of_server.free_bytes_min,
+            disk_activity: disk_activity::of_folder(&self.data_dir),
+            catalog_bytes: self.data_dir.join(CATALOG_FILE).metadata().ok().map(|file| file.len()),
+            search_limits: SearchLimits {
+                base: limits.searches_base,
+                per_cpu: limits.searches_per_cpu,
+                real_time_multiplier: limits.real_time_multiplier,
+            },
             faults: self.ingest.store.messages().into_iter().map(|message| (message.time, message.text)).collect(),
         }
     }

@@ -11,10 +11,12 @@ use quarry_apps::objects::{NOBODY, ObjectSharing, Objects};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 
+use super::answer_shape::Content;
 use super::entities::{change, with_objects};
 use super::listing::{LISTED, page};
-use super::row::{Access, EDIT_APPS, Endpoint, REST_APPS};
+use super::row::{Access, EDIT_APPS, Endpoint, REST_APPS, entities};
 use super::search_jobs::PathParts;
+use super::shape::{SETTING, Shape};
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::Caller;
@@ -41,7 +43,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_APPS), Access::Capability(EDIT_APPS));
     let one = format!("{COLLECTION}/{{name}}");
     let below = |name: &str| format!("{one}/{name}");
-    vec![
+    let rows = vec![
         Endpoint::new(Method::GET, COLLECTION, read, "Lists apps.", get(list)).takes(LISTED),
         Endpoint::new(Method::POST, COLLECTION, write, "Creates an app.", post(create))
             .needs(&["name"])
@@ -61,8 +63,25 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Shows available updates of an app: there are none.",
             get(show),
         ),
-    ]
+    ];
+    entities(rows, &APP)
 }
+
+/// Content of an app.
+const APP: Content = Content::new(
+    "apps.local",
+    Shape::Object(&[
+        ("author", Shape::Optional(&Shape::Text)),
+        ("check_for_updates", Shape::Flag),
+        ("configured", SETTING),
+        ("description", Shape::Optional(&Shape::Text)),
+        ("disabled", SETTING),
+        ("label", Shape::Text),
+        ("state_change_requires_restart", Shape::Flag),
+        ("version", Shape::Optional(&Shape::Text)),
+        ("visible", SETTING),
+    ]),
+);
 
 fn entry(app: &LocalApp, viewer: &Permissions) -> Entry {
     let path = format!("/servicesNS/{NOBODY}/system/{COLLECTION}/{}", escaped(&app.name));

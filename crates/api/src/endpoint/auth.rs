@@ -1,38 +1,103 @@
 //! Sessions: `POST /services/auth/login` returns a session key for a user name and a password, `DELETE
-//! /services/authentication/httpauth-tokens/KEY` ends a session, `POST /services/auth/logout` ends the caller's.
+//! /services/authentication/httpauth-tokens/KEY` ends a session, `POST /services/auth/logout` ends the caller's. `GET
+//! /services/authentication/httpauth-tokens` lists open sessions by ids from which nobody learns their keys.
+
+use std::collections::BTreeMap;
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, post};
+use axum::routing::{delete, get, post};
+use quarry_apps::objects::APP_SYSTEM;
+use quarry_auth::{SESSION_IDLE_LIMIT_S, ShownSession};
+use quarry_event::time::strftime;
+use serde_json::Value;
 
-use quarry_auth::SESSION_IDLE_LIMIT_S;
-
-use super::row::{Access, Endpoint};
+use super::answer_shape::{AnswerShape, Content, MESSAGES};
+use super::listing::{LISTED, page};
+use super::row::{Access, Endpoint, entities};
+use super::shape::Shape;
 use super::{blocking, json};
 use crate::ApiState;
+use crate::atom::{Acl, Entry};
 use crate::caller::{Caller, Whence, cookie_name};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let own = Access::LoggedIn;
-    vec![
+    let shown = vec![
+        Endpoint::new(Method::GET, SESSIONS, own, "Lists the user's open sessions, or all.", get(sessions))
+            .of_node()
+            .takes(LISTED),
+        Endpoint::new(Method::GET, ONE_SESSION, own, "Shows an open session.", get(sessions)).of_node(),
+    ];
+    let mut rows = entities(shown, &Content::of_path(SESSIONS, SHOWN_SESSION));
+    rows.extend([
         Endpoint::new(Method::POST, "auth/login", Access::Open, "Opens a session and returns its key.", post(login))
             .of_node()
             .needs(&["username", "password"])
-            .takes(&["cookie"]),
-        Endpoint::new(Method::POST, "auth/logout", own, "Ends the session of the request.", post(logout)).of_node(),
+            .takes(&["cookie"])
+            .answers(AnswerShape::JsonOrXml(SESSION)),
+        Endpoint::new(Method::POST, "auth/logout", own, "Ends the session of the request.", post(logout))
+            .of_node()
+            .answers(AnswerShape::Json(MESSAGES)),
         Endpoint::new(
             Method::DELETE,
-            "authentication/httpauth-tokens/{key}",
+            ONE_SESSION,
             own,
             "Ends a session of the user; administrators can end any.",
             delete(end_session),
         )
-        .of_node(),
-    ]
+        .of_node()
+        .answers(AnswerShape::Json(MESSAGES)),
+    ]);
+    rows
 }
+
+/// Open sessions.
+const SESSIONS: &str = "authentication/httpauth-tokens";
+/// One of them, by its key or its id.
+const ONE_SESSION: &str = "authentication/httpauth-tokens/{key}";
+/// How Splunk writes the time of the last use.
+const TIME_FORMAT: &str = "%a %b %e %H:%M:%S %Y";
+/// Content of a session.
+const SHOWN_SESSION: Shape = Shape::Object(&[
+    ("authString", Shape::Text),
+    ("searchId", Shape::Text),
+    ("timeAccessed", Shape::Text),
+    ("userName", Shape::Text),
+]);
+/// Why a session is not shown or ended.
+const NO_SESSION: &str = "there is no such session, or it is another user's";
+
+async fn sessions(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Path(parts): Path<BTreeMap<String, String>>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let mut shown = state.auth.sessions(&caller.identity);
+    if let Some(id) = parts.get("key") {
+        shown.retain(|session| session.id == *id);
+        if shown.is_empty() {
+            return Err(ApiError::with_status(StatusCode::NOT_FOUND, NO_SESSION));
+        }
+    }
+    let place = format!("/services/{SESSIONS}");
+    let entry = |ShownSession { id, user, last_use_ns }: ShownSession| {
+        let (path, time) = (format!("{place}/{id}"), strftime(last_use_ns, TIME_FORMAT, &jiff::tz::TimeZone::UTC));
+        let members = [("authString", id.as_str()), ("searchId", ""), ("timeAccessed", &time), ("userName", &user)];
+        let content = members.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect();
+        let (acl, links) = (Acl::of_user(&user, true), vec![("list", path.clone()), ("remove", path.clone())]);
+        let app = APP_SYSTEM.to_owned();
+        Entry { name: id, path, author: user, app, acl, fields: None, updated: last_use_ns, links, content }
+    };
+    page("httpauth-tokens", place.clone(), shown.into_iter().map(entry).collect(), &parameters)
+}
+
+/// The answer of a login.
+const SESSION: Shape = Shape::Object(&[("sessionKey", Shape::Text), ("message", Shape::Text), ("code", Shape::Text)]);
 
 /// XML unless JSON is requested, because that is what Splunk's clients parse.
 async fn login(
@@ -70,7 +135,7 @@ async fn end_session(
     Path(key): Path<String>,
 ) -> Result<Response, ApiError> {
     let ended = state.auth.end_session(&key, &caller.identity, &caller.origin);
-    ended_or(ended, "there is no such session, or it is another user's")
+    ended_or(ended, NO_SESSION)
 }
 
 fn ended_or(ended: bool, otherwise: &str) -> Result<Response, ApiError> {

@@ -7,7 +7,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use quarry_conf::permissions::INDEXES_EDIT;
 
+use super::answer_shape::AnswerShape;
 use super::row::{Access, Endpoint, LIST_INTROSPECTION};
+use super::shape::Shape;
 use super::{blocking, json};
 use crate::ApiState;
 use crate::message::ApiError;
@@ -19,9 +21,10 @@ const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (look, change) = (Access::Capability(LIST_INTROSPECTION), Access::Capability(INDEXES_EDIT));
     vec![
-        Endpoint::new(Method::GET, "quarry/buckets", look, "Lists buckets.", get(list)).of_node(),
+        Endpoint::new(Method::GET, "quarry/buckets", look, "Lists buckets.", get(list)).of_node().answers(BUCKETS),
         Endpoint::new(Method::GET, "quarry/metrics", look, "Shows metrics in the format of Prometheus.", get(metrics))
-            .of_node(),
+            .of_node()
+            .answers(AnswerShape::Texts(&["text/plain"])),
         Endpoint::new(
             Method::POST,
             "quarry/buckets/verify",
@@ -29,11 +32,15 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Verifies every block of every bucket.",
             post(verify),
         )
-        .of_node(),
-        Endpoint::new(Method::POST, "quarry/buckets/compact", change, "Merges small buckets.", post(compact)).of_node(),
+        .of_node()
+        .answers(VERDICTS),
+        Endpoint::new(Method::POST, "quarry/buckets/compact", change, "Merges small buckets.", post(compact))
+            .of_node()
+            .answers(COMPACTION),
         Endpoint::new(Method::POST, "quarry/buckets/thaw", change, "Thaws an archived bucket.", post(thaw))
             .of_node()
-            .needs(&["index", "folder"]),
+            .needs(&["index", "folder"])
+            .answers(AnswerShape::Json(Shape::Object(&[("bucket", Shape::Text)]))),
         Endpoint::new(
             Method::POST,
             "quarry/buckets/migrate",
@@ -42,9 +49,58 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             post(migrate),
         )
         .of_node()
-        .needs(&["index", "to"]),
+        .needs(&["index", "to"])
+        .answers(MIGRATION),
     ]
 }
+
+const BUCKETS: AnswerShape = AnswerShape::Json(Shape::List(&Shape::Object(&[
+    ("bucket", Shape::Text),
+    ("index", Shape::Text),
+    ("state", Shape::Word(&["hot", "sealing", "sealed"])),
+    ("events", Shape::Count),
+    ("deleted", Shape::Count),
+    ("raw_bytes", Shape::Count),
+    ("stored_bytes", Shape::Count),
+    ("slabs", Shape::Count),
+    ("level", Shape::Count),
+    ("copies", Shape::Word(&["local", "uploading", "local and remote", "remote"])),
+    ("earliest", Shape::Text),
+    ("latest", Shape::Text),
+])));
+const VERDICTS: AnswerShape = AnswerShape::Json(Shape::List(&Shape::Object(&[
+    ("bucket", Shape::Text),
+    ("ok", Shape::Flag),
+    ("reason", Shape::Optional(&Shape::Text)),
+])));
+/// Buckets that were left as they are, each with the reason.
+const LEFT: Shape = Shape::List(&Shape::Object(&[("bucket", Shape::Text), ("reason", Shape::Text)]));
+const COMPACTION: AnswerShape = AnswerShape::Json(Shape::Object(&[
+    ("buckets_before", Shape::Count),
+    ("buckets_after", Shape::Count),
+    ("bytes_before", Shape::Count),
+    ("bytes_after", Shape::Count),
+    (
+        "merges",
+        Shape::List(&Shape::Object(&[
+            ("bucket", Shape::Text),
+            ("first", Shape::Nullable(&Shape::Text)),
+            ("last", Shape::Nullable(&Shape::Text)),
+            ("parts", Shape::Count),
+            ("events", Shape::Count),
+            ("bytes_before", Shape::Count),
+            ("bytes_after", Shape::Count),
+        ])),
+    ),
+    ("skipped", LEFT),
+]));
+const MIGRATION: AnswerShape = AnswerShape::Json(Shape::Object(&[
+    ("moved", Shape::Count),
+    ("bytes", Shape::Count),
+    ("there", Shape::Count),
+    ("waiting", Shape::Count),
+    ("left", LEFT),
+]));
 
 async fn list(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let node = state.node.clone();

@@ -10,10 +10,12 @@ use axum::routing::{delete, get, post};
 use quarry_apps::objects::NOBODY;
 use serde_json::{Map, Value};
 
+use super::answer_shape::Content;
 use super::blocking;
 use super::listing::{LISTED, page};
-use super::row::{Access, EDIT_TOKENS, Endpoint};
+use super::row::{Access, EDIT_TOKENS, Endpoint, entities};
 use super::search_jobs::PathParts;
+use super::shape::Shape;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -37,7 +39,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let row = |method, path: &'static str, summary, serve| {
         Endpoint::new(method, path, Access::Capability(EDIT_TOKENS), summary, serve)
     };
-    vec![
+    let rows = vec![
         row(Method::GET, tokens, "Lists tokens of the HTTP Event Collector.", get(list)).takes(LISTED),
         row(Method::POST, tokens, "Creates a token of the HTTP Event Collector.", post(create))
             .needs(&["name"])
@@ -51,8 +53,24 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Enables or disables a token of the HTTP Event Collector.",
             post(switch),
         ),
-    ]
+    ];
+    entities(rows, &TOKEN)
 }
+
+/// Content of a token.
+const TOKEN: Content = Content::new(
+    "data.inputs.http",
+    Shape::Object(&[
+        ("disabled", Shape::Flag),
+        ("host", Shape::Optional(&Shape::Text)),
+        ("index", Shape::Text),
+        ("indexes", Shape::List(&Shape::Text)),
+        ("source", Shape::Optional(&Shape::Text)),
+        ("sourcetype", Shape::Optional(&Shape::Text)),
+        ("token", Shape::Text),
+        ("useACK", Shape::Word(&["0", "1"])),
+    ]),
+);
 
 impl From<TokenError> for ApiError {
     fn from(error: TokenError) -> ApiError {

@@ -15,11 +15,13 @@ use quarry_apps::objects::{ConfObject, NOBODY, Objects, Scope};
 use quarry_conf::Permissions;
 use serde_json::Map;
 
+use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT};
 use super::entities::{Kind, KindOf, change, rows, scope_of, with_objects};
 use super::jobs::told;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::search_jobs::PathParts;
+use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Fields, Form, escaped};
 use crate::caller::Caller;
@@ -39,17 +41,30 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
     let mut endpoints = rows("configs/{file}", [read, write], ANY, KindOf::Path(Arc::new(kind_of)));
     let (conf, stanza, key) = ("properties/{file}", "properties/{file}/{name}", "properties/{file}/{name}/{key}");
-    endpoints.extend([
+    let names = [
         Endpoint::new(Method::GET, CONFIGS, read, "Lists conf files.", get(conf_files)).takes(LISTED),
         Endpoint::new(Method::GET, PROPERTIES, read, "Lists conf files.", get(confs)).takes(LISTED),
-        Endpoint::new(Method::POST, PROPERTIES, write, "Creates an empty conf file.", post(make_conf))
-            .needs(&["__conf"]),
         Endpoint::new(Method::GET, conf, read, "Lists the stanzas of a conf.", get(stanzas)).takes(LISTED),
-        Endpoint::new(Method::POST, conf, write, "Creates a stanza.", post(make_stanza)).needs(&["__stanza"]),
-        Endpoint::new(Method::GET, stanza, read, "Lists the settings of a stanza.", get(settings)).takes(LISTED),
-        Endpoint::new(Method::POST, stanza, write, "Changes settings of a stanza.", post(set)),
-        Endpoint::new(Method::GET, key, read, "Returns the value of a setting as text.", get(value)),
-        Endpoint::new(Method::POST, key, write, "Changes a setting.", post(set_value)).needs(&["value"]),
+    ];
+    endpoints.extend(entities(names.to_vec(), &NO_CONTENT));
+    let value_of = Content::new("properties", Shape::Object(&[("value", Shape::Text)]));
+    endpoints.extend([
+        Endpoint::new(Method::POST, PROPERTIES, write, "Creates an empty conf file.", post(make_conf))
+            .needs(&["__conf"])
+            .answers_with(StatusCode::CREATED, AnswerShape::JsonOrXml(MESSAGES)),
+        Endpoint::new(Method::POST, conf, write, "Creates a stanza.", post(make_stanza))
+            .needs(&["__stanza"])
+            .answers_with(StatusCode::CREATED, AnswerShape::JsonOrXml(MESSAGES)),
+        Endpoint::new(Method::GET, stanza, read, "Lists the settings of a stanza.", get(settings))
+            .takes(LISTED)
+            .answers(AnswerShape::Entities(value_of)),
+        Endpoint::new(Method::POST, stanza, write, "Changes settings of a stanza.", post(set))
+            .answers(AnswerShape::JsonOrXml(MESSAGES)),
+        Endpoint::new(Method::GET, key, read, "Returns the value of a setting as text.", get(value))
+            .answers(AnswerShape::Texts(&["text/plain"])),
+        Endpoint::new(Method::POST, key, write, "Changes a setting.", post(set_value))
+            .needs(&["value"])
+            .answers(AnswerShape::JsonOrXml(MESSAGES)),
     ]);
     endpoints
 }

@@ -15,10 +15,13 @@ use quarry_conf::Permissions;
 use quarry_engine::{bundled_models, described_model, model_headline, stored_model};
 use serde_json::{Map, Value};
 
-use super::entities::{Kind, acl_change, acl_entry, entry, kind};
+use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
+use super::entities::{Kind, entry, kind};
 use super::listing::page;
 use super::object_request::ObjectRequest;
-use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::permissions::{acl_change, acl_entry};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
+use super::shape::Shape;
 use crate::atom::{Acl, Entry, Fields, escaped};
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
@@ -42,7 +45,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
     let one = format!("{PATH}/{{name}}");
     let acl = format!("{one}/acl");
-    vec![
+    let rows = vec![
         Endpoint::new(Method::GET, PATH, read, "Lists data models.", get(list)).takes(LISTED_MODELS),
         Endpoint::new(Method::POST, PATH, write, "Creates a data model.", post(create))
             .needs(&["name"])
@@ -51,11 +54,36 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, one.as_str(), write, "Changes a data model or its acceleration.", post(edit))
             .takes(FIELDS.optional),
         Endpoint::new(Method::DELETE, one.as_str(), write, "Deletes a data model.", delete(remove)),
+    ];
+    let permissions = vec![
         Endpoint::new(Method::GET, acl.as_str(), read, "Shows the permissions of a data model.", get(show_acl)),
         Endpoint::new(Method::POST, acl.as_str(), write, "Changes the permissions of a data model.", post(set_acl))
             .takes(&["owner", "sharing", "perms.read", "perms.write"]),
-    ]
+    ];
+    let mut rows = entities(rows, &MODEL);
+    // A provisional model is checked and not created.
+    for row in rows.iter_mut().filter(|row| row.creates()) {
+        *row = row.clone().or_answers(StatusCode::OK, AnswerShape::Entities(MODEL));
+    }
+    rows.extend(entities(permissions, &NO_CONTENT));
+    rows
 }
+
+/// Content of a model.
+const MODEL: Content = Content::new(
+    "datamodel.model",
+    Shape::Object(&[
+        ("acceleration", Shape::Text),
+        ("acceleration.allowed", Shape::Flag),
+        ("dataset.type", Shape::Text),
+        ("description", Shape::Text),
+        ("disabled", Shape::Flag),
+        ("displayName", Shape::Text),
+        ("eai:appName", Shape::Optional(&Shape::Text)),
+        ("eai:userName", Shape::Optional(&Shape::Text)),
+        ("fault", Shape::Optional(&Shape::Text)),
+    ]),
+);
 
 /// Parameters of the list.
 const LISTED_MODELS: &[&str] =

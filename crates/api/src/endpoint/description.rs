@@ -1,17 +1,20 @@
 //! `quarry/openapi.json`: the table of endpoints as an OpenAPI 3.1 document, for client generators and API explorers.
 //!
 //! Paths are those from `/services`; those also served below `/servicesNS/USER/APP` are marked (`x-namespaced`).
-//! Parameter types are those that requests are checked against. Not here: schemas of entities' content.
+//! Parameter types are those that requests are checked against; answers are those that the rows state ([`super::answer_shape`]).
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
 use serde_json::{Map, Value, json};
 
+use super::answer_shape::{AnswerShape, NAMED, refusal, schema_name};
 use super::json as answer;
 use super::row::{Access, Endpoint, EndpointRow, RequestBody};
+use super::shape::Shape;
 use super::table::ENDPOINTS;
 use crate::parameter_types::{ParameterType, type_of};
 
@@ -20,11 +23,18 @@ const OPENAPI: &str = "3.1.0";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let summary = "Describes all endpoints as an OpenAPI document.";
-    vec![Endpoint::new(Method::GET, "quarry/openapi.json", Access::LoggedIn, summary, get(show)).of_node()]
+    vec![
+        Endpoint::new(Method::GET, "quarry/openapi.json", Access::LoggedIn, summary, get(show))
+            .of_node()
+            .answers(AnswerShape::Json(Shape::Map(&Shape::Any))),
+    ]
 }
 
+/// The document, which is the same while the program runs.
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| document().to_string());
+
 async fn show() -> Response {
-    answer(document().to_string())
+    answer(DOCUMENT.clone())
 }
 
 fn document() -> Value {
@@ -36,11 +46,50 @@ fn document() -> Value {
         "openapi": OPENAPI,
         "info": { "title": "Quarry", "version": env!("CARGO_PKG_VERSION"), "license": { "name": "Apache-2.0" } },
         "paths": paths,
-        "components": { "securitySchemes": {
+        "components": { "schemas": schemas(), "responses": { REFUSED: refusal() }, "securitySchemes": {
             "basic": { "type": "http", "scheme": "basic" },
             "session": { "type": "apiKey", "in": "header", "name": "Authorization", "description": "Splunk KEY" },
         } },
     })
+}
+
+/// Name of the answer of a refused request.
+const REFUSED: &str = "Refused";
+
+/// Whether the entities of an answer have all their members: `f` selects some.
+fn is_whole(row: &EndpointRow) -> bool {
+    !row.takes.contains(&"f")
+}
+
+/// The schemas that answers refer to.
+fn schemas() -> BTreeMap<String, Value> {
+    let named = NAMED.iter().map(|(name, shape)| ((*name).to_owned(), shape.schema(true)));
+    let mut schemas: BTreeMap<String, Value> = named.collect();
+    for row in ENDPOINTS.iter() {
+        for (name, shape) in row.answers.iter().flatten().filter_map(|(_, answer)| answer.content()) {
+            let schema = shape.schema(is_whole(row));
+            let known = schemas.insert(schema_name(name, is_whole(row)), schema.clone());
+            debug_assert!(known.is_none_or(|known| known == schema), "two contents are named {name}");
+        }
+    }
+    schemas
+}
+
+/// The answers of an endpoint by status.
+fn responses(row: &EndpointRow) -> Map<String, Value> {
+    let answers = row.answers.iter().flatten();
+    let mut responses: Map<String, Value> =
+        answers.map(|(status, answer)| (status.as_str().to_owned(), answer.described(is_whole(row)))).collect();
+    let refused = [
+        (row.access != Access::Open, StatusCode::UNAUTHORIZED),
+        (matches!(row.access, Access::Capability(_)), StatusCode::FORBIDDEN),
+        (row.path.contains('{'), StatusCode::NOT_FOUND),
+    ];
+    let refused =
+        refused.into_iter().filter(|(is_possible, _)| *is_possible).map(|(_, status)| status.as_str().to_owned());
+    let refusal = json!({ "$ref": format!("#/components/responses/{REFUSED}") });
+    responses.extend(refused.chain(["default".to_owned()]).map(|status| (status, refusal.clone())));
+    responses
 }
 
 fn operation(row: &EndpointRow) -> Value {
@@ -72,12 +121,7 @@ fn operation(row: &EndpointRow) -> Value {
     }
     parameters.push(json!({ "name": "output_mode", "in": "query", "schema": schema("output_mode") }));
     operation["parameters"] = Value::Array(parameters);
-    let refusal = json!({ "description": "Refused, with messages that say why." });
-    let good = if row.method == Method::POST { ["200", "201"].as_slice() } else { ["200"].as_slice() };
-    let mut responses: Map<String, Value> =
-        good.iter().map(|status| ((*status).to_owned(), json!({ "description": "Success." }))).collect();
-    responses.insert("default".to_owned(), refusal);
-    operation["responses"] = Value::Object(responses);
+    operation["responses"] = Value::Object(responses(row));
     match row.access {
         Access::Open => operation["security"] = json!([]),
         Access::LoggedIn => operation["security"] = json!([{ "basic": [] }, { "session": [] }]),
@@ -123,5 +167,26 @@ mod tests {
         assert_eq!(document["paths"]["/services/auth/login"]["post"]["security"], json!([]));
         let jobs = &document["paths"]["/services/search/jobs"]["post"];
         assert_eq!(jobs["x-capability"], "search");
+    }
+
+    #[test]
+    fn answers_refer_to_schemas_that_exist() {
+        fn references(value: &Value, found: &mut Vec<String>) {
+            match value {
+                Value::Object(members) => {
+                    found.extend(members.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                    members.values().for_each(|value| references(value, found));
+                }
+                Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+                _ => {}
+            }
+        }
+        let (document, mut found) = (document(), Vec::new());
+        references(&document, &mut found);
+        assert!(found.len() > ENDPOINTS.len());
+        for reference in found {
+            let pointer = reference.trim_start_matches('#');
+            assert!(document.pointer(pointer).is_some(), "{reference}");
+        }
     }
 }

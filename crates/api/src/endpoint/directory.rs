@@ -11,12 +11,14 @@ use quarry_apps::objects::{ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
 use quarry_conf::permissions::SEARCH;
 
+use super::answer_shape::Content;
 use super::entities::{KINDS, entry};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
-use super::row::{Access, Endpoint, REST_PROPERTIES};
+use super::row::{Access, Endpoint, REST_PROPERTIES, entities};
+use super::shape::{Member, SETTING, Settings, Shape};
 use super::views::shown;
-use crate::atom::Entry;
+use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
 
 /// The collection.
@@ -25,11 +27,22 @@ const PATH: &str = "directory";
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let read = Access::Capability(REST_PROPERTIES);
     let one = format!("{PATH}/{{name}}");
-    vec![
+    let rows = vec![
         Endpoint::new(Method::GET, PATH, read, "Lists the objects of all kinds.", get(list)).takes(LISTED),
         Endpoint::new(Method::GET, one, read, "Shows the objects of a name.", get(show)),
-    ]
+    ];
+    let located = Settings { fields: Fields { required: &[], optional: &[], wildcard: &[] }, more: LOCATED };
+    entities(rows, &Content::of_path(PATH, Shape::Settings(located)))
 }
+
+/// Members of every object.
+const LOCATED: &[Member] = &[
+    ("disabled", SETTING),
+    ("eai:appName", Shape::Text),
+    ("eai:userName", Shape::Text),
+    ("eai:location", Shape::Text),
+    ("eai:type", Shape::Text),
+];
 
 fn located(mut entry: Entry, collection: &str, title: &str) -> Entry {
     entry.content.insert("eai:location".to_owned(), format!("/{collection}").into());

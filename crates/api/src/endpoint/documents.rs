@@ -24,9 +24,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::answer_shape::AnswerShape;
 use super::collection_entities::CONF;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, RequestBody};
 use super::search_jobs::PathParts;
+use super::shape::Shape;
 use super::{blocking, json as json_answer};
 use crate::ApiState;
 use crate::caller::Caller;
@@ -49,9 +51,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let row = Endpoint::new;
     vec![
         row(Method::GET, all.to_owned(), read, "Lists the documents of a collection that match a query.", get(find))
-            .takes(&["query", "sort", "skip", "limit", "fields", "shared"]),
+            .takes(&["query", "sort", "skip", "limit", "fields", "shared"])
+            .answers(AnswerShape::Json(DOCUMENTS)),
         row(Method::POST, all.to_owned(), write, "Adds the JSON object of the body as a document.", post(insert))
-            .body(RequestBody::JsonObject),
+            .body(RequestBody::JsonObject)
+            .answers_with(StatusCode::CREATED, AnswerShape::Json(KEY_ONLY)),
         row(
             Method::DELETE,
             all.to_owned(),
@@ -59,7 +63,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Deletes the documents that match a query.",
             delete(remove_matching),
         )
-        .takes(&["query"]),
+        .takes(&["query"])
+        .answers(AnswerShape::Nothing),
         row(
             Method::POST,
             below("batch_save"),
@@ -67,15 +72,27 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Writes a JSON array of documents; existing keys are replaced.",
             post(save),
         )
-        .body(RequestBody::JsonList),
+        .body(RequestBody::JsonList)
+        .answers(AnswerShape::Json(Shape::List(&Shape::Text))),
         row(Method::POST, below("batch_find"), read, "Runs several queries, given as a JSON array.", post(find_all))
-            .body(RequestBody::JsonList),
-        row(Method::GET, below("{key}"), read, "Shows a document.", get(show)).takes(&["shared"]),
+            .body(RequestBody::JsonList)
+            .answers(AnswerShape::Json(Shape::List(&DOCUMENTS))),
+        row(Method::GET, below("{key}"), read, "Shows a document.", get(show))
+            .takes(&["shared"])
+            .answers(AnswerShape::Json(DOCUMENT)),
         row(Method::POST, below("{key}"), write, "Replaces a document with the body.", post(replace))
-            .body(RequestBody::JsonObject),
-        row(Method::DELETE, below("{key}"), write, "Deletes a document.", delete(remove)),
+            .body(RequestBody::JsonObject)
+            .answers(AnswerShape::Json(KEY_ONLY)),
+        row(Method::DELETE, below("{key}"), write, "Deletes a document.", delete(remove)).answers(AnswerShape::Nothing),
     ]
 }
+
+/// A document; a projection may leave its key and its user out.
+const DOCUMENT: Shape =
+    Shape::Open(&[("_key", Shape::Optional(&Shape::Text)), ("_user", Shape::Optional(&Shape::Text))], &Shape::Any);
+const DOCUMENTS: Shape = Shape::List(&DOCUMENT);
+/// The key of a written document.
+const KEY_ONLY: Shape = Shape::Object(&[("_key", Shape::Text)]);
 
 impl From<CollectionError> for ApiError {
     fn from(error: CollectionError) -> ApiError {

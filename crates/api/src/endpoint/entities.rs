@@ -24,10 +24,13 @@ use quarry_conf::text::DEFAULT_STANZA;
 use quarry_event::time::Cron;
 use serde_json::{Map, Value};
 
+use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::blocking;
 use super::listing::{LISTED, page, page_of};
-use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::permissions::{acl_change, acl_entry};
+use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::search_jobs::PathParts;
+use super::shape::STANZA_FLAGS;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::Caller;
@@ -443,26 +446,30 @@ macro_rules! serve {
 
 /// The rows of a collection and its entities; `access` is required for reading and for changing.
 pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindOf) -> Vec<Endpoint> {
-    let mut rows = collection_rows(path, access, fields, &kind);
-    rows.extend(entity_rows(&format!("{path}/{{name}}"), access, fields, &kind));
+    let content = Content::of_stanza(path, fields);
+    let mut rows = collection_rows(path, access, (fields, &content), &kind);
+    rows.extend(entity_rows(&format!("{path}/{{name}}"), access, (fields, &content), &kind));
     rows
 }
 
 /// The rows of a collection that cannot be changed, and its entities.
 fn read_only_rows(kind: &Kind, read: Access) -> Vec<Endpoint> {
+    let content = Content::of_stanza(&kind.path, kind.fields);
     let (path, kind) = (kind.path.clone(), &KindOf::always(kind.clone()));
     let one = format!("{path}/{{name}}");
-    vec![
-        Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LISTED),
-        Endpoint::new(Method::GET, one.as_str(), read, "Shows an entity.", serve!(kind, get, show)).takes(&["f"]),
-        Endpoint::new(
-            Method::GET,
-            format!("{one}/acl"),
-            read,
-            "Shows the permissions of an entity.",
-            serve!(kind, get, show_acl),
-        ),
-    ]
+    let shown = "Shows the permissions of an entity.";
+    let mut rows = entities(
+        vec![
+            Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LISTED),
+            Endpoint::new(Method::GET, one.as_str(), read, "Shows an entity.", serve!(kind, get, show)).takes(&["f"]),
+        ],
+        &content,
+    );
+    rows.push(
+        Endpoint::new(Method::GET, format!("{one}/acl"), read, shown, serve!(kind, get, show_acl))
+            .answers(AnswerShape::Entities(NO_CONTENT)),
+    );
+    rows
 }
 
 /// The rows of a collection with a single entity.
@@ -470,7 +477,9 @@ pub(super) fn single_rows(kind: &Kind, [read, write]: [Access; 2]) -> Vec<Endpoi
     let (one, fields, of) = (format!("{}/{{name}}", kind.path), kind.fields, &KindOf::always(kind.clone()));
     let mut rows = read_only_rows(kind, read);
     rows.push(
-        Endpoint::new(Method::POST, one, write, "Changes an entity.", serve!(of, post, edit)).takes(fields.optional),
+        Endpoint::new(Method::POST, one, write, "Changes an entity.", serve!(of, post, edit))
+            .takes(fields.optional)
+            .answers(AnswerShape::Entities(Content::of_stanza(&kind.path, fields))),
     );
     rows
 }
@@ -478,41 +487,65 @@ pub(super) fn single_rows(kind: &Kind, [read, write]: [Access; 2]) -> Vec<Endpoi
 /// Help text of `POST …/_new`.
 const NEW_POSTED: &str = "Creates an entity; without a name it shows the possible settings.";
 
-fn collection_rows(path: &str, [read, write]: [Access; 2], fields: Fields, kind: &KindOf) -> Vec<Endpoint> {
+fn collection_rows(
+    path: &str,
+    [read, write]: [Access; 2],
+    (fields, content): (Fields, &Content),
+    kind: &KindOf,
+) -> Vec<Endpoint> {
     let below = |name: &str| format!("{path}/{name}");
     let (new, reload_all) = ("Shows the possible settings of a new entity.", "Reloads changed files.");
-    vec![
+    let mut rows = vec![
         Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LISTED),
         Endpoint::new(Method::POST, path, write, "Creates an entity.", serve!(kind, post, create))
             .needs(&["name"])
             .takes(fields.optional),
         Endpoint::new(Method::GET, below("_new"), read, new, serve!(kind, get, template)),
-        Endpoint::new(Method::POST, below("_new"), write, NEW_POSTED, serve!(kind, post, create_named))
-            .takes(fields.optional),
         Endpoint::new(Method::GET, below("_reload"), read, reload_all, serve!(kind, get, reload)),
         Endpoint::new(Method::POST, below("_reload"), read, reload_all, serve!(kind, post, reload)),
-    ]
+    ];
+    rows = entities(rows, content);
+    let answer = AnswerShape::Entities(content.clone());
+    rows.push(
+        Endpoint::new(Method::POST, below("_new"), write, NEW_POSTED, serve!(kind, post, create_named))
+            .takes(fields.optional)
+            .answers(answer.clone())
+            .or_answers(StatusCode::CREATED, answer),
+    );
+    rows
 }
 
-fn entity_rows(path: &str, [read, write]: [Access; 2], fields: Fields, kind: &KindOf) -> Vec<Endpoint> {
+fn entity_rows(
+    path: &str,
+    [read, write]: [Access; 2],
+    (fields, content): (Fields, &Content),
+    kind: &KindOf,
+) -> Vec<Endpoint> {
     let below = |name: &str| format!("{path}/{name}");
     let (acl, change_acl) = ("Shows the permissions of an entity.", "Changes the permissions of an entity.");
     let give = "Changes the owner of an entity.";
-    vec![
+    let mut rows = vec![
         Endpoint::new(Method::GET, path, read, "Shows an entity.", serve!(kind, get, show)).takes(&["f"]),
         Endpoint::new(Method::POST, path, write, "Changes an entity.", serve!(kind, post, edit)).takes(fields.optional),
         Endpoint::new(Method::DELETE, path, write, "Deletes an entity.", serve!(kind, delete, remove)),
-        Endpoint::new(Method::GET, below("acl"), read, acl, serve!(kind, get, show_acl)),
-        Endpoint::new(Method::POST, below("acl"), write, change_acl, serve!(kind, post, set_acl)).takes(&[
-            "owner",
-            "sharing",
-            "perms.read",
-            "perms.write",
-        ]),
         Endpoint::new(Method::POST, below("enable"), write, "Enables an entity.", serve!(kind, post, enable)),
         Endpoint::new(Method::POST, below("disable"), write, "Disables an entity.", serve!(kind, post, disable)),
         Endpoint::new(Method::POST, below("move"), write, give, serve!(kind, post, give_away)).takes(&["app", "user"]),
-    ]
+    ];
+    rows = entities(rows, content);
+    rows.extend(entities(
+        vec![
+            Endpoint::new(Method::GET, below("acl"), read, acl, serve!(kind, get, show_acl)),
+            Endpoint::new(Method::POST, below("acl"), write, change_acl, serve!(kind, post, set_acl)).takes(&[
+                "owner",
+                "sharing",
+                "perms.read",
+                "perms.write",
+            ]),
+        ],
+        &NO_CONTENT,
+    ));
+    rows
 }
 
 /// A request to a collection.
@@ -765,32 +798,10 @@ async fn show_acl(state: ApiState, request: Request) -> Result<Response, ApiErro
     Ok(acl_answer(&request, &object))
 }
 
-/// An entity whose content is its ACL only, as in Splunk.
-pub(super) fn acl_entry(mut entry: Entry) -> Entry {
-    entry.content = Map::new();
-    entry.path.push_str("/acl");
-    entry
-}
-
 fn acl_answer(request: &Request, object: &ConfObject) -> Response {
     let entry = acl_entry(request.entry(object));
     Feed::of(request.kind.title.clone(), entry.path.clone(), vec![entry])
         .answer(Form::of(request.parameters.get("output_mode")))
-}
-
-/// The requested change of an ACL.
-pub(super) fn acl_change(form: &Parameters) -> Result<AclChange, ApiError> {
-    let sharing = form.get("sharing").map(|word| {
-        ObjectSharing::of(word)
-            .ok_or_else(|| ApiError::bad_request(format!("sharing={word}: give user, app, global or system")))
-    });
-    let roles = |name: &str| form.get(name).map(|_| form.list(name));
-    Ok(AclChange {
-        owner: form.text("owner"),
-        sharing: sharing.transpose()?,
-        readers: roles("perms.read"),
-        writers: roles("perms.write"),
-    })
 }
 
 async fn set_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {
@@ -828,17 +839,6 @@ async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiErr
     Ok(request.answer(&moved))
 }
 
-/// Settings that are always boolean in JSON.
-const FLAGS: [&str; 7] = [
-    "disabled",
-    "is_scheduled",
-    "is_visible",
-    "realtime_schedule",
-    "run_on_startup",
-    "dispatch.lookups",
-    "restart_on_searchpeer_add",
-];
-
 /// An object as an entity of a collection.
 pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     let (owner, app) = (object.place.user().unwrap_or(NOBODY), object.place.app());
@@ -858,7 +858,7 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     links.retain(|(name, _)| !VERBS.contains(name) || kind.verbs.contains(name));
     links.extend(kind.more.iter().map(|name| (*name, format!("{path}/{name}"))));
     let value = |(key, value): (&String, &String)| {
-        let value = if FLAGS.contains(&key.as_str()) {
+        let value = if STANZA_FLAGS.contains(&key.as_str()) {
             crate::parameter_types::parse_flag(value).map_or_else(|| Value::from(value.as_str()), Value::from)
         } else {
             Value::from(value.as_str())

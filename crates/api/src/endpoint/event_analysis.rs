@@ -22,9 +22,11 @@ use quarry_search::{Cell, Outcome, ResultTable, SearchError, SearchParams, Searc
 use quarry_spl::ast::{Command, FieldSummaryCommand, FieldsCommand, NodeBuilder, Span};
 use serde_json::{Value, json};
 
+use super::answer_shape::{AnswerShape, ROW};
 use super::json as answer;
 use super::row::{Access, Endpoint};
 use super::search_request::SearchRequest;
+use super::shape::Shape;
 use crate::message::ApiError;
 use crate::wire::OutputMode;
 
@@ -43,35 +45,55 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, path, Access::Capability(SEARCH), summary, serve).of_api()
     };
     vec![
-        row("context", "Returns the events before and after an event.", post(context)).needs(&["time"]).takes(&[
-            "index",
-            "host",
-            "source",
-            "sourcetype",
-            "condition",
-            "before",
-            "after",
-            "zone",
-        ]),
-        row("patterns", "Groups the events of a search by their pattern.", post(patterns)).needs(&["search"]).takes(&[
-            "earliest_time",
-            "latest_time",
-            "zone",
-            "sensitivity",
-            "count",
-        ]),
+        row("context", "Returns the events before and after an event.", post(context))
+            .needs(&["time"])
+            .takes(&["index", "host", "source", "sourcetype", "condition", "before", "after", "zone"])
+            .answers(CONTEXT),
+        row("patterns", "Groups the events of a search by their pattern.", post(patterns))
+            .needs(&["search"])
+            .takes(&["earliest_time", "latest_time", "zone", "sensitivity", "count"])
+            .answers(FOUND_PATTERNS),
         row("compare", "Finds field values that differ between two time ranges.", post(compare))
             .needs(&["search"])
-            .takes(&[
-                "earliest_time",
-                "latest_time",
-                "baseline_earliest_time",
-                "baseline_latest_time",
-                "zone",
-                "count",
-            ]),
+            .takes(&["earliest_time", "latest_time", "baseline_earliest_time", "baseline_latest_time", "zone", "count"])
+            .answers(DIFFERENCES_FOUND),
     ]
 }
+
+const EVENTS: Shape = Shape::List(&ROW);
+const CONTEXT: AnswerShape =
+    AnswerShape::Json(Shape::Object(&[("before", EVENTS), ("same_time", EVENTS), ("after", EVENTS)]));
+const FOUND_PATTERNS: AnswerShape = AnswerShape::Json(Shape::Object(&[
+    ("events", Shape::Count),
+    ("is_sample", Shape::Flag),
+    ("without_pattern", Shape::Count),
+    ("total", Shape::Count),
+    (
+        "patterns",
+        Shape::List(&Shape::Object(&[
+            ("pattern", Shape::Text),
+            ("count", Shape::Count),
+            ("share", Shape::Number),
+            ("example", Shape::Text),
+            ("phrase", Shape::Text),
+            ("times", Shape::Nullable(&Shape::List(&Shape::Text))),
+        ])),
+    ),
+]));
+const DIFFERENCES_FOUND: AnswerShape = AnswerShape::Json(Shape::Object(&[
+    ("selected_events", Shape::Count),
+    ("baseline_events", Shape::Count),
+    (
+        "differences",
+        Shape::List(&Shape::Object(&[
+            ("field", Shape::Text),
+            ("value", Shape::Text),
+            ("selected", Shape::Count),
+            ("baseline", Shape::Count),
+            ("difference", Shape::Number),
+        ])),
+    ),
+]));
 
 async fn context(request: SearchRequest) -> Result<Response, ApiError> {
     let parameters = &request.parameters;

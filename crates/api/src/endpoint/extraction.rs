@@ -10,7 +10,9 @@ use quarry_conf::permissions::SEARCH;
 use quarry_engine::examples::{Example, patterns_of, value_found};
 use serde_json::{Value, json};
 
+use super::answer_shape::AnswerShape;
 use super::row::{Access, Endpoint};
+use super::shape::Shape;
 use super::{blocking, json as answer};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -30,9 +32,15 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, "extract/suggest", Access::Capability(SEARCH), summary, post(suggest))
             .of_api()
             .needs(&["field", "sample", "mark"])
-            .takes(&["counterexample"]),
+            .takes(&["counterexample"])
+            .answers(SUGGESTIONS),
     ]
 }
+
+const SUGGESTIONS: AnswerShape = AnswerShape::Json(Shape::Object(&[(
+    "suggestions",
+    Shape::List(&Shape::Object(&[("regex", Shape::Text), ("values", Shape::List(&Shape::Nullable(&Shape::Text)))])),
+)]));
 
 async fn suggest(parameters: Parameters) -> Result<Response, ApiError> {
     let field = parameters.required("field")?.to_owned();

@@ -4,7 +4,7 @@
 //! is unavailable (503), as it is on a server of Splunk that belongs to none; what would make the node a member is
 //! refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::{MatchedPath, Path};
 use axum::http::{Method, StatusCode};
@@ -13,11 +13,13 @@ use axum::routing::{get, post};
 use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use serde_json::{Map, Value};
 
+use super::answer_shape::Content;
 use super::listing::{LISTED, page};
 use super::row::{
     Access, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SERVER, EDIT_SERVER,
-    Endpoint, LICENSE_EDIT, LIST_INDEXER_CLUSTER, RESTART,
+    Endpoint, LICENSE_EDIT, LIST_INDEXER_CLUSTER, LIST_INTROSPECTION, RESTART, entities,
 };
+use super::shape::Shape;
 use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -52,6 +54,7 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("deployment/server", &[]),
     ("deployment/server/applications", &[]),
     ("deployment/server/clients", &[]),
+    ("deployment/server/config", &[("config", &[("disabled", "1")])]),
     ("deployment/server/serverclasses", &[]),
     ("deployment/serverclass", &[]),
     ("deployment/tenants", &[]),
@@ -90,6 +93,9 @@ const NO_CLUSTER: &str = "Indexer clustering is not enabled on this node: it bel
 /// Why what only a member of a search head cluster can tell is unavailable.
 const NO_HEADS: &str = "Search head clustering is not enabled on this node: it belongs to no cluster";
 
+/// Why what only a member of a replica set can tell is unavailable.
+const NO_REPLICAS: &str = "KV store replication is not enabled on this node: it keeps its collections alone";
+
 /// What only members of clusters can tell: folder, names below, and why it is unavailable.
 const UNAVAILABLE: &[(&str, &[&str], &str)] = &[
     ("cluster/manager", OF_MANAGER, NO_CLUSTER),
@@ -97,6 +103,7 @@ const UNAVAILABLE: &[(&str, &[&str], &str)] = &[
     ("cluster/peer", &["buckets", "info"], NO_CLUSTER),
     ("cluster/searchhead", &["generation", "searchheadconfig"], NO_CLUSTER),
     ("cluster/slave", &["buckets", "info"], NO_CLUSTER),
+    ("server/introspection/kvstore", &["replicasetstats"], NO_REPLICAS),
     ("shcluster", &["status"], NO_HEADS),
     ("shcluster/captain", &["artifacts", "info", "jobs", "members", "peers"], NO_HEADS),
     ("shcluster/member", &["artifacts", "info", "members"], NO_HEADS),
@@ -106,9 +113,9 @@ const OF_MANAGER: &[&str] =
     &["buckets", "fixup", "generation", "health", "indexes", "info", "peers", "redundancy", "sites", "status"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let of = |(path, _): &(&'static str, &[Fact])| {
+    let of = |(path, facts): &(&'static str, &[Fact])| {
         let own = Access::LoggedIn;
-        [
+        let rows = vec![
             Endpoint::new(
                 Method::GET,
                 *path,
@@ -124,23 +131,26 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Answers for compatibility: the node has few or no entries.",
                 get(show),
             ),
-        ]
+        ];
+        let members: BTreeSet<&str> = facts.iter().flat_map(|(_, members)| *members).map(|(name, _)| *name).collect();
+        entities(rows, &Content::of_path(path, Shape::Texts(members.into_iter().collect())))
     };
     let unavailable = UNAVAILABLE.iter().flat_map(|(folder, names, why)| {
         let refuse = move || async { ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, *why) };
         let access = match *why {
             NO_CLUSTER => Access::Capability(LIST_INDEXER_CLUSTER),
+            NO_REPLICAS => Access::Capability(LIST_INTROSPECTION),
             _ => Access::LoggedIn,
         };
         names.iter().map(move |name| {
-            let what = "Refuses, because the node belongs to no cluster.";
-            Endpoint::new(Method::GET, format!("{folder}/{name}"), access, what, get(refuse))
+            let what = "Refuses, because the node stands alone.";
+            Endpoint::new(Method::GET, format!("{folder}/{name}"), access, what, get(refuse)).refuses()
         })
     });
     let refusals = REFUSALS.iter().map(|(path, capability, what, why)| {
         // The form says in which format the refusal is wanted.
         let refuse = move |_: Parameters| async { ApiError::bad_request(*why) };
-        Endpoint::new(Method::POST, *path, Access::Capability(capability), what, post(refuse))
+        Endpoint::new(Method::POST, *path, Access::Capability(capability), what, post(refuse)).refuses()
     });
     FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).collect()
 }

@@ -14,6 +14,7 @@ use axum::routing::get;
 use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use serde_json::Map;
 
+use super::answer_shape::{AnswerShape, NO_CONTENT};
 use super::blocking;
 use super::listing::{LISTED, page};
 use super::row::{Access, Endpoint, LIST_INPUTS, SERVICES};
@@ -37,7 +38,9 @@ pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
         let list = move |State(state): State<ApiState>, caller: Caller, parameters: Parameters| {
             list(state, caller, parameters, Arc::clone(&place), Arc::clone(&children))
         };
-        Endpoint::new(Method::GET, path, Access::LoggedIn, "Lists the paths below.", get(list)).takes(LISTED)
+        Endpoint::new(Method::GET, path, Access::LoggedIn, "Lists the paths below.", get(list))
+            .takes(LISTED)
+            .answers(AnswerShape::Entities(NO_CONTENT))
     };
     children(served).into_iter().map(of).collect()
 }

@@ -14,11 +14,13 @@ use quarry_conf::Permissions;
 use quarry_conf::permissions::INDEXES_EDIT;
 use serde_json::{Map, Value};
 
+use super::answer_shape::Content;
 use super::blocking;
 use super::entities::{change, scope_of, with_objects};
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint};
+use super::row::{Access, Endpoint, entities};
 use super::search_jobs::PathParts;
+use super::shape::{Member, Settings as StanzaShape, Shape};
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::Caller;
@@ -102,7 +104,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (own, edit_indexes) = (Access::LoggedIn, Access::Capability(INDEXES_EDIT));
     let one = format!("{COLLECTION}/{{name}}");
     let below = |name: &str| format!("{one}/{name}");
-    vec![
+    let rows = vec![
         Endpoint::new(Method::GET, COLLECTION, own, "Lists the indexes that the user may search.", get(list))
             .takes(LISTED),
         Endpoint::new(Method::POST, COLLECTION, edit_indexes, "Creates an index.", post(create))
@@ -127,8 +129,23 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         ),
         Endpoint::new(Method::POST, below("enable"), edit_indexes, "Enables an index.", post(enable)),
         Endpoint::new(Method::POST, below("disable"), edit_indexes, "Disables an index.", post(disable)),
-    ]
+    ];
+    entities(rows, &Content::of_path(COLLECTION, Shape::Settings(StanzaShape { fields: FIELDS, more: INDEX })))
 }
+
+/// Members of an index besides its settings.
+const INDEX: &[Member] = &[
+    ("currentDBSizeMB", Shape::Text),
+    ("disabled", Shape::Flag),
+    ("enableDataIntegrityControl", Shape::Flag),
+    ("frozenTimePeriodInSecs", Shape::Text),
+    ("isInternal", Shape::Flag),
+    ("isReadOnly", Shape::Flag),
+    ("maxTime", Shape::Optional(&Shape::Text)),
+    ("minTime", Shape::Optional(&Shape::Text)),
+    ("syncMeta", Shape::Flag),
+    ("totalEventCount", Shape::Text),
+];
 
 /// The indexes the caller may search, by name.
 async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError> {

@@ -16,14 +16,16 @@ use quarry_apps::objects::{ConfObject, ObjectError};
 use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
 use quarry_conf::{ConfSource, Layer, Layers, Problem};
 
+use super::answer_shape::Content;
 use super::blocking;
 use super::entities::{Kind, KindOf, entry, kind, rows, scope_of, single_rows, with_objects};
 use super::listing::{LISTED, page};
 use super::row::{
     Access, EDIT_MONITOR, EDIT_SCRIPTED, EDIT_SPLUNKTCP, EDIT_SPLUNKTCP_SSL, EDIT_SPLUNKTCP_TOKEN, EDIT_TCP, EDIT_UDP,
-    Endpoint,
+    Endpoint, entities,
 };
 use super::search_jobs::PathParts;
+use super::shape::{Member, SETTING, Settings, Shape};
 use crate::ApiState;
 use crate::atom::{Entry, Fields};
 use crate::caller::Caller;
@@ -153,12 +155,22 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     // The conf may contain passwords.
     let read = Access::Capability(ADMIN_ALL_OBJECTS);
     let (list, one) = ("Lists the inputs that the user may read.", "Shows an input that the user may read.");
-    endpoints.extend([
+    let all = vec![
         Endpoint::new(Method::GET, ALL, read, list, get(list_all)).takes(LISTED),
         Endpoint::new(Method::GET, format!("{ALL}/{{name}}"), read, one, get(show_one)),
-    ]);
+    ];
+    let located = Settings { fields: MODULAR, more: LOCATED };
+    endpoints.extend(entities(all, &Content::of_path(ALL, Shape::Settings(located))));
     endpoints
 }
+
+/// Members of every input.
+const LOCATED: &[Member] = &[
+    ("disabled", SETTING),
+    ("eai:appName", Shape::Text),
+    ("eai:userName", Shape::Text),
+    ("eai:location", Shape::Text),
+];
 
 /// The collection of a modular input's stanzas. Its program describes the settings.
 fn of_scheme(state: &ApiState, Path(parts): &PathParts) -> Result<Kind, ApiError> {

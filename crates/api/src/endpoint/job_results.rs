@@ -24,10 +24,12 @@ use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, ReadFig
 use quarry_search::{SearchError, SearchParams};
 use serde_json::{Map, Value, json};
 
+use super::answer_shape::AnswerShape;
 use super::blocking;
 use super::jobs::{COLLECTIONS, job_of};
 use super::row::{Access, Endpoint};
 use super::search_jobs::{Answer, PathParts, Shown, answered, body_of, explicit, mode_of, service_of, warnings};
+use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::Form;
 use crate::caller::Caller;
@@ -49,24 +51,79 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |jobs: &str| {
         let path = |name: &str| format!("{jobs}/{{sid}}/{name}");
         let row = |method, name, summary, serve| Endpoint::new(method, path(name), search, summary, serve);
+        let rows = |method, name, summary, serve| {
+            let row = row(method, name, summary, serve).takes(ROWS).answers(AnswerShape::Rows);
+            // What a job does not have yet.
+            if name == "events" { row } else { row.or_answers(StatusCode::NO_CONTENT, AnswerShape::Nothing) }
+        };
         [
-            row(Method::GET, "results", "Returns the rows of a finished job.", get(results)).takes(ROWS),
-            row(Method::POST, "results", "Returns the rows of a finished job.", post(results)).takes(ROWS),
-            row(Method::GET, "results_preview", "Returns the rows that a job has so far.", get(preview)).takes(ROWS),
-            row(Method::POST, "results_preview", "Returns the rows that a job has so far.", post(preview)).takes(ROWS),
-            row(Method::GET, "events", "Returns the events that a job has found so far.", get(events)).takes(ROWS),
-            row(Method::POST, "events", "Returns the events that a job has found so far.", post(events)).takes(ROWS),
-            row(Method::GET, "timeline", "Counts a job's events by time.", get(timeline)),
-            row(Method::GET, "summary", "Summarises the fields of a job's events.", get(summary)).takes(&[
-                "f",
-                "top_count",
-                "min_freq",
-            ]),
-            row(Method::GET, "search.log", "Shows the log of a job.", get(log)),
+            rows(Method::GET, "results", "Returns the rows of a finished job.", get(results)),
+            rows(Method::POST, "results", "Returns the rows of a finished job.", post(results)),
+            rows(Method::GET, "results_preview", "Returns the rows that a job has so far.", get(preview)),
+            rows(Method::POST, "results_preview", "Returns the rows that a job has so far.", post(preview)),
+            rows(Method::GET, "events", "Returns the events that a job has found so far.", get(events)),
+            rows(Method::POST, "events", "Returns the events that a job has found so far.", post(events)),
+            row(Method::GET, "timeline", "Counts a job's events by time.", get(timeline))
+                .answers(AnswerShape::JsonOrXml(TIMELINE)),
+            row(Method::GET, "summary", "Summarises the fields of a job's events.", get(summary))
+                .takes(&["f", "top_count", "min_freq"])
+                .answers(AnswerShape::JsonOrXml(SUMMARY)),
+            row(Method::GET, "search.log", "Shows the log of a job.", get(log))
+                .answers(AnswerShape::Texts(&["text/plain"])),
         ]
     };
     COLLECTIONS.into_iter().flat_map(of).collect()
 }
+
+/// Counts of events over time.
+const TIMELINE: Shape = Shape::Object(&[
+    ("event_count", Shape::Count),
+    ("cursor_time", Shape::Whole),
+    (
+        "buckets",
+        Shape::List(&Shape::Object(&[
+            ("total_count", Shape::Count),
+            ("available_count", Shape::Count),
+            ("earliest_time", Shape::Number),
+            ("earliest_time_offset", Shape::Whole),
+            ("latest_time_offset", Shape::Whole),
+            ("duration", Shape::Number),
+            ("is_finalized", Shape::Flag),
+            ("earliest_strftime", Shape::Text),
+        ])),
+    ),
+]);
+/// A number of a field's statistics; infinite ones are null.
+const STATISTIC: Shape = Shape::Optional(&Shape::Nullable(&Shape::Number));
+/// Statistics of fields.
+const SUMMARY: Shape = Shape::Object(&[
+    ("event_count", Shape::Count),
+    ("earliest_time", Shape::Whole),
+    ("latest_time", Shape::Whole),
+    ("duration", Shape::Whole),
+    (
+        "fields",
+        Shape::Map(&Shape::Object(&[
+            ("count", Shape::Count),
+            ("distinct_count", Shape::Count),
+            ("numeric_count", Shape::Count),
+            ("is_exact", Shape::Flag),
+            ("relevant", Shape::Flag),
+            ("min", STATISTIC),
+            ("max", STATISTIC),
+            ("mean", STATISTIC),
+            ("stdev", STATISTIC),
+            (
+                "modes",
+                Shape::List(&Shape::Object(&[
+                    ("value", Shape::Text),
+                    ("count", Shape::Count),
+                    ("is_exact", Shape::Flag),
+                ])),
+            ),
+        ])),
+    ),
+]);
 
 /// The rows of a finished job.
 async fn results(

@@ -23,6 +23,7 @@ use quarry_search::SearchError;
 use quarry_search::jobs::{JobState, JobStatus, RowsView, SearchJob};
 use serde_json::json;
 
+use super::answer_shape::AnswerShape;
 use super::blocking;
 use super::job_results::zone_of;
 use super::jobs::job_of;
@@ -91,7 +92,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
         Endpoint::new(Method::GET, "jobs/{sid}/stream", access, summary, get(stream))
             .of_api()
-            .takes(&["count", "zone"]),
+            .takes(&["count", "zone"])
+            .answers(AnswerShape::Texts(&["text/event-stream"])),
     ]
 }
 

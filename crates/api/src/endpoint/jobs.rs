@@ -25,12 +25,15 @@ use quarry_search::{SearchParams, SearchService};
 use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
+use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT, SID};
 use super::blocking;
 use super::job_arguments::{shape_of, told_of};
 use super::job_results::COUNT_MAX;
+use super::permissions::acl_entry;
 use super::real_time::{is_backfilled, refuse_window, window_of};
 use super::row::{Access, Endpoint};
 use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of};
+use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escaped};
 use crate::caller::Caller;
@@ -77,14 +80,20 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);
     let of = |jobs: &str| {
         let (one, control_path) = (format!("{jobs}/{{sid}}"), format!("{jobs}/{{sid}}/control"));
+        let acl = format!("{one}/acl");
         [
             Endpoint::new(Method::GET, jobs, search, "Lists jobs, newest first.", get(list))
-                .takes(&["count", "offset"]),
+                .takes(&["count", "offset"])
+                .answers(AnswerShape::Entities(JOB)),
             Endpoint::new(Method::POST, jobs, search, "Starts a search job.", post(create))
                 .needs(&["search"])
-                .takes(CREATED),
-            Endpoint::new(Method::GET, one.as_str(), search, "Shows a job.", get(show)),
-            Endpoint::new(Method::DELETE, one, search, "Cancels and deletes a job.", delete(remove)),
+                .takes(CREATED)
+                .answers_with(StatusCode::CREATED, AnswerShape::JsonOrXml(SID))
+                .or_answers(StatusCode::OK, AnswerShape::Rows),
+            Endpoint::new(Method::GET, one.as_str(), search, "Shows a job.", get(show))
+                .answers(AnswerShape::Entities(JOB)),
+            Endpoint::new(Method::DELETE, one, search, "Cancels and deletes a job.", delete(remove))
+                .answers(AnswerShape::JsonOrXml(MESSAGES)),
             Endpoint::new(
                 Method::POST,
                 control_path,
@@ -93,11 +102,85 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 post(control),
             )
             .needs(&["action"])
-            .takes(&["ttl", "priority"]),
+            .takes(&["ttl", "priority"])
+            .answers(AnswerShape::JsonOrXml(MESSAGES)),
+            Endpoint::new(Method::GET, acl.as_str(), search, "Shows the permissions of a job.", get(show_acl))
+                .answers(AnswerShape::Entities(NO_CONTENT)),
+            Endpoint::new(Method::POST, acl, search, "Refuses to share a job.", post(refuse_acl)).refuses(),
         ]
     };
     COLLECTIONS.into_iter().flat_map(of).collect()
 }
+
+/// Content of a job.
+pub(super) const JOB: Content = Content::new(
+    "search.jobs",
+    Shape::Object(&[
+        ("auto_cancel", Shape::Whole),
+        ("canSummarize", Shape::Flag),
+        ("cursorTime", Shape::Text),
+        ("defaultSaveTTL", Shape::Text),
+        ("defaultTTL", Shape::Text),
+        ("delegate", Shape::Text),
+        ("diskUsage", Shape::Count),
+        ("dispatchState", Shape::Text),
+        ("doneProgress", Shape::Number),
+        ("dropCount", Shape::Count),
+        ("earliestTime", Shape::Text),
+        ("eventAvailableCount", Shape::Count),
+        ("eventCount", Shape::Count),
+        ("eventFieldCount", Shape::Count),
+        ("eventIsStreaming", Shape::Flag),
+        ("eventIsTruncated", Shape::Flag),
+        ("eventSearch", Shape::Text),
+        ("eventSorting", Shape::Word(&["desc", "none"])),
+        ("isBatchModeSearch", Shape::Flag),
+        ("isDone", Shape::Flag),
+        ("isEventsPreviewEnabled", Shape::Flag),
+        ("isFailed", Shape::Flag),
+        ("isFinalized", Shape::Flag),
+        ("isPaused", Shape::Flag),
+        ("isPreviewEnabled", Shape::Flag),
+        ("isRealTimeSearch", Shape::Flag),
+        ("isRemoteTimeline", Shape::Flag),
+        ("isSaved", Shape::Flag),
+        ("isSavedSearch", Shape::Flag),
+        ("isTimeCursored", Shape::Flag),
+        ("isZombie", Shape::Flag),
+        ("keywords", Shape::Text),
+        ("label", Shape::Text),
+        ("latestTime", Shape::Optional(&Shape::Text)),
+        (
+            "messages",
+            Shape::Object(&[
+                ("warn", Shape::Optional(&Shape::List(&Shape::Text))),
+                ("fatal", Shape::Optional(&Shape::List(&Shape::Text))),
+            ]),
+        ),
+        ("normalizedSearch", Shape::Text),
+        ("numPreviews", Shape::Count),
+        ("performance", Shape::Map(&Shape::Map(&Shape::Number))),
+        ("pid", Shape::Text),
+        ("priority", Shape::Count),
+        ("remoteSearch", Shape::Text),
+        ("reportSearch", Shape::Text),
+        ("request", Shape::Map(&Shape::Nullable(&Shape::Text))),
+        ("resultCount", Shape::Count),
+        ("resultIsStreaming", Shape::Flag),
+        ("resultPreviewCount", Shape::Count),
+        ("runDuration", Shape::Number),
+        ("sampleRatio", Shape::Text),
+        ("scanCount", Shape::Count),
+        ("search", Shape::Text),
+        ("searchCanBeEventType", Shape::Flag),
+        ("searchEarliestTime", Shape::Whole),
+        ("searchLatestTime", Shape::Optional(&Shape::Whole)),
+        ("searchProviders", Shape::List(&Shape::Text)),
+        ("sid", Shape::Text),
+        ("statusBuckets", Shape::Count),
+        ("ttl", Shape::Whole),
+    ]),
+);
 
 /// The job named by a path, if the caller may see it.
 pub(super) async fn job_of(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<Arc<SearchJob>, ApiError> {
@@ -251,6 +334,31 @@ async fn show(
 ) -> Result<Response, ApiError> {
     let job = job_of(&state, &caller, &parts).await?;
     Ok(entry(&job.status(), &caller).answer("jobs", Form::of(parameters.get("output_mode"))))
+}
+
+async fn show_acl(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    let shown = acl_entry(entry(&job.status(), &caller));
+    Ok(Feed::of("jobs", shown.path.clone(), vec![shown]).answer(Form::of(parameters.get("output_mode"))))
+}
+
+/// A job is its user's and the administrators'. The form says in which format the refusal is wanted.
+async fn refuse_acl(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    _: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    let user = job.user();
+    Err(ApiError::bad_request(format!(
+        "the job of {user} is seen by {user} and by administrators and cannot be shared: save its search and share that"
+    )))
 }
 
 async fn remove(

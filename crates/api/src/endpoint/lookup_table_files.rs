@@ -11,10 +11,12 @@ use quarry_apps::objects::texts::TEXT;
 use quarry_apps::objects::{ConfObject, Objects};
 use quarry_conf::Permissions;
 
-use super::entities::{Kind, acl_change, acl_entry, entry, kind};
+use super::answer_shape::{Content, NO_CONTENT};
+use super::entities::{Kind, entry, kind};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
-use super::row::{Access, Endpoint, REST_PROPERTIES, UPLOAD_LOOKUPS};
+use super::permissions::{acl_change, acl_entry};
+use super::row::{Access, Endpoint, REST_PROPERTIES, UPLOAD_LOOKUPS, entities};
 use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
 
@@ -29,17 +31,22 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(UPLOAD_LOOKUPS));
     let one = format!("{PATH}/{{name}}");
     let acl = format!("{one}/acl");
-    vec![
+    let rows = vec![
         Endpoint::new(Method::GET, PATH, read, "Lists lookup files.", get(list)).takes(LISTED),
         Endpoint::new(Method::POST, PATH, write, "Creates a lookup file.", post(create)).needs(&["name", TEXT]),
         Endpoint::new(Method::GET, one.as_str(), read, "Shows the path of a lookup file.", get(show)),
         Endpoint::new(Method::POST, one.as_str(), write, "Replaces the content of a lookup file.", post(edit))
             .needs(&[TEXT]),
         Endpoint::new(Method::DELETE, one.as_str(), write, "Deletes a lookup file.", delete(remove)),
+    ];
+    let permissions = vec![
         Endpoint::new(Method::GET, acl.as_str(), read, "Shows the permissions of a lookup file.", get(show_acl)),
         Endpoint::new(Method::POST, acl.as_str(), write, "Changes the permissions of a lookup file.", post(set_acl))
             .takes(&["owner", "sharing", "perms.read", "perms.write"]),
-    ]
+    ];
+    let mut rows = entities(rows, &Content::of_stanza(PATH, FIELDS));
+    rows.extend(entities(permissions, &NO_CONTENT));
+    rows
 }
 
 fn shown() -> Kind {

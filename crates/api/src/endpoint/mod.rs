@@ -1,6 +1,7 @@
 //! Endpoint families, one file each.
 
 pub(crate) mod access;
+pub(crate) mod answer_shape;
 pub(crate) mod apps;
 pub(crate) mod auth;
 pub(crate) mod buckets;
@@ -22,8 +23,10 @@ mod job_arguments;
 pub(crate) mod job_results;
 pub(crate) mod job_stream;
 pub(crate) mod jobs;
+pub(crate) mod kvstore_statistics;
 pub(crate) mod listing;
 pub(crate) mod lookup_table_files;
+pub(crate) mod metric_catalog;
 pub(crate) mod modular_inputs;
 pub(crate) mod node_entries;
 mod object_request;
@@ -31,8 +34,10 @@ pub(crate) mod oneshot;
 pub(crate) mod outputs;
 pub(crate) mod own_records;
 pub(crate) mod passwords;
+pub(crate) mod permissions;
 mod pivot_specification;
 pub(crate) mod pivots;
+mod plan_shape;
 pub(crate) mod preview;
 pub(crate) mod props_attributes;
 mod real_time;
@@ -45,6 +50,7 @@ pub(crate) mod search_jobs;
 pub(crate) mod search_language;
 mod search_request;
 pub(crate) mod server_state;
+pub(crate) mod shape;
 pub(crate) mod spl_services;
 pub(crate) mod table;
 pub(crate) mod tags;

@@ -10,10 +10,12 @@ use axum::routing::get;
 use quarry_apps::objects::NOBODY;
 use serde_json::{Map, Value, json};
 
+use super::answer_shape::Content;
 use super::blocking;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint, LIST_INPUTS};
+use super::row::{Access, Endpoint, LIST_INPUTS, entities};
 use super::search_jobs::PathParts;
+use super::shape::Shape;
 use crate::atom::{Acl, Entry, Feed, Form, escaped};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -26,7 +28,7 @@ const TITLE: &str = "modular-inputs";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let read = Access::Capability(LIST_INPUTS);
-    vec![
+    let rows = vec![
         Endpoint::new(Method::GET, PATH, read, "Lists the kinds of modular inputs.", get(list)).takes(LISTED),
         Endpoint::new(
             Method::GET,
@@ -35,8 +37,26 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Shows a kind of modular input and the settings of its stanzas.",
             get(show),
         ),
-    ]
+    ];
+    entities(rows, &Content::of_path(PATH, KIND))
 }
+
+/// Content of a kind.
+const KIND: Shape = Shape::Object(&[
+    ("title", Shape::Text),
+    ("description", Shape::Text),
+    ("endpoint", Shape::Object(&[("args", Shape::Map(&ARGUMENT))])),
+    ("streaming_mode", Shape::Word(&["xml", "simple"])),
+    ("use_single_instance", Shape::Flag),
+]);
+const ARGUMENT: Shape = Shape::Object(&[
+    ("title", Shape::Text),
+    ("description", Shape::Text),
+    ("data_type", Shape::Text),
+    ("validation", Shape::Text),
+    ("required_on_create", Shape::Flag),
+    ("required_on_edit", Shape::Flag),
+]);
 
 async fn kinds(state: &ApiState) -> Result<Vec<ModularInput>, ApiError> {
     let node = state.node.clone();

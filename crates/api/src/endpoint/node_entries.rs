@@ -13,9 +13,11 @@ use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use quarry_engine::NodeEntry;
 use serde_json::{Map, Value};
 
+use super::answer_shape::{AnswerShape, Content};
 use super::blocking;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES};
+use super::row::{Access, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES, entities};
+use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escaped};
 use crate::caller::Caller;
@@ -23,27 +25,53 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 
 /// Collections with their titles in Atom and required access.
-const COLLECTIONS: [(&str, &str, Access); 3] = [
+const COLLECTIONS: [(&str, &str, Access); 5] = [
     ("admin/cacheman", "cacheman", Access::Capability(LIST_INTROSPECTION)),
     ("admin/cacheman/_metrics", "cacheman-metrics", Access::Capability(LIST_INTROSPECTION)),
     ("admin/summarization", "summarization", Access::Capability(REST_PROPERTIES)),
+    ("data/index-volumes", "index-volumes", Access::Capability(LIST_INTROSPECTION)),
+    ("data/summaries", "summaries", Access::Capability(LIST_INTROSPECTION)),
 ];
 /// An endpoint with a single entry.
 const SERVER_INFO: (&str, &str, Access) = ("server/info", "server-info", Access::LoggedIn);
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |(path, _, access): &(&'static str, &'static str, Access)| {
-        [
+        let rows = vec![
             Endpoint::new(Method::GET, *path, *access, "Lists the entries of the node.", get(list)).takes(LISTED),
             Endpoint::new(Method::GET, format!("{path}/{{name}}"), *access, "Shows an entry of the node.", get(list)),
-        ]
+        ];
+        entities(rows, &Content::of_path(path, Shape::Map(&Shape::Text)))
     };
     let info = |path: String| {
         Endpoint::new(Method::GET, path, SERVER_INFO.2, "Shows the version and identity of the node.", get(list))
+            .answers(AnswerShape::Entities(INFO))
     };
     let infos = [SERVER_INFO.0.to_owned(), format!("{}/{{name}}", SERVER_INFO.0)].map(info);
     COLLECTIONS.iter().flat_map(of).chain(infos).collect()
 }
+
+/// Content of `server/info`.
+const INFO: Content = Content::new(
+    "server.info",
+    Shape::Object(&[
+        ("build", Shape::Text),
+        ("cpu_arch", Shape::Text),
+        ("host", Shape::Text),
+        ("isFree", Shape::Text),
+        ("isTrial", Shape::Text),
+        ("licenseState", Shape::Text),
+        ("mode", Shape::Text),
+        ("numberOfCores", Shape::Text),
+        ("os_name", Shape::Text),
+        ("os_name_extended", Shape::Text),
+        ("os_version", Shape::Text),
+        ("product_type", Shape::Text),
+        ("serverName", Shape::Text),
+        ("server_roles", Shape::Text),
+        ("version", Shape::Text),
+    ]),
+);
 
 async fn list(
     State(state): State<ApiState>,

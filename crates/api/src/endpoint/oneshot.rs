@@ -8,7 +8,9 @@ use axum::http::Method;
 use axum::response::Response;
 use axum::routing::post;
 
+use super::answer_shape::AnswerShape;
 use super::row::{Access, EDIT_MONITOR, Endpoint};
+use super::shape::Shape;
 use super::{blocking, json};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -26,9 +28,27 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         )
         .of_node()
         .needs(&["name"])
-        .takes(&["index", "host", "rename-source", "sourcetype", "again", "zone"]),
+        .takes(&["index", "host", "rename-source", "sourcetype", "again", "zone"])
+        .answers(ADDED),
     ]
 }
+
+/// The report of an added file.
+pub(super) const ADDED: AnswerShape = AnswerShape::Json(Shape::Object(&[
+    ("bytes", Shape::Count),
+    ("events", Shape::Count),
+    ("bad_timestamps", Shape::Count),
+    ("truncated_lines", Shape::Count),
+    ("dropped_events", Shape::Count),
+    ("skipped", Shape::Flag),
+    ("stored_as", Shape::Nullable(&Shape::Text)),
+    ("resumed_at", Shape::Count),
+    ("interrupted", Shape::Flag),
+    ("sourcetype", Shape::Nullable(&Shape::Text)),
+    ("shrunk", Shape::Nullable(&Shape::List(&Shape::Count))),
+    ("problem", Shape::Nullable(&Shape::Text)),
+    ("warnings", Shape::List(&Shape::Text)),
+]));
 
 /// Signals the node when the client has disconnected, because the file may never end.
 pub(super) struct Attendance(Arc<AtomicBool>);

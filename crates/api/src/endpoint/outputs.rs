@@ -15,10 +15,12 @@ use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
+use super::answer_shape::Content;
 use super::entities::{Kind, KindOf, change, kind, rows, scope_of, with_objects};
 use super::listing::{LISTED, page};
-use super::row::{Access, EDIT_FORWARDERS, Endpoint};
+use super::row::{Access, EDIT_FORWARDERS, Endpoint, entities};
 use super::search_jobs::PathParts;
+use super::shape::{Member, Shape};
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::Caller;
@@ -157,7 +159,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let kinds = [&*GROUPS, &*ALL_GROUPS, &*SYSLOG].into_iter();
     let mut endpoints: Vec<Endpoint> =
         kinds.flat_map(|kind| rows(&kind.path, [access; 2], kind.fields, KindOf::always(kind.clone()))).collect();
-    endpoints.extend([
+    let servers = vec![
         Endpoint::new(Method::GET, SERVERS, access, "Lists the servers of all groups.", get(list)).takes(LISTED),
         Endpoint::new(Method::POST, SERVERS, access, "Adds a server to a group.", post(create))
             .needs(&["name"])
@@ -165,7 +167,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, one.as_str(), access, "Shows a server.", get(show)),
         Endpoint::new(Method::POST, one.as_str(), access, "Changes settings of a server.", post(edit)).takes(OF_SERVER),
         Endpoint::new(Method::DELETE, one, access, "Removes a server from all groups.", delete(remove)),
-    ]);
+    ];
+    let fields = Fields { required: &[], optional: OF_SERVER, wildcard: &[] };
+    let members: &[Member] = &[("group", Shape::Text), ("disabled", Shape::Flag)];
+    endpoints.extend(entities(
+        servers,
+        &Content::of_path(SERVERS, Shape::Settings(super::shape::Settings { fields, more: members })),
+    ));
     endpoints
 }
 

@@ -20,9 +20,11 @@ use quarry_conf::permissions::SEARCH;
 use quarry_engine::NodeEntry;
 use serde_json::{Map, Value, json};
 
+use super::answer_shape::AnswerShape;
 use super::row::{Access, Endpoint, RequestBody};
 use super::search_jobs::PathParts;
 use super::search_request::SearchRequest;
+use super::shape::{EMPTY, Shape};
 use super::{blocking, json as answer};
 use crate::ApiState;
 use crate::caller::Caller;
@@ -59,20 +61,32 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     };
     vec![
         row(Method::GET, "history", "Lists earlier searches, newest first.", get(history))
-            .takes(&["count", "offset", "filter"]),
-        row(Method::POST, "links", "Makes a short link to a path of the interface.", post(make_link)).needs(&["path"]),
-        row(Method::GET, "links/{id}", "Returns the path that a short link stands for.", get(show_link)),
-        row(Method::DELETE, "links/{id}", "Deletes a short link.", delete(remove_link)),
-        row(Method::GET, "preferences", "Returns the caller's preferences.", get(preferences)),
+            .takes(&["count", "offset", "filter"])
+            .answers(FOUND),
+        row(Method::POST, "links", "Makes a short link to a path of the interface.", post(make_link))
+            .needs(&["path"])
+            .answers_with(StatusCode::CREATED, AnswerShape::Json(Shape::Object(&[("id", Shape::Text)]))),
+        row(Method::GET, "links/{id}", "Returns the path that a short link stands for.", get(show_link)).answers(LINK),
+        row(Method::DELETE, "links/{id}", "Deletes a short link.", delete(remove_link))
+            .answers(AnswerShape::Json(EMPTY)),
+        row(Method::GET, "preferences", "Returns the caller's preferences.", get(preferences)).answers(MEMBERS),
         row(
             Method::POST,
             "preferences",
             "Changes members of the caller's preferences; null removes one.",
             post(prefer),
         )
-        .body(RequestBody::JsonObject),
+        .body(RequestBody::JsonObject)
+        .answers(MEMBERS),
     ]
 }
+
+const FOUND: AnswerShape =
+    AnswerShape::Json(Shape::Object(&[("total", Shape::Count), ("searches", Shape::List(&Shape::Map(&Shape::Text)))]));
+const LINK: AnswerShape =
+    AnswerShape::Json(Shape::Object(&[("id", Shape::Text), ("path", Shape::Text), ("by", Shape::Text)]));
+/// A user's preferences, which the server does not interpret.
+const MEMBERS: AnswerShape = AnswerShape::Json(Shape::Map(&Shape::Any));
 
 async fn history(request: SearchRequest) -> Result<Response, ApiError> {
     let parameters = &request.parameters;

@@ -11,10 +11,12 @@ use quarry_apps::objects::{ConfObject, ObjectError, Objects};
 use quarry_conf::Permissions;
 use serde_json::Value;
 
+use super::answer_shape::Content;
 use super::entities::{Kind, entry};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
-use super::row::{Access, EDIT_PASSWORDS, Endpoint, LIST_PASSWORDS};
+use super::row::{Access, EDIT_PASSWORDS, Endpoint, LIST_PASSWORDS, entities};
+use super::shape::Shape;
 use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
 
@@ -33,7 +35,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(LIST_PASSWORDS), Access::Capability(EDIT_PASSWORDS));
     let of = |path: &'static str| {
         let one = format!("{path}/{{name}}");
-        [
+        let rows = vec![
             Endpoint::new(Method::GET, path, read, "Lists stored passwords of apps.", get(list)).takes(LISTED),
             Endpoint::new(Method::POST, path, write, "Stores a password.", post(create))
                 .needs(&["name", "password"])
@@ -42,10 +44,23 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             Endpoint::new(Method::POST, one.as_str(), write, "Changes a stored password of an app.", post(edit))
                 .needs(&["password"]),
             Endpoint::new(Method::DELETE, one, write, "Deletes a stored password.", delete(remove)),
-        ]
+        ];
+        entities(rows, &PASSWORD)
     };
     COLLECTIONS.into_iter().flat_map(of).collect()
 }
+
+/// Content of a password.
+const PASSWORD: Content = Content::new(
+    "storage.passwords",
+    Shape::Object(&[
+        ("realm", Shape::Text),
+        ("username", Shape::Text),
+        ("encr_password", Shape::Text),
+        ("password", Shape::Text),
+        ("clear_password", Shape::Nullable(&Shape::Text)),
+    ]),
+);
 
 fn kind() -> Kind {
     Kind {

@@ -9,10 +9,12 @@ use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use quarry_spl::commands::pivot_searches;
 use serde_json::{Map, Value};
 
+use super::answer_shape::{AnswerShape, Content};
 use super::datamodels::model_of;
 use super::object_request::ObjectRequest;
 use super::pivot_specification::PivotSpecification;
 use super::row::{Access, Endpoint, REST_PROPERTIES};
+use super::shape::Shape;
 use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;
 
@@ -27,9 +29,23 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let summary = "Shows the searches for a pivot over a data model.";
     vec![
         Endpoint::new(Method::GET, format!("{PATH}/{{name}}"), Access::Capability(REST_PROPERTIES), summary, get(show))
-            .takes(&["pivot_json", "pivot_search", "namespace"]),
+            .takes(&["pivot_json", "pivot_search", "namespace"])
+            .answers(AnswerShape::Entities(PIVOT)),
     ]
 }
+
+/// Content of a pivot.
+const PIVOT: Content = Content::new(
+    "datamodel.pivot",
+    Shape::Object(&[
+        ("pivot_search", Shape::Text),
+        ("search", Shape::Text),
+        ("open_in_search", Shape::Text),
+        ("drilldown_search", Shape::Text),
+        ("pivot_json", Shape::Optional(&Shape::Text)),
+        ("tstats_search", Shape::Optional(&Shape::Text)),
+    ]),
+);
 
 async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
     let (name, is_accelerated) = model_of(&request).await?;

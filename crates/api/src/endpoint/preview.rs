@@ -7,7 +7,9 @@ use axum::http::{Method, Uri};
 use axum::response::Response;
 use axum::routing::post;
 
+use super::answer_shape::AnswerShape;
 use super::row::{Access, EDIT_MONITOR, Endpoint, RequestBody};
+use super::shape::Shape;
 use super::{blocking, json};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -19,7 +21,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, "indexing/preview", access, summary, post(preview))
             .of_node()
             .needs(&["name"])
-            .takes(&["sourcetype", "zone", "count"]),
+            .takes(&["sourcetype", "zone", "count"])
+            .answers(PREVIEW),
         Endpoint::new(
             Method::POST,
             "ingest/preview",
@@ -29,9 +32,40 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         )
         .of_api()
         .body(RequestBody::Bytes)
-        .takes(&["source", "sourcetype", "zone", "count"]),
+        .takes(&["source", "sourcetype", "zone", "count"])
+        .answers(PREVIEW),
     ]
 }
+
+/// The events of a file as they would be indexed.
+const PREVIEW: AnswerShape = AnswerShape::Json(Shape::Object(&[
+    ("file", Shape::Text),
+    ("bytes", Shape::Count),
+    ("zone", Shape::Text),
+    ("zone_reason", Shape::Text),
+    ("notes", Shape::List(&Shape::Text)),
+    ("sourcetype", Shape::Text),
+    ("sourcetype_reason", Shape::Text),
+    ("problem", Shape::Nullable(&Shape::Text)),
+    ("events_seen", Shape::Count),
+    ("bad_timestamps", Shape::Count),
+    (
+        "events",
+        Shape::List(&Shape::Object(&[
+            ("_time", Shape::Text),
+            ("reason", Shape::Text),
+            ("zone_in_text", Shape::Nullable(&Shape::Text)),
+            ("fallback", Shape::Flag),
+            ("lines", Shape::Count),
+            ("_raw", Shape::Text),
+            ("index", Shape::Text),
+            ("host", Shape::Text),
+            ("source", Shape::Text),
+            ("sourcetype", Shape::Text),
+        ])),
+    ),
+    ("props_conf", Shape::Nullable(&Shape::Text)),
+]));
 
 /// Source of a text whose request names none.
 const SOURCE: &str = "preview";

@@ -13,10 +13,12 @@ use quarry_apps::objects::{ConfObject, ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 
+use super::answer_shape::Content;
 use super::entities::{Kind, entry, kind};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
-use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
+use super::shape::{Member, Settings, Shape};
 use crate::atom::{Entry, Fields, escaped};
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
@@ -249,7 +251,8 @@ fn rows(attribute: &'static Attribute) -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
     let (path, one) = (attribute.path, format!("{}/{{name}}", attribute.path));
     let changed = attribute.changed();
-    vec![
+    let settings = Settings { fields: attribute.fields, more: OF_EVERY_ATTRIBUTE };
+    let rows = vec![
         Endpoint::new(Method::GET, path, read, "Lists entities.", get(move |request| list(attribute, request)))
             .takes(LISTED),
         Endpoint::new(Method::POST, path, write, "Creates an entity.", post(move |request| create(attribute, request)))
@@ -277,8 +280,19 @@ fn rows(attribute: &'static Attribute) -> Vec<Endpoint> {
             "Deletes an entity.",
             delete(move |request| remove(attribute, request)),
         ),
-    ]
+    ];
+    entities(rows, &Content::of_path(path, Shape::Settings(settings)))
 }
+
+/// Members of every setting as an entity.
+const OF_EVERY_ATTRIBUTE: &[Member] = &[
+    ("eai:appName", Shape::Text),
+    ("eai:userName", Shape::Text),
+    ("stanza", Shape::Text),
+    ("attribute", Shape::Text),
+    ("value", Shape::Text),
+    ("overwrite", Shape::Optional(&Shape::Flag)),
+];
 
 fn path_of(attribute: &Attribute) -> String {
     format!("/services/{}", attribute.path)

@@ -10,8 +10,10 @@ use axum::routing::post;
 use quarry_apps::objects::NOBODY;
 use serde_json::json;
 
+use super::answer_shape::AnswerShape;
 use super::blocking;
 use super::row::{Access, EDIT_TCP, Endpoint, RequestBody};
+use super::shape::Shape;
 use crate::atom::Form;
 use crate::caller::Caller;
 use crate::message::{ApiError, xml_text};
@@ -31,9 +33,18 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, path, access, "Indexes the request's body.", post(receive))
             .body(RequestBody::Bytes)
             .takes(TAKEN)
+            .answers(AnswerShape::JsonOrXml(RECEIVED))
     };
     NAMES.iter().map(row).collect()
 }
+
+const RECEIVED: Shape = Shape::Object(&[
+    ("index", Shape::Text),
+    ("bytes", Shape::Count),
+    ("host", Shape::Text),
+    ("source", Shape::Text),
+    ("sourcetype", Shape::Text),
+]);
 
 async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: Bytes) -> Result<Response, ApiError> {
     let parameters = Parameters::of_query(uri.query().unwrap_or_default());

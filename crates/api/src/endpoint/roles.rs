@@ -14,10 +14,12 @@ use quarry_conf::settings::authorize::{AUTHORIZE_CONF, DISABLED, ENABLED, ROLE_P
 use quarry_conf::{Permissions, RoleSettings, Roles};
 use serde_json::{Map, Value, json};
 
+use super::answer_shape::Content;
 use super::entities::change;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint};
+use super::row::{Access, Endpoint, entities};
 use super::search_jobs::PathParts;
+use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::Caller;
@@ -89,7 +91,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (own, edit) = (Access::LoggedIn, Access::Capability(EDIT_ROLES));
     let one = format!("{ROLES}/{{name}}");
     let capability = "Lists all capabilities.";
-    vec![
+    let roles = vec![
         Endpoint::new(Method::GET, ROLES, own, "Lists roles.", get(list)).takes(LISTED),
         Endpoint::new(Method::POST, ROLES, edit, "Creates a role.", post(create))
             .needs(&["name"])
@@ -97,12 +99,44 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, one.as_str(), own, "Shows a role.", get(show)),
         Endpoint::new(Method::POST, one.as_str(), edit, "Changes a role.", post(edit_role)).takes(FIELDS.optional),
         Endpoint::new(Method::DELETE, one, edit, "Deletes a role.", delete(remove)),
+    ];
+    let capabilities = vec![
         Endpoint::new(Method::GET, CAPABILITIES, own, capability, get(capabilities)),
         Endpoint::new(Method::GET, format!("{CAPABILITIES}/capabilities"), own, capability, get(capabilities)),
         Endpoint::new(Method::GET, GRANTABLE, own, MAY_GRANT, get(grantable)),
         Endpoint::new(Method::GET, format!("{GRANTABLE}/capabilities"), own, MAY_GRANT, get(grantable)),
-    ]
+    ];
+    let mut rows = entities(roles, &Content::of_path(ROLES, ROLE));
+    rows.extend(entities(capabilities, &Content::of_path(CAPABILITIES, Shape::Object(&[("capabilities", TEXTS)]))));
+    rows
 }
+
+const TEXTS: Shape = Shape::List(&Shape::Text);
+/// Content of a role.
+const ROLE: Shape = Shape::Object(&[
+    ("capabilities", TEXTS),
+    ("defaultApp", Shape::Text),
+    ("deleteIndexesAllowed", TEXTS),
+    ("grantable_roles", TEXTS),
+    ("imported_capabilities", TEXTS),
+    ("imported_roles", TEXTS),
+    ("imported_rtSrchJobsQuota", Shape::Count),
+    ("imported_srchFilter", Shape::Text),
+    ("imported_srchIndexesAllowed", TEXTS),
+    ("imported_srchIndexesDefault", TEXTS),
+    ("imported_srchIndexesDisallowed", TEXTS),
+    ("imported_srchJobsQuota", Shape::Count),
+    ("imported_srchTimeWin", Shape::Whole),
+    ("rtSrchJobsQuota", Shape::Count),
+    ("srchDiskQuota", Shape::Count),
+    ("srchFilter", Shape::Text),
+    ("srchIndexesAllowed", TEXTS),
+    ("srchIndexesDefault", TEXTS),
+    ("srchIndexesDisallowed", TEXTS),
+    ("srchJobsQuota", Shape::Count),
+    ("srchMaxTime", Shape::Text),
+    ("srchTimeWin", Shape::Whole),
+]);
 
 fn entity(collection: &str, name: &str, content: Value, may_change: bool) -> Entry {
     let path = format!("/services/{collection}/{}", escaped(name));

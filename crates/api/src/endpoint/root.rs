@@ -4,6 +4,7 @@ use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use super::answer_shape::AnswerShape;
 use super::row::{Access, Endpoint};
 use crate::message::xml_text;
 
@@ -13,7 +14,11 @@ const HOST: &str = "127.0.0.1:8089";
 const HOST_CHARS_MAX: usize = 100;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    vec![Endpoint::new(Method::GET, "", Access::Open, "Shows a page with links to the endpoints.", get(page)).of_root()]
+    vec![
+        Endpoint::new(Method::GET, "", Access::Open, "Shows a page with links to the endpoints.", get(page))
+            .of_root()
+            .answers(AnswerShape::Texts(&["text/html", "text/plain"])),
+    ]
 }
 
 /// A page for clients that accept HTML, the same as text for others.

@@ -4,9 +4,10 @@
 //! Not here: the rows themselves ([`super::table`]), and checking access ([`super::access`]).
 
 use axum::Router;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::routing::MethodRouter;
 
+use super::answer_shape::{AnswerShape, Content};
 use crate::ApiState;
 
 /// Reading files on the server.
@@ -117,6 +118,8 @@ pub(crate) struct Endpoint {
     needs: &'static [&'static str],
     /// What the body is.
     body: RequestBody,
+    /// Answers of requests that succeed, by status; `None` until the row states them.
+    answers: Option<Vec<(StatusCode, AnswerShape)>>,
     /// Help text.
     summary: &'static str,
     serve: MethodRouter<ApiState>,
@@ -139,6 +142,8 @@ pub struct EndpointRow {
     pub needs: &'static [&'static str],
     /// Kind of the body.
     pub body: RequestBody,
+    /// Answers of requests that succeed, by status; empty if all are refused, `None` if the row does not state them.
+    pub(crate) answers: Option<Vec<(StatusCode, AnswerShape)>>,
     /// Help text.
     pub summary: &'static str,
 }
@@ -154,7 +159,8 @@ impl Endpoint {
     ) -> Endpoint {
         let path = path.into();
         let (root, body) = (SERVICES, RequestBody::Form);
-        Endpoint { method, root, path, access, is_namespaced: true, takes: &[], needs: &[], body, summary, serve }
+        let (is_namespaced, answers) = (true, None);
+        Endpoint { method, root, path, access, is_namespaced, takes: &[], needs: &[], body, answers, summary, serve }
     }
 
     /// The same, without a namespace only.
@@ -187,6 +193,33 @@ impl Endpoint {
         Endpoint { needs, ..self }
     }
 
+    /// The same with its answer.
+    pub(crate) fn answers(self, answer: AnswerShape) -> Endpoint {
+        self.answers_with(StatusCode::OK, answer)
+    }
+
+    /// The same with the answer of a status, instead of those stated before.
+    pub(crate) fn answers_with(self, status: StatusCode, answer: AnswerShape) -> Endpoint {
+        Endpoint { answers: Some(vec![(status, answer)]), ..self }
+    }
+
+    /// The same with the answer of a further status.
+    pub(crate) fn or_answers(self, status: StatusCode, answer: AnswerShape) -> Endpoint {
+        let mut answers = self.answers.unwrap_or_default();
+        answers.push((status, answer));
+        Endpoint { answers: Some(answers), ..self }
+    }
+
+    /// The same, refusing all requests.
+    pub(crate) fn refuses(self) -> Endpoint {
+        Endpoint { answers: Some(Vec::new()), ..self }
+    }
+
+    /// Whether it creates an entity of the name in the request.
+    pub(super) fn creates(&self) -> bool {
+        self.method == Method::POST && self.needs.contains(&"name")
+    }
+
     /// Adds it to a router.
     pub(super) fn mount(self, router: Router<ApiState>) -> Router<ApiState> {
         let router = match self.is_namespaced {
@@ -198,14 +231,24 @@ impl Endpoint {
 
     /// The row without its handler.
     pub(super) fn row(&self) -> EndpointRow {
-        let Endpoint { method, root, path, access, is_namespaced, takes, needs, body, summary, serve: _ } =
+        let Endpoint { method, root, path, access, is_namespaced, takes, needs, body, answers, summary, serve: _ } =
             self.clone();
         let path = joined(root, &path);
-        EndpointRow { method, path, access, is_namespaced, takes, needs, body, summary }
+        EndpointRow { method, path, access, is_namespaced, takes, needs, body, answers, summary }
     }
 }
 
 /// A path joined to its root.
 fn joined(root: &str, path: &str) -> String {
     if path.is_empty() && !root.is_empty() { root.to_owned() } else { format!("{root}/{path}") }
+}
+
+/// States that rows answer with entities of this content: with 201 where one is created, else with 200.
+pub(super) fn entities(rows: Vec<Endpoint>, content: &Content) -> Vec<Endpoint> {
+    let stated = |row: Endpoint| {
+        let answer = AnswerShape::Entities(content.clone());
+        let status = if row.creates() { StatusCode::CREATED } else { StatusCode::OK };
+        row.answers_with(status, answer)
+    };
+    rows.into_iter().map(stated).collect()
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
 use quarry_apps::objects::ConfObject;
@@ -19,13 +19,15 @@ use quarry_search::SearchParams;
 use quarry_search::jobs::{Asked, JobStatus, ROWS_MAX};
 use serde_json::{Map, Value, json};
 
+use super::answer_shape::{AnswerShape, Content, NO_CONTENT, SID};
 use super::blocking;
 use super::entities::{scope_of, with_objects};
 use super::job_arguments::sample_ratio;
-use super::jobs::{APP, PRIORITY, begin, entry};
+use super::jobs::{APP, JOB, PRIORITY, begin, entry};
 use super::listing::{LISTED, page};
 use super::row::{Access, Endpoint};
 use super::search_jobs::{PathParts, service_of};
+use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escaped};
 use crate::caller::Caller;
@@ -48,8 +50,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);
     let path = |name: &str| format!("{COLLECTION}/{{name}}/{name}");
     vec![
-        Endpoint::new(Method::POST, path("dispatch"), search, "Runs a saved search as a job.", post(dispatch)).takes(
-            &[
+        Endpoint::new(Method::POST, path("dispatch"), search, "Runs a saved search as a job.", post(dispatch))
+            .takes(&[
                 "now",
                 "dispatch.now",
                 "dispatch.earliest_time",
@@ -61,15 +63,19 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "dispatch.ttl",
                 "force_dispatch",
                 "trigger_actions",
-            ],
-        ),
+            ])
+            .answers_with(StatusCode::CREATED, AnswerShape::JsonOrXml(SID)),
         Endpoint::new(Method::GET, path("history"), search, "Lists the jobs that ran a saved search.", get(history))
-            .takes(LISTED),
-        Endpoint::new(Method::GET, path("suppress"), search, "Shows whether alerts are suppressed.", get(suppress)),
+            .takes(LISTED)
+            .answers(AnswerShape::Entities(JOB)),
+        Endpoint::new(Method::GET, path("suppress"), search, "Shows whether alerts are suppressed.", get(suppress))
+            .answers(AnswerShape::Entities(SUPPRESSION)),
         Endpoint::new(Method::POST, path("suppress"), search, "Answers that no alerts are suppressed.", post(suppress))
-            .takes(&["expiration", "key"]),
+            .takes(&["expiration", "key"])
+            .answers(AnswerShape::Entities(SUPPRESSION)),
         Endpoint::new(Method::POST, path("acknowledge"), search, "Answers that no alert has fired.", post(acknowledge))
-            .takes(&["key"]),
+            .takes(&["key"])
+            .answers(AnswerShape::Entities(NO_CONTENT)),
         Endpoint::new(
             Method::GET,
             path("scheduled_times"),
@@ -77,9 +83,17 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Shows the scheduled times of a saved search.",
             get(scheduled),
         )
-        .needs(&["earliest_time", "latest_time"]),
+        .needs(&["earliest_time", "latest_time"])
+        .answers(AnswerShape::Entities(TIMES)),
     ]
 }
+
+/// Whether alerts are suppressed.
+const SUPPRESSION: Content =
+    Content::new("suppress", Shape::Object(&[("suppressed", Shape::Text), ("expiration", Shape::Text)]));
+/// Scheduled times in seconds.
+const TIMES: Content =
+    Content::new("scheduled_times", Shape::Object(&[("scheduled_times", Shape::List(&Shape::Whole))]));
 
 async fn saved(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<ConfObject, ApiError> {
     let (scope, name) = (scope_of(parts, caller)?, parts.get("name").cloned().unwrap_or_default());

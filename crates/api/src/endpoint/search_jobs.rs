@@ -24,8 +24,10 @@ use quarry_search::{CollectedRows, ResultTable, Row, RunningSearch, SearchError,
 use quarry_stdx::log;
 use tokio::task::JoinHandle;
 
+use super::answer_shape::AnswerShape;
 use super::blocking;
 use super::job_arguments::{shape_of, told_of};
+use super::plan_shape::EXPLAINED;
 use super::real_time::{export_real_time, is_backfilled, window_of};
 use super::row::{Access, Endpoint};
 use crate::ApiState;
@@ -59,13 +61,17 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let mut endpoints = vec![
         Endpoint::new(Method::POST, "quarry/explain", search, "Shows the plan of a search.", post(explain))
             .needs(&["search"])
-            .takes(&["earliest_time", "latest_time", "zone"]),
+            .takes(&["earliest_time", "latest_time", "zone"])
+            .answers(AnswerShape::JsonOrText(EXPLAINED)),
     ];
     for jobs in super::jobs::COLLECTIONS {
         let path = format!("{jobs}/export");
         let summary = "Runs a search and streams its rows.";
         endpoints.extend([(Method::GET, get(export)), (Method::POST, post(export))].map(|(method, serve)| {
-            Endpoint::new(method, path.as_str(), search, summary, serve).needs(&["search"]).takes(SEARCHED)
+            Endpoint::new(method, path.as_str(), search, summary, serve)
+                .needs(&["search"])
+                .takes(SEARCHED)
+                .answers(AnswerShape::Lines)
         }));
     }
     endpoints

@@ -14,9 +14,11 @@ use quarry_spl::analyse::{begins_with_events, is_transforming};
 use quarry_spl::{Diagnostic, Severity};
 use serde_json::{Value, json};
 
+use super::answer_shape::AnswerShape;
 use super::json as answer;
 use super::row::{Access, Endpoint, TYPEAHEAD};
 use super::search_request::SearchRequest;
+use super::shape::Shape;
 use crate::atom::Form;
 use crate::message::{ApiError, xml_text};
 use crate::parameters::Parameters;
@@ -32,22 +34,48 @@ const WORDS_MAX: usize = 1_000;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (search, summary) = (Access::Capability(SEARCH), "Parses a search into its commands.");
-    let parser = |path: &str| Endpoint::new(Method::POST, path, search, summary, post(parse)).needs(&["q"]);
+    let parser =
+        |path: &str| Endpoint::new(Method::POST, path, search, summary, post(parse)).needs(&["q"]).answers(PARSED);
     let (access, summary) = (Access::Capability(TYPEAHEAD), "Suggests words and values that begin with a prefix.");
     vec![
         parser("search/parser"),
         // Used by clients of Splunk before 9.0.
         Endpoint::new(Method::GET, "search/parser", search, "Parses a search into its commands.", get(parse))
-            .needs(&["q"]),
+            .needs(&["q"])
+            .answers(PARSED),
         parser("search/v2/parser"),
         Endpoint::new(Method::GET, "search/typeahead", access, summary, get(typeahead))
             .needs(&["prefix"])
-            .takes(&["count"]),
+            .takes(&["count"])
+            .answers(COMPLETIONS),
         Endpoint::new(Method::GET, "search/timeparser", search, "Converts times to timestamps.", get(times))
             .needs(&["time"])
-            .takes(&["now", "output_time_format", "zone"]),
+            .takes(&["now", "output_time_format", "zone"])
+            .answers(AnswerShape::JsonOrXml(Shape::Map(&Shape::Text))),
     ]
 }
+
+/// A parsed search.
+const PARSED: AnswerShape = AnswerShape::Json(Shape::Object(&[
+    (
+        "commands",
+        Shape::List(&Shape::Object(&[
+            ("command", Shape::Text),
+            ("rawargs", Shape::Text),
+            ("pipeline", Shape::Word(&["report", "streaming"])),
+            ("args", Shape::Map(&Shape::List(&Shape::Text))),
+            ("isGenerating", Shape::Flag),
+            ("streamType", Shape::Text),
+        ])),
+    ),
+    ("eventsSearch", Shape::Text),
+    ("reportsSearch", Shape::Text),
+]));
+/// Completions of a prefix.
+const COMPLETIONS: AnswerShape = AnswerShape::Json(Shape::Object(&[(
+    "results",
+    Shape::List(&Shape::Object(&[("content", Shape::Text), ("count", Shape::Count), ("operator", Shape::Flag)])),
+)]));
 
 /// Members as in Splunk's `search/parser`.
 async fn parse(parameters: Parameters) -> Result<Response, ApiError> {

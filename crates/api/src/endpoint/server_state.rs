@@ -15,20 +15,25 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_search::cell::iso_time;
 use serde_json::{Map, Value, json};
 
+use super::answer_shape::{AnswerShape, Content, MESSAGES as TOLD};
 use super::blocking;
 use super::jobs::told;
 use super::listing::{LISTED, page};
-use super::row::{Access, EDIT_MESSAGES, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES};
+use super::row::{Access, EDIT_MESSAGES, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES, entities};
 use super::search_jobs::PathParts;
+use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Form, escaped};
 use crate::bulletins::{BULLETIN_BYTES_MAX, Bulletin, Severity};
 use crate::caller::Caller;
 use crate::message::ApiError;
-use crate::node::{NodeCondition, Space};
+use crate::node::{NodeCondition, SearchLimits, Space};
 use crate::parameters::{Parameters, Settings};
 
 const MEGABYTE: u64 = 1 << 20;
+const KILOBYTE: u64 = 1 << 10;
+/// Milliseconds of a percent of a second.
+const MS_PER_PERCENT: u64 = 10;
 /// A disk counts as low below this multiple of the required free space.
 const SHORT_OF_DISK: u64 = 2;
 /// How long background failures affect the node's health, in nanoseconds.
@@ -43,6 +48,7 @@ struct Fact {
     access: Access,
     summary: &'static str,
     content: fn(&Facts) -> Value,
+    shape: Shape,
 }
 
 /// Data from which facts are derived.
@@ -56,13 +62,24 @@ struct Facts {
 
 const INTROSPECTION: Access = Access::Capability(LIST_INTROSPECTION);
 
-const FACTS: [Fact; 11] = [
+/// Health of a part.
+const COLOR: Shape = Shape::Word(&["green", "yellow", "red"]);
+
+const FACTS: [Fact; 15] = [
     Fact {
         path: "server/settings",
         name: "settings",
         access: Access::Capability(REST_PROPERTIES),
         summary: "Shows the name and the data directory of the node.",
         content: settings,
+        shape: Shape::Object(&[
+            ("serverName", Shape::Text),
+            ("host", Shape::Text),
+            ("SPLUNK_HOME", Shape::Text),
+            ("SPLUNK_DB", Shape::Text),
+            ("minFreeSpace", Shape::Count),
+            ("startwebserver", Shape::Flag),
+        ]),
     },
     Fact {
         path: "server/health/splunkd",
@@ -70,6 +87,7 @@ const FACTS: [Fact; 11] = [
         access: Access::LoggedIn,
         summary: "Shows the health of the node.",
         content: |facts| json!({ "health": health(facts).0, "disabled": false }),
+        shape: Shape::Object(&[("health", COLOR), ("disabled", Shape::Flag)]),
     },
     Fact {
         path: "server/health/splunkd/details",
@@ -80,6 +98,11 @@ const FACTS: [Fact; 11] = [
             let (health, features) = health(facts);
             json!({ "health": health, "features": features, "disabled": false })
         },
+        shape: Shape::Object(&[
+            ("health", COLOR),
+            ("features", Shape::Map(&Shape::Object(&[("health", COLOR), ("reasons", Shape::List(&Shape::Text))]))),
+            ("disabled", Shape::Flag),
+        ]),
     },
     Fact {
         path: "server/introspection/indexer",
@@ -87,6 +110,7 @@ const FACTS: [Fact; 11] = [
         access: INTROSPECTION,
         summary: "Shows whether the node accepts events.",
         content: indexer,
+        shape: Shape::Object(&[("status", Shape::Word(&["normal", "stopped"])), ("reason", Shape::Text)]),
     },
     Fact {
         path: "kvstore/status",
@@ -97,6 +121,14 @@ const FACTS: [Fact; 11] = [
             let status = if has_room(facts) { "ready" } else { "failed" };
             json!({ "current": { "status": status, "standalone": true, "disabled": false } })
         },
+        shape: Shape::Object(&[(
+            "current",
+            Shape::Object(&[
+                ("status", Shape::Word(&["ready", "failed"])),
+                ("standalone", Shape::Flag),
+                ("disabled", Shape::Flag),
+            ]),
+        )]),
     },
     Fact {
         path: "server/sysinfo",
@@ -110,6 +142,13 @@ const FACTS: [Fact; 11] = [
                 "physicalMemoryMB": memory.all / MEGABYTE,
             })
         },
+        shape: Shape::Object(&[
+            ("host", Shape::Text),
+            ("os_name", Shape::Text),
+            ("cpu_arch", Shape::Text),
+            ("numberOfVirtualCores", Shape::Count),
+            ("physicalMemoryMB", Shape::Count),
+        ]),
     },
     Fact {
         path: "server/status/resource-usage/hostwide",
@@ -117,6 +156,12 @@ const FACTS: [Fact; 11] = [
         access: INTROSPECTION,
         summary: "Shows the resources of the machine and their use.",
         content: hostwide,
+        shape: Shape::Object(&[
+            ("cpu_count", Shape::Count),
+            ("virtual_cpu_count", Shape::Count),
+            ("mem", Shape::Text),
+            ("mem_used", Shape::Text),
+        ]),
     },
     Fact {
         path: "server/status/resource-usage/splunk-processes",
@@ -124,6 +169,12 @@ const FACTS: [Fact; 11] = [
         access: INTROSPECTION,
         summary: "Shows the resource use of the node.",
         content: process,
+        shape: Shape::Object(&[
+            ("process", Shape::Text),
+            ("pid", Shape::Count),
+            ("mem_used", Shape::Text),
+            ("elapsed", Shape::Number),
+        ]),
     },
     Fact {
         path: "server/status/partitions-space",
@@ -131,6 +182,63 @@ const FACTS: [Fact; 11] = [
         access: INTROSPECTION,
         summary: "Shows the free space of the node's disk.",
         content: partitions,
+        shape: Shape::Object(&[("mount_point", Shape::Text), ("capacity", Shape::Text), ("free", Shape::Text)]),
+    },
+    Fact {
+        path: "server/status/resource-usage/iostats",
+        name: "result",
+        access: INTROSPECTION,
+        summary: "Shows the use of the node's disk since the machine started.",
+        content: disk_use,
+        shape: Shape::Object(&[
+            ("device", Shape::Optional(&Shape::Text)),
+            ("fs_type", Shape::Optional(&Shape::Text)),
+            ("mount_point", Shape::Optional(&Shape::Text)),
+            ("interval", Shape::Optional(&Shape::Text)),
+            ("reads_ps", Shape::Optional(&Shape::Text)),
+            ("reads_kb_ps", Shape::Optional(&Shape::Text)),
+            ("writes_ps", Shape::Optional(&Shape::Text)),
+            ("writes_kb_ps", Shape::Optional(&Shape::Text)),
+            ("avg_total_ms", Shape::Optional(&Shape::Text)),
+            ("avg_service_ms", Shape::Optional(&Shape::Text)),
+            ("cpu_pct", Shape::Optional(&Shape::Text)),
+        ]),
+    },
+    Fact {
+        path: "server/status/fishbucket",
+        name: "result",
+        access: INTROSPECTION,
+        summary: "Shows the size of the database with the positions in read files.",
+        // A catalog in PostgreSQL has no file here.
+        content: |facts| {
+            facts.condition.catalog_bytes.map_or_else(|| json!({}), |bytes| json!({ "total_size": megabytes(bytes) }))
+        },
+        shape: Shape::Object(&[("total_size", Shape::Optional(&Shape::Text))]),
+    },
+    Fact {
+        path: "server/status/installed-file-integrity",
+        name: "result",
+        access: INTROSPECTION,
+        summary: "Answers that no files are installed besides the program.",
+        content: |_| json!({ "check_ready": false, "reason": "the node is one program: no other file is installed that could be checked" }),
+        shape: Shape::Object(&[("check_ready", Shape::Flag), ("reason", Shape::Text)]),
+    },
+    Fact {
+        path: "search/concurrency-settings/search",
+        name: "search",
+        access: INTROSPECTION,
+        summary: "Shows the settings that limit concurrent searches.",
+        content: |facts| {
+            let SearchLimits { base, per_cpu, real_time_multiplier } = facts.condition.search_limits;
+            json!({
+                "base_max_searches": base, "max_searches_per_cpu": per_cpu, "max_rt_search_multiplier": real_time_multiplier,
+            })
+        },
+        shape: Shape::Object(&[
+            ("base_max_searches", Shape::Count),
+            ("max_searches_per_cpu", Shape::Count),
+            ("max_rt_search_multiplier", Shape::Count),
+        ]),
     },
     Fact {
         path: "server/status/dispatch-artifacts",
@@ -138,6 +246,7 @@ const FACTS: [Fact; 11] = [
         access: INTROSPECTION,
         summary: "Counts the jobs that are kept.",
         content: |facts| json!({ "total_count": facts.jobs.to_string() }),
+        shape: Shape::Object(&[("total_count", Shape::Text)]),
     },
     Fact {
         path: "server/status/limits/search-concurrency",
@@ -145,6 +254,11 @@ const FACTS: [Fact; 11] = [
         access: INTROSPECTION,
         summary: "Shows the limits of concurrent searches.",
         content: |facts| json!({ "max_hist_searches": facts.searches_max, "max_hist_scheduled_searches": 0, "max_rt_searches": facts.real_time_max }),
+        shape: Shape::Object(&[
+            ("max_hist_searches", Shape::Count),
+            ("max_hist_scheduled_searches", Shape::Count),
+            ("max_rt_searches", Shape::Count),
+        ]),
     },
 ];
 
@@ -155,18 +269,35 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let own = Access::LoggedIn;
     let facts = FACTS.iter().enumerate().map(|(at, fact)| {
         let show = move |State(state): State<ApiState>, parameters: Parameters| show(state, parameters, at);
+        let content = Content::of_path(fact.path, fact.shape.clone());
         Endpoint::new(Method::GET, fact.path, fact.access, fact.summary, get(show))
+            .answers(AnswerShape::Entities(content))
     });
     let (one, write) = (format!("{MESSAGES}/{{name}}"), Access::Capability(EDIT_MESSAGES));
-    let messages = [
+    let message = Content::new(
+        MESSAGES,
+        // And the text again, under the message's name.
+        Shape::Open(
+            &[
+                ("message", Shape::Text),
+                ("severity", Shape::Text),
+                ("server", Shape::Text),
+                ("timeCreated_epochSecs", Shape::Whole),
+                ("timeCreated_iso", Shape::Text),
+            ],
+            &Shape::Text,
+        ),
+    );
+    let messages = vec![
         Endpoint::new(Method::GET, MESSAGES, own, "Lists messages to all users.", get(bulletins)).takes(LISTED),
         Endpoint::new(Method::POST, MESSAGES, write, "Creates a message to all users.", post(put))
             .needs(&["name", "value"])
             .takes(&["severity"]),
         Endpoint::new(Method::GET, one.as_str(), own, "Shows a message to all users.", get(bulletin)),
-        Endpoint::new(Method::DELETE, one, write, "Deletes a message.", delete(take_down)),
     ];
-    facts.chain(messages).collect()
+    let removal = Endpoint::new(Method::DELETE, one, write, "Deletes a message.", delete(take_down))
+        .answers(AnswerShape::JsonOrXml(TOLD));
+    facts.chain(entities(messages, &message)).chain([removal]).collect()
 }
 
 fn entity(collection: &str, name: &str, author: &str, updated: TimeNs, content: Value) -> Entry {
@@ -256,6 +387,21 @@ fn process(facts: &Facts) -> Value {
 fn partitions(facts: &Facts) -> Value {
     let (Space { all, free }, folder) = (facts.condition.disk, &facts.condition.folder);
     json!({ "mount_point": folder, "capacity": megabytes(all), "free": megabytes(free) })
+}
+
+/// Averages since the machine started; nothing if the disk is no device of it.
+fn disk_use(facts: &Facts) -> Value {
+    let Some(disk) = &facts.condition.disk_activity else { return json!({}) };
+    let shown = |number: f64| format!("{:.3}", if number.is_finite() { number } else { 0.0 });
+    let per_second = |count: u64| shown(count as f64 / disk.seconds);
+    let per_request = |ms: u64| shown(ms as f64 / disk.reads.saturating_add(disk.writes) as f64);
+    json!({
+        "device": disk.device, "fs_type": disk.file_system, "mount_point": disk.mount_point,
+        "interval": shown(disk.seconds), "reads_ps": per_second(disk.reads), "writes_ps": per_second(disk.writes),
+        "reads_kb_ps": per_second(disk.read_bytes / KILOBYTE), "writes_kb_ps": per_second(disk.written_bytes / KILOBYTE),
+        "avg_total_ms": per_request(disk.waited_ms), "avg_service_ms": per_request(disk.busy_ms),
+        "cpu_pct": per_second(disk.busy_ms / MS_PER_PERCENT),
+    })
 }
 
 /// Megabytes with three decimals, as in Splunk.

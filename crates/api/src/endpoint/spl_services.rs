@@ -13,10 +13,13 @@ use quarry_spl::editing::{CANDIDATES_MAX, complete, format, hover, tokens};
 use quarry_spl::{MAX_SEARCH_BYTES, Severity};
 use serde_json::{Value, json};
 
+use super::answer_shape::AnswerShape;
 use super::json as answer;
+use super::plan_shape::EXPLAINED;
 use super::row::{Access, Endpoint};
 use super::search_jobs::explain;
 use super::search_request::SearchRequest;
+use super::shape::Shape;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
@@ -32,25 +35,71 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
         row("spl/tokens", "Splits a search into classed tokens.", post(show_tokens))
             .needs(&["search"])
-            .takes(&["positions"]),
+            .takes(&["positions"])
+            .answers(TOKENS),
         row("spl/lint", "Finds errors and warnings in a search without running it.", post(lint))
             .needs(&["search"])
-            .takes(&["positions", "earliest_time", "latest_time", "zone"]),
+            .takes(&["positions", "earliest_time", "latest_time", "zone"])
+            .answers(LINTED),
         row("spl/complete", "Suggests what may follow at a cursor.", post(show_completion))
             .needs(&["search", "cursor"])
-            .takes(&["positions", "fields", "count"]),
+            .takes(&["positions", "fields", "count"])
+            .answers(COMPLETION),
         row("spl/hover", "Explains the word at a position.", post(show_help))
             .needs(&["search", "cursor"])
-            .takes(&["positions"]),
-        row("spl/format", "Formats a search.", post(show_formatted)).needs(&["search"]),
-        row("spl/expand", "Expands the macros of a search.", post(expand)).needs(&["search"]).takes(&["positions"]),
-        row("spl/explain", "Shows the plan of a search.", post(explain)).needs(&["search"]).takes(&[
-            "earliest_time",
-            "latest_time",
-            "zone",
-        ]),
+            .takes(&["positions"])
+            .answers(HELP),
+        row("spl/format", "Formats a search.", post(show_formatted))
+            .needs(&["search"])
+            .answers(AnswerShape::Json(Shape::Object(&[("search", Shape::Text)]))),
+        row("spl/expand", "Expands the macros of a search.", post(expand))
+            .needs(&["search"])
+            .takes(&["positions"])
+            .answers(EXPANDED),
+        row("spl/explain", "Shows the plan of a search.", post(explain))
+            .needs(&["search"])
+            .takes(&["earliest_time", "latest_time", "zone"])
+            .answers(AnswerShape::JsonOrText(EXPLAINED)),
     ]
 }
+
+const TOKENS: AnswerShape = AnswerShape::Json(Shape::Object(&[(
+    "tokens",
+    Shape::List(&Shape::Object(&[("kind", Shape::Text), ("start", Shape::Count), ("end", Shape::Count)])),
+)]));
+const DIAGNOSTICS: Shape = Shape::List(&Shape::Object(&[
+    ("severity", Shape::Word(&["error", "warning"])),
+    ("text", Shape::Text),
+    ("start", Shape::Count),
+    ("end", Shape::Count),
+    ("hint", Shape::Nullable(&Shape::Text)),
+]));
+const LINTED: AnswerShape = AnswerShape::Json(Shape::Object(&[("runs", Shape::Flag), ("diagnostics", DIAGNOSTICS)]));
+const COMPLETION: AnswerShape = AnswerShape::Json(Shape::Object(&[
+    ("start", Shape::Count),
+    ("end", Shape::Count),
+    (
+        "candidates",
+        Shape::List(&Shape::Object(&[("text", Shape::Text), ("kind", Shape::Text), ("detail", Shape::Text)])),
+    ),
+]));
+const HELP: AnswerShape = AnswerShape::Json(Shape::Object(&[(
+    "help",
+    Shape::Nullable(&Shape::Object(&[
+        ("start", Shape::Count),
+        ("end", Shape::Count),
+        ("kind", Shape::Text),
+        ("name", Shape::Text),
+        ("syntax", Shape::Text),
+        ("summary", Shape::Text),
+        ("page", Shape::Nullable(&Shape::Text)),
+    ])),
+)]));
+const EXPANDED: AnswerShape = AnswerShape::Json(Shape::Object(&[
+    ("search", Shape::Text),
+    ("macros", Shape::List(&Shape::Object(&[("name", Shape::Text), ("definition", Shape::Text)]))),
+    ("diagnostics", DIAGNOSTICS),
+]));
 
 /// The search of a request, which may be empty but not too long.
 fn text_of(parameters: &Parameters) -> Result<String, ApiError> {

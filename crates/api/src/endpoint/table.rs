@@ -1,6 +1,6 @@
 //! The table of all endpoints.
 //!
-//! A row has method, path, access, parameters, help text and handler; each family provides its rows ([`Endpoint`]). The
+//! A row has method, path, access, parameters, answers, help text and handler; each family provides its rows ([`Endpoint`]). The
 //! router, the access check ([`super::access`]), the API description and the manual are generated from it. A handler
 //! without a row cannot be reached.
 
@@ -37,6 +37,8 @@ fn all() -> Vec<Endpoint> {
         super::own_records::endpoints(),
         super::receivers::endpoints(),
         super::collection_entities::endpoints(),
+        super::kvstore_statistics::endpoints(),
+        super::metric_catalog::endpoints(),
         super::directory::endpoints(),
         super::documents::endpoints(),
         super::lookup_table_files::endpoints(),
@@ -77,12 +79,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_row_says_what_it_does_and_is_there_once() {
+    fn each_row_says_what_it_does_and_answers_and_is_there_once() {
         let mut known = BTreeSet::new();
         for row in ENDPOINTS.iter() {
             assert!(known.insert((row.method.to_string(), row.path.clone())), "{} {} twice", row.method, row.path);
             assert!(row.summary.ends_with('.') && row.summary.len() > 10, "{}: {:?}", row.path, row.summary);
             assert!(row.path.starts_with('/') && !row.path.contains("//"), "{}", row.path);
+            assert!(row.answers.is_some(), "{} {} states no answer", row.method, row.path);
         }
         // Panics if two rows conflict.
         drop(router());

@@ -13,9 +13,11 @@ use quarry_apps::objects::{APP_SYSTEM, ConfObject, NOBODY, ObjectError, Objects,
 use quarry_conf::{Permissions, tag_stanza, tagged_value};
 use serde_json::Map;
 
+use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
-use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
+use super::shape::Shape;
 use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;
 
@@ -33,15 +35,19 @@ const TAG_BYTES_MAX: usize = 256;
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
     let (tag, field, of_field) = ("search/tags/{name}", "search/fields/{name}", "search/fields/{name}/tags");
-    vec![
+    let tags = vec![
         Endpoint::new(Method::GET, "search/tags", read, "Lists tags.", get(list)).takes(LISTED),
-        Endpoint::new(Method::GET, tag, read, "Lists the values that have a tag.", get(show)).takes(LISTED),
         Endpoint::new(Method::POST, tag, write, "Gives a tag to a value, or takes it away.", post(change))
             .takes(&["add", "delete"]),
         Endpoint::new(Method::DELETE, tag, write, "Takes a tag away from all values.", delete(remove)),
+    ];
+    let values = Endpoint::new(Method::GET, tag, read, "Lists the values that have a tag.", get(show)).takes(LISTED);
+    let fields = vec![
         Endpoint::new(Method::GET, "search/fields", read, "Lists fields with settings or tags.", get(fields))
             .takes(LISTED),
         Endpoint::new(Method::GET, field, read, "Shows the settings of a field.", get(show_field)),
+    ];
+    let of_fields = vec![
         Endpoint::new(Method::GET, of_field, read, "Lists the tags of a field's values.", get(tags_of_field))
             .takes(LISTED),
         Endpoint::new(
@@ -53,7 +59,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         )
         .needs(&["value"])
         .takes(&["add", "delete"]),
-    ]
+    ];
+    let tagged = Shape::Object(&[("field", Shape::Text), ("value", Shape::Text)]);
+    let valued = Shape::Object(&[("values", Shape::List(&Shape::Text))]);
+    let mut rows = entities(tags, &NO_CONTENT);
+    rows.push(values.answers(AnswerShape::Entities(Content::new("search.tags", tagged))));
+    rows.extend(entities(fields, &Content::new("search.fields", Shape::Map(&Shape::Text))));
+    rows.extend(entities(of_fields, &Content::new("search.fields.tags", valued)));
+    rows
 }
 
 /// A value of a field.

@@ -14,10 +14,12 @@ use quarry_conf::permissions::{EDIT_TOKENS_OWN, LIST_TOKENS_ALL, LIST_TOKENS_OWN
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use serde_json::{Map, Value, json};
 
+use super::answer_shape::{AnswerShape, Content};
 use super::blocking;
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint};
+use super::row::{Access, Endpoint, entities};
 use super::search_jobs::PathParts;
+use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Form, escaped};
 use crate::caller::Caller;
@@ -33,18 +35,45 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(LIST_TOKENS_OWN), Access::Capability(EDIT_TOKENS_OWN));
     let one = format!("{COLLECTION}/{{name}}");
     let listed = "Lists the user's authentication tokens, or all.";
-    vec![
+    let mut rows = vec![
         Endpoint::new(Method::GET, COLLECTION, read, listed, get(list)).takes(LISTED),
-        Endpoint::new(Method::POST, COLLECTION, write, "Creates an authentication token.", post(create))
-            .needs(&["name", "audience"])
-            .takes(&["expires_on", "not_before", "type"]),
         Endpoint::new(Method::GET, one.as_str(), read, "Shows an authentication token.", get(show)).takes(&["id"]),
         Endpoint::new(Method::POST, one.as_str(), write, "Enables or disables an authentication token.", post(switch))
             .needs(&["status"])
             .takes(&["id"]),
         Endpoint::new(Method::DELETE, one, write, "Revokes an authentication token.", delete(remove)).takes(&["id"]),
-    ]
+    ];
+    rows = entities(rows, &Content::of_path(COLLECTION, TOKEN));
+    let made = Content::new("authorization.tokens.new", Shape::Object(&[("id", Shape::Text), ("token", Shape::Text)]));
+    rows.push(
+        Endpoint::new(Method::POST, COLLECTION, write, "Creates an authentication token.", post(create))
+            .needs(&["name", "audience"])
+            .takes(&["expires_on", "not_before", "type"])
+            .answers_with(StatusCode::CREATED, AnswerShape::Entities(made)),
+    );
+    rows
 }
+
+/// Content of a token.
+const TOKEN: Shape = Shape::Object(&[
+    (
+        "claims",
+        Shape::Object(&[
+            ("aud", Shape::Text),
+            ("exp", Shape::Whole),
+            ("iat", Shape::Whole),
+            ("idp", Shape::Text),
+            ("iss", Shape::Text),
+            ("nbr", Shape::Whole),
+            ("sub", Shape::Text),
+        ]),
+    ),
+    ("headers", Shape::Map(&Shape::Text)),
+    ("lastUsed", Shape::Whole),
+    ("lastUsedIp", Shape::Text),
+    ("status", Shape::Word(&["enabled", "disabled", "expired"])),
+    ("tokenId", Shape::Text),
+]);
 
 fn entry((record, used): &ShownToken, now_s: i64) -> Entry {
     let path = format!("/services/{COLLECTION}/{}", escaped(&record.id));

@@ -13,7 +13,7 @@ use axum::response::Response;
 use axum::routing::post;
 use futures::StreamExt;
 
-use super::oneshot::Attendance;
+use super::oneshot::{ADDED, Attendance};
 use super::row::{Access, EDIT_TCP, Endpoint, RequestBody};
 use super::{blocking, json};
 use crate::caller::Caller;
@@ -39,7 +39,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         .of_api()
         .body(RequestBody::Bytes)
         .needs(&["name"])
-        .takes(&["index", "host", "rename-source", "sourcetype", "again", "zone", "modified"]),
+        .takes(&["index", "host", "rename-source", "sourcetype", "again", "zone", "modified"])
+        .answers(ADDED),
     ]
 }
 

@@ -14,11 +14,13 @@ use quarry_auth::{Identity, UserChange, UserError};
 use quarry_conf::permissions::EDIT_USER;
 use serde_json::{Map, Value, json};
 
+use super::answer_shape::{AnswerShape, Content};
 use super::blocking;
 use super::entities::{change, with_objects};
 use super::listing::{LISTED, page};
-use super::row::{Access, Endpoint};
+use super::row::{Access, Endpoint, entities};
 use super::search_jobs::PathParts;
+use super::shape::{Member, Shape};
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::Caller;
@@ -34,7 +36,7 @@ const PATH: &str = "/services/authentication/users";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (one, edit_user, own) = (format!("{COLLECTION}/{{name}}"), Access::Capability(EDIT_USER), Access::LoggedIn);
-    vec![
+    let mut rows = vec![
         Endpoint::new(Method::GET, COLLECTION, edit_user, "Lists users.", get(list)).takes(LISTED),
         Endpoint::new(Method::POST, COLLECTION, edit_user, "Creates a user.", post(create))
             .needs(&["name", "password"])
@@ -49,15 +51,29 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, one.as_str(), own, "Changes a user's password or roles.", post(edit))
             .takes(FIELDS.optional),
         Endpoint::new(Method::DELETE, one.as_str(), edit_user, "Deletes a user.", delete(remove)),
-        Endpoint::new(
-            Method::GET,
-            "authentication/current-context",
-            own,
-            "Shows the requesting user with roles and capabilities.",
-            get(current),
-        ),
-    ]
+    ];
+    rows = entities(rows, &Content::of_path(COLLECTION, Shape::Object(USER)));
+    let summary = "Shows the requesting user with roles and capabilities.";
+    let context = Content::new("current-context", Shape::Open(USER, &Shape::Text));
+    rows.push(
+        Endpoint::new(Method::GET, "authentication/current-context", own, summary, get(current))
+            .answers(AnswerShape::Entities(context)),
+    );
+    rows
 }
+
+/// Members of a user.
+const USER: &[Member] = &[
+    ("roles", Shape::List(&Shape::Text)),
+    ("type", Shape::Text),
+    ("capabilities", Shape::List(&Shape::Text)),
+    ("locked-out", Shape::Flag),
+    ("defaultAppIsUserOverride", Shape::Flag),
+    ("realname", Shape::Text),
+    ("email", Shape::Text),
+    ("defaultApp", Shape::Text),
+    ("tz", Shape::Text),
+];
 
 /// A user's name and roles.
 type User = (String, Vec<String>);

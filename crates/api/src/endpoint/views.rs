@@ -9,11 +9,13 @@ use quarry_apps::objects::texts::{KINDS, TEXT};
 use quarry_apps::objects::{AclChange, Objects};
 use quarry_conf::Permissions;
 
-use super::entities::{Kind, acl_change, acl_entry, entry};
+use super::answer_shape::{Content, NO_CONTENT};
+use super::entities::{Kind, entry};
 use super::folders::{Child, links};
 use super::listing::{LISTED, page};
 use super::object_request::ObjectRequest;
-use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::permissions::{acl_change, acl_entry};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use crate::atom::Fields;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -29,14 +31,16 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
     let (all, one) = ("data/ui/{file}", "data/ui/{file}/{name}");
     let kinds = |parameters: Parameters| async { links(FOLDER, KINDS.map(Child::collection).iter(), parameters) };
-    vec![
-        Endpoint::new(Method::GET, FOLDER, read, "Lists the paths below.", get(kinds)).takes(LISTED),
+    let texts = vec![
         Endpoint::new(Method::GET, all, read, "Lists views or other user interface files of apps.", get(list))
             .takes(LISTED),
         Endpoint::new(Method::POST, all, write, "Creates a view.", post(create)).needs(&["name", TEXT]),
         Endpoint::new(Method::GET, one, read, "Shows a view.", get(show)),
         Endpoint::new(Method::POST, one, write, "Changes a view.", post(edit)).needs(&[TEXT]),
         Endpoint::new(Method::DELETE, one, write, "Deletes a view.", delete(remove)),
+    ];
+    let others = vec![
+        Endpoint::new(Method::GET, FOLDER, read, "Lists the paths below.", get(kinds)).takes(LISTED),
         Endpoint::new(Method::GET, ACL, read, "Shows the permissions of a view.", get(show_acl)),
         Endpoint::new(Method::POST, ACL, write, "Changes the permissions of a view.", post(set_acl)).takes(&[
             "owner",
@@ -44,7 +48,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "perms.read",
             "perms.write",
         ]),
-    ]
+    ];
+    let mut rows = entities(texts, &Content::of_stanza(FOLDER, FIELDS));
+    rows.extend(entities(others, &NO_CONTENT));
+    rows
 }
 
 /// The kind named by a request.

@@ -1,7 +1,8 @@
-//! Runs the pages of `spec/rest` against a server and compares the answers. A row of the table of endpoints without a
-//! request in some page is a failure.
+//! Runs the pages of `spec/rest` against a server and compares the answers, each also with its schema. A row of the table of
+//! endpoints without a request in some page is a failure.
 
 mod page;
+mod schema;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use quarry_s3world::Gateway;
 use serde_json::Value;
 
 use self::page::{Names, Step, filled, read_page};
+use self::schema::{Answered, Description};
 use crate::permissions::with_users;
 use crate::remote_volumes::{copies, is_uploaded, on_s3};
 use crate::server::Server;
@@ -28,6 +30,9 @@ struct World {
     place: Place,
     sessions: Names,
     asked: BTreeSet<(String, String)>,
+    description: Option<Description>,
+    /// Answers that are not as described.
+    undescribed: BTreeSet<String>,
     _server: Server,
 }
 
@@ -63,7 +68,8 @@ impl World {
         let run = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
         let run: Value = serde_json::from_str(&run).unwrap();
         let address = format!("http://{}", run["mgmt"].as_str().unwrap());
-        let mut world = World { address, place, sessions: Names::new(), asked: BTreeSet::new(), _server: server };
+        let (sessions, asked, undescribed) = (Names::new(), BTreeSet::new(), BTreeSet::new());
+        let mut world = World { address, place, sessions, asked, description: None, undescribed, _server: server };
         for user in ["admin", "eva", "tom", "norole"] {
             let login =
                 [("username", user), ("password", "secret")].map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -77,6 +83,9 @@ impl World {
             let key = serde_json::from_str::<Value>(&answer.text).unwrap()["sessionKey"].as_str().unwrap().to_owned();
             world.sessions.insert(user.to_owned(), key);
         }
+        let path = "/services/quarry/openapi.json".to_owned();
+        let described = Step { method: "GET".into(), path, user: Some("admin".into()), ..Step::default() };
+        world.description = Some(Description::of(&world.ask(&described, &Names::new()).text));
         world
     }
 
@@ -119,9 +128,21 @@ impl World {
         let header = |(name, value): (&ureq::http::HeaderName, &ureq::http::HeaderValue)| {
             (name.to_string(), value.to_str().unwrap_or_default().to_owned())
         };
-        let headers = answer.headers().iter().map(header).collect();
+        let headers: Vec<(String, String)> = answer.headers().iter().map(header).collect();
         let status = answer.status().as_u16();
-        Answer { status, headers, text: answer.body_mut().read_to_string().unwrap_or_default() }
+        let answer = Answer { status, headers, text: answer.body_mut().read_to_string().unwrap_or_default() };
+        self.hold(&step.method, &path, &answer);
+        answer
+    }
+
+    /// Holds an answer against its schema.
+    fn hold(&mut self, method: &str, path: &str, answer: &Answer) {
+        let Some(description) = &self.description else { return };
+        let media_type = answer.headers.iter().find(|(name, _)| name == "content-type").map(|(_, kind)| kind.as_str());
+        let (path, status, text) = (path.split('?').next().unwrap_or_default(), answer.status, answer.text.as_str());
+        if let Some(fault) = description.fault(&Answered { method, path, status, media_type, text }) {
+            self.undescribed.insert(format!("{method} {path} answers {status} outside its schema: {fault}"));
+        }
     }
 
     /// Differences between an answer and the page.
@@ -268,6 +289,7 @@ fn run_pages(gateway: Option<&Gateway>) {
         }
     }
     faults.dedup();
+    faults.extend(world.undescribed);
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
 }
 
@@ -290,6 +312,45 @@ fn lists_are_answered_in_atom_unless_json_is_asked_for() {
         }
     }
     assert!(asked > 150, "{asked}");
+    assert!(world.undescribed.is_empty(), "{:#?}", world.undescribed);
+}
+
+/// `| rest` shows entries as their endpoints do: title, author, permissions, and the members of the content.
+#[test]
+fn the_rows_of_rest_are_within_the_schemas_of_their_endpoints() {
+    let mut world = World::new(None);
+    let of_entries = ["title", "author", "id", "updated", "splunk_server"];
+    let (mut faults, mut rows) = (Vec::new(), 0);
+    for path in quarry_api::listed_paths() {
+        let members = world.description.as_ref().and_then(|description| description.content_members(&path));
+        let parameters = [("search", format!("| rest {path}")), ("exec_mode", "oneshot".to_owned())];
+        let parameters = parameters.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        let (method, user) = ("POST".to_owned(), Some("admin".to_owned()));
+        let step = Step { method, path: "/services/search/jobs".to_owned(), user, parameters, ..Step::default() };
+        let answer = world.ask(&step, &Names::new());
+        let found: Value = serde_json::from_str(&answer.text).unwrap();
+        let Some(found) = found["results"].as_array() else {
+            // What only members of a cluster can tell is unavailable to searches, too.
+            faults.extend(
+                (!answer.text.contains("is not enabled on this node")).then(|| format!("{path}: {}", answer.text)),
+            );
+            continue;
+        };
+        rows += found.len();
+        let Some(members) = members else { continue };
+        // Objects are shown with the names of their members.
+        let is_described = |field: &str| {
+            of_entries.contains(&field)
+                || field.starts_with("eai:acl.")
+                || members
+                    .iter()
+                    .any(|known| field.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+        };
+        let fields: BTreeSet<&String> = found.iter().filter_map(Value::as_object).flat_map(|row| row.keys()).collect();
+        faults.extend(fields.into_iter().filter(|field| !is_described(field)).map(|field| format!("{path}: {field}")));
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+    assert!(rows > 200, "{rows}");
 }
 
 #[test]

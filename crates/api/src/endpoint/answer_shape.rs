@@ -1,0 +1,244 @@
+//! Answers of endpoints as data: per status a media type and a shape.
+//!
+//! The API description ([`super::description`]) is generated from them. Refusals have one form everywhere, so that rows do not
+//! state them. Not here: the shapes of the families, which stand beside their code.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use super::shape::{EMPTY, Member, SCHEMAS, Shape};
+use crate::atom::Fields;
+
+/// Media types.
+pub(super) const JSON: &str = "application/json";
+const XML: &str = "text/xml";
+/// Media types of rows besides JSON and XML.
+const ROWS_AS_TEXT: [&str; 2] = ["text/csv", "text/plain"];
+
+/// The answer of a request that succeeds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerShape {
+    /// Entities as an Atom feed, or as the same in JSON.
+    Entities(Content),
+    Json(Shape),
+    /// JSON, or the same as XML; `output_mode` says which.
+    JsonOrXml(Shape),
+    /// Rows of a search, in the format that `output_mode` says.
+    Rows,
+    /// Rows of a search as they come. In JSON each is a line (`x-lines`).
+    Lines,
+    /// JSON with `output_mode=json`, or text.
+    JsonOrText(Shape),
+    /// Texts of these media types.
+    Texts(&'static [&'static str]),
+    Nothing,
+}
+
+/// Content of entities: its name in the API description, and its shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    name: Cow<'static, str>,
+    shape: Shape,
+}
+
+impl Content {
+    /// A fixed one.
+    pub(crate) const fn new(name: &'static str, shape: Shape) -> Content {
+        Content { name: Cow::Borrowed(name), shape }
+    }
+
+    /// That of a collection of stanzas.
+    pub(crate) fn of_stanza(path: &str, fields: Fields) -> Content {
+        Content::of_path(path, Shape::of_stanza(fields))
+    }
+
+    /// That of a collection.
+    pub(crate) fn of_path(path: &str, shape: Shape) -> Content {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        let name = path.replace('/', ".").chars().filter(|letter| is_plain(*letter)).collect::<String>();
+        Content { name: Cow::Owned(name), shape }
+    }
+}
+
+/// Content of entities that have no members of their own.
+pub(crate) const NO_CONTENT: Content = Content::new("none", EMPTY);
+
+/// A message of an answer; those of refused searches have a position.
+const MESSAGE: Shape = Shape::Object(&[
+    ("type", Shape::Word(&["INFO", "WARN", "ERROR", "FATAL"])),
+    ("text", Shape::Text),
+    ("start", Shape::Optional(&Shape::Count)),
+    ("end", Shape::Optional(&Shape::Count)),
+    ("hint", Shape::Optional(&Shape::Text)),
+]);
+/// An answer that has messages only, as all refusals have.
+pub(crate) const MESSAGES: Shape = Shape::Named("Messages");
+/// The name of a job.
+pub(crate) const SID: Shape = Shape::Object(&[("sid", Shape::Text)]);
+/// A row of a search; members are texts, or lists of texts.
+pub(crate) const ROW: Shape = Shape::Map(&CELL);
+const CELL: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]);
+const TEXTS: Shape = Shape::List(&Shape::Text);
+const ROLES: Shape = Shape::Nullable(&Shape::Object(&[("read", TEXTS), ("write", TEXTS)]));
+const CELLS: Shape = Shape::List(&Shape::List(&Shape::Nullable(&CELL)));
+
+/// Members of rows in every JSON format but the rows themselves.
+macro_rules! rows_with {
+    ($($member:expr),+) => {
+        Shape::Object(&[
+            ("preview", Shape::Flag),
+            ("init_offset", Shape::Count),
+            ("messages", Shape::List(&Shape::Named("Message"))),
+            ("post_process_count", Shape::Optional(&Shape::Count)),
+            $($member),+
+        ])
+    };
+}
+
+/// Named schemas of all answers.
+pub(super) const NAMED: &[Member] = &[
+    ("Message", MESSAGE),
+    ("Messages", Shape::Object(&[("messages", Shape::List(&Shape::Named("Message")))])),
+    (
+        "Feed",
+        Shape::Object(&[
+            ("links", Shape::Map(&Shape::Text)),
+            ("origin", Shape::Text),
+            ("updated", Shape::Text),
+            ("generator", Shape::Object(&[("build", Shape::Text), ("version", Shape::Text)])),
+            ("entry", Shape::List(&Shape::Named("Entry"))),
+            ("paging", Shape::Object(&[("total", Shape::Count), ("perPage", Shape::Count), ("offset", Shape::Count)])),
+            ("messages", Shape::List(&Shape::Named("Message"))),
+        ]),
+    ),
+    (
+        "Entry",
+        Shape::Object(&[
+            ("name", Shape::Text),
+            ("id", Shape::Text),
+            ("updated", Shape::Text),
+            ("links", Shape::Map(&Shape::Text)),
+            ("author", Shape::Text),
+            ("acl", Shape::Named("Acl")),
+            ("content", Shape::Map(&Shape::Any)),
+            (
+                "fields",
+                Shape::Optional(&Shape::Object(&[("required", TEXTS), ("optional", TEXTS), ("wildcard", TEXTS)])),
+            ),
+        ]),
+    ),
+    (
+        "Acl",
+        Shape::Object(&[
+            ("app", Shape::Text),
+            ("owner", Shape::Text),
+            ("sharing", Shape::Word(&["user", "app", "global", "system"])),
+            ("modifiable", Shape::Flag),
+            ("can_list", Shape::Flag),
+            ("can_write", Shape::Flag),
+            ("removable", Shape::Flag),
+            ("can_share_app", Shape::Flag),
+            ("can_share_global", Shape::Flag),
+            ("can_share_user", Shape::Flag),
+            ("can_change_perms", Shape::Flag),
+            ("perms", ROLES),
+        ]),
+    ),
+    (
+        "Rows",
+        rows_with!(
+            ("fields", Shape::List(&Shape::Object(&[("name", Shape::Text)]))),
+            ("results", Shape::List(&ROW)),
+            ("highlighted", EMPTY)
+        ),
+    ),
+    ("RowsAsArrays", rows_with!(("fields", TEXTS), ("rows", CELLS))),
+    ("Columns", rows_with!(("fields", TEXTS), ("columns", CELLS))),
+    (
+        "ExportedRow",
+        Shape::Object(&[
+            ("preview", Shape::Flag),
+            ("offset", Shape::Count),
+            ("lastrow", Shape::Optional(&Shape::Flag)),
+            ("result", ROW),
+        ]),
+    ),
+    ("Plan", super::plan_shape::PLAN),
+];
+/// Rows in each of the formats that are one JSON document.
+const ROWS: Shape = Shape::Either(&[Shape::Named("Rows"), Shape::Named("RowsAsArrays"), Shape::Named("Columns")]);
+/// A line of an export.
+const EXPORTED: Shape =
+    Shape::Either(&[Shape::Named("ExportedRow"), Shape::Named("RowsAsArrays"), Shape::Named("Columns")]);
+
+impl AnswerShape {
+    /// The answer as OpenAPI describes it; `is_whole` says whether entities have all their members.
+    pub(super) fn described(&self, is_whole: bool) -> Value {
+        let mut content = Map::new();
+        let mut json = |schema: Value| drop(content.insert(JSON.to_owned(), json!({ "schema": schema })));
+        let texts: &[&str] = match self {
+            AnswerShape::Entities(of) => {
+                json(of.feed(is_whole));
+                &[XML]
+            }
+            AnswerShape::Json(shape) => {
+                json(shape.schema(true));
+                &[]
+            }
+            AnswerShape::JsonOrXml(shape) => {
+                json(shape.schema(true));
+                &[XML]
+            }
+            AnswerShape::JsonOrText(shape) => {
+                json(shape.schema(true));
+                &["text/plain"]
+            }
+            AnswerShape::Rows | AnswerShape::Lines => {
+                json(if *self == AnswerShape::Rows { ROWS } else { EXPORTED }.schema(true));
+                &[XML, ROWS_AS_TEXT[0], ROWS_AS_TEXT[1]]
+            }
+            AnswerShape::Texts(types) => types,
+            AnswerShape::Nothing => &[],
+        };
+        if *self == AnswerShape::Lines {
+            content[JSON]["x-lines"] = true.into();
+        }
+        content.extend(texts.iter().map(|kind| ((*kind).to_owned(), json!({ "schema": { "type": "string" } }))));
+        if content.is_empty() {
+            return json!({ "description": "Success, without a body." });
+        }
+        json!({ "description": "Success.", "content": content })
+    }
+
+    /// The named schema of its content, if it has one.
+    pub(super) fn content(&self) -> Option<(&str, &Shape)> {
+        match self {
+            AnswerShape::Entities(Content { name, shape }) => Some((name, shape)),
+            _ => None,
+        }
+    }
+}
+
+/// A refusal, which has one form everywhere.
+pub(super) fn refusal() -> Value {
+    json!({
+        "description": "Refused, with messages that say why.",
+        "content": { JSON: { "schema": MESSAGES.schema(true) }, XML: { "schema": { "type": "string" } } },
+    })
+}
+
+/// Name of the schema of some content.
+pub(super) fn schema_name(name: &str, is_whole: bool) -> String {
+    format!("content.{name}{}", if is_whole { "" } else { ".selected" })
+}
+
+impl Content {
+    fn feed(&self, is_whole: bool) -> Value {
+        let content = json!({ "$ref": format!("{SCHEMAS}{}", schema_name(&self.name, is_whole)) });
+        let entry = json!({ "properties": { "content": content } });
+        json!({
+            "allOf": [Shape::Named("Feed").schema(true), { "properties": { "entry": { "items": entry } } }],
+        })
+    }
+}

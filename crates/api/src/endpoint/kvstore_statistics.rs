@@ -1,0 +1,89 @@
+//! `server/introspection/kvstore`: the process that keeps the KV store, and the size of each collection.
+//!
+//! As in Splunk, `data` holds JSON texts. Not here: whether documents can be written (`kvstore/status`), replica sets, of which
+//! the node is no member ([`super::fixed_facts`]).
+
+use axum::extract::State;
+use axum::http::Method;
+use axum::response::Response;
+use axum::routing::get;
+use quarry_apps::objects::{APP_SYSTEM, ConfObject, NOBODY, Scope};
+use quarry_collections::{CollectionError, CollectionSize};
+use quarry_conf::text::DEFAULT_STANZA;
+use quarry_event::time::NS_PER_SEC;
+use serde_json::{Map, Value, json};
+
+use super::answer_shape::Content;
+use super::blocking;
+use super::collection_entities::CONF;
+use super::entities::with_objects;
+use super::listing::page;
+use super::row::{Access, Endpoint, LIST_INTROSPECTION, entities};
+use super::shape::Shape;
+use crate::ApiState;
+use crate::atom::{Acl, Entry};
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+
+/// The folder.
+const FOLDER: &str = "server/introspection/kvstore";
+/// Its process.
+const PROCESS: &str = "serverstatus";
+/// Its collections.
+const COLLECTIONS: &str = "collectionstats";
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let row = |name: &str, summary, serve| {
+        Endpoint::new(Method::GET, format!("{FOLDER}/{name}"), Access::Capability(LIST_INTROSPECTION), summary, serve)
+    };
+    let rows = vec![
+        row(PROCESS, "Shows the process that keeps the KV store.", get(process)),
+        row(COLLECTIONS, "Shows the size of each collection.", get(collections)),
+    ];
+    entities(rows, &Content::of_path(FOLDER, Shape::Object(&[("data", Shape::List(&Shape::Text))])))
+}
+
+fn answer(name: &'static str, data: &[Value], parameters: Parameters) -> Result<Response, ApiError> {
+    let path = format!("/services/{FOLDER}/{name}");
+    let texts: Vec<String> = data.iter().map(Value::to_string).collect();
+    let content = Map::from_iter([("data".to_owned(), texts.into())]);
+    let (author, app, links) = (NOBODY.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
+    let (entity, place, acl) = (name.to_owned(), path.clone(), Acl::of_node());
+    let entry = Entry { name: entity, path, author, app, acl, fields: None, updated: 0, links, content };
+    page(name, place, vec![entry], &parameters.only("output_mode"))
+}
+
+async fn process(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
+    let (node, now) = (state.node.clone(), state.auth.now());
+    let condition = blocking(move || node.condition()).await?;
+    let uptime = now.saturating_sub(condition.started).div_euclid(NS_PER_SEC);
+    let status = json!({
+        "host": condition.host, "version": env!("CARGO_PKG_VERSION"), "process": "quarry", "pid": std::process::id(),
+        "uptime": uptime, "storageEngine": { "name": "sqlite" },
+    });
+    answer(PROCESS, &[status], parameters)
+}
+
+async fn collections(
+    State(state): State<ApiState>,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let listed =
+        with_objects(&state, &caller, |objects, viewer| objects.list(CONF, &Scope::of_namespace("-", "-")?, viewer));
+    let (listed, collections) = (listed.await?, state.collections.clone());
+    let sizes = blocking(move || {
+        let of_object = |object: ConfObject| {
+            let (app, name) = (object.place.app(), &object.name);
+            let CollectionSize { documents, bytes } = collections.get(app, name)?.size()?;
+            let average = bytes.checked_div(documents).unwrap_or(0);
+            Ok(json!({
+                "ns": format!("{app}.{name}"), "count": documents, "storageSize": bytes, "avgObjSize": average,
+            }))
+        };
+        let defined = listed.into_iter().filter(|object| object.name != DEFAULT_STANZA);
+        defined.map(of_object).collect::<Result<Vec<Value>, CollectionError>>()
+    });
+    answer(COLLECTIONS, &sizes.await??, parameters)
+}

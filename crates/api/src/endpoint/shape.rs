@@ -1,0 +1,169 @@
+//! Shapes of JSON values, and their JSON Schemas.
+//!
+//! A shape stands beside the code that makes the value. An object has the members of its shape and no others, so that a
+//! shape and its code cannot drift apart unnoticed: the test of `spec/rest` holds every answer against its schema.
+//!
+//! Not here: which endpoint answers with which shape ([`super::answer_shape`]).
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use crate::atom::Fields;
+
+/// Where named schemas are in the document.
+pub(super) const SCHEMAS: &str = "#/components/schemas/";
+
+/// A member of an object: its name and its shape.
+pub(crate) type Member = (&'static str, Shape);
+
+/// Shape of a JSON value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Any,
+    Text,
+    Flag,
+    /// A whole number from 0.
+    Count,
+    Whole,
+    Number,
+    /// One of these texts.
+    Word(&'static [&'static str]),
+    /// A value, or null.
+    Nullable(&'static Shape),
+    List(&'static Shape),
+    /// An object whose members have any name.
+    Map(&'static Shape),
+    /// An object with these members.
+    Object(&'static [Member]),
+    /// An object with these members and others.
+    Open(&'static [Member], &'static Shape),
+    /// A member that may be absent.
+    Optional(&'static Shape),
+    Either(&'static [Shape]),
+    /// The schema of this name in the document.
+    Named(&'static str),
+    /// An object whose members are texts and may be absent.
+    Texts(Cow<'static, [&'static str]>),
+    /// The content of a stanza.
+    Settings(Settings),
+}
+
+/// The content of a stanza as an entity: its settings are texts, save those that are flags, and there may be settings that
+/// no parameter sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Parameters that set them.
+    pub(crate) fields: Fields,
+    /// Members that are always there, or have another shape.
+    pub(crate) more: &'static [Member],
+}
+
+/// A setting: a flag whose text is no flag stays a text.
+pub(crate) const SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag]);
+/// Members of every stanza as an entity.
+const OF_EVERY_STANZA: &[Member] =
+    &[("disabled", SETTING), ("eai:appName", Shape::Text), ("eai:userName", Shape::Text)];
+
+/// Settings of stanzas that are always boolean in JSON.
+pub(crate) const STANZA_FLAGS: [&str; 7] = [
+    "disabled",
+    "is_scheduled",
+    "is_visible",
+    "realtime_schedule",
+    "run_on_startup",
+    "dispatch.lookups",
+    "restart_on_searchpeer_add",
+];
+
+/// An object without members.
+pub(crate) const EMPTY: Shape = Shape::Object(&[]);
+
+impl Shape {
+    /// The content of a stanza that these parameters set, with the members of every such entity.
+    pub(crate) const fn of_stanza(fields: Fields) -> Shape {
+        Shape::Settings(Settings { fields, more: OF_EVERY_STANZA })
+    }
+
+    /// Its JSON Schema; `is_whole` says whether the members of an object are all there, which they are not where the
+    /// request selects some.
+    pub(super) fn schema(&self, is_whole: bool) -> Value {
+        match self {
+            Shape::Any => json!({}),
+            Shape::Text => json!({ "type": "string" }),
+            Shape::Flag => json!({ "type": "boolean" }),
+            Shape::Count => json!({ "type": "integer", "minimum": 0 }),
+            Shape::Whole => json!({ "type": "integer" }),
+            Shape::Number => json!({ "type": "number" }),
+            Shape::Word(words) => json!({ "type": "string", "enum": words }),
+            Shape::Nullable(shape) => json!({ "anyOf": [shape.schema(true), { "type": "null" }] }),
+            Shape::List(shape) => json!({ "type": "array", "items": shape.schema(true) }),
+            Shape::Map(shape) => json!({ "type": "object", "additionalProperties": shape.schema(true) }),
+            Shape::Object(members) => object(members, json!(false), is_whole),
+            Shape::Open(members, others) => object(members, others.schema(true), is_whole),
+            Shape::Optional(shape) => shape.schema(true),
+            Shape::Either(shapes) => {
+                json!({ "anyOf": shapes.iter().map(|shape| shape.schema(true)).collect::<Vec<_>>() })
+            }
+            Shape::Named(name) => json!({ "$ref": format!("{SCHEMAS}{name}") }),
+            Shape::Texts(names) => {
+                let members: Map<String, Value> =
+                    names.iter().map(|name| ((*name).to_owned(), Shape::Text.schema(true))).collect();
+                json!({ "type": "object", "properties": members, "additionalProperties": false })
+            }
+            Shape::Settings(settings) => settings.schema(is_whole),
+        }
+    }
+}
+
+impl Settings {
+    fn schema(&self, is_whole: bool) -> Value {
+        let Settings { fields: Fields { required, optional, wildcard: _ }, more } = self;
+        let mut schema = object(more, SETTING.schema(true), is_whole);
+        let shape = |name: &str| if STANZA_FLAGS.contains(&name) { SETTING } else { Shape::Text };
+        if let Some(members) = schema["properties"].as_object_mut() {
+            for name in required.iter().chain(*optional) {
+                members.entry(*name).or_insert_with(|| shape(name).schema(true));
+            }
+        }
+        schema
+    }
+}
+
+fn object(members: &[Member], others: Value, is_whole: bool) -> Value {
+    let properties: Map<String, Value> =
+        members.iter().map(|(name, shape)| ((*name).to_owned(), shape.schema(true))).collect();
+    let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": others });
+    let required = members.iter().filter(|(_, shape)| !matches!(shape, Shape::Optional(_)));
+    let required: Vec<&str> = required.map(|(name, _)| *name).collect();
+    if is_whole && !required.is_empty() {
+        schema["required"] = required.into();
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_closed_and_whole_unless_members_are_selected() {
+        let shape = Shape::Object(&[("a", Shape::Text), ("b", Shape::Optional(&Shape::Count))]);
+        let whole = json!({
+            "type": "object", "required": ["a"], "additionalProperties": false,
+            "properties": { "a": { "type": "string" }, "b": { "type": "integer", "minimum": 0 } },
+        });
+        assert_eq!(shape.schema(true), whole);
+        assert_eq!(shape.schema(false).get("required"), None);
+    }
+
+    #[test]
+    fn settings_are_those_that_parameters_set_and_others() {
+        let fields = Fields { required: &["search"], optional: &["is_visible"], wildcard: &["action.*"] };
+        let schema = Shape::of_stanza(fields).schema(true);
+        assert_eq!(schema["properties"]["search"], json!({ "type": "string" }));
+        assert_eq!(schema["properties"]["is_visible"], SETTING.schema(true));
+        assert_eq!(schema["additionalProperties"], SETTING.schema(true));
+        assert_eq!(schema["required"], json!(["disabled", "eai:appName", "eai:userName"]));
+    }
+}
