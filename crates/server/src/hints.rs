@@ -138,20 +138,26 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
     if let Some(outside) = outside_of_range(found, commands, &scope, ask) {
         return vec![outside];
     }
-    let absent_words = absent_words::of_words(found, commands, &scope, ask);
-    if !absent_words.is_empty() {
-        return absent_words;
-    }
-    if !found.is_whole() {
-        for (field, kind) in [("host", "hosts"), ("source", "sources")] {
-            let wrong = wrong_values(field, kind, commands, &scope, ask);
-            if !wrong.is_empty() {
-                return wrong;
-            }
-        }
+    let wrong = wrong_words_and_values(found, commands, &scope, ask);
+    if !wrong.is_empty() {
+        return wrong;
     }
     let wrong = wrong_fields(found, commands, &wanted, (&scope, &sourcetypes), ask);
     if wrong.is_empty() { absent(found, commands, (&read, &scope), ask) } else { wrong }
+}
+
+/// Notes on words that no event contains, and on hosts and sources that none has.
+fn wrong_words_and_values(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
+    let words = absent_words::of_words(found, commands, scope, ask);
+    if !words.is_empty() || found.is_whole() {
+        return words;
+    }
+    let mut each = [("host", "hosts"), ("source", "sources")].into_iter();
+    each.find_map(|(field, kind)| {
+        let wrong = wrong_values(field, kind, commands, scope, ask);
+        (!wrong.is_empty()).then_some(wrong)
+    })
+    .unwrap_or_default()
 }
 
 /// Notes on patterns and values that nothing matches, although the fields exist.

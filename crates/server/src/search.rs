@@ -61,14 +61,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
 pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&ShownJob<'_>>) -> Result<u8, Failure> {
     let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let namespace = arguments.place.namespace()?;
-    if !arguments.files.is_empty() && arguments.node.is_given() {
-        return Err(Failure::Usage("--uri, --auth and --token: files are searched here; leave them out".into()));
-    }
-    if !arguments.files.is_empty() && arguments.place.app.is_some() {
-        return Err(Failure::Usage(
-            "--app: files are searched without the apps of a data directory; leave it out".into(),
-        ));
-    }
+    check_files(arguments)?;
     check_words(arguments)?;
     check_previews(arguments)?;
     // Another node has apps, and so commands, of its own.
@@ -503,6 +496,22 @@ fn stream(
     let written = writer.end()?;
     let (messages, is_partial) = (running.messages(), running.is_partial());
     Ok(Answer { messages, is_partial, is_events: style.events, written })
+}
+
+/// Refuses options that files have no use for.
+fn check_files(arguments: &SearchArgs) -> Result<(), Failure> {
+    if arguments.files.is_empty() {
+        return Ok(());
+    }
+    if arguments.node.is_given() {
+        return Err(Failure::Usage("--uri, --auth and --token: files are searched here; leave them out".into()));
+    }
+    if arguments.place.app.is_some() {
+        return Err(Failure::Usage(
+            "--app: files are searched without the apps of a data directory; leave it out".into(),
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses Splunk's options that ask for previews: only the rows of the answer are printed.
