@@ -1,14 +1,15 @@
 //! Progress lines at the end of a terminal: one per pipeline set that reads files, or that of a search
 //! ([`crate::search_progress`]); silent elsewhere. What is written to standard error meanwhile stands above them.
 
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use console::Term;
 use indicatif::{
-    DecimalBytes, HumanCount, HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle,
+    DecimalBytes, HumanCount, HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike,
 };
 use quarry_inputs::file::{Progress, Reached};
 
@@ -23,21 +24,73 @@ const SPINNER_STEP: Duration = Duration::from_millis(120);
 
 /// Assumed width of a terminal that does not report one.
 const USUAL_COLUMNS: usize = 80;
-/// Columns left free at the end of a line: some terminals wrap after the last one.
-const MARGIN: usize = 1;
+/// Columns left free at the end of a line: the terminal writes `^C` there, and some wrap after the last one.
+const MARGIN: usize = 4;
 /// Separator between facts.
 const GAP: &str = "  ";
 /// Minimum columns of a truncated name.
 const NAME_MIN: usize = 12;
 
 /// The lines of this process: hidden unless standard error is a terminal.
-static LINES: LazyLock<MultiProgress> =
-    LazyLock::new(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND)));
+static LINES: LazyLock<MultiProgress> = LazyLock::new(|| {
+    MultiProgress::with_draw_target(match io::stderr().is_terminal() {
+        true => ProgressDrawTarget::term_like_with_hz(Box::new(Narrower(Term::stderr())), DRAWS_PER_SECOND),
+        false => ProgressDrawTarget::hidden(),
+    })
+});
+
+/// A terminal that seems narrower than it is. Lines are padded to its width; if that were the whole, a `^C` behind them
+/// would begin another line, and they could not be removed.
+#[derive(Debug)]
+struct Narrower(Term);
+
+impl TermLike for Narrower {
+    fn width(&self) -> u16 {
+        let margin = u16::try_from(MARGIN).unwrap_or(0);
+        self.0.size().1.saturating_sub(margin).max(1)
+    }
+
+    fn height(&self) -> u16 {
+        self.0.size().0
+    }
+
+    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
+        self.0.move_cursor_up(lines)
+    }
+
+    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
+        self.0.move_cursor_down(lines)
+    }
+
+    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
+        self.0.move_cursor_right(columns)
+    }
+
+    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
+        self.0.move_cursor_left(columns)
+    }
+
+    fn write_line(&self, line: &str) -> io::Result<()> {
+        self.0.write_line(line)
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.0.write_str(text)
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.0.clear_line()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
 
 /// Writes a line to standard error above the progress lines.
 pub(crate) fn write_above(line: &[u8]) {
     // If standard error is closed, nobody is listening.
-    LINES.suspend(|| drop(std::io::stderr().lock().write_all(line)));
+    LINES.suspend(|| drop(io::stderr().lock().write_all(line)));
 }
 
 /// Adds a line below the others.
@@ -55,6 +108,8 @@ pub(crate) fn remove(bar: &ProgressBar) {
 pub(crate) fn clear() {
     // A terminal that takes no more output shows no lines.
     drop(LINES.clear());
+    // Nor are others drawn until the process has ended.
+    LINES.set_draw_target(ProgressDrawTarget::hidden());
 }
 
 /// A line for files in sequence; it also ends them on Ctrl-C.

@@ -64,6 +64,9 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         }
         return Ok(0);
     }
+    if let Some(reason) = remote.failure_of_job(&sid)? {
+        return Err(Failure::Search(reason));
+    }
     let mut rows = SearchArgs { text: format!("| loadjob {sid}"), earliest: None, latest: None, ..arguments.clone() };
     rows.job.detach = false;
     let code = search::show(cli, &rows, Some(&ShownJob { sid: &sid, asked: arguments }))?;

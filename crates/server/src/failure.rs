@@ -40,7 +40,10 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
         PARTIAL,
         "done in part: the answer lacks something, adding was interrupted, or data is damaged (`bucket verify`, `bucket compact`)",
     ),
-    (INTERRUPTED, "ended by Ctrl-C: by the second, or by the first while rows were shown or before a server answered"),
+    (
+        INTERRUPTED,
+        "ended by Ctrl-C: by the second, or by the first while rows were shown, before a server answered, or while files were added through a server",
+    ),
 ];
 
 /// The table of exit codes, for `quarry --help`.

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quarry_stdx::log;
+
 use crate::bars;
 use crate::failure::{self, Failure};
 use crate::output::pager;
@@ -55,6 +57,7 @@ fn pressed() {
     let Some(action) = &*current else { return };
     if action.interrupt.0.swap(true, Ordering::SeqCst) {
         bars::clear();
+        log::info("stopped");
         quarry_programs::end_all();
         std::process::exit(i32::from(failure::INTERRUPTED));
     }

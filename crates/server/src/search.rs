@@ -74,7 +74,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&ShownJob<'_>>
     let mut pager = Pager::open(!arguments.no_pager);
     let is_typed = std::io::stdin().is_terminal() && arguments.files.iter().any(|file| file == "-");
     let stop = SearchStop::install(is_typed)?;
-    let mut out = SearchOutput::new(&mut pager, clock.clone(), stop.interrupt.clone());
+    let mut out = SearchOutput::new(&mut pager, clock.clone(), &stop);
     let place = Searcher::of(cli, arguments, namespace, &zone, &stop)?;
     let answer = match &place {
         Searcher::Here { service, all_read } => stream(service, cli, arguments, &zone, &stop, &mut out)
@@ -140,7 +140,7 @@ struct SearchOutput<'a> {
     interrupt: Interrupt,
     /// Whether Ctrl-C ends the output.
     is_watched: bool,
-    has_begun: bool,
+    has_begun: Arc<AtomicBool>,
     /// Whether something was not written.
     is_cut: Arc<AtomicBool>,
     /// The line shown until something is written.
@@ -148,10 +148,11 @@ struct SearchOutput<'a> {
 }
 
 impl<'a> SearchOutput<'a> {
-    fn new(out: &'a mut dyn Write, clock: SharedClock, interrupt: Interrupt) -> SearchOutput<'a> {
+    fn new(out: &'a mut dyn Write, clock: SharedClock, stop: &SearchStop) -> SearchOutput<'a> {
         let is_watched = std::io::stdout().is_terminal();
+        let (interrupt, has_begun) = (stop.interrupt.clone(), Arc::clone(&stop.is_showing));
         let (is_cut, progress) = (Arc::default(), None);
-        SearchOutput { out, clock, spent_ns: 0, interrupt, is_watched, has_begun: false, is_cut, progress }
+        SearchOutput { out, clock, spent_ns: 0, interrupt, is_watched, has_begun, is_cut, progress }
     }
 }
 
@@ -159,7 +160,8 @@ impl SearchOutput<'_> {
     /// Whether further rows are no longer shown.
     fn is_over(&self) -> bool {
         // If nothing was shown before, everything found until then is shown.
-        self.is_cut.load(Ordering::Relaxed) || (self.is_watched && self.has_begun && self.interrupt.is_set())
+        let has_begun = self.has_begun.load(Ordering::Relaxed);
+        self.is_cut.load(Ordering::Relaxed) || (self.is_watched && has_begun && self.interrupt.is_set())
     }
 
     fn timed<T>(&mut self, write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>) -> std::io::Result<T> {
@@ -179,7 +181,9 @@ impl Write for SearchOutput<'_> {
         self.progress = None;
         let was_pressed = self.interrupt.is_set();
         let written = self.timed(|out| out.write(bytes))?;
-        self.has_begun |= !was_pressed;
+        if self.is_watched && !was_pressed {
+            self.has_begun.store(true, Ordering::Relaxed);
+        }
         Ok(written)
     }
 
@@ -370,6 +374,8 @@ fn makes_rows(text: &str) -> bool {
 pub(crate) struct SearchStop {
     interrupt: Interrupt,
     action: Arc<Mutex<StopAction>>,
+    /// Whether rows are being shown.
+    is_showing: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -388,16 +394,24 @@ impl SearchStop {
     pub(crate) fn install(is_typed: bool) -> Result<SearchStop, Failure> {
         let action: Arc<Mutex<StopAction>> = Arc::default();
         let current = Arc::clone(&action);
+        let is_showing = Arc::<AtomicBool>::default();
+        let shows = Arc::clone(&is_showing);
+        // Output that has begun ends with a line of its own.
+        let tell = move || {
+            if !shows.load(Ordering::Relaxed) {
+                tell_stopping()
+            }
+        };
         let interrupt = Interrupt::install(move || match &*current.lock().unwrap_or_else(PoisonError::into_inner) {
             // A person who is asked for lines does not wait for the next one to be read.
             StopAction::None if is_typed => std::process::exit(i32::from(failure::INTERRUPTED)),
             StopAction::None => {}
             StopAction::Finish(stopper) => {
                 stopper.finish_early();
-                tell_stopping();
+                tell();
             }
             StopAction::FinishOnServer(remote, id) => match remote.finalize(id) {
-                Ok(()) => tell_stopping(),
+                Ok(()) => tell(),
                 // The search has not begun, waits for others, or has ended meanwhile.
                 Err(_) => {
                     log::info("stopped before the server answered");
@@ -405,7 +419,7 @@ impl SearchStop {
                 }
             },
         })?;
-        Ok(SearchStop { interrupt, action })
+        Ok(SearchStop { interrupt, action, is_showing })
     }
 
     pub(crate) fn set(&self, action: StopAction) {

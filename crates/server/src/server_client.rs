@@ -190,6 +190,15 @@ impl Remote {
         answer["sid"].as_str().map(str::to_owned).ok_or_else(no_id)
     }
 
+    /// Why a job failed, if it did.
+    pub(crate) fn failure_of_job(&self, sid: &str) -> Result<Option<String>, Failure> {
+        let path = format!("{}/search/jobs/{}?output_mode=json", self.root, encoded(sid));
+        let answer = read_json(&self.read(self.get(&path))?)?;
+        let content = &answer["entry"][0]["content"];
+        let reason = content["messages"]["fatal"][0].as_str().unwrap_or("the search failed");
+        Ok((content["isFailed"] == true).then(|| reason.to_owned()))
+    }
+
     fn get(&self, path: &str) -> Result<Response, ureq::Error> {
         self.agent.get(format!("{}{path}", self.base)).header("Authorization", &self.authorization).call()
     }

@@ -223,6 +223,8 @@ fn a_job_is_dispatched_shown_and_removed() {
     assert_eq!(place.run(&["show", "jobs", "mine"]).code, 2);
     place.run(&["remove", "jobs", "all"]).good();
     assert_eq!(place.run(&["list", "jobs", "-o", "json"]).good(), "[]\n");
+    let failed = place.run(&["dispatch", "* | require | where nosuch=1 | require"]);
+    assert!(failed.code == 3 && !failed.err.contains("loadjob"), "{failed:?}");
     let wrong = place.run(&["dispatch", "* | stast count"]);
     assert!(wrong.code == 3 && wrong.err.contains('^'), "{wrong:?}");
     assert_eq!(place.run(&["search", "*", "--id", "x"]).code, 2);
