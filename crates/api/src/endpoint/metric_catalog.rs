@@ -1,7 +1,7 @@
-//! `catalog/metricstore`: the names of metrics, their dimensions, and the values of a dimension.
+//! `catalog/metricstore`: the names of metrics, and the values of a dimension.
 //!
 //! Each list is the result of an `mcatalog` search over the caller's indexes. `filter` has comparisons as behind its `WHERE`;
-//! `earliest` and `latest` are the time range. Not here: the search itself (engine).
+//! `earliest` and `latest` are the time range. Not here: the list of dimensions; the search itself (engine).
 
 use axum::http::Method;
 use axum::response::Response;
@@ -30,11 +30,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, path, Access::Capability(SEARCH), summary, serve).takes(TAKEN)
     };
     let metrics = |request: SearchRequest| list(request, METRICS.to_owned(), "metric_name".to_owned());
-    let dimensions = |request: SearchRequest| list(request, DIMENSIONS.to_owned(), "_dims".to_owned());
     let values = format!("{DIMENSIONS}/{{name}}/values");
     let rows = vec![
         row(METRICS, "Lists the names of metrics.", get(metrics)),
-        row(DIMENSIONS, "Lists the dimensions of metrics.", get(dimensions)),
         row(&values, "Lists the values of a dimension of metrics.", get(dimension_values)),
     ];
     entities(rows, &NO_CONTENT)

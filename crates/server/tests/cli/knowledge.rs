@@ -108,5 +108,5 @@ fn the_node_answers_rest_and_dbinspect() {
     assert_eq!(search("| rest /servicesNS/-/search/server/info | stats count"), "count\n1\n");
     assert_eq!(search("| dbinspect index=* | table index eventCount state"), "index,eventCount,state\nmain,2,warm\n");
     let strict = place.run(&["search", "| rest /services/nosuch strict=t"]);
-    assert!(strict.code != 0 && strict.err.contains("/services/server/info"), "{}", strict.err);
+    assert!(strict.code != 0 && strict.err.contains("/services/data/indexes"), "{}", strict.err);
 }
