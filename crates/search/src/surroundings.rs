@@ -14,6 +14,8 @@ use quarry_engine::SearchShape;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{Command, NodeBuilder, ReverseCommand, Span, TailCommand};
+use quarry_spl::macros::{self, Macro, MacroSource, MacroValue};
+use quarry_stdx::Fault;
 
 use crate::service::{SearchError, SearchParams, SearchService};
 use crate::table::ResultTable;
@@ -92,8 +94,27 @@ fn search_of(condition: Option<&str>) -> Result<String, SearchError> {
     let Some(condition) = condition.map(str::trim).filter(|condition| !condition.is_empty()) else {
         return Ok("search *".to_owned());
     };
-    quarry_spl::parse_condition(condition).map_err(SearchError::Syntax)?;
+    let without_macros = macros::expand(condition, &AnyMacro).text;
+    quarry_spl::parse_condition(&without_macros).map_err(SearchError::Syntax)?;
     Ok(format!("search ({condition})"))
+}
+
+/// Knows every macro as a word, so that what is around macros can be checked before they are known.
+struct AnyMacro;
+
+impl MacroSource for AnyMacro {
+    fn find(&self, _: &str, arguments: usize) -> Option<Macro> {
+        let arguments = (0..arguments).map(|number| format!("argument{number}")).collect();
+        Some(Macro { arguments, definition: "macro".to_owned(), ..Macro::default() })
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn evaluate(&self, _: &str) -> Result<MacroValue, Fault> {
+        Ok(MacroValue::Null)
+    }
 }
 
 #[cfg(test)]
@@ -104,7 +125,9 @@ mod tests {
     fn a_condition_cannot_go_on_with_commands() {
         assert_eq!(search_of(Some("x OR `m`")).unwrap(), "search (x OR `m`)");
         assert_eq!(search_of(None).unwrap(), "search *");
-        for condition in ["x | delete", "x) | delete", "(x | delete", "x) | search (y"] {
+        for condition in
+            ["x | delete", "x) | delete", "(x | delete", "x) | search (y", "`m` | delete", "`m`) | search (y"]
+        {
             let error = search_of(Some(condition)).map_err(|error| error.to_string());
             assert!(error.is_err(), "{condition}: {error:?}");
         }
