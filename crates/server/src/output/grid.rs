@@ -64,19 +64,8 @@ impl Grid {
 
     /// Computes the widths and the displayed columns.
     pub(crate) fn fit(&self) -> Fit {
-        let heading = |at: usize| width(&self.headings[at].text);
-        let cells = |at: usize| self.rows.iter().filter_map(move |row| row.get(at)).flatten();
-        let natural: Vec<usize> = (0..self.headings.len())
-            .map(|at| cells(at).map(|line| width(line)).max().unwrap_or(0).max(heading(at)))
-            .collect();
+        let (natural, least) = self.wanted_widths();
         let Some(terminal) = self.terminal else { return Fit(natural) };
-        let least: Vec<usize> = (0..natural.len())
-            .map(|at| {
-                let is_whole = natural[at] <= WORD_MAX && cells(at).all(|line| !line.contains(' '));
-                let is_whole = is_whole || self.headings[at].is_numeric;
-                if is_whole { natural[at] } else { natural[at].min(heading(at).clamp(WRAPPED_MIN, WORD_MAX)) }
-            })
-            .collect();
         let mut used = 0;
         let fits = |least: &&usize| {
             used += **least + if used > 0 { GAP } else { 0 };
@@ -84,6 +73,34 @@ impl Grid {
         };
         let columns = least.iter().take_while(fits).count().max(1).min(natural.len());
         Fit(shared(&natural[..columns], &least[..columns], terminal))
+    }
+
+    /// The widths of rows that follow others: columns stay, and become wider where these rows have longer values. A
+    /// line may then be longer than the terminal, which is better than a value that is cut into letters.
+    pub(crate) fn fit_after(&self, before: &Fit) -> Fit {
+        let (natural, least) = self.wanted_widths();
+        let at_least = |wanted: &[usize]| -> Vec<usize> {
+            wanted.iter().zip(&before.0).map(|(&wanted, &width)| wanted.max(width)).collect()
+        };
+        let (natural, least) = (at_least(&natural), at_least(&least));
+        Fit(self.terminal.map_or_else(|| natural.clone(), |terminal| shared(&natural, &least, terminal)))
+    }
+
+    /// The width of each column's widest line, and the width below which it is not wrapped.
+    fn wanted_widths(&self) -> (Vec<usize>, Vec<usize>) {
+        let heading = |at: usize| width(&self.headings[at].text);
+        let cells = |at: usize| self.rows.iter().filter_map(move |row| row.get(at)).flatten();
+        let natural: Vec<usize> = (0..self.headings.len())
+            .map(|at| cells(at).map(|line| width(line)).max().unwrap_or(0).max(heading(at)))
+            .collect();
+        let least = (0..natural.len())
+            .map(|at| {
+                let is_whole = natural[at] <= WORD_MAX && cells(at).all(|line| !line.contains(' '));
+                let is_whole = is_whole || self.headings[at].is_numeric;
+                if is_whole { natural[at] } else { natural[at].min(heading(at).clamp(WRAPPED_MIN, WORD_MAX)) }
+            })
+            .collect();
+        (natural, least)
     }
 
     /// Names of the dropped columns.
@@ -216,6 +233,24 @@ mod tests {
             "       n  message\n12345678  one two three four five six\n          seven eight nine ten\n       2  short\n"
         );
         assert!(left_out.is_empty());
+    }
+
+    #[test]
+    fn later_rows_with_longer_values_widen_their_columns() {
+        let heading = |text: &str| Heading { text: text.to_owned(), is_numeric: true };
+        let of = |cells: [&'static str; 2]| {
+            let mut grid = Grid::new(vec![heading("n"), heading("count")], Some(40));
+            grid.push(cells.map(std::borrow::Cow::Borrowed));
+            grid
+        };
+        let first = of(["1", "1"]).fit();
+        let later = of(["20000", "1234567"]);
+        let fit = later.fit_after(&first);
+        assert_eq!((first, fit.clone()), (Fit(vec![1, 5]), Fit(vec![5, 7])));
+        assert_eq!(of(["2", "2"]).fit_after(&fit), fit, "they do not become narrower again");
+        let mut out = Vec::new();
+        later.write_rows(&fit, &|_, line| line.to_owned(), &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "20000  1234567\n");
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl TableParts {
             };
             cells.iter().for_each(|row| grid.push(row.iter().enumerate().map(shown_text)));
             let fit = match &self.fit {
-                Some(fit) => fit.clone(),
+                Some(fit) => grid.fit_after(fit),
                 None => grid.fit(),
             };
             let left_out = grid.left_out(&fit);
