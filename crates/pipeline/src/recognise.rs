@@ -81,11 +81,11 @@ impl Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DateOrder {
     /// `28/11/2026`.
-    DayFirst,
+    DayMonthYear,
     /// `11/28/2026`.
-    MonthFirst,
+    MonthDayYear,
     /// `26/11/28`.
-    YearFirst,
+    YearMonthDay,
 }
 
 /// Completeness of a timestamp.

@@ -132,8 +132,8 @@ impl Recogniser {
         let (third, end) = number(text, end + 1, run, run)?;
         let (mut parts, order) = if run == 4 {
             let year = full_year(third)?;
-            let day_first = (DateOrder::DayFirst, date(year, second, first));
-            let month_first = (DateOrder::MonthFirst, date(year, first, second));
+            let day_first = (DateOrder::DayMonthYear, date(year, second, first));
+            let month_first = (DateOrder::MonthDayYear, date(year, first, second));
             // With points the day comes first; otherwise American order, unless only the other yields a valid date.
             let orders = if separator == b'.' { [day_first, month_first] } else { [month_first, day_first] };
             self.in_order(&orders)?
@@ -156,9 +156,9 @@ impl Recogniser {
         separator: u8,
     ) -> Option<(DateTimeParts, Option<DateOrder>)> {
         let is_past = |parts: &DateTimeParts| parts.year.is_some_and(|year| year <= self.year_now_max);
-        let year_first = (DateOrder::YearFirst, date(short_year(first), second, third).filter(is_past));
-        let month_first = (DateOrder::MonthFirst, date(short_year(third), first, second));
-        let day_first = (DateOrder::DayFirst, date(short_year(third), second, first));
+        let year_first = (DateOrder::YearMonthDay, date(short_year(first), second, third).filter(is_past));
+        let month_first = (DateOrder::MonthDayYear, date(short_year(third), first, second));
+        let day_first = (DateOrder::DayMonthYear, date(short_year(third), second, first));
         match separator {
             b'.' => self.in_order(&[day_first, year_first]),
             _ if first > 12 => self.in_order(&[year_first, day_first]),
@@ -186,8 +186,8 @@ impl Recogniser {
             let (month, day) = day_of_month(month, day)?;
             Some(DateTimeParts { month: Some(month), day: Some(day), ..DateTimeParts::default() })
         };
-        let month_first = (DateOrder::MonthFirst, date(first, second));
-        let (mut parts, order) = self.in_order(&[month_first, (DateOrder::DayFirst, date(second, first))])?;
+        let month_first = (DateOrder::MonthDayYear, date(first, second));
+        let (mut parts, order) = self.in_order(&[month_first, (DateOrder::DayMonthYear, date(second, first))])?;
         if text.get(end) != Some(&b' ') {
             return None;
         }
