@@ -113,7 +113,7 @@ pub(crate) struct Stamp {
     pub(crate) start: usize,
     /// Byte after it.
     pub(crate) end: usize,
-    /// The order of its numbers, if no other makes a date of them.
+    /// The order of its numbers, if they are a date in no other order.
     pub(crate) order: Option<DateOrder>,
 }
 
@@ -139,7 +139,7 @@ pub(crate) struct Recogniser {
     year_now_max: i16,
     /// Largest epoch in seconds.
     epoch_max: i64,
-    /// Order of the numbers of a date that may be read in several ways.
+    /// Preferred order of the numbers in an ambiguous date.
     order: Option<DateOrder>,
     /// Reads zone abbreviations.
     zone_name: Option<Format>,
@@ -162,7 +162,7 @@ impl Recogniser {
         }
     }
 
-    /// Prefers an order of the numbers of a date, as other times of the source have it.
+    /// Sets the preferred order of the numbers in an ambiguous date, which is that of other dates of the source.
     pub(crate) fn prefer(&mut self, order: Option<DateOrder>) {
         self.order = order;
     }

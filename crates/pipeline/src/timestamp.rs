@@ -22,11 +22,11 @@ const LOOKAHEAD_DEFAULT: usize = 128;
 /// Lead in lines, over other forms, from which on a form is searched for where another fails.
 const SETTLED_VOTES: u32 = 3;
 
-/// Maximum bytes of the next text in which the order of dates is looked for.
+/// Maximum bytes that are read ahead to find the order of dates.
 const AHEAD_BYTES: usize = 64 << 10;
-/// Maximum lines of a source in which it is.
+/// Maximum lines of a source that are read ahead for it.
 const AHEAD_LINES: usize = 10_000;
-/// Lines of a text with other times, or none, after which it is not.
+/// Lines with other timestamps, or none, after which reading ahead stops.
 const AHEAD_OTHERS: usize = 3;
 
 /// Settings for the times of a source, and their history.
@@ -48,7 +48,7 @@ pub(crate) struct Timestamper {
     /// Whether fractions of seconds are dropped.
     whole_seconds: bool,
     history: TimeHistory,
-    /// Lines in which the order of dates may still be looked for.
+    /// Lines that may still be read ahead to find the order of dates.
     ahead_left: usize,
     minute: Option<(DateTimeParts, TimeNs)>,
 }
@@ -61,12 +61,12 @@ pub(crate) struct TimeHistory {
     /// Form of most accepted times, by majority vote.
     usual: Option<Form>,
     votes: u32,
-    /// Order of the numbers of the last date that can be read in one way only.
+    /// Order of the numbers in the last date that is a date in one order only.
     order: Option<DateOrder>,
 }
 
 impl TimeHistory {
-    /// What also holds far behind the last time.
+    /// What remains true for text far from the last timestamp.
     pub(crate) fn far_behind(self) -> TimeHistory {
         TimeHistory { order: self.order, ..TimeHistory::default() }
     }
@@ -253,8 +253,8 @@ impl Timestamper {
         self.recogniser.prefer(history.order);
     }
 
-    /// Looks in the next text of the source for a date that can be read in one way only, if those before it cannot: the
-    /// first days of a month are then read as the later ones are.
+    /// Reads ahead for a date that is a date in one order only (its day is above 12), so that ambiguous dates before it are
+    /// read in the same order.
     pub(crate) fn look_ahead(&mut self, text: &[u8]) {
         let is_numeric = |form| matches!(form, Form::Triple | Form::NoYear | Form::ClockFirst);
         let is_settled = self.history.order.is_some() || self.format.is_some() || !self.reads_text();

@@ -99,7 +99,7 @@ fn search_of(condition: Option<&str>) -> Result<String, SearchError> {
     Ok(format!("search ({condition})"))
 }
 
-/// Knows every macro as a word, so that what is around macros can be checked before they are known.
+/// Expands every macro to a plain word, so that the text around macros can be checked without their definitions.
 struct AnyMacro;
 
 impl MacroSource for AnyMacro {

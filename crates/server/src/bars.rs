@@ -1,5 +1,5 @@
 //! Progress lines at the end of a terminal: one per pipeline set that reads files, or that of a search
-//! ([`crate::search_progress`]); silent elsewhere. What is written to standard error meanwhile stands above them.
+//! ([`crate::search_progress`]); silent elsewhere. Messages on standard error are written above them.
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
@@ -39,8 +39,8 @@ static LINES: LazyLock<MultiProgress> = LazyLock::new(|| {
     })
 });
 
-/// A terminal that seems narrower than it is. Lines are padded to its width; if that were the whole, a `^C` behind them
-/// would begin another line, and they could not be removed.
+/// A terminal that reports a smaller width than it has. Progress lines are padded to the reported width; padded to the
+/// full width, they would make the echo of `^C` wrap, and the wrong line would be cleared.
 #[derive(Debug)]
 struct Narrower(Term);
 
@@ -108,7 +108,7 @@ pub(crate) fn remove(bar: &ProgressBar) {
 pub(crate) fn clear() {
     // A terminal that takes no more output shows no lines.
     drop(LINES.clear());
-    // Nor are others drawn until the process has ended.
+    // No other line is drawn before the process ends.
     LINES.set_draw_target(ProgressDrawTarget::hidden());
 }
 

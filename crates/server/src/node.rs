@@ -183,7 +183,7 @@ impl Node for LocalNode {
         if !path.is_absolute() {
             return Err(not_absolute(&request.path));
         }
-        // The server must not read what never ends at a client's word; the command line sends what it can read.
+        // A device may never end. The command line reads devices itself and sends what it has read.
         if path
             .metadata()
             .is_ok_and(|metadata| metadata.file_type().is_char_device() || metadata.file_type().is_block_device())
@@ -209,7 +209,7 @@ impl Node for LocalNode {
         // What was read before the error is durable when the error is reported.
         sink.flush().map_err(|error| Fault::unavailable(error.to_string()))?;
         let mut report = added?;
-        // The file of an earlier request is gone, and was never the client's.
+        // The path of an earlier upload means nothing to the client, and the file no longer exists.
         let uploads = absolute_text(&self.data_dir.join(UPLOADS_FOLDER));
         report.stored_as = report.stored_as.filter(|path| !Path::new(path).starts_with(&uploads));
         Ok(add::to_json(&report).to_string())

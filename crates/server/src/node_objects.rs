@@ -145,7 +145,7 @@ fn full_name(kind: &ObjectKind, name: &str, uri: &Option<String>) -> String {
     }
 }
 
-/// The name of an entity, which for a folder may end with a slash or not.
+/// The name under which an entity exists: that of a folder may have been saved with or without a trailing slash.
 fn existing_name(client: &NodeClient, kind: &ObjectKind, root: &str, name: String) -> String {
     if kind.word != "monitor" {
         return name;
@@ -202,7 +202,7 @@ fn remove(client: &NodeClient, kind: &ObjectKind, root: &str, name: &str) -> Res
     for name in &names {
         let answer = client.delete(&one(root, name))?;
         log::info(format!("{} {name} removed", kind.word));
-        // A job is said to be cancelled, even one that has ended.
+        // The server calls every removed job cancelled, even one that had finished.
         if kind.word != "jobs" {
             tell_messages(&answer);
         }

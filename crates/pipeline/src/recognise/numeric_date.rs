@@ -166,7 +166,8 @@ impl Recogniser {
         }
     }
 
-    /// Of the orders that make a date, the source's, or else the first; and that order, if there is no other.
+    /// The date in the preferred order if it is valid there, otherwise in the first valid one; and that order, if no other
+    /// is valid.
     fn in_order(&self, orders: &[(DateOrder, Option<DateTimeParts>)]) -> Option<(DateTimeParts, Option<DateOrder>)> {
         let mut valid = orders.iter().filter_map(|(order, parts)| Some((*order, (*parts)?)));
         let first = valid.next()?;

@@ -162,7 +162,7 @@ fn the_inputs_zone_counts_before_the_nodes_and_tz_before_both() {
 #[test]
 fn dates_of_a_source_have_one_order() {
     let days = [
-        // Behind a date that can be read in one way, others are read alike; a new one counts from then on.
+        // An unambiguous date decides how later ones are read, until another unambiguous date disagrees.
         ("28/11/2025 10:00:00", "2025-11-28"),
         ("01/12/2025 10:00:00", "2025-12-01"),
         ("12/13/2025 10:00:00", "2025-12-13"),
@@ -182,11 +182,11 @@ fn dates_of_a_source_have_one_order() {
         let mut source = timestamper(&settings(), None);
         time(&mut source, text);
         assert_eq!(time(&mut source, other), format!("{day} 10:00:00.000"), "{text} {other}");
-        // What comes next decides too.
+        // So does one that comes later.
         let mut source = timestamper(&settings(), None);
         source.look_ahead(format!("{other} one\n more\n{text} two\n").as_bytes());
         assert_eq!(time(&mut source, other), format!("{day} 10:00:00.000"), "{other} {text}");
-        // Another pipeline of the source goes on alike.
+        // Another pipeline that continues the source knows the order.
         let mut resumed = timestamper(&settings(), None);
         resumed.set_history(source.history());
         assert_eq!(time(&mut resumed, other), format!("{day} 10:00:00.000"), "{other}");
