@@ -1,14 +1,15 @@
 //! Assembler: lines to finished events in the caller's batch, through merging, timestamps, text conversion, header
 //! fields and rules.
 
-use quarry_stdx::number::u32_of;
 use std::sync::Arc;
 
+use memchr::memchr;
 use quarry_conf::PropsSettings;
 use quarry_conf::props::HeaderMode;
 use quarry_conf::settings::indexes::IndexNames;
 use quarry_event::time::TimeNs;
 use quarry_event::{EventBatch, IndexedField, Metadata};
+use quarry_stdx::number::u32_of;
 
 use crate::error::PipelineError;
 use crate::extract::auto_kv;
@@ -58,6 +59,8 @@ pub(crate) struct Assembler {
     decoded: Vec<u8>,
     /// Input offset from which on all bytes so far are ASCII.
     ascii_from: u64,
+    /// Lines from later in the source, which may show the order of its dates.
+    samples: Vec<u8>,
 }
 
 impl Assembler {
@@ -85,6 +88,7 @@ impl Assembler {
             index_time: now,
             decoded: Vec::new(),
             ascii_from: 0,
+            samples: Vec::new(),
         })
     }
 
@@ -121,6 +125,21 @@ impl Assembler {
             self.ascii_from = end;
         }
         self.timestamper.look_ahead(bytes);
+        // The nearest date that shows the order counts, so that the samples come after the bytes themselves.
+        if !self.samples.is_empty() && memchr(b'\n', bytes).is_some() {
+            let samples = std::mem::take(&mut self.samples);
+            self.timestamper.look_ahead(&samples);
+        }
+    }
+
+    /// Takes whole lines from later in the source.
+    pub(crate) fn set_samples(&mut self, samples: Vec<u8>) {
+        self.samples = samples;
+    }
+
+    /// Whether lines from later in the source could show the order of its dates.
+    pub(crate) fn needs_samples(&self) -> bool {
+        self.timestamper.needs_order()
     }
 
     /// Offset of the event being assembled.
@@ -130,7 +149,7 @@ impl Assembler {
 
     /// Bytes of memory held.
     pub(crate) fn capacity(&self) -> usize {
-        self.open.text.capacity() + self.decoded.capacity()
+        self.open.text.capacity() + self.decoded.capacity() + self.samples.capacity()
     }
 
     /// State that another assembler needs to continue after the last event.

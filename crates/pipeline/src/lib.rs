@@ -34,7 +34,7 @@ pub use lines::LINE_BYTES_MAX;
 pub use merge::EVENT_BYTES_MAX;
 pub use pattern::{Groups, Pattern};
 pub use pipeline::{Pipeline, PipelineContext, PipelineCounters, ResumeHint, SAMPLE_BYTES, SourceInfo};
-pub use preview::{Preview, PreviewEvent, preview};
+pub use preview::{Preview, PreviewEvent, PreviewText, preview};
 pub use timestamp::{NoTime, TimeReason, WrittenZone};
 pub use typing::{EventTyping, TypingPlan, TypingStage, WholeEvent};
 pub use written_time::{WrittenTime, WrittenTimes};

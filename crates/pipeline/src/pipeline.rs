@@ -114,6 +114,8 @@ enum Stage {
 #[derive(Debug)]
 struct Opening {
     bytes: Vec<u8>,
+    /// See [`Pipeline::set_samples`].
+    samples: Vec<u8>,
     needed: usize,
     info: SourceInfo,
     context: PipelineContext,
@@ -233,7 +235,7 @@ impl Pipeline {
 
     /// A pipeline that waits for `needed` bytes.
     fn opening(info: SourceInfo, context: PipelineContext, plan: Plan, needed: usize) -> Pipeline {
-        let opening = Opening { bytes: Vec::new(), needed, info, context, plan };
+        let opening = Opening { bytes: Vec::new(), samples: Vec::new(), needed, info, context, plan };
         Pipeline {
             stage: Stage::Opening(Box::new(opening)),
             counters: PipelineCounters::default(),
@@ -264,6 +266,25 @@ impl Pipeline {
             opening.needed = 0;
         }
         Ok(pipeline)
+    }
+
+    /// Gives a new pipeline whole lines from later in the source, before it receives bytes. They show the order of
+    /// dates like 05/11/2026 if the first bytes do not.
+    pub fn set_samples(&mut self, samples: Vec<u8>) {
+        if let Stage::Opening(opening) = &mut self.stage {
+            opening.samples = samples;
+        }
+    }
+
+    /// Whether [`Pipeline::set_samples`] could make a difference.
+    pub fn needs_samples(&self) -> bool {
+        match &self.stage {
+            Stage::Opening(opening) => match &opening.plan {
+                Plan::Ready(running) => running.assembler.needs_samples(),
+                Plan::Guess(_) => true,
+            },
+            Stage::Running(_) | Stage::Closed => false,
+        }
     }
 
     /// Tells a long-lived pipeline the current time and the file's modification time, before it receives bytes of that
@@ -421,7 +442,7 @@ impl Pipeline {
     /// Decides and processes the buffered bytes.
     fn open(&mut self, out: &mut EventBatch) {
         let Stage::Opening(opening) = std::mem::replace(&mut self.stage, Stage::Closed) else { return };
-        let Opening { bytes, needed, info, context, plan } = *opening;
+        let Opening { bytes, samples, needed, info, context, plan } = *opening;
         let mut running = match plan {
             Plan::Ready(running) => running,
             Plan::Guess(candidates) => {
@@ -434,6 +455,7 @@ impl Pipeline {
                 })
             }
         };
+        running.assembler.set_samples(samples);
         // A resumed pipeline knows the character set, and a byte order mark there is part of an event.
         let mark = if needed > 0 { running.start(&bytes) } else { 0 };
         running.feed(&bytes[mark..], out, &mut self.counters);

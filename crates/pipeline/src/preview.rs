@@ -49,20 +49,30 @@ pub struct PreviewEvent {
     pub metadata: Metadata,
 }
 
-/// Previews a source that starts with `head`; `is_whole` means that nothing follows. Returns at most `events_max`
-/// events; all are counted.
+/// The part of a source from which a preview is made.
+#[derive(Clone, Debug, Default)]
+pub struct PreviewText {
+    /// Its first bytes.
+    pub head: Vec<u8>,
+    /// Whether nothing follows.
+    pub is_whole: bool,
+    /// Whole lines from later in the source (see [`Pipeline::set_samples`]).
+    pub samples: Vec<u8>,
+}
+
+/// Previews a source. Returns at most `events_max` events; all are counted.
 pub fn preview(
     info: &SourceInfo,
     props: &PropsResolver,
     context: &PipelineContext,
-    head: &[u8],
-    is_whole: bool,
+    text: &PreviewText,
     events_max: usize,
 ) -> Result<Preview, PipelineError> {
     let mut pipeline = Pipeline::new(info.clone(), props, context.clone())?;
     let mut batch = EventBatch::default();
-    pipeline.push(head, &mut batch);
-    if is_whole {
+    pipeline.set_samples(text.samples.clone());
+    pipeline.push(&text.head, &mut batch);
+    if text.is_whole {
         pipeline.finish(&mut batch);
     } else {
         // The last line may continue.
@@ -71,6 +81,8 @@ pub fn preview(
     let sourcetype = pipeline.sourcetype().unwrap_or_default().to_owned();
     let settings = props.resolve(&info.source, &info.host, &sourcetype);
     let mut times = Timestamper::new(&settings, context)?;
+    times.look_ahead(&text.head);
+    times.look_ahead(&text.samples);
     let events = (0..batch.len().min(events_max)).map(|row| {
         let (raw, time) = (batch.raw(row), batch.time[row]);
         let Explained { time: explained, reason, zone } = times.explain(raw);
@@ -146,7 +158,8 @@ mod tests {
             sourcetype: sourcetype.map(str::to_owned),
         };
         let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None };
-        preview(&info, &PropsResolver::new(&Layers::new([source])), &context, text.as_bytes(), true, 100).unwrap()
+        let text = PreviewText { head: text.as_bytes().to_vec(), is_whole: true, samples: Vec::new() };
+        preview(&info, &PropsResolver::new(&Layers::new([source])), &context, &text, 100).unwrap()
     }
 
     fn reasons(preview: &Preview) -> Vec<TimeReason> {
@@ -170,6 +183,14 @@ mod tests {
         );
         assert_eq!((preview.events_seen, preview.bad_timestamps), (4, 3));
         assert!(reasons[3].text().contains("MAX_DAYS_AGO") && reasons[3].is_fallback() && !full.is_fallback());
+    }
+
+    #[test]
+    fn the_order_of_later_dates_needs_no_other_reason() {
+        let preview =
+            of("", Some("x"), "05/11/2025 10:00:00 one\n06/11/2025 10:00:00 two\n28/11/2025 10:00:00 three\n");
+        assert_eq!(reasons(&preview).iter().filter(|reason| matches!(reason, TimeReason::Text(_))).count(), 3);
+        assert_eq!(preview.events[1].time - preview.events[0].time, 86_400_000_000_000);
     }
 
     #[test]

@@ -88,6 +88,25 @@ pub(crate) enum DateOrder {
     YearMonthDay,
 }
 
+/// The order in which the numbers of a date were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OrderRead {
+    pub(crate) order: DateOrder,
+    /// Whether the numbers are a date in no other order.
+    pub(crate) is_only: bool,
+}
+
+/// The same numbers with month and day exchanged, if these are a date.
+pub(crate) fn exchanged(parts: &DateTimeParts, order: DateOrder) -> Option<(DateTimeParts, DateOrder)> {
+    let other = match order {
+        DateOrder::DayMonthYear => DateOrder::MonthDayYear,
+        DateOrder::MonthDayYear => DateOrder::DayMonthYear,
+        DateOrder::YearMonthDay => return None,
+    };
+    let (month, day) = day_of_month(u32::from(parts.day?), u32::from(parts.month?))?;
+    Some((DateTimeParts { month: Some(month), day: Some(day), ..*parts }, other))
+}
+
 /// Completeness of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rank {
@@ -113,8 +132,8 @@ pub(crate) struct Stamp {
     pub(crate) start: usize,
     /// Byte after it.
     pub(crate) end: usize,
-    /// The order of its numbers, if they are a date in no other order.
-    pub(crate) order: Option<DateOrder>,
+    /// The order of its numbers, if its date consists of numbers only.
+    pub(crate) order: Option<OrderRead>,
 }
 
 impl Stamp {

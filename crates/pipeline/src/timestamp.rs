@@ -2,7 +2,13 @@
 //!
 //! Timestamp assignment. Sources in order: the event's text by `TIME_FORMAT`, the text by recognition, the previous
 //! time of the source, the file's modification time, now. A time outside `MAX_DAYS_*` is rejected, as is one that jumps
-//! beyond `MAX_DIFF_SECS_*` in a form that is not the source's usual one. Not here: a date in the file's name.
+//! beyond `MAX_DIFF_SECS_*` in a form that is not the source's usual one.
+//!
+//! `05/11/2026` is 5 November or May 11. The dates of a source have one order; what shows it is, first, a date that is a
+//! date in one order only, anywhere in the text read ahead ([`Timestamper::look_ahead`]); else a time that is about now, or
+//! about the file's last change, in one order only. Without either the month comes first, as in Splunk.
+//!
+//! Not here: a date in the file's name.
 
 use std::sync::Arc;
 
@@ -14,7 +20,7 @@ use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, Time
 use crate::error::PipelineError;
 use crate::pattern::Pattern;
 use crate::pipeline::PipelineContext;
-use crate::recognise::{DateOrder, Form, Recogniser, Stamp, ZoneAliases};
+use crate::recognise::{DateOrder, Form, OrderRead, Recogniser, Stamp, ZoneAliases, exchanged};
 
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
 /// Default of `MAX_TIMESTAMP_LOOKAHEAD`; a smaller value is taken literally.
@@ -26,8 +32,10 @@ const SETTLED_VOTES: u32 = 3;
 const AHEAD_BYTES: usize = 64 << 10;
 /// Maximum lines of a source that are read ahead for it.
 const AHEAD_LINES: usize = 10_000;
-/// Lines with other timestamps, or none, after which reading ahead stops.
+/// Lines with other timestamps, or none, after which reading ahead stops if none had a date of numbers.
 const AHEAD_OTHERS: usize = 3;
+/// Time between an event and its arrival, or the last change of its file, up to which they are taken for the same time.
+const ABOUT_NS: i64 = 3_600 * NS_PER_SEC;
 
 /// Settings for the times of a source, and their history.
 #[derive(Debug)]
@@ -51,6 +59,8 @@ pub(crate) struct Timestamper {
     /// Lines that may still be read ahead to find the order of dates.
     ahead_left: usize,
     minute: Option<(DateTimeParts, TimeNs)>,
+    /// The last minute of log time whose date now and the file's last change left ambiguous.
+    ambiguous: Option<DateTimeParts>,
 }
 
 /// State on which later times of a source depend.
@@ -61,7 +71,7 @@ pub(crate) struct TimeHistory {
     /// Form of most accepted times, by majority vote.
     usual: Option<Form>,
     votes: u32,
-    /// Order of the numbers in the last date that is a date in one order only.
+    /// Order of the numbers in dates, as the last date showed it that is acceptable in one order only.
     order: Option<DateOrder>,
 }
 
@@ -180,6 +190,7 @@ impl TimeReason {
 pub(crate) struct FoundTimestamp {
     pub(crate) parts: DateTimeParts,
     form: Form,
+    /// The order of dates that it shows.
     order: Option<DateOrder>,
     /// Start and end in the text.
     pub(crate) place: (usize, usize),
@@ -224,6 +235,7 @@ impl Timestamper {
             history: TimeHistory::default(),
             ahead_left: AHEAD_LINES,
             minute: None,
+            ambiguous: None,
         })
     }
 
@@ -235,6 +247,7 @@ impl Timestamper {
         self.recogniser = Recogniser::new(now, Arc::clone(&self.aliases));
         self.recogniser.prefer(self.history.order);
         (self.now, self.modified) = (now, modified);
+        self.ambiguous = None;
     }
 
     /// Whether times come from the text.
@@ -253,34 +266,43 @@ impl Timestamper {
         self.recogniser.prefer(history.order);
     }
 
-    /// Reads ahead for a date that is a date in one order only (its day is above 12), so that ambiguous dates before it are
-    /// read in the same order.
-    pub(crate) fn look_ahead(&mut self, text: &[u8]) {
-        let is_numeric = |form| matches!(form, Form::Triple | Form::NoYear | Form::ClockFirst);
+    /// Whether text read ahead could show how dates are ordered.
+    pub(crate) fn needs_order(&self) -> bool {
         let is_settled = self.history.order.is_some() || self.format.is_some() || !self.reads_text();
-        if is_settled || self.ahead_left == 0 || !self.history.usual.is_none_or(is_numeric) {
+        !is_settled && self.ahead_left > 0 && self.history.usual.is_none_or(may_be_ambiguous)
+    }
+
+    /// Reads ahead for a date that shows the order of its numbers (its day is above 12, say), so that ambiguous dates
+    /// before it are read in the same order.
+    pub(crate) fn look_ahead(&mut self, text: &[u8]) {
+        if !self.needs_order() {
             return;
         }
         let text = &text[..text.len().min(AHEAD_BYTES)];
         // The first line may be the rest of one.
         let begun = usize::from(self.history.usual.is_some());
-        let mut others = 0;
+        let (mut dates, mut others) = (0, 0);
         for line in text.split(|byte| *byte == b'\n').skip(begun) {
             let found = self.find(line);
-            let is_other = !found.is_some_and(|found| is_numeric(found.form));
-            self.settle(found.and_then(|found| found.order));
-            others += usize::from(is_other);
+            let has_date = found.is_some_and(|found| may_be_ambiguous(found.form));
+            self.note_order(found);
+            dates += usize::from(has_date);
+            others += usize::from(!has_date);
             self.ahead_left = self.ahead_left.saturating_sub(1);
-            if self.history.order.is_some() || self.ahead_left == 0 || others > AHEAD_OTHERS {
+            if self.history.order.is_some() || self.ahead_left == 0 || dates == 0 && others > AHEAD_OTHERS {
                 return;
             }
         }
     }
 
-    fn settle(&mut self, order: Option<DateOrder>) {
-        if order.is_some() && order != self.history.order {
-            self.history.order = order;
-            self.recogniser.prefer(order);
+    /// Notes the order of dates that a timestamp shows, or that it shows none.
+    fn note_order(&mut self, found: Option<FoundTimestamp>) {
+        let Some(found) = found.filter(|found| may_be_ambiguous(found.form)) else { return };
+        if found.order.is_none() {
+            self.ambiguous = Some(minute_of(&found.parts));
+        } else if found.order != self.history.order {
+            self.history.order = found.order;
+            self.recogniser.prefer(found.order);
         }
     }
 
@@ -308,10 +330,11 @@ impl Timestamper {
             });
         }
         let stamp = self.recognise(text, window)?;
+        let (parts, order) = self.in_shown_order(&stamp);
         Some(FoundTimestamp {
-            parts: stamp.parts,
+            parts,
             form: stamp.form,
-            order: stamp.order,
+            order,
             place: (start + stamp.start, start + stamp.end),
             begins_event: stamp.begins_event(),
         })
@@ -338,6 +361,39 @@ impl Timestamper {
         }
     }
 
+    /// The parts of a timestamp, and the order of dates that it shows: an ambiguous date of a source that has shown no
+    /// order yet is read as the time that is about now or about the file's last change, or is not in the future.
+    fn in_shown_order(&self, stamp: &Stamp) -> (DateTimeParts, Option<DateOrder>) {
+        let parts = stamp.parts;
+        let Some(OrderRead { order, is_only }) = stamp.order else { return (parts, None) };
+        if is_only {
+            return (parts, Some(order));
+        }
+        if self.history.order.is_some() || self.ambiguous == Some(minute_of(&parts)) {
+            return (parts, None);
+        }
+        if let Some((other, other_order)) = exchanged(&parts, order) {
+            let context = ResolveContext { now: self.now, tz: &self.zone, last: None };
+            let (read, exchanged) = (parts.resolve(&context), other.resolve(&context));
+            let is_about = |time: TimeNs| {
+                let known = [Some(self.now), self.modified];
+                known.into_iter().flatten().any(|known| time.abs_diff(known) <= ABOUT_NS.unsigned_abs())
+            };
+            let is_possible = |time: TimeNs| (self.earliest..=self.latest).contains(&time);
+            let shows = |one: Option<TimeNs>, than: Option<TimeNs>| {
+                let test = |is: &dyn Fn(TimeNs) -> bool| one.is_some_and(is) && !than.is_some_and(is);
+                test(&is_about) || test(&is_possible) && !than.is_some_and(is_about)
+            };
+            if shows(exchanged, read) {
+                return (other, Some(other_order));
+            }
+            if shows(read, exchanged) {
+                return (parts, Some(order));
+            }
+        }
+        (parts, None)
+    }
+
     /// Applies `TZ_ALIAS` to a named zone.
     fn apply_alias(&self, parts: &mut DateTimeParts, text: &[u8]) {
         let Some((start, end)) = parts.zone_name else { return };
@@ -360,7 +416,7 @@ impl Timestamper {
         {
             let time = if self.whole_seconds { time - time.rem_euclid(NS_PER_SEC) } else { time };
             self.history.last = Some(time);
-            self.settle(found.order);
+            self.note_order(Some(found));
             return (time, true);
         }
         (self.history.last.or(self.modified).unwrap_or(self.now), false)
@@ -429,7 +485,7 @@ impl Timestamper {
         if parts.epoch.is_some() || !parts.has_full_date() && parts.month.is_none() {
             return parts.resolve(&context);
         }
-        let minute = DateTimeParts { second: None, nanos: 0, zone_name: None, ..*parts };
+        let minute = minute_of(parts);
         let start = match self.minute {
             Some((known, start)) if known == minute => start,
             _ => {
@@ -440,6 +496,16 @@ impl Timestamper {
         };
         start.checked_add(i64::from(parts.second.unwrap_or(0)) * NS_PER_SEC + i64::from(parts.nanos))
     }
+}
+
+/// Whether timestamps of a form can have a date of numbers only, whose order is not evident.
+fn may_be_ambiguous(form: Form) -> bool {
+    matches!(form, Form::Triple | Form::NoYear | Form::ClockFirst)
+}
+
+/// A timestamp without its seconds.
+fn minute_of(parts: &DateTimeParts) -> DateTimeParts {
+    DateTimeParts { second: None, nanos: 0, zone_name: None, ..*parts }
 }
 
 #[cfg(test)]

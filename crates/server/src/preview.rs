@@ -7,8 +7,8 @@ use std::path::Path;
 
 use jiff::tz::{Offset, TimeZone};
 use quarry_event::time::NS_PER_SEC;
-use quarry_inputs::file::{OpenFile, Packing, absolute_text, left_out_by};
-use quarry_pipeline::{PipelineContext, Preview, PreviewEvent, SourceInfo, WrittenZone, preview};
+use quarry_inputs::file::{OpenFile, Packing, absolute_text, left_out_by, lines_all_over};
+use quarry_pipeline::{PipelineContext, Preview, PreviewEvent, PreviewText, SourceInfo, WrittenZone, preview};
 use quarry_search::cell::iso_time;
 use serde_json::{Value, json};
 
@@ -94,20 +94,22 @@ pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewe
     let read = file.read_chunk(&mut head).map_err(unreadable)?;
     head.truncate(read);
     let is_whole = read < HEAD_BYTES && (file.packing == Packing::None || file.fault().is_none());
-    of_head(asked, settings, absolute, (&head, is_whole), file.modified_ns)
+    let samples = lines_all_over(path).map_err(|error| Failure::Usage(error.to_string()))?;
+    of_head(asked, settings, absolute, PreviewText { head, is_whole, samples }, file.modified_ns)
 }
 
 /// Previews the beginning of a file that is not on this machine; `asked.path` is its name.
 pub(crate) fn of_text(asked: &Asked<'_>, text: &[u8], settings: &Settings) -> Result<Previewed, Failure> {
-    let head = &text[..text.len().min(HEAD_BYTES)];
-    of_head(asked, settings, asked.path.display().to_string(), (head, text.len() <= HEAD_BYTES), None)
+    let head = text[..text.len().min(HEAD_BYTES)].to_vec();
+    let text = PreviewText { head, is_whole: text.len() <= HEAD_BYTES, samples: Vec::new() };
+    of_head(asked, settings, asked.path.display().to_string(), text, None)
 }
 
 fn of_head(
     asked: &Asked<'_>,
     settings: &Settings,
     source: String,
-    (head, is_whole): (&[u8], bool),
+    text: PreviewText,
     modified: Option<i64>,
 ) -> Result<Previewed, Failure> {
     let path = asked.path;
@@ -118,18 +120,19 @@ fn of_head(
         source,
         sourcetype: asked.sourcetype.clone(),
     };
-    if let Some(reason) = left_out_by(head, &info, &settings.props) {
+    if let Some(reason) = left_out_by(&text.head, &info, &settings.props) {
         return Err(Failure::Usage(format!("{}: {reason}", path.display())));
     }
     let context = PipelineContext { now: settings.clock.now_ns(), zone: asked.zone.clone(), modified };
-    let made = preview(&info, &settings.props, &context, head, is_whole, asked.events.min(EVENTS_MAX));
+    let made = preview(&info, &settings.props, &context, &text, asked.events.min(EVENTS_MAX));
     let preview = made.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     let (zone, zone_reason) = zone_of(asked, settings, &info, &preview);
     let mut notes = notes_on_zone(settings, &info, &preview, context.now);
-    if !is_whole {
-        notes.push(format!("only the first {} bytes were read", head.len()));
+    let bytes = text.head.len();
+    if !text.is_whole {
+        notes.push(format!("only the first {bytes} bytes were read"));
     }
-    Ok(Previewed { preview, bytes: head.len(), zone, zone_reason, notes })
+    Ok(Previewed { preview, bytes, zone, zone_reason, notes })
 }
 
 /// Zone of times without one, and its origin.

@@ -309,13 +309,23 @@ fn open_at(
     let mut prefix = (file.packing != Packing::None).then(Xxh3::new);
     let faulty = |source| InputError::Pipeline { path: path.to_path_buf(), source };
     if offset == 0 {
-        let pipeline = Pipeline::new(info, props, context).map_err(faulty)?;
+        let mut pipeline = Pipeline::new(info, props, context).map_err(faulty)?;
+        take_samples(handle, &mut pipeline).map_err(wrong)?;
         return Ok(Opened { file, pipeline, before: Vec::new(), prefix });
     }
     let hint = hint(handle, path, &info, &context, props)?;
     let before = skip(&mut file, offset - reached, prefix.as_mut()).map_err(wrong)?;
-    let pipeline = Pipeline::resume(info, props, context, hint).map_err(faulty)?;
+    let mut pipeline = Pipeline::resume(info, props, context, hint).map_err(faulty)?;
+    take_samples(handle, &mut pipeline).map_err(wrong)?;
     Ok(Opened { file, pipeline, before, prefix })
+}
+
+/// Gives a new pipeline lines from all over the file, if they could tell it more than the first bytes.
+pub(crate) fn take_samples(handle: &Handle, pipeline: &mut Pipeline) -> std::io::Result<()> {
+    if pipeline.needs_samples() {
+        pipeline.set_samples(handle.samples()?);
+    }
+    Ok(())
 }
 
 /// What the start of the file implies for reading from its middle.

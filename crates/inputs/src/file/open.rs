@@ -9,10 +9,12 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use quarry_pipeline::SAMPLE_BYTES;
 
 use super::gzip::rejoin;
 use super::packing::{Packing, START_BYTES};
@@ -28,6 +30,11 @@ pub(crate) const STDIN: &str = "-";
 
 /// Minimum leading NUL bytes that count as a hole; fewer may be a character of UTF-16 or UTF-32.
 const HOLE_BYTES_MIN: usize = 4;
+
+/// Places of a plain file from which lines are taken to find the order of its dates.
+const SAMPLES: u64 = 16;
+/// Bytes read at each.
+const SAMPLE_PLACE_BYTES: usize = 4096;
 
 /// A source of plain bytes.
 pub struct OpenFile {
@@ -114,7 +121,10 @@ impl Handle {
         if !metadata.is_file() {
             return Ok(None);
         }
-        Handle::of(Arc::new(File::open(path)?)).map(Some)
+        // Files of the kernel such as /proc/kmsg look like regular ones, and reading them may wait for ever.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let file = File::options().read(true).custom_flags(flags).open(path)?;
+        Handle::of(Arc::new(file)).map(Some)
     }
 
     /// The handle of an open regular file.
@@ -182,6 +192,27 @@ impl Handle {
         self.file.read_exact_at(into, self.hole + offset)
     }
 
+    /// Whole lines from places all over a plain file, and its last ones; empty if the file is compressed, or so short that
+    /// its first bytes say as much.
+    pub(crate) fn samples(&self) -> io::Result<Vec<u8>> {
+        let bytes = self.content_bytes();
+        if self.packing != Packing::None || bytes <= SAMPLE_BYTES as u64 {
+            return Ok(Vec::new());
+        }
+        let step = (bytes - SAMPLE_PLACE_BYTES as u64) / SAMPLES;
+        let mut place = [0; SAMPLE_PLACE_BYTES];
+        let mut samples = Vec::new();
+        for at in 1..=SAMPLES {
+            let read = self.read_at(&mut place, at * step)?;
+            let read = &place[..read];
+            // The first and the last line may be parts of lines.
+            if let (Some(first), Some(last)) = (memchr::memchr(b'\n', read), memchr::memrchr(b'\n', read)) {
+                samples.extend_from_slice(&read[(first + 1).min(last)..=last]);
+            }
+        }
+        Ok(samples)
+    }
+
     /// Content size of a plain file when it was opened.
     pub(crate) fn content_bytes(&self) -> u64 {
         self.metadata.len().saturating_sub(self.hole)
@@ -212,6 +243,17 @@ impl Handle {
         while file.read_chunk(&mut buffer).is_ok_and(|read| read > 0) {}
         !file.fault().is_some_and(|fault| ends_early(&fault))
     }
+}
+
+/// Whole lines from places all over the file at `path`, which tell the order of its dates; none of standard input, a pipe or
+/// a compressed file.
+pub fn lines_all_over(path: &Path) -> Result<Vec<u8>, InputError> {
+    let read = || match Handle::open(path)? {
+        Some(handle) => handle.samples(),
+        None => Ok(Vec::new()),
+    };
+    let is_stdin = path.as_os_str() == STDIN;
+    if is_stdin { Ok(Vec::new()) } else { read().map_err(|error| InputError::read(path, &error)) }
 }
 
 /// Number of leading NUL bytes.

@@ -4,8 +4,8 @@ use quarry_event::time::DateTimeParts;
 
 use super::names::month_name;
 use super::{
-    DateOrder, Form, Rank, Recogniser, Stamp, blanks, day_of_month, digits, full_year, has_clean_right, number,
-    short_year,
+    DateOrder, Form, OrderRead, Rank, Recogniser, Stamp, blanks, day_of_month, digits, full_year, has_clean_right,
+    number, short_year,
 };
 
 /// A date from year, month and day.
@@ -141,20 +141,14 @@ impl Recogniser {
             self.short_triple(first, second, third, separator)?
         };
         if let Some(end) = self.clock_after_date(text, end, &mut parts) {
-            return Some(Stamp { order, ..Stamp::new(parts, Form::Triple, Rank::Full, end) });
+            return Some(Stamp { order: Some(order), ..Stamp::new(parts, Form::Triple, Rank::Full, end) });
         }
         let is_date = run == 4 && has_clean_right(text, end);
-        is_date.then(|| Stamp { order, ..Stamp::new(parts, Form::Triple, Rank::Date, end) })
+        is_date.then(|| Stamp { order: Some(order), ..Stamp::new(parts, Form::Triple, Rank::Date, end) })
     }
 
     /// A date of three two-digit numbers.
-    fn short_triple(
-        &self,
-        first: u32,
-        second: u32,
-        third: u32,
-        separator: u8,
-    ) -> Option<(DateTimeParts, Option<DateOrder>)> {
+    fn short_triple(&self, first: u32, second: u32, third: u32, separator: u8) -> Option<(DateTimeParts, OrderRead)> {
         let is_past = |parts: &DateTimeParts| parts.year.is_some_and(|year| year <= self.year_now_max);
         let year_first = (DateOrder::YearMonthDay, date(short_year(first), second, third).filter(is_past));
         let month_first = (DateOrder::MonthDayYear, date(short_year(third), first, second));
@@ -166,20 +160,19 @@ impl Recogniser {
         }
     }
 
-    /// The date in the preferred order if it is valid there, otherwise in the first valid one; and that order, if no other
-    /// is valid.
-    fn in_order(&self, orders: &[(DateOrder, Option<DateTimeParts>)]) -> Option<(DateTimeParts, Option<DateOrder>)> {
+    /// The date in the preferred order if it is valid there, otherwise in the first valid one; and that order.
+    fn in_order(&self, orders: &[(DateOrder, Option<DateTimeParts>)]) -> Option<(DateTimeParts, OrderRead)> {
         let mut valid = orders.iter().filter_map(|(order, parts)| Some((*order, (*parts)?)));
-        let first = valid.next()?;
-        let (mut chosen, mut is_only) = (first.1, true);
+        let (mut order, mut chosen) = valid.next()?;
+        let mut is_only = true;
         let is_preferred = |order| Some(order) == self.order;
-        for (order, parts) in valid {
+        for (other, parts) in valid {
             is_only = false;
-            if is_preferred(order) && !is_preferred(first.0) {
-                chosen = parts;
+            if is_preferred(other) && !is_preferred(order) {
+                (order, chosen) = (other, parts);
             }
         }
-        Some((chosen, is_only.then_some(first.0)))
+        Some((chosen, OrderRead { order, is_only }))
     }
 
     fn without_year(&self, text: &[u8], first: u32, second: u32, end: usize) -> Option<Stamp> {
@@ -194,7 +187,7 @@ impl Recogniser {
         }
         let end = self.clock_after_date(text, end, &mut parts)?;
         parts.second?;
-        Some(Stamp { order, ..Stamp::new(parts, Form::NoYear, Rank::Full, end) })
+        Some(Stamp { order: Some(order), ..Stamp::new(parts, Form::NoYear, Rank::Full, end) })
     }
 
     /// `10:41:22 Oct 9 2005`, `10:41:22 09/10/2005`, `10:41:22`.

@@ -195,3 +195,33 @@ fn dates_of_a_source_have_one_order() {
     undecided.look_ahead(b"2026-11-19 10:00:00 a\n2026-11-19 10:00:00 b\nc\nd\ne\n28/11/2025 10:00:00\n");
     assert_eq!(time(&mut undecided, "01/12/2025 10:00:00"), "2025-01-12 10:00:00.000");
 }
+
+#[test]
+fn an_ambiguous_date_is_read_as_about_now_and_never_as_future() {
+    let at = |text: &str| i64::try_from(text.parse::<jiff::Timestamp>().unwrap().as_nanosecond()).unwrap();
+    let read = |now: &str, modified: Option<&str>, texts: &[&str]| {
+        let context = PipelineContext { now: at(now), zone: Some(TimeZone::UTC), modified: modified.map(at) };
+        let mut source = Timestamper::new(&settings(), &context).unwrap();
+        texts.iter().map(|text| time(&mut source, text)[..10].to_owned()).collect::<Vec<_>>()
+    };
+    // What one date has shown holds for the source.
+    let (now, first) = ("2026-11-05T10:00:02Z", "04/11/2026 23:00:00");
+    assert_eq!(read(now, None, &["05/11/2026 10:00:00", first]), ["2026-11-05", "2026-11-04"]);
+    assert_eq!(read(now, None, &["11/05/2026 10:00:00", first]), ["2026-11-05", "2026-04-11"]);
+    assert_eq!(read(now, None, &["10:00:00 05/11/2026", "10:00:00 04/11/2026"]), ["2026-11-05", "2026-11-04"]);
+    assert_eq!(read(now, None, &["05-11 10:00:00", "04-11 10:00:00"]), ["2026-11-05", "2026-11-04"]);
+    // The file's last change serves as well.
+    let old = "05/03/2025 10:00:00";
+    assert_eq!(read(now, Some("2025-03-05T10:20:00Z"), &[old]), ["2025-03-05"]);
+    assert_eq!(read(now, Some("2025-03-05T12:20:00Z"), &[old]), ["2025-05-03"]);
+    // A time in the future is none.
+    assert_eq!(read(now, None, &["01/12/2026 10:00:00", "02/03/2026 10:00:00"]), ["2026-01-12", "2026-02-03"]);
+    assert_eq!(read(now, None, &["12/01/2026 10:00:00", "02/03/2026 10:00:00"]), ["2026-01-12", "2026-03-02"]);
+    // Otherwise the month comes first.
+    assert_eq!(read(now, None, &[old, "04/03/2025 10:00:00"]), ["2025-05-03", "2025-04-03"]);
+    // A date in one order only overrules.
+    assert_eq!(
+        read(now, None, &["11/05/2026 10:00:00", "28/10/2026 10:00:00", first]),
+        ["2026-11-05", "2026-10-28", "2026-11-04"]
+    );
+}

@@ -39,6 +39,24 @@ fn the_settings_it_prints_give_the_same_events() {
 }
 
 #[test]
+fn dates_far_into_a_file_show_their_order_to_preview_and_add() {
+    let place = Place::new();
+    let line = |day: usize, at: usize| {
+        format!("{day:02}/11/2025 10:{:02}:{:02} request {at} was answered\n", at / 60 % 60, at % 60)
+    };
+    // The first unambiguous date is far beyond what is read ahead.
+    let text: String = (5..20).flat_map(|day| (0..2_000).map(move |at| line(day, at))).collect();
+    let log = place.write("days.log", text);
+    let preview = place.run(&["preview", &log, "-n", "1", "-o", "json"]).good();
+    let object: Value = serde_json::from_str(&preview).unwrap();
+    assert_eq!(object["events"][0]["_time"], "2025-11-05T10:00:00.000+00:00", "{preview}");
+    place.run(&["add", "oneshot", &log]).good();
+    let days = place.run(&["search", "* | bin _time span=1d | stats count by _time", "-o", "csv"]).good();
+    assert_eq!(days.lines().count(), 16, "{days}");
+    assert!(days.lines().skip(1).all(|day| day.starts_with("2025-11-") && day.ends_with(",2000")), "{days}");
+}
+
+#[test]
 fn what_is_odd_is_told() {
     let place = Place::new();
     let log = place.write("odd.log", "no time here\n1975-01-01 00:00:00 too old\n");

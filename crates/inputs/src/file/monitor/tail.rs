@@ -16,7 +16,7 @@ use crate::file::binary::left_out;
 use crate::file::fingerprint::{HEAD_BYTES, TAIL_BYTES, tail_hash};
 use crate::file::identity::{Next, Start};
 use crate::file::milestones;
-use crate::file::oneshot::hint;
+use crate::file::oneshot::{hint, take_samples};
 use crate::file::open::{Handle, OpenFile, READ_CHUNK_BYTES};
 use crate::file::rotation::{Rotation, beside};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
@@ -451,11 +451,15 @@ fn pipeline_at(
 ) -> Result<Pipeline, InputError> {
     let context = PipelineContext { modified: handle.modified_ns(), ..options.context.clone() };
     let faulty = |source| InputError::Pipeline { path: path.to_path_buf(), source };
-    if offset == 0 {
-        return Pipeline::new(options.info.clone(), props, context).map_err(faulty);
+    let mut pipeline = if offset == 0 {
+        Pipeline::new(options.info.clone(), props, context)
+    } else {
+        let hint = hint(handle, path, &options.info, &context, props)?;
+        Pipeline::resume(options.info.clone(), props, context, hint)
     }
-    let hint = hint(handle, path, &options.info, &context, props)?;
-    Pipeline::resume(options.info.clone(), props, context, hint).map_err(faulty)
+    .map_err(faulty)?;
+    take_samples(handle, &mut pipeline).map_err(|error| InputError::read(path, &error))?;
+    Ok(pipeline)
 }
 
 /// The bytes before `offset`, up to the size of an identity.
