@@ -1,7 +1,7 @@
 //! `quarry dispatch` and `quarry search --detach`: a search as a job on the server.
 //!
-//! Without `--detach`, the command waits for the job and prints its results with `loadjob`. Ctrl-C finalises the job, so
-//! that what it has found is printed. Jobs need a running server.
+//! Without `--detach`, the command waits for the job and prints its result. Ctrl-C finalises the job, so that what it has
+//! found is printed. Jobs need a running server.
 
 use std::io::Write;
 
@@ -9,7 +9,6 @@ use quarry_stdx::log;
 
 use crate::cli::{Cli, SearchArgs};
 use crate::failure::Failure;
-use crate::search::ShownJob;
 use crate::server_client::Remote;
 use crate::{search, terminal, zone};
 
@@ -51,7 +50,8 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         ("max_time", max_time.as_deref()),
     ];
     let mode = if arguments.job.detach { "normal" } else { "blocking" };
-    let mut form = vec![("search", arguments.text.as_str()), ("exec_mode", mode)];
+    let text = search::ordered_text(arguments);
+    let mut form = vec![("search", text.as_str()), ("exec_mode", mode)];
     form.extend(given.into_iter().filter_map(|(name, value)| Some((name, value?))));
     let sid = remote.begin_job(&form)?;
     if arguments.job.detach {
@@ -67,9 +67,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     if let Some(reason) = remote.failure_of_job(&sid)? {
         return Err(Failure::Search(reason));
     }
-    let mut rows = SearchArgs { text: format!("| loadjob {sid}"), earliest: None, latest: None, ..arguments.clone() };
-    rows.job.detach = false;
-    let code = search::show(cli, &rows, Some(&ShownJob { sid: &sid, asked: arguments }))?;
+    let code = search::show(cli, arguments, Some(&sid))?;
     if terminal::is_interactive() {
         log::info(format!("job {sid}"));
     }

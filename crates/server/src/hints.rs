@@ -21,6 +21,10 @@ pub(crate) use indexes::unknown_indexes;
 
 /// Recent events examined per sourcetype.
 const EVENTS_PER_SOURCETYPE: usize = 200;
+/// A condition on indexes that leaves the indexes which a role searches by default.
+const DEFAULT_INDEXES: &str = "*";
+/// Events of the indexes that a search reads if it names none.
+const DEFAULT_INDEXES_COUNT: &str = "| tstats count WHERE earliest=0 latest=+100y";
 /// Maximum sourcetypes examined.
 const SOURCETYPES_MAX: usize = 8;
 /// Maximum names in a hint.
@@ -116,14 +120,14 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
     if found.rows == 0 && !bare.is_empty() {
         return bare;
     }
-    if let Some(elsewhere) = elsewhere(commands, &asked_indexes, &counts) {
+    if let Some(elsewhere) = elsewhere(commands, &asked_indexes, &counts, ask) {
         return vec![elsewhere];
     }
     let scope = match asked_indexes.is_empty() {
-        true => "index=main".to_owned(),
+        true => DEFAULT_INDEXES.to_owned(),
         false => alternatives("index", &asked_indexes),
     };
-    let listed = format!("| metadata type=sourcetypes {}", scope.trim_matches(['(', ')']).replace(" OR ", " "));
+    let listed = format!("| metadata type=sourcetypes {}", indexes_of(&scope));
     let sourcetypes = events_by(ask, &listed, "sourcetype", "totalCount").unwrap_or_default();
     let asked = asked_values(commands, "sourcetype");
     let known: Vec<&str> = sourcetypes.keys().map(String::as_str).collect();
@@ -194,7 +198,7 @@ fn wrong_values(field: &str, kind: &str, commands: &[Stage], scope: &str, ask: A
     if asked.is_empty() {
         return Vec::new();
     }
-    let indexes = scope.trim_matches(['(', ')']).replace(" OR ", " ");
+    let indexes = indexes_of(scope);
     let Some(counts) = events_by(ask, &format!("| metadata type={kind} {indexes}"), field, "totalCount") else {
         return Vec::new();
     };
@@ -316,8 +320,18 @@ fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str]) -> Vec<Diagn
     wrong.collect()
 }
 
+/// The indexes of a condition on indexes, as `metadata` takes them.
+fn indexes_of(scope: &str) -> String {
+    if scope == DEFAULT_INDEXES { String::new() } else { scope.trim_matches(['(', ')']).replace(" OR ", " ") }
+}
+
 /// Names indexes with events if the searched ones have none.
-fn elsewhere(commands: &[Stage], asked: &[&SearchPattern], counts: &BTreeMap<String, u64>) -> Option<Diagnostic> {
+fn elsewhere(
+    commands: &[Stage],
+    asked: &[&SearchPattern],
+    counts: &BTreeMap<String, u64>,
+    ask: Ask<'_>,
+) -> Option<Diagnostic> {
     if !asked.is_empty() || counts.get("main").is_some_and(|count| *count > 0) {
         return None;
     }
@@ -330,8 +344,14 @@ fn elsewhere(commands: &[Stage], asked: &[&SearchPattern], counts: &BTreeMap<Str
     if asks_for(commands, "index") || others.is_empty() {
         return None;
     }
+    // A role may search other indexes by default.
+    let reads = ask(DEFAULT_INDEXES_COUNT)?;
+    if reads.first().and_then(|row| row.get("count")).is_none_or(|count| count != "0") {
+        return None;
+    }
     let span = commands.first().map_or(Span { start: 0, end: 0 }, |stage| stage.span);
-    let remark = Diagnostic::warning("a search that names no index reads `main`, which holds no events", span);
+    let text = "a search that names no index reads the default indexes, `main` unless a role has others, and they hold no events";
+    let remark = Diagnostic::warning(text, span);
     Some(remark.with_hint(format!("events are in {}: write index={}", list(&others), others[0])))
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 /// The handling installed last. A process has one handler, and some commands do one thing after another.
 static CURRENT: Mutex<Option<Action>> = Mutex::new(None);
+/// Whether the process has its handler.
+static HAS_HANDLER: AtomicBool = AtomicBool::new(false);
 
 /// What a press does.
 struct Action {
@@ -28,12 +30,25 @@ impl Interrupt {
         let interrupt = Interrupt::default();
         let action = Action { interrupt: interrupt.clone(), on_first: Box::new(on_first) };
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-        if current.is_none() {
+        if !HAS_HANDLER.swap(true, Ordering::SeqCst) {
             let installed = ctrlc::set_handler(pressed);
             installed.map_err(|error| Failure::Storage(format!("cannot listen to Ctrl-C: {error}")))?;
         }
         *current = Some(action);
         Ok(interrupt)
+    }
+
+    /// Does `work`, during which a press calls `on_press` and ends the program.
+    pub(crate) fn ending<T>(on_press: impl Fn() + Send + 'static, work: impl FnOnce() -> T) -> Result<T, Failure> {
+        let current = || CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = current().take();
+        let installed = Interrupt::install(move || {
+            on_press();
+            std::process::exit(i32::from(failure::INTERRUPTED));
+        });
+        let worked = installed.map(|_| work());
+        *current() = before;
+        worked
     }
 
     /// Is set when Ctrl-C is pressed.
@@ -54,7 +69,7 @@ fn pressed() {
         return;
     }
     let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(action) = &*current else { return };
+    let Some(action) = &*current else { std::process::exit(i32::from(failure::INTERRUPTED)) };
     if action.interrupt.0.swap(true, Ordering::SeqCst) {
         bars::clear();
         log::info("stopped");

@@ -45,7 +45,7 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     let client = NodeClient::of(&request.node, data_dir, *verb == ObjectVerb::Add)?;
     let name = name.as_deref().map(|name| full_name(kind, name, &request.node.uri));
     let root = root(request)?;
-    let name = name.map(|name| if *verb == ObjectVerb::Add { name } else { existing_name(&client, kind, &root, name) });
+    let name = name.map(|name| existing_name(&client, kind, &root, name));
     let form: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let answer = match (verb, name.as_deref()) {
         (ObjectVerb::Add, Some(name)) => client.post(&root, &[&[("name", name)], form.as_slice()].concat())?,
@@ -137,11 +137,15 @@ fn is_not_there(name: &str) -> bool {
     !name.contains(['*', '?', '[']) && !name.contains("...") && !Path::new(name).exists()
 }
 
-/// The name as sent to REST; paths on this machine are made absolute.
+/// The name as sent to REST; paths on this machine are made absolute, and a folder is written without a slash at its end.
 fn full_name(kind: &ObjectKind, name: &str, uri: &Option<String>) -> String {
-    match kind.word {
-        "monitor" if uri.is_none() => absolute_text(Path::new(name)),
-        _ => name.to_owned(),
+    if kind.word != "monitor" {
+        return name.to_owned();
+    }
+    let path = if uri.is_none() { absolute_text(Path::new(name)) } else { name.to_owned() };
+    match path.trim_end_matches('/') {
+        "" => path,
+        folder => folder.to_owned(),
     }
 }
 

@@ -1,11 +1,14 @@
 //! Reading passwords: typed on a terminal without echo, or one line of standard input.
 
+use std::fs::File;
 use std::io::{BufRead, IsTerminal, Read};
 
 use quarry_auth::{PASSWORD_BYTES_MAX, check_new_password};
 use quarry_stdx::log;
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
 /// Attempts to type the same password twice.
 const TRIES_MAX: usize = 3;
@@ -28,11 +31,18 @@ fn typed_password(name: &str) -> Result<String, Failure> {
     Err(Failure::Usage("the passwords differ".to_owned()))
 }
 
-/// A line typed without showing it.
+/// A line typed without showing it. Ctrl-C ends the program and leaves the terminal as it was.
 pub(crate) fn typed(what: &str) -> Result<String, Failure> {
     let terminal = console::Term::stderr();
     terminal.write_str(what)?;
-    Ok(terminal.read_secure_line()?)
+    let tty = File::options().read(true).write(true).open("/dev/tty")?;
+    let settings = tcgetattr(&tty).map_err(std::io::Error::from)?;
+    let restore = move || {
+        // Where the terminal is gone, nothing is left to restore.
+        let _gone = tcsetattr(&tty, OptionalActions::Flush, &settings);
+        eprintln!();
+    };
+    Ok(Interrupt::ending(restore, || terminal.read_secure_line())??)
 }
 
 /// A line of standard input.

@@ -32,7 +32,7 @@ use crate::output::pager::Pager;
 use crate::output::{Marks, OutputStyle, OutputWriter, Written};
 use crate::remarks::Remarks;
 use crate::search_progress::SearchProgress;
-use crate::server_client::{AnswerRow, Remote, table_of};
+use crate::server_client::{AnswerRow, Remote, RemoteAnswer, table_of};
 use crate::{terminal, zone};
 
 /// Maximum rows of a search for hints.
@@ -57,8 +57,8 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     show(cli, arguments, None)
 }
 
-/// Runs a search and shows its rows. If it loads the result of a job, notes are about the search of that job.
-pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&ShownJob<'_>>) -> Result<u8, Failure> {
+/// Runs a search, or takes the finished job with that ID, and shows the rows.
+pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&str>) -> Result<u8, Failure> {
     let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let namespace = arguments.place.namespace()?;
     check_files(arguments)?;
@@ -82,7 +82,10 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&ShownJob<'_>>
         Searcher::Server(remote) => {
             // A password may have been typed until now.
             started_ns = clock.elapsed_ns();
-            ask_server(remote, cli, arguments, &zone, &stop, &mut out)
+            match job {
+                Some(sid) => print_rows(remote.job_result(sid, &zone)?, cli, arguments, &zone, &mut out),
+                None => ask_server(remote, cli, arguments, &zone, &stop, &mut out),
+            }
         }
     };
     out.progress = None;
@@ -94,7 +97,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&ShownJob<'_>>
         log::info("stopped: what was found beyond this is not shown");
         return Ok(failure::INTERRUPTED);
     }
-    let mut answer = match answer {
+    let answer = match answer {
         // Whoever leaves the pager early has not seen all of what was found, nor is that all there is.
         Err(Failure::ReaderLeft) if stop.interrupt.is_set() => return Ok(failure::PARTIAL),
         answer => answer?,
@@ -107,12 +110,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&ShownJob<'_>>
             answer.written.left_out.iter().try_for_each(|line| writeln!(after, "{}", told(line)))?;
         }
     }
-    if let Some(job) = job {
-        let prefix = format!("job {}: ", job.sid);
-        answer.messages.iter_mut().for_each(|message| *message = message.trim_start_matches(&prefix).to_owned());
-    }
-    let asked = job.map_or(arguments, |job| job.asked);
-    write_notes(cli, asked, (&place, &zone), &answer, (stop.interrupt.is_set(), &mut after))?;
+    write_notes(cli, arguments, (&place, &zone), &answer, (stop.interrupt.is_set(), &mut after))?;
     // Rows and notes share the screen: where both together exceed it, both are paged.
     if terminal::is_interactive() && !pager.is_paged() {
         pager.write_all(&after)?;
@@ -122,13 +120,6 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&ShownJob<'_>>
         std::io::stderr().lock().write_all(&after)?;
     }
     Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
-}
-
-/// A job whose result is shown.
-pub(crate) struct ShownJob<'a> {
-    pub(crate) sid: &'a str,
-    /// The search that was dispatched.
-    pub(crate) asked: &'a SearchArgs,
 }
 
 /// Search output. On a terminal, Ctrl-C ends it once rows are being shown; for files and programs, the rows found until
@@ -434,7 +425,7 @@ fn tell_stopping() {
 }
 
 /// The search with events in the requested order, and with at most the requested number of rows.
-fn ordered_text(arguments: &SearchArgs) -> String {
+pub(crate) fn ordered_text(arguments: &SearchArgs) -> String {
     let text = &arguments.text;
     let parsed = quarry_spl::parse(text);
     let ordered = match parsed.pipeline.commands.first() {
@@ -744,7 +735,17 @@ fn ask_server(
     let zone_name = zone::name(zone);
     let named = [("earliest_time", &arguments.earliest), ("latest_time", &arguments.latest), ("zone", &zone_name)];
     form.extend(named.iter().filter_map(|(key, value)| value.as_deref().map(|value| (*key, value))));
-    let answer = remote.search(&form)?;
+    print_rows(remote.search(&form)?, cli, arguments, zone, out)
+}
+
+/// Prints the rows that a server sends as they come; returns the messages and whether data is missing.
+fn print_rows(
+    answer: RemoteAnswer,
+    cli: &Cli,
+    arguments: &SearchArgs,
+    zone: &TimeZone,
+    out: &mut SearchOutput<'_>,
+) -> Result<Answer, Failure> {
     let (is_partial, is_events) = (answer.partial, answer.events);
     let style = style(cli, arguments, is_events);
     let cut = Arc::clone(&out.is_cut);

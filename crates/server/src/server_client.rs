@@ -23,12 +23,15 @@ use crate::output::text_width::{cut, visible};
 use crate::zone;
 
 pub(crate) use address::authorization as credentials;
+use answer::NextPage;
 pub(crate) use answer::{AnswerRow, RemoteAnswer};
 
 /// Root of paths.
 const SERVICES: &str = "/services";
 /// Columns shown of an error that is not in Splunk's form.
 const REASON_COLUMNS: usize = 200;
+/// Rows asked for at a time of a job's result.
+const PAGE_ROWS: usize = 50_000;
 /// Connection timeout.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
@@ -144,13 +147,24 @@ impl Remote {
     /// Runs a search to its end.
     pub(crate) fn search(&self, form: &[(&str, &str)]) -> Result<RemoteAnswer, Failure> {
         let mut answer = self.answer(self.send(&format!("{}/search/jobs", self.root), &typed(form)))?;
-        let flag = |name: &str| answer.headers().get(name).is_some_and(|value| value == "1");
-        let (partial, events) = (flag("x-quarry-partial"), flag("x-quarry-events"));
         if !answer.status().is_success() {
             return Err(self.refusal(&mut answer));
         }
-        let body = answer.into_body().into_with_config().limit(u64::MAX).reader();
-        Ok(RemoteAnswer { partial, events, body: Box::new(body) })
+        Ok(rows_of(answer, None))
+    }
+
+    /// The result of a finished job.
+    pub(crate) fn job_result(&self, sid: &str, zone: &TimeZone) -> Result<RemoteAnswer, Failure> {
+        let zone = zone::name(zone).map(|zone| format!("&zone={}", encoded(&zone))).unwrap_or_default();
+        let path =
+            format!("{}/search/v2/jobs/{}/results?output_mode=json&count={PAGE_ROWS}{zone}", self.root, encoded(sid));
+        let remote = self.clone();
+        let page = move |offset: usize| {
+            let mut answer = remote.answer(remote.get(&format!("{path}&offset={offset}")))?;
+            if answer.status().is_success() { Ok(answer) } else { Err(remote.refusal(&mut answer)) }
+        };
+        let first = page(0)?;
+        Ok(rows_of(first, Some(Box::new(move |offset| Ok(body_of(page(offset)?))))))
     }
 
     /// Ends a search with the rows found so far, by the `id` of its form.
@@ -265,6 +279,17 @@ impl Remote {
             _ => Failure::Storage(message),
         }
     }
+}
+
+/// Rows that come in an answer, and the further pages.
+fn rows_of(answer: Response, more: Option<NextPage>) -> RemoteAnswer {
+    let flag = |name: &str| answer.headers().get(name).is_some_and(|value| value == "1");
+    let (partial, events) = (flag("x-quarry-partial"), flag("x-quarry-events"));
+    RemoteAnswer { partial, events, body: body_of(answer), more }
+}
+
+fn body_of(answer: Response) -> Box<dyn Read> {
+    Box::new(answer.into_body().into_with_config().limit(u64::MAX).reader())
 }
 
 /// Rows of an answer as a table.

@@ -28,7 +28,10 @@ use super::answer_shape::AnswerShape;
 use super::blocking;
 use super::jobs::{COLLECTIONS, job_of};
 use super::row::{Access, Endpoint};
-use super::search_jobs::{Answer, PathParts, Shown, answered, body_of, explicit, mode_of, service_of, warnings};
+use super::search_jobs::{
+    Answer, EVENTS_HEADER, PARTIAL_HEADER, PathParts, Shown, answered, body_of, explicit, flag, mode_of, service_of,
+    warnings,
+};
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::Form;
@@ -218,7 +221,12 @@ async fn rows_of(
     let mut answer = Answer { chunks, attendance: None };
     // A page that cannot be read at all gets an error status.
     let first = answer.next().await.transpose().map_err(|error| ApiError::internal(error.to_string()))?;
-    Ok(([(header::CONTENT_TYPE, mode.content_type())], body_of(first, answer)).into_response())
+    let headers = [
+        (header::CONTENT_TYPE, mode.content_type()),
+        (PARTIAL_HEADER, flag(status.is_partial)),
+        (EVENTS_HEADER, flag(status.is_events)),
+    ];
+    Ok((headers, body_of(first, answer)).into_response())
 }
 
 /// Requested offset, count and columns.

@@ -267,7 +267,6 @@ pub(super) async fn answered(
     let (rows, running) = collected.await?.map_err(|error| ApiError::of_search(&text, error))?;
     let rows = rows.with_fields(&shown.fields);
     attendance.end();
-    let flag = |is_set: bool| if is_set { "1" } else { "0" };
     let content_type = (header::CONTENT_TYPE, mode.content_type());
     let sid = running.id().to_owned();
     let flags = [
@@ -463,11 +462,16 @@ fn send_collected(rows: &CollectedRows, messages: &[WireMessage], shown: &Shown,
 /// Id of the search, for `loadjob`.
 pub(super) const SID_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-sid");
 
+/// Value of a header that says yes or no.
+pub(super) fn flag(is_set: bool) -> &'static str {
+    if is_set { "1" } else { "0" }
+}
+
 /// Whether the answer is partial; the command line derives its exit code from it.
-const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-partial");
+pub(super) const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-partial");
 
 /// Whether the rows are events; the command line then shows time and text.
-const EVENTS_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-events");
+pub(super) const EVENTS_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-events");
 
 async fn export(
     State(state): State<ApiState>,

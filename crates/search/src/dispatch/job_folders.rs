@@ -97,6 +97,15 @@ impl KeptJobs {
         self.write_facts(sid, &facts)
     }
 
+    /// The record of a job without an outcome.
+    pub(super) fn running_job(&self, sid: &str) -> Option<Value> {
+        let folder = self.folder.join(sid);
+        if !is_sid(sid) || folder.join(FACTS).exists() {
+            return None;
+        }
+        serde_json::from_str(&std::fs::read_to_string(folder.join(RECORD)).ok()?).ok()
+    }
+
     /// Facts of a finished job, unless it has expired.
     pub(crate) fn job_facts(&self, sid: &str) -> Option<Value> {
         self.facts(sid).filter(|facts| facts["job"].is_object())

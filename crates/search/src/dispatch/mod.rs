@@ -297,10 +297,12 @@ impl KeptJobs {
             Some(job) if is_seen(&job.facts) => (job.facts, job.rows),
             Some(_) => return Ok(None),
             None => {
-                let Some(facts) = self.facts(sid).filter(is_seen) else { return Ok(None) };
+                let Some(facts) = self.facts(sid).filter(is_seen) else { return self.without_result(sid, viewer) };
                 match facts["bytes"].as_u64() {
-                    // A failed search has no result.
-                    None => return Ok(None),
+                    None => {
+                        let Some(reason) = facts["failure"].as_str() else { return Ok(None) };
+                        return Err(Fault::invalid(format!("job {sid} failed and has no result: {reason}")));
+                    }
                     Some(bytes) if bytes > LOADED_BYTES_MAX => {
                         let (size, most) = (bytes >> 20, LOADED_BYTES_MAX >> 20);
                         return Err(Fault::invalid(format!(
@@ -330,6 +332,16 @@ impl KeptJobs {
             );
         }
         Ok(Some(KeptJob { rows, events: is("events"), messages, is_partial }))
+    }
+
+    /// The answer for a job without an outcome: that it still runs, if its user may see it.
+    fn without_result(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
+        match self.running_job(sid) {
+            Some(record) if viewer.may_see(record["user"].as_str()) => Err(Fault::invalid(format!(
+                "job {sid} still runs and has no result yet; `quarry show jobs {sid}` shows its state"
+            ))),
+            _ => Ok(None),
+        }
     }
 
     /// Id of the job of a saved search's run `offset` runs ago, among those that `viewer` may see.
@@ -538,6 +550,23 @@ mod tests {
         for outside in ["..", "", "../dispatch", ".hidden"] {
             assert!(jobs.load(outside, &viewer()).unwrap().is_none());
         }
+    }
+
+    #[test]
+    fn a_job_without_a_result_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::shared(START * NS_PER_SEC);
+        let jobs = jobs(folder.path(), &clock);
+        let record = |sid: &str| json!({ "sid": sid, "user": "admin", "search": "search *" });
+        let sid = jobs.begin_job(Some("one"), &record).unwrap();
+        let told =
+            |viewer: &Permissions| jobs.load(&sid, viewer).map(|job| job.is_some()).map_err(|fault| fault.to_string());
+        assert!(told(&viewer()).unwrap_err().contains("job one still runs"), "{:?}", told(&viewer()));
+        let eva = Permissions::of_user("eva", std::iter::once("search".to_owned()).collect(), Vec::new(), Vec::new());
+        assert_eq!(told(&eva), Ok(false), "others do not learn that it exists");
+        jobs.note_interrupted(SECONDS_KEPT);
+        assert!(told(&viewer()).unwrap_err().contains("job one failed and has no result: "), "{:?}", told(&viewer()));
+        assert_eq!(told(&eva), Ok(false));
     }
 
     #[test]

@@ -86,6 +86,8 @@ pub struct JobStatus {
     pub is_truncated: bool,
     /// Whether its user finalised it.
     pub is_finalized: bool,
+    /// Whether rows are missing: dropped beyond the limit, or of events that were not read.
+    pub is_partial: bool,
     /// Whether its user saved it.
     pub is_saved: bool,
     /// Whether its user wants previews.
@@ -123,6 +125,8 @@ pub(super) struct Changing {
     pub(super) timeline: Timeline,
     is_truncated: bool,
     pub(super) is_finalized: bool,
+    /// Whether data that the search selects was not read.
+    is_unread: bool,
     is_saved: bool,
     shows_previews: bool,
     pub(super) is_removed: bool,
@@ -300,6 +304,7 @@ impl Changing {
             timeline: Timeline::new(record.status_buckets),
             is_truncated: false,
             is_finalized: false,
+            is_unread: false,
             is_saved: false,
             shows_previews: true,
             is_removed: false,
@@ -352,6 +357,7 @@ impl SearchJob {
             messages: texts.filter_map(|text| text.as_str().map(str::to_owned)).collect(),
             is_truncated: flag("truncated"),
             is_finalized: flag("finalized"),
+            is_unread: facts["partial"].as_bool().unwrap_or_else(|| flag("finalized")),
             is_saved: flag("saved_by_user"),
             counts: Counts::of_facts(facts),
             elapsed_ms: number("elapsed_ms"),
@@ -489,6 +495,7 @@ impl SearchJob {
             is_events: self.is_events,
             is_truncated: changing.is_truncated,
             is_finalized: changing.is_finalized,
+            is_partial: changing.is_truncated || changing.is_unread,
             is_saved: changing.is_saved,
             shows_previews: changing.shows_previews,
             previews: self.previews.as_ref().map_or(changing.rounds, |previews| previews.made()),
@@ -587,6 +594,7 @@ impl SearchJob {
             previews.end();
         }
         let mut changing = self.locked();
+        changing.is_unread = is_partial;
         changing.messages = messages;
         let notes = changing.notes.clone();
         changing.messages.extend(notes);
@@ -604,13 +612,13 @@ impl SearchJob {
             }
         }
         if !changing.is_removed {
-            self.write_end(&mut changing, is_partial);
+            self.write_end(&mut changing);
         }
         self.changed.notify_all();
     }
 
     /// Writes its outcome. If that fails, the job says so and lasts only as long as the server.
-    fn write_end(&self, changing: &mut Changing, is_partial: bool) {
+    fn write_end(&self, changing: &mut Changing) {
         let record = &self.record;
         let facts = JobFacts {
             sid: record.sid.clone(),
@@ -626,7 +634,7 @@ impl SearchJob {
         };
         let mut more = json!({
             "job": record, "finalized": changing.is_finalized, "truncated": changing.is_truncated,
-            "partial": is_partial, "saved_by_user": changing.is_saved, "elapsed_ms": changing.elapsed_ms,
+            "partial": changing.is_unread, "saved_by_user": changing.is_saved, "elapsed_ms": changing.elapsed_ms,
             "earliest_ns": self.range.earliest, "latest_ns": self.range.latest, "timeline": changing.timeline,
         });
         changing.counts.record(&mut more);

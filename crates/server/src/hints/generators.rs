@@ -11,7 +11,8 @@ use quarry_spl::commands::Beginning;
 use quarry_spl::{Diagnostic, nearest};
 
 use super::{
-    Ask, EVENTS_PER_SOURCETYPE, HintRow, SearchOutcome, alternatives, list, not_there, place_of, wrong_values,
+    Ask, DEFAULT_INDEXES, EVENTS_PER_SOURCETYPE, HintRow, SearchOutcome, alternatives, list, not_there, place_of,
+    wrong_values,
 };
 
 /// Fields stored with every event.
@@ -132,7 +133,7 @@ fn wrong_places(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> 
             return wrong;
         }
     }
-    let scope = if indexes.is_empty() { "index=main".to_owned() } else { alternatives("index", &indexes) };
+    let scope = if indexes.is_empty() { DEFAULT_INDEXES.to_owned() } else { alternatives("index", &indexes) };
     let of = [("sourcetype", "sourcetypes"), ("host", "hosts"), ("source", "sources")];
     let each = of.into_iter().map(|(field, kind)| wrong_values(field, kind, commands, &scope, ask));
     each.into_iter().find(|wrong| !wrong.is_empty()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The answer of a oneshot search, read row by row, never completely in memory.
+//! The rows of a search or of a job, read one by one, never completely in memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,25 +16,38 @@ pub(crate) type AnswerRow = BTreeMap<String, Vec<String>>;
 /// Consumer of the fields of all rows and of some rows.
 pub(crate) type TakeRows<'t> = &'t mut dyn FnMut(&[String], &[AnswerRow]) -> Result<(), Failure>;
 
-/// Answer of a oneshot search.
+/// Asks for the page of rows from an offset on.
+pub(super) type NextPage = Box<dyn Fn(usize) -> Result<Box<dyn Read>, Failure>>;
+
+/// Rows of a oneshot search or of a job.
 pub(crate) struct RemoteAnswer {
     /// Whether the answer is partial.
     pub(crate) partial: bool,
     /// Whether the rows are events.
     pub(crate) events: bool,
     pub(super) body: Box<dyn Read>,
+    /// Further pages, if the rows come in pages; the one after the last is empty.
+    pub(super) more: Option<NextPage>,
 }
 
 impl RemoteAnswer {
     /// Passes the rows on in groups, at least once; returns the messages of the search.
     pub(crate) fn read(self, take: TakeRows<'_>) -> Result<Vec<String>, Failure> {
-        let mut reading = Reading { take, fields: Vec::new(), messages: Vec::new(), failure: None, parts: 0 };
-        let mut json = serde_json::Deserializer::from_reader(BufReader::new(self.body));
-        let read = reading.deserialize(&mut json).and_then(|()| json.end());
-        if let Some(failure) = reading.failure {
-            return Err(failure);
+        let mut reading = Reading { take, fields: Vec::new(), messages: Vec::new(), failure: None, parts: 0, rows: 0 };
+        let mut body = self.body;
+        loop {
+            let before = reading.rows;
+            let mut json = serde_json::Deserializer::from_reader(BufReader::new(body));
+            let read = reading.deserialize(&mut json).and_then(|()| json.end());
+            if let Some(failure) = reading.failure {
+                return Err(failure);
+            }
+            read.map_err(|error| Failure::Storage(format!("the server's answer cannot be read: {error}")))?;
+            match &self.more {
+                Some(more) if reading.rows > before => body = more(reading.rows)?,
+                _ => break,
+            }
         }
-        read.map_err(|error| Failure::Storage(format!("the server's answer cannot be read: {error}")))?;
         if reading.parts == 0 {
             (reading.take)(&reading.fields, &[])?;
         }
@@ -50,11 +63,13 @@ struct Reading<'t> {
     /// Why rows were not consumed.
     failure: Option<Failure>,
     parts: usize,
+    rows: usize,
 }
 
 impl Reading<'_> {
     fn take_part<E: Error>(&mut self, rows: &mut Vec<AnswerRow>) -> Result<(), E> {
         self.parts += 1;
+        self.rows += rows.len();
         let taken = (self.take)(&self.fields, rows);
         rows.clear();
         taken.map_err(|failure| {
@@ -168,7 +183,7 @@ mod tests {
     fn read(text: &str) -> Read {
         let mut parts = Vec::new();
         let body: Box<dyn std::io::Read> = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
-        let answer = RemoteAnswer { partial: false, events: true, body };
+        let answer = RemoteAnswer { partial: false, events: true, body, more: None };
         let messages = answer.read(&mut |fields, rows| {
             parts.push((fields.to_vec(), rows.to_vec()));
             Ok(())
@@ -192,6 +207,24 @@ mod tests {
             (last["n"].as_slice(), last["m"].as_slice()),
             (&[PART_ROWS.to_string()][..], &["a".into(), "b".into()][..])
         );
+    }
+
+    #[test]
+    fn pages_are_read_until_one_is_empty() {
+        let page = |rows: &str| -> Box<dyn std::io::Read> {
+            let text = format!(r#"{{"messages":[],"fields":[{{"name":"n"}}],"results":[{rows}]}}"#);
+            Box::new(std::io::Cursor::new(text.into_bytes()))
+        };
+        let body = page(r#"{"n":"1"},{"n":"2"}"#);
+        let more: NextPage = Box::new(move |offset| Ok(page(if offset == 2 { r#"{"n":"3"}"# } else { "" })));
+        let mut read = Vec::new();
+        let answer = RemoteAnswer { partial: false, events: false, body, more: Some(more) };
+        let messages = answer.read(&mut |_, rows| {
+            read.extend(rows.iter().map(|row| row["n"].join("")));
+            Ok(())
+        });
+        assert!(messages.unwrap().is_empty());
+        assert_eq!(read, ["1", "2", "3"]);
     }
 
     #[test]

@@ -223,8 +223,14 @@ fn a_job_is_dispatched_shown_and_removed() {
     assert_eq!(place.run(&["show", "jobs", "mine"]).code, 2);
     place.run(&["remove", "jobs", "all"]).good();
     assert_eq!(place.run(&["list", "jobs", "-o", "json"]).good(), "[]\n");
-    let failed = place.run(&["dispatch", "* | require | where nosuch=1 | require"]);
-    assert!(failed.code == 3 && !failed.err.contains("loadjob"), "{failed:?}");
+    let [dispatched, searched] = ["dispatch", "search"].map(|verb| place.run(&[verb, "-1", "-maxout", "3"]).good());
+    assert_eq!((dispatched.lines().count(), &dispatched), (3, &searched), "events are shown as events");
+    let many = place.run(&["dispatch", "| makeresults count=100001 | streamstats count", "-o", "csv"]).good();
+    assert_eq!(many.lines().count(), 100_002, "a result has any number of pages");
+    let failed = place.run(&["dispatch", "* | require | where nosuch=1 | require", "-id", "failing"]);
+    assert_eq!(failed.code, 3, "{failed:?}");
+    let loaded = place.run(&["search", "| loadjob failing"]);
+    assert!(loaded.code == 3 && loaded.err.contains("job failing failed and has no result: "), "{loaded:?}");
     let wrong = place.run(&["dispatch", "* | stast count"]);
     assert!(wrong.code == 3 && wrong.err.contains('^'), "{wrong:?}");
     assert_eq!(place.run(&["search", "*", "--id", "x"]).code, 2);
