@@ -12,7 +12,7 @@
 //! [`damage`].
 //!
 //! Some worlds include a forwarder ([`forwarder`]); some consist only of files that are rotated in all ways
-//! ([`watched_files`]). With `--volumes`, all have their buckets on remote volumes ([`volumes`]).
+//! ([`watched_files`]), and some have their buckets on remote volumes ([`volumes`]); with `--volumes` all do.
 //!
 //! Not here: generated searches (`soak-searches`). Timing differs from run to run, so a seed determines the actions but
 //! not their times.
@@ -55,7 +55,7 @@ const WORLDS_AT_ONCE: usize = 4;
 const ROUND_MS_MAX: u64 = 60;
 /// The same in worlds whose objects are changed more than once or twice a round: a change takes some milliseconds.
 const LONG_ROUND_MS_MAX: u64 = 400;
-/// One world in this many has a forwarder, one has only watched files.
+/// One world in this many has a forwarder, one has only watched files, one has remote volumes.
 const SPECIAL_IN: u64 = 5;
 /// Number among these of the world with remote volumes.
 const VOLUMES: u64 = 3;
@@ -126,7 +126,7 @@ fn of_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> {
                         0 => watched_files::one_world(&binary, &disk_fault, &place, &mut Chance::of_seed(seed)),
                         1 => forwarded_world(&binary, &disk_fault, &place, seed),
                         2 => one_world(&binary, &disk_fault, &place, (rounds, LONG_ROUND_MS_MAX), seed),
-                        VOLUMES if only_volumes => world_on_volumes(&binary, &disk_fault, &place, rounds, seed),
+                        VOLUMES => world_on_volumes(&binary, &disk_fault, &place, rounds, seed),
                         _ => one_world(&binary, &disk_fault, &place, (rounds, ROUND_MS_MAX), seed),
                     };
                     match done {
