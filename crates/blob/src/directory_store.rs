@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +13,8 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use quarry_bucket::{ReadAt, ReadError};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 
 use crate::{BlobError, BlobStore, Listed, name};
 
@@ -210,10 +211,27 @@ impl ReadAt for LocalObject {
         if offset.checked_add(len as u64).is_none_or(|end| end > self.size) {
             return Err(ReadError::PastEnd { offset, len, size: self.size });
         }
-        let mut buffer = vec![0; len];
-        match self.file.read_exact_at(&mut buffer, offset) {
-            Ok(()) => Ok(Bytes::from(buffer)),
-            Err(error) => Err(ReadError::Failed { offset, len, reason: format!("{}: {error}", self.path.display()) }),
+        read_exactly(&self.file, offset, len).map(Bytes::from).map_err(|error| ReadError::Failed {
+            offset,
+            len,
+            reason: format!("{}: {error}", self.path.display()),
+        })
+    }
+}
+
+/// `len` bytes of a file from `offset`. The buffer is not filled with zeros first, which took an eighth of the CPU time of
+/// a search for a rare word.
+fn read_exactly(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+    let mut buffer = Vec::with_capacity(len);
+    while buffer.len() < len {
+        let at = offset + buffer.len() as u64;
+        match rustix::io::pread(file, spare_capacity(&mut buffer), at) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
+    // The allocator may give more room than was asked for.
+    buffer.truncate(len);
+    Ok(buffer)
 }
