@@ -151,10 +151,10 @@ fn message_of(search: &str, diagnostic: &Diagnostic) -> Message {
     if let Some(before) = search.get(..start) {
         let shown = excerpt(search.get(start..end.max(start)).unwrap_or_default());
         let shown = if shown.is_empty() { String::new() } else { format!(": `{shown}`") };
-        text.push_str(&format!(" at character {}{shown}", before.chars().count() + 1));
+        text.push_str(&format!(" (character {}{shown})", before.chars().count() + 1));
     }
     if let Some(hint) = &diagnostic.hint {
-        text.push_str(&format!(" ({hint})"));
+        text.push_str(&format!("; {hint}"));
     }
     Message { text, place: Some(diagnostic.span), hint: diagnostic.hint.clone() }
 }
@@ -285,8 +285,8 @@ mod tests {
         let error = ApiError::of_search(search, SearchError::Syntax(vec![wrong]));
         assert_eq!(
             error.json("FATAL"),
-            "{\"messages\":[{\"type\":\"FATAL\",\"text\":\"unknown command at character 5: `stast` (did you mean \
-             `stats`?)\",\"start\":5,\"end\":10,\"hint\":\"did you mean `stats`?\"}]}"
+            "{\"messages\":[{\"type\":\"FATAL\",\"text\":\"unknown command (character 5: `stast`); did you mean \
+             `stats`?\",\"start\":5,\"end\":10,\"hint\":\"did you mean `stats`?\"}]}"
         );
         let odd = Diagnostic::error("odd", Span { start: 1, end: 999 });
         assert_eq!(message_of(search, &odd).text, "odd", "a place that is none");

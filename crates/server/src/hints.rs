@@ -517,16 +517,16 @@ mod tests {
     #[test]
     fn values_that_no_event_has_are_explained() {
         for (text, says) in [
-            ("host=wbe-1 error", "no event has the host `wbe-1` at character 6 (did you mean `web-1`?)"),
+            ("host=wbe-1 error", "no event has the host `wbe-1` (character 6); did you mean `web-1`?"),
             (
                 "error | where user=\"Eva\"",
-                "no value of `user` is written `Eva` at character 20: `\"Eva\"` (`where` compares case-sensitively: write user=\"EVA\", \
-                 or `| search user=\"Eva\"`)",
+                "no value of `user` is written `Eva` (character 20: `\"Eva\"`); `where` compares case-sensitively: write user=\"EVA\", \
+                 or `| search user=\"Eva\"`",
             ),
             (
                 "error | where user=anna",
-                "no event that was looked at has a field `anna` at character 20 (a name without quotes is a field here: \
-                 write \"anna\" for the text)",
+                "no event that was looked at has a field `anna` (character 20); a name without quotes is a field here: \
+                 write \"anna\" for the text",
             ),
         ] {
             assert_eq!(said(text, 0, &[]), [says], "{text}");
@@ -537,7 +537,7 @@ mod tests {
     #[test]
     fn a_word_that_no_event_has_is_named_before_fields_are() {
         for text in ["error nosuch | table statu", "error nosuch"] {
-            let says = "no event contains `nosuch` at character 7 (words are matched whole: write *nosuch* for a part of a word)";
+            let says = "no event contains `nosuch` (character 7); words are matched whole: write *nosuch* for a part of a word";
             assert_eq!(said(text, 0, &[]), [says], "{text}");
         }
         assert_eq!(said("\"nosuch\" error", 0, &[]), ["no event contains `nosuch`"]);
@@ -546,46 +546,46 @@ mod tests {
     #[test]
     fn what_is_not_there_is_named_with_what_is_near() {
         let table: [(&str, usize, &[&str], &[&str]); 13] = [
-            ("index=maim error", 0, &[], &["there is no index `maim` at character 7 (did you mean `main`?)"]),
-            ("index=foo error", 3, &[], &["there is no index `foo` at character 7 (there is main, web)"]),
+            ("index=maim error", 0, &[], &["there is no index `maim` (character 7); did you mean `main`?"]),
+            ("index=foo error", 3, &[], &["there is no index `foo` (character 7); there is main, web"]),
             ("index=we* error", 0, &[], &[]),
             (
                 "sourcetype=acess x",
                 0,
                 &[],
-                &["no event has the sourcetype `acess` at character 12 (did you mean `access`?)"],
+                &["no event has the sourcetype `acess` (character 12); did you mean `access`?"],
             ),
             (
                 "* | stats count by statu",
                 0,
                 &[],
-                &["no event that was looked at has a field `statu` at character 20 (did you mean `status`?)"],
+                &["no event that was looked at has a field `statu` (character 20); did you mean `status`?"],
             ),
             (
                 "* | stats avg(Status) by host",
                 2,
                 &["avg(Status)"],
                 &[
-                    "no event that was looked at has a field `Status` at character 15 (names of fields are case-sensitive: did you mean `status`?)",
+                    "no event that was looked at has a field `Status` (character 15); names of fields are case-sensitive: did you mean `status`?",
                 ],
             ),
             (
                 "usr=anna",
                 0,
                 &[],
-                &["no event that was looked at has a field `usr` at character 1 (did you mean `user`?)"],
+                &["no event that was looked at has a field `usr` (character 1); did you mean `user`?"],
             ),
             (
                 "* | stats count by nothing",
                 0,
                 &[],
-                &["no event that was looked at has a field `nothing` at character 20 (there is host, status, user)"],
+                &["no event that was looked at has a field `nothing` (character 20); there is host, status, user"],
             ),
             (
                 "* | stats count by sourcetyp",
                 0,
                 &[],
-                &["no event that was looked at has a field `sourcetyp` at character 20 (did you mean `sourcetype`?)"],
+                &["no event that was looked at has a field `sourcetyp` (character 20); did you mean `sourcetype`?"],
             ),
             ("* | rex \"(?<statu>\\d+)\" | stats count by statu", 0, &[], &[]),
             ("* | eval statu=1 | where statu=2", 0, &[], &[]),
@@ -634,9 +634,10 @@ mod tests {
             ("* | fieldformat statu=statu.\"%\"", 2),
         ] {
             let said = said(text, rows, &[]);
-            let begins = "no event that was looked at has a field `statu` at character ";
             let place = text.find("statu").map(|at| at + 1).unwrap_or_default();
-            assert_eq!(said, [format!("{begins}{place} (did you mean `status`?)")], "{text}");
+            let says =
+                format!("no event that was looked at has a field `statu` (character {place}); did you mean `status`?");
+            assert_eq!(said, [says], "{text}");
         }
     }
 
@@ -658,7 +659,7 @@ mod tests {
         ] {
             let (command, name, hint) = said_of;
             let at = text.rfind(name).unwrap_or_default() + 1;
-            let want = format!("behind `{command}` there is no field `{name}` at character {at} ({hint})");
+            let want = format!("behind `{command}` there is no field `{name}` (character {at}); {hint}");
             assert_eq!(said(text, 2, &[]), [want], "{text}");
         }
     }
@@ -720,13 +721,13 @@ mod tests {
             (
                 "error earliest=-7d",
                 false,
-                "no event lies in the time range of the search at character 16: `-7d` (events go from A to Z: change earliest= or latest=)",
+                "no event lies in the time range of the search (character 16: `-7d`); events go from A to Z: change earliest= or latest=",
             ),
             ("error earliest=-8d", true, ""),
             (
                 "failed | stats count by user",
                 false,
-                "none of the newest events that are found has the field `user` at character 25 (other events have it; `rex` cuts it out of the text of these)",
+                "none of the newest events that are found has the field `user` (character 25); other events have it; `rex` cuts it out of the text of these",
             ),
             ("nothing | stats count by user", false, ""),
         ];

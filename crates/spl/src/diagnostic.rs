@@ -61,14 +61,13 @@ impl Diagnostic {
         let is_plain = self.severity == Severity::Warning && self.hint.is_none();
         if !is_plain && let (Some(before), Some(fragment)) = (search.get(..start), search.get(start..end.max(start))) {
             let shown = excerpt(fragment);
-            text.push_str(&format!(" at character {}", before.chars().count() + 1));
             // A message that contains the quoted text need not repeat it.
-            if !shown.is_empty() && !text.contains(shown.trim_end_matches('…')) {
-                text.push_str(&format!(": `{shown}`"));
-            }
+            let is_quoted = shown.is_empty() || text.contains(shown.trim_end_matches('…'));
+            let quoted = if is_quoted { String::new() } else { format!(": `{shown}`") };
+            text.push_str(&format!(" (character {}{quoted})", before.chars().count() + 1));
         }
         if let Some(hint) = &self.hint {
-            text.push_str(&format!(" ({hint})"));
+            text.push_str(&format!("; {hint}"));
         }
         text
     }

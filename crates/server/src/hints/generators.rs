@@ -327,41 +327,38 @@ mod tests {
     #[test]
     fn names_of_commands_that_begin_a_search_are_told() {
         for (text, want) in [
-            (
-                "| mstats avg(cpu.idl) by core",
-                "there is no metric `cpu.idl` at character 14 (did you mean `cpu.idle`?)",
-            ),
+            ("| mstats avg(cpu.idl) by core", "there is no metric `cpu.idl` (character 14); did you mean `cpu.idle`?"),
             (
                 "| mstats avg(cpu.idle) by cores",
-                "no metric has a dimension `cores` at character 27 (did you mean `core`?)",
+                "no metric has a dimension `cores` (character 27); did you mean `core`?",
             ),
             (
                 "| mcatalog values(metric_nam)",
-                "no metric has a dimension `metric_nam` at character 19 (did you mean `metric_name`?)",
+                "no metric has a dimension `metric_nam` (character 19); did you mean `metric_name`?",
             ),
             (
                 "| tstats count by hots",
-                "no event was written with a field `hots`, and tstats reads no others at character 19 (did you mean `host`?)",
+                "no event was written with a field `hots`, and tstats reads no others (character 19); did you mean `host`?",
             ),
             (
                 "| tstats count where user=eva",
-                "no event was written with a field `user`, and tstats reads no others at character 22 (searches cut it out of the text of events: write `user=eva | stats count`)",
+                "no event was written with a field `user`, and tstats reads no others (character 22); searches cut it out of the text of events: write `user=eva | stats count`",
             ),
             (
                 "| tstats avg(user) AS a where index=web (host=by OR x) by _time span=1h, host",
-                "no event was written with a field `user`, and tstats reads no others at character 14 (searches cut it out of the text of events: write `index=web (host=by OR x) | bin _time span=1h | stats avg(user) AS a BY _time host`)",
+                "no event was written with a field `user`, and tstats reads no others (character 14); searches cut it out of the text of events: write `index=web (host=by OR x) | bin _time span=1h | stats avg(user) AS a BY _time host`",
             ),
             (
                 "| from datamodel:M.Q | stats count",
-                "no event of the time range belongs to M.Q at character 18 (`| datamodel M` shows what its objects ask of events, such as tags, which eventtypes.conf and tags.conf give)",
+                "no event of the time range belongs to M.Q (character 18); `| datamodel M` shows what its objects ask of events, such as tags, which eventtypes.conf and tags.conf give",
             ),
             (
                 "| from datamodel:M.O | stats count by statu",
-                "no row that was looked at has a field `statu` at character 39 (did you mean `status`?)",
+                "no row that was looked at has a field `statu` (character 39); did you mean `status`?",
             ),
             (
                 "| inputlookup users | search usr=eva",
-                "no row that was looked at has a field `usr` at character 30 (did you mean `user`?)",
+                "no row that was looked at has a field `usr` (character 30); did you mean `user`?",
             ),
         ] {
             assert_eq!(said(text), [want], "{text}");

@@ -87,15 +87,15 @@ mod tests {
     #[test]
     fn an_index_without_events_is_not_an_unknown_one() {
         for (text, has_events, notes) in [
-            ("index=web", true, &["index `web` holds no events at character 7 (events are in main)"][..]),
+            ("index=web", true, &["index `web` holds no events (character 7); events are in main"][..]),
             (
                 "index=WEB error",
                 false,
-                &["index `WEB` holds no events at character 7 (add some: `quarry add oneshot FILE --index WEB`)"],
+                &["index `WEB` holds no events (character 7); add some: `quarry add oneshot FILE --index WEB`"],
             ),
             ("index=main nothing", true, &[]),
             ("index=web OR index=main", true, &[]),
-            ("index=wbe", true, &["there is no index `wbe` at character 7 (did you mean `web`?)"]),
+            ("index=wbe", true, &["there is no index `wbe` (character 7); did you mean `web`?"]),
         ] {
             assert_eq!(said(text, has_events), notes, "{text}");
         }
