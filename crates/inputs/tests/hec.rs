@@ -267,6 +267,22 @@ fn raw_text_is_broken_into_events_with_their_times() {
 }
 
 #[test]
+fn raw_texts_of_a_source_have_one_order_of_dates() {
+    let served = Served::start();
+    let send = |source: &str, text: &str| {
+        let path = format!("/services/collector/raw?sourcetype=app&source={source}");
+        assert_eq!(served.ask("POST", &path, &[("Authorization", ANY)], text.as_bytes()).0, 200);
+        served.store.times()
+    };
+    let (may, november) = (1_746_957_600_000_000_000, 1_762_336_800_000_000_000);
+    assert_eq!(send("one", "05/11/2025 10:00:00+0000 a\n"), [may]);
+    assert!(served.store.told.lock().unwrap()[0].contains("source one over HTTP: dates are read with the month first"));
+    send("one", "13/11/2025 10:00:00+0000 b\n");
+    assert_eq!(send("one", "05/11/2025 10:00:00+0000 c\n"), [november], "an earlier request has shown the order");
+    assert_eq!(send("other", "05/11/2025 10:00:00+0000 d\n"), [may]);
+}
+
+#[test]
 fn packed_bodies_are_unpacked_and_others_refused() {
     use std::io::Write;
     let served = Served::start();

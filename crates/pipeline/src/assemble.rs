@@ -273,6 +273,7 @@ impl Assembler {
     ) {
         let (time, is_own) = self.timestamper.time(found);
         counters.bad_timestamps += u64::from(!is_own);
+        counters.ambiguous_dates += u64::from(is_own && found.is_some_and(|found| found.is_ambiguous));
         let text = if start >= self.ascii_from || is_text(raw) {
             raw
         } else {

@@ -10,6 +10,7 @@
 
 mod assemble;
 mod charset;
+mod date_orders;
 pub mod error;
 pub mod extract;
 pub mod guess;
@@ -27,6 +28,7 @@ mod timestamp;
 mod typing;
 pub mod written_time;
 
+pub use date_orders::DateOrders;
 pub use error::{PipelineError, WrongRule};
 pub use guess::{Guess, guess_sourcetype};
 pub use header::COLUMNS_MAX;

@@ -20,6 +20,7 @@ use quarry_event::{EventBatch, Metadata};
 
 use crate::assemble::{Assembler, EventRules};
 use crate::charset::{Charset, Decoding};
+use crate::date_orders::DateOrders;
 use crate::error::PipelineError;
 use crate::guess::{self, Guess, GuessRules};
 use crate::header::Header;
@@ -58,6 +59,8 @@ pub struct PipelineContext {
     pub zone: Option<TimeZone>,
     /// Modification time of the file.
     pub modified: Option<TimeNs>,
+    /// The orders of dates that sources have shown to other pipelines, if these are remembered.
+    pub orders: Option<Arc<DateOrders>>,
 }
 
 /// Counters of a pipeline.
@@ -77,6 +80,17 @@ pub struct PipelineCounters {
     pub merged_lines: u64,
     /// Events dropped by rules; not counted as events.
     pub dropped_events: u64,
+    /// Events whose date can be read with the day or the month first, and nothing showed which.
+    pub ambiguous_dates: u64,
+}
+
+impl PipelineCounters {
+    /// What is said of dates that can be read in two ways, if there are any.
+    pub fn about_dates(&self) -> Option<&'static str> {
+        let text = "dates are read with the month first (05/11 is May 11), and nothing shows whether the day comes first: if it \
+                    does, set TIME_FORMAT in props.conf";
+        (self.ambiguous_dates > 0).then_some(text)
+    }
 }
 
 /// State that a pipeline needs to continue in the middle of a source as if it had read it from the start.
@@ -505,7 +519,10 @@ impl Running {
             source: Arc::from(info.source.as_str()),
             sourcetype: Arc::from(sourcetype.as_str()),
         };
-        let timestamper = Timestamper::new(settings, context)?;
+        let mut timestamper = Timestamper::new(settings, context)?;
+        if let Some(orders) = &context.orders {
+            timestamper.share_order(Arc::clone(orders), &info.source);
+        }
         let hosts = if info.host_is_fixed { None } else { HostRules::new(settings)? };
         let RulePlan { plan, indexes } = rules;
         let typing =

@@ -30,6 +30,8 @@ pub struct Preview {
     pub events_seen: u64,
     /// Number of events whose text yielded no acceptable timestamp.
     pub bad_timestamps: u64,
+    /// What is said of dates that can be read in two ways.
+    pub about_dates: Option<&'static str>,
 }
 
 /// An event with the reasons for its time.
@@ -104,6 +106,7 @@ pub fn preview(
         settings,
         events_seen: counters.events,
         bad_timestamps: counters.bad_timestamps,
+        about_dates: counters.about_dates(),
     })
 }
 
@@ -157,7 +160,7 @@ mod tests {
             source: "/var/log/app.log".into(),
             sourcetype: sourcetype.map(str::to_owned),
         };
-        let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None };
+        let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None, orders: None };
         let text = PreviewText { head: text.as_bytes().to_vec(), is_whole: true, samples: Vec::new() };
         preview(&info, &PropsResolver::new(&Layers::new([source])), &context, &text, 100).unwrap()
     }

@@ -6,7 +6,8 @@
 //!
 //! `05/11/2026` is 5 November or May 11. The dates of a source have one order; what shows it is, first, a date that is a
 //! date in one order only, anywhere in the text read ahead ([`Timestamper::look_ahead`]); else a time that is about now, or
-//! about the file's last change, in one order only. Without either the month comes first, as in Splunk.
+//! about the file's last change, in one order only; else other files and requests of the source ([`DateOrders`]). Without any
+//! of them the month comes first, as in Splunk.
 //!
 //! Not here: a date in the file's name.
 
@@ -17,6 +18,7 @@ use quarry_conf::PropsSettings;
 use quarry_conf::props::{DatetimeConfig, ExtraTimeFields};
 use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, TimeNs, parse_zone, seconds_east};
 
+use crate::date_orders::{DateOrders, SourceKey};
 use crate::error::PipelineError;
 use crate::pattern::Pattern;
 use crate::pipeline::PipelineContext;
@@ -61,6 +63,10 @@ pub(crate) struct Timestamper {
     minute: Option<(DateTimeParts, TimeNs)>,
     /// The last minute of log time whose date now and the file's last change left ambiguous.
     ambiguous: Option<DateTimeParts>,
+    /// Where other pipelines of the source learn its order of dates.
+    shared: Option<(Arc<DateOrders>, SourceKey)>,
+    /// The order that they had shown; what the source itself shows precedes.
+    order_of_others: Option<DateOrder>,
 }
 
 /// State on which later times of a source depend.
@@ -190,12 +196,31 @@ impl TimeReason {
 pub(crate) struct FoundTimestamp {
     pub(crate) parts: DateTimeParts,
     form: Form,
+    /// The order in which the numbers of its date were read.
+    read: Option<DateOrder>,
     /// The order of dates that it shows.
     order: Option<DateOrder>,
+    /// Whether its date is another day in another order, and nothing has shown the order.
+    pub(crate) is_ambiguous: bool,
     /// Start and end in the text.
     pub(crate) place: (usize, usize),
     /// Whether a line with it begins an event.
     pub(crate) begins_event: bool,
+}
+
+impl FoundTimestamp {
+    /// The way it is written, for people.
+    fn name(self) -> &'static str {
+        match (self.form, self.read) {
+            (Form::Triple, Some(DateOrder::DayMonthYear)) => "day, month, year, time",
+            (Form::Triple, Some(DateOrder::MonthDayYear)) if self.is_ambiguous => {
+                "month, day, year, time (nothing shows whether the day comes first)"
+            }
+            (Form::Triple, Some(DateOrder::MonthDayYear)) => "month, day, year, time",
+            (Form::NoYear, Some(DateOrder::DayMonthYear)) => "day and month without a year, time",
+            (form, _) => form.name(),
+        }
+    }
 }
 
 impl Timestamper {
@@ -236,7 +261,21 @@ impl Timestamper {
             ahead_left: AHEAD_LINES,
             minute: None,
             ambiguous: None,
+            shared: None,
+            order_of_others: None,
         })
+    }
+
+    /// Takes the order of dates that the source has shown to other pipelines, and tells them what it shows.
+    pub(crate) fn share_order(&mut self, orders: Arc<DateOrders>, source: &str) {
+        let key = orders.key(source);
+        self.order_of_others = orders.of(key);
+        self.recogniser.prefer(self.known_order());
+        self.shared = Some((orders, key));
+    }
+
+    fn known_order(&self) -> Option<DateOrder> {
+        self.history.order.or(self.order_of_others)
     }
 
     /// The present moves on.
@@ -245,7 +284,7 @@ impl Timestamper {
         self.earliest = self.earliest.saturating_add(later);
         self.latest = self.latest.saturating_add(later);
         self.recogniser = Recogniser::new(now, Arc::clone(&self.aliases));
-        self.recogniser.prefer(self.history.order);
+        self.recogniser.prefer(self.known_order());
         (self.now, self.modified) = (now, modified);
         self.ambiguous = None;
     }
@@ -263,7 +302,7 @@ impl Timestamper {
     /// Continues where another pipeline of the same source stopped.
     pub(crate) fn set_history(&mut self, history: TimeHistory) {
         self.history = history;
-        self.recogniser.prefer(history.order);
+        self.recogniser.prefer(self.known_order());
     }
 
     /// Whether text read ahead could show how dates are ordered.
@@ -303,6 +342,9 @@ impl Timestamper {
         } else if found.order != self.history.order {
             self.history.order = found.order;
             self.recogniser.prefer(found.order);
+            if let (Some((orders, source)), Some(order)) = (&self.shared, found.order) {
+                orders.note(*source, order);
+            }
         }
     }
 
@@ -324,17 +366,23 @@ impl Timestamper {
             return Some(FoundTimestamp {
                 parts,
                 form: Form::Configured,
+                read: None,
                 order: None,
+                is_ambiguous: false,
                 place: (start, start + end),
                 begins_event: true,
             });
         }
         let stamp = self.recognise(text, window)?;
-        let (parts, order) = self.in_shown_order(&stamp);
+        let (parts, read, order) = self.in_shown_order(&stamp);
+        let is_unsure = order.is_none() && self.known_order().is_none();
+        let exchanged = read.filter(|_| is_unsure).and_then(|read| exchanged(&parts, read));
         Some(FoundTimestamp {
             parts,
             form: stamp.form,
+            read,
             order,
+            is_ambiguous: exchanged.is_some_and(|(other, _)| other != parts),
             place: (start + stamp.start, start + stamp.end),
             begins_event: stamp.begins_event(),
         })
@@ -361,16 +409,16 @@ impl Timestamper {
         }
     }
 
-    /// The parts of a timestamp, and the order of dates that it shows: an ambiguous date of a source that has shown no
+    /// The parts of a timestamp, their order, and the order of dates that it shows: an ambiguous date of a source that has shown no
     /// order yet is read as the time that is about now or about the file's last change, or is not in the future.
-    fn in_shown_order(&self, stamp: &Stamp) -> (DateTimeParts, Option<DateOrder>) {
+    fn in_shown_order(&self, stamp: &Stamp) -> (DateTimeParts, Option<DateOrder>, Option<DateOrder>) {
         let parts = stamp.parts;
-        let Some(OrderRead { order, is_only }) = stamp.order else { return (parts, None) };
+        let Some(OrderRead { order, is_only }) = stamp.order else { return (parts, None, None) };
         if is_only {
-            return (parts, Some(order));
+            return (parts, Some(order), Some(order));
         }
         if self.history.order.is_some() || self.ambiguous == Some(minute_of(&parts)) {
-            return (parts, None);
+            return (parts, Some(order), None);
         }
         if let Some((other, other_order)) = exchanged(&parts, order) {
             let context = ResolveContext { now: self.now, tz: &self.zone, last: None };
@@ -385,13 +433,13 @@ impl Timestamper {
                 test(&is_about) || test(&is_possible) && !than.is_some_and(is_about)
             };
             if shows(exchanged, read) {
-                return (other, Some(other_order));
+                return (other, Some(other_order), Some(other_order));
             }
             if shows(read, exchanged) {
-                return (parts, Some(order));
+                return (parts, Some(order), Some(order));
             }
         }
-        (parts, None)
+        (parts, Some(order), None)
     }
 
     /// Applies `TZ_ALIAS` to a named zone.
@@ -431,7 +479,7 @@ impl Timestamper {
         let reason = match (self.datetime, refused) {
             (DatetimeConfig::Current, _) => TimeReason::Arrival,
             (DatetimeConfig::None, _) => TimeReason::FileTime,
-            (DatetimeConfig::Auto, None) => TimeReason::Text(found.map_or("", |found| found.form.name())),
+            (DatetimeConfig::Auto, None) => TimeReason::Text(found.map_or("", FoundTimestamp::name)),
             (DatetimeConfig::Auto, Some(why)) if last.is_some() => TimeReason::Previous(why),
             (DatetimeConfig::Auto, Some(why)) if modified.is_some() => TimeReason::Modified(why),
             (DatetimeConfig::Auto, Some(why)) => TimeReason::Now(why),

@@ -40,7 +40,7 @@ pub struct WrittenTime {
 impl WrittenTimes {
     /// With the settings of a source. `now` limits which numbers count as epochs.
     pub fn new(settings: &PropsSettings, now: TimeNs) -> Result<WrittenTimes, PipelineError> {
-        let context = PipelineContext { now, zone: Some(TimeZone::UTC), modified: None };
+        let context = PipelineContext { now, zone: Some(TimeZone::UTC), modified: None, orders: None };
         Ok(WrittenTimes { timestamper: Timestamper::new(settings, &context)? })
     }
 

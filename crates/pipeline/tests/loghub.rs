@@ -41,7 +41,7 @@ fn run(bytes: &[u8], name: &str, sourcetype: Option<&str>) -> (EventBatch, Pipel
         source: format!("/data/{name}_2k.log"),
         sourcetype: sourcetype.map(str::to_owned),
     };
-    let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None };
+    let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None, orders: None };
     let mut pipeline = Pipeline::new(info, &props, context).unwrap();
     let mut events = EventBatch::default();
     for chunk in bytes.chunks(10_007) {

@@ -82,7 +82,8 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let damaged = rows.as_array().into_iter().flatten().filter(|row| row["ok"] != true).count();
     if damaged == 0 {
         let count = rows.as_array().map_or(0, Vec::len);
-        log::info(format!("{count} verified, none damaged"));
+        let buckets = if count == 1 { "bucket" } else { "buckets" };
+        log::info(format!("{count} {buckets} and the log verified, none damaged"));
         return Ok(0);
     }
     log::info(format!(

@@ -5,10 +5,12 @@
 
 use std::io::Write;
 
-use quarry_stdx::log;
+use quarry_stdx::{SystemClock, log};
 
 use crate::cli::{Cli, SearchArgs};
 use crate::failure::Failure;
+use crate::search::EndedJob;
+use crate::search_progress::SearchProgress;
 use crate::server_client::Remote;
 use crate::{search, terminal, zone};
 
@@ -24,8 +26,8 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let Some(remote) = Remote::of(&arguments.node, &cli.data_dir)? else {
         let folder = cli.data_dir.display();
         return Err(Failure::Usage(format!(
-            "jobs need a server, and none has {folder} open: start `quarry serve`, name another node with \
-             --uri, or use `quarry search` without --detach"
+            "jobs need a server, and none has {folder} open: start `quarry serve`, name another node with --uri, or run the \
+             search without a job with `quarry search`"
         )));
     };
     // Another node has apps, and so commands, of its own.
@@ -35,8 +37,9 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let remote = remote.in_namespace(namespace.as_ref());
     // Known before the job has begun, so that Ctrl-C can end it.
     let id = arguments.job.id.clone().or_else(|| (!arguments.job.detach).then(search::new_id));
+    let stop = search::SearchStop::install(false)?;
     if let Some(id) = id.as_ref().filter(|_| !arguments.job.detach) {
-        search::SearchStop::install(false)?.set(search::StopAction::FinishOnServer(remote.clone(), id.clone()));
+        stop.set(search::StopAction::FinishOnServer(remote.clone(), id.clone()));
     }
     let zone_name = zone::name(&zone);
     let [timeout, max_time] =
@@ -53,7 +56,12 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let text = search::ordered_text(arguments);
     let mut form = vec![("search", text.as_str()), ("exec_mode", mode)];
     form.extend(given.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    let sid = remote.begin_job(&form)?;
+    let clock = SystemClock::shared();
+    let started_ns = clock.elapsed_ns();
+    let progress = (!arguments.job.detach).then(|| SearchProgress::start(None, &stop.interrupt));
+    let sid = remote.begin_job(&form);
+    drop(progress);
+    let sid = sid?;
     if arguments.job.detach {
         writeln!(std::io::stdout().lock(), "{sid}")?;
         if terminal::is_interactive() {
@@ -67,9 +75,11 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     if let Some(reason) = remote.failure_of_job(&sid)? {
         return Err(Failure::Search(reason));
     }
-    let code = search::show(cli, arguments, Some(&sid))?;
+    let ran_ns = clock.elapsed_ns() - started_ns;
+    let job = EndedJob { sid, is_stopped: stop.interrupt.is_set(), ran_ns };
+    let code = search::show(cli, arguments, Some(&job))?;
     if terminal::is_interactive() {
-        log::info(format!("job {sid}"));
+        log::info(format!("job {}", job.sid));
     }
     Ok(code)
 }

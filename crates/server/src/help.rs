@@ -5,8 +5,10 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use clap::CommandFactory;
 use quarry_spl::commands;
 
+use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::output::grid::{Grid, Heading};
 use crate::output::line_folding::folded;
@@ -47,6 +49,9 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
             writeln!(out, "{}\n\n  {}\n\n{}", help.name, help.syntax, help.summary)?;
             Ok(0)
         }
+        None if Cli::command().find_subcommand(name).is_some() => Err(Failure::Usage(format!(
+            "{name} is no search command but a command of the program: `quarry {name} --help` describes it"
+        ))),
         None => {
             let pages = PAGES.iter().map(|(page, _)| *page);
             let near = quarry_spl::nearest(name, commands::help().iter().map(|help| help.name).chain(pages));
@@ -186,6 +191,7 @@ mod tests {
         assert!(help(None).contains("eval-functions"));
         let refused = |name: &str| run(Some(name), None, &mut Vec::new()).unwrap_err().text();
         assert_eq!(refused("nonsense"), "no search command is called nonsense: `quarry help` lists them");
+        assert!(refused("add").contains("`quarry add --help`"));
         for (name, near) in [("stat", "stats"), ("timchart", "timechart"), ("eval-function", "eval-functions")] {
             assert!(refused(name).contains(&format!("(did you mean `quarry help {near}`?)")), "{}", refused(name));
         }

@@ -231,7 +231,7 @@ impl Node for LocalNode {
             sourcetype: Some(received.sourcetype.clone()),
         };
         let now = settings.clock.now_ns();
-        let context = PipelineContext { now, zone: None, modified: None };
+        let context = PipelineContext { now, zone: None, modified: None, orders: None };
         let invalid = |error: PipelineError| Fault::invalid(error.to_string());
         let mut pipeline = Pipeline::tolerant(info, &settings.props, context).map_err(invalid)?;
         let running = self.begin_file();

@@ -63,6 +63,11 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     };
     let done = if *verb == ObjectVerb::Add { "added" } else { "changed" };
     log::info(format!("{} {} {done}", kind.word, name.as_deref().unwrap_or_default()));
+    if *verb == ObjectVerb::Add
+        && let Some(token) = entries(&answer).first().and_then(|entry| entry.get("token")?.as_str())
+    {
+        log::info(format!("token {token}"));
+    }
     tell_messages(&answer);
     tell_new_index(&client, request);
     tell_index_moved(request);

@@ -123,11 +123,12 @@ fn of_head(
     if let Some(reason) = left_out_by(&text.head, &info, &settings.props) {
         return Err(Failure::Usage(format!("{}: {reason}", path.display())));
     }
-    let context = PipelineContext { now: settings.clock.now_ns(), zone: asked.zone.clone(), modified };
+    let context = PipelineContext { now: settings.clock.now_ns(), zone: asked.zone.clone(), modified, orders: None };
     let made = preview(&info, &settings.props, &context, &text, asked.events.min(EVENTS_MAX));
     let preview = made.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     let (zone, zone_reason) = zone_of(asked, settings, &info, &preview);
     let mut notes = notes_on_zone(settings, &info, &preview, context.now);
+    notes.extend(preview.about_dates.iter().map(|told| format!("note: {told}")));
     let bytes = text.head.len();
     if !text.is_whole {
         notes.push(format!("only the first {bytes} bytes were read"));

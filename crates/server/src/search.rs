@@ -57,8 +57,8 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     show(cli, arguments, None)
 }
 
-/// Runs a search, or takes the finished job with that ID, and shows the rows.
-pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&str>) -> Result<u8, Failure> {
+/// Runs a search, or takes a job that has ended, and shows the rows.
+pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) -> Result<u8, Failure> {
     let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let namespace = arguments.place.namespace()?;
     check_files(arguments)?;
@@ -83,7 +83,10 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&str>) -> Resu
             // A password may have been typed until now.
             started_ns = clock.elapsed_ns();
             match job {
-                Some(sid) => print_rows(remote.job_result(sid, &zone)?, cli, arguments, &zone, &mut out),
+                Some(job) => {
+                    started_ns -= job.ran_ns;
+                    print_rows(remote.job_result(&job.sid, &zone)?, cli, arguments, &zone, &mut out)
+                }
                 None => ask_server(remote, cli, arguments, &zone, &stop, &mut out),
             }
         }
@@ -110,7 +113,8 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&str>) -> Resu
             answer.written.left_out.iter().try_for_each(|line| writeln!(after, "{}", told(line)))?;
         }
     }
-    write_notes(cli, arguments, (&place, &zone), &answer, (stop.interrupt.is_set(), &mut after))?;
+    let is_stopped = stop.interrupt.is_set() || job.is_some_and(|job| job.is_stopped);
+    write_notes(cli, arguments, (&place, &zone), &answer, (is_stopped, &mut after))?;
     // Rows and notes share the screen: where both together exceed it, both are paged.
     if terminal::is_interactive() && !pager.is_paged() {
         pager.write_all(&after)?;
@@ -120,6 +124,15 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&str>) -> Resu
         std::io::stderr().lock().write_all(&after)?;
     }
     Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
+}
+
+/// A job whose result is shown.
+pub(crate) struct EndedJob {
+    pub(crate) sid: String,
+    /// Whether Ctrl-C ended it.
+    pub(crate) is_stopped: bool,
+    /// How long it was waited for, in nanoseconds.
+    pub(crate) ran_ns: i64,
 }
 
 /// Search output. On a terminal, Ctrl-C ends it once rows are being shown; for files and programs, the rows found until
@@ -363,7 +376,7 @@ fn makes_rows(text: &str) -> bool {
 
 /// Effect of Ctrl-C at the moment: stop reading files, finalise the search, or end the process.
 pub(crate) struct SearchStop {
-    interrupt: Interrupt,
+    pub(crate) interrupt: Interrupt,
     action: Arc<Mutex<StopAction>>,
     /// Whether rows are being shown.
     is_showing: Arc<AtomicBool>,

@@ -146,7 +146,7 @@ impl World {
             source: setting("source", "/var/log/app.log"),
             sourcetype: Some(setting("sourcetype", "lines")),
         };
-        let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None };
+        let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None, orders: None };
         let mut pipeline = Pipeline::new(info, &self.props, context).map_err(|error| error.to_string())?;
         let mut batch = EventBatch::default();
         pipeline.push((lines.join("\n") + "\n").as_bytes(), &mut batch);

@@ -290,7 +290,7 @@ fn info_of(absolute: &str, options: &OneshotOptions) -> SourceInfo {
 }
 
 fn context_of(options: &OneshotOptions, modified: Option<TimeNs>) -> PipelineContext {
-    PipelineContext { now: options.now, zone: options.zone.clone(), modified }
+    PipelineContext { now: options.now, zone: options.zone.clone(), modified, orders: None }
 }
 
 /// Opens the pipeline at `offset` of a file's content.

@@ -121,6 +121,7 @@ impl FileReader<'_> {
             self.warnings.push("bytes after the compressed content are not gzip and are left out".to_owned());
         }
         self.warnings.extend(self.pipeline.refused_index().map(str::to_owned));
+        self.warnings.extend(self.pipeline.counters().about_dates().map(str::to_owned));
         let state = self.state(bytes);
         // The receiver is gone only after the sink failed, whose error is the one to report.
         drop(self.batches.send(ReadBatch { batch, position, state: state.clone() }));

@@ -88,7 +88,12 @@ impl Collector {
             channel_idle_seconds: settings.channel_idle_seconds,
             channels: Channels::default(),
             retries: Arc::default(),
-            destination: Destination { store, typing: EventTyping::new(Arc::clone(&props)), props },
+            destination: Destination {
+                store,
+                typing: EventTyping::new(Arc::clone(&props)),
+                props,
+                orders: Arc::default(),
+            },
             clock,
             budget: Budget::new(body_bytes_max),
             desk: Arc::default(),

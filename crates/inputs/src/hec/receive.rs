@@ -15,7 +15,7 @@ use crate::{AppendError, EventStore};
 use quarry_conf::{HttpToken, PropsResolver};
 use quarry_event::{EventBatch, IndexedField, Metadata, SentRequest, TimeNs};
 use quarry_pipeline::{
-    EventTyping, Pipeline, PipelineContext, PipelineError, SourceInfo, TypingPlan, TypingStage, WholeEvent,
+    DateOrders, EventTyping, Pipeline, PipelineContext, PipelineError, SourceInfo, TypingPlan, TypingStage, WholeEvent,
 };
 use quarry_stdx::number::{u32_of, usize_of};
 
@@ -49,6 +49,7 @@ pub(crate) struct Destination {
     pub(crate) store: Arc<dyn EventStore>,
     pub(crate) props: Arc<PropsResolver>,
     pub(crate) typing: EventTyping,
+    pub(crate) orders: Arc<DateOrders>,
 }
 
 /// Events of one request being stored.
@@ -123,7 +124,12 @@ impl<'a> Receiver<'a> {
             source: self.metadata.source.to_string(),
             sourcetype: Some(self.metadata.sourcetype.to_string()),
         };
-        let context = PipelineContext { now: self.time, zone: None, modified: None };
+        let context = PipelineContext {
+            now: self.time,
+            zone: None,
+            modified: None,
+            orders: Some(Arc::clone(&self.destination.orders)),
+        };
         let pipeline = Pipeline::tolerant(info, &self.destination.props, context);
         let mut pipeline = pipeline.map_err(|error| self.refuse(&error))?;
         if let Some(problem) = pipeline.problem() {
@@ -144,6 +150,9 @@ impl<'a> Receiver<'a> {
         hand_over(&mut batch, self)?;
         if let Some(reason) = pipeline.refused_index() {
             self.destination.store.tell(reason);
+        }
+        if let Some(told) = pipeline.counters().about_dates() {
+            self.destination.store.tell(&format!("events of source {} over HTTP: {told}", self.metadata.source));
         }
         taken += usize_of(pipeline.counters().dropped_events);
         if taken == 0 { Err(Code::NoData.into()) } else { Ok(()) }

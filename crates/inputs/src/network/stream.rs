@@ -41,7 +41,7 @@ impl Template {
             source: self.source.clone(),
             sourcetype: Some(self.sourcetype.clone()),
         };
-        Pipeline::tolerant(info, &self.props, PipelineContext { now, zone: None, modified: None })
+        Pipeline::tolerant(info, &self.props, PipelineContext { now, zone: None, modified: None, orders: None })
     }
 
     /// Errors in the settings, which are ignored.

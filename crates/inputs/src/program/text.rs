@@ -33,7 +33,7 @@ impl OutputReader for TextReader {
                 pipeline
             }
             none => {
-                let context = PipelineContext { now, zone: None, modified: None };
+                let context = PipelineContext { now, zone: None, modified: None, orders: None };
                 let made = Pipeline::tolerant(self.info.clone(), &self.props, context)?;
                 self.told = made.problem().map(ToString::to_string);
                 none.insert(Box::new(made))

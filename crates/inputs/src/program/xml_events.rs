@@ -296,7 +296,7 @@ impl XmlReader {
             source: metadata.source.to_string(),
             sourcetype: Some(metadata.sourcetype.to_string()),
         };
-        let context = PipelineContext { now, zone: None, modified: None };
+        let context = PipelineContext { now, zone: None, modified: None, orders: None };
         Ok(Box::new(Pipeline::tolerant(info, &self.props, context)?))
     }
 }

@@ -65,7 +65,7 @@ impl Channel {
                     source: self.metadata.source.to_string(),
                     sourcetype: Some(self.metadata.sourcetype.to_string()).filter(|name| !name.is_empty()),
                 };
-                let context = PipelineContext { now, zone: piece.zone.cloned(), modified };
+                let context = PipelineContext { now, zone: piece.zone.cloned(), modified, orders: None };
                 let made =
                     Pipeline::tolerant(info, props, context).map_err(|error| S2sError::Pipeline(error.to_string()))?;
                 self.problem = made.problem().map(ToString::to_string);

@@ -17,7 +17,7 @@ fn props(text: &str) -> PropsResolver {
 #[test]
 fn a_source_begins_with_what_is_there_when_it_is_told_to() {
     for (sourcetype, settings) in [(None, ""), (Some("x"), "[x]\nCHARSET = AUTO\nSHOULD_LINEMERGE = false\n")] {
-        let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None };
+        let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None, orders: None };
         let info = SourceInfo {
             index: "main".to_owned(),
             host: "h".to_owned(),
@@ -78,7 +78,7 @@ fn info(sourcetype: Option<&str>) -> SourceInfo {
 }
 
 fn context() -> PipelineContext {
-    PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None }
+    PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None, orders: None }
 }
 
 /// Text and time of each event.

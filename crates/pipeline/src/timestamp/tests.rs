@@ -11,7 +11,7 @@ fn settings() -> PropsSettings {
 }
 
 fn timestamper(settings: &PropsSettings, modified: Option<TimeNs>) -> Timestamper {
-    let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified };
+    let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified, orders: None };
     Timestamper::new(settings, &context).unwrap()
 }
 
@@ -151,7 +151,7 @@ fn the_inputs_zone_counts_before_the_nodes_and_tz_before_both() {
     let read = |tz: Option<&str>, input: Option<&str>| {
         let settings =
             PropsSettings { tz: tz.map(str::to_owned), node_zone: zone("Asia/Tokyo").unwrap(), ..settings() };
-        let context = PipelineContext { now: NOW, zone: input.and_then(zone), modified: None };
+        let context = PipelineContext { now: NOW, zone: input.and_then(zone), modified: None, orders: None };
         time(&mut Timestamper::new(&settings, &context).unwrap(), "2026-11-20 10:00:00 x")
     };
     assert_eq!(read(None, None), "2026-11-20 01:00:00.000");
@@ -200,7 +200,8 @@ fn dates_of_a_source_have_one_order() {
 fn an_ambiguous_date_is_read_as_about_now_and_never_as_future() {
     let at = |text: &str| i64::try_from(text.parse::<jiff::Timestamp>().unwrap().as_nanosecond()).unwrap();
     let read = |now: &str, modified: Option<&str>, texts: &[&str]| {
-        let context = PipelineContext { now: at(now), zone: Some(TimeZone::UTC), modified: modified.map(at) };
+        let context =
+            PipelineContext { now: at(now), zone: Some(TimeZone::UTC), modified: modified.map(at), orders: None };
         let mut source = Timestamper::new(&settings(), &context).unwrap();
         texts.iter().map(|text| time(&mut source, text)[..10].to_owned()).collect::<Vec<_>>()
     };

@@ -107,7 +107,7 @@ fn pipeline(props: &PropsResolver, input: &Block) -> Result<(EventBatch, Option<
     let text = input.lines.join("\n") + "\n";
     let bytes = if input.settings.contains_key("escapes") { unescaped(&text) } else { text.into_bytes() };
     let build = || {
-        let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None };
+        let context = PipelineContext { now: NOW, zone: Some(TimeZone::UTC), modified: None, orders: None };
         Pipeline::new(info.clone(), props, context).map_err(|error| error.to_string())
     };
     let (mut whole, mut pipeline) = (EventBatch::default(), build()?);

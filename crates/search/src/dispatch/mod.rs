@@ -323,9 +323,6 @@ impl KeptJobs {
         // A job may be finalised after it has read all events.
         let is_unread = facts["partial"].as_bool().unwrap_or(is("finalized"));
         let is_partial = is("truncated") || is_unread;
-        if is("truncated") && messages.is_empty() {
-            messages.push(format!("it keeps {} rows, and found more", facts["rows"]));
-        }
         if is_unread && is("finalized") {
             messages.push(
                 "it was finalised before it had read all events: its result covers those read until then".to_owned(),

@@ -598,6 +598,10 @@ impl SearchJob {
         changing.messages = messages;
         let notes = changing.notes.clone();
         changing.messages.extend(notes);
+        if changing.is_truncated {
+            let rows = changing.rows.len();
+            changing.messages.push(format!("the job keeps the first {rows} rows, and found more"));
+        }
         changing.elapsed_ms = elapsed_ms;
         if let Some(progress) = &self.progress {
             changing.counts = Counts::of(progress);

@@ -57,6 +57,19 @@ fn dates_far_into_a_file_show_their_order_to_preview_and_add() {
 }
 
 #[test]
+fn an_order_of_dates_that_nothing_shows_is_told() {
+    let place = Place::new();
+    let log = place.write("day.log", "05/11/2025 10:00:00 one\n05/11/2025 10:00:01 two\n");
+    let text = place.run(&["preview", &log]).good();
+    assert!(text.contains("nothing shows whether the day comes first"), "{text}");
+    let added = place.run(&["add", "oneshot", &log]);
+    assert!(added.code == 0 && added.err.contains("set TIME_FORMAT"), "{added:?}");
+    let log = place.write("known.log", "05/11/2025 10:00:00 one\n15/11/2025 10:00:01 two\n");
+    let text = place.run(&["preview", &log]).good();
+    assert!(text.contains("day, month, year, time") && !text.contains("nothing shows"), "{text}");
+}
+
+#[test]
 fn what_is_odd_is_told() {
     let place = Place::new();
     let log = place.write("odd.log", "no time here\n1975-01-01 00:00:00 too old\n");

@@ -20,10 +20,11 @@ mod worker;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quarry_conf::{MonitorSettings, PropsResolver};
+use quarry_pipeline::DateOrders;
 use quarry_stdx::SharedClock;
 
 use self::roster::{Job, Roster};
@@ -81,6 +82,8 @@ pub struct Monitor {
     faults: Mutex<BTreeMap<u64, String>>,
     bytes: AtomicU64,
     events: AtomicU64,
+    /// The orders of dates in the files.
+    orders: Arc<DateOrders>,
 }
 
 impl Monitor {
@@ -97,7 +100,7 @@ impl Monitor {
         stanzas.sort_by_key(|stanza| std::cmp::Reverse(stanza.settings.path.len()));
         let roster = Roster::new(options.workers);
         let (bytes, events) = (AtomicU64::new(0), AtomicU64::new(0));
-        (Monitor { stanzas, roster, options, faults: Mutex::default(), bytes, events }, wrong)
+        (Monitor { stanzas, roster, options, faults: Mutex::default(), bytes, events, orders: Arc::default() }, wrong)
     }
 
     /// Whether there is nothing to watch.
@@ -146,7 +149,11 @@ impl Monitor {
 
     /// Reports an error of a file, if it is new.
     fn tell_fault(&self, job: &Job, error: &InputError) {
-        let text = error.to_string();
+        self.tell_new(job, error.to_string());
+    }
+
+    /// Reports what is odd about a file, unless it was the last thing reported about it.
+    fn tell_new(&self, job: &Job, text: String) {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         if faults.get(&job.number) != Some(&text) && (faults.len() < FAULTS_MAX || faults.contains_key(&job.number)) {
             (self.options.tell)(&text);

@@ -436,6 +436,11 @@ impl Tail {
         Ok(())
     }
 
+    /// What is said of dates that can be read in two ways.
+    pub(crate) fn about_dates(&self) -> Option<&'static str> {
+        self.pipeline.counters().about_dates()
+    }
+
     fn wrong(&self, error: &io::Error) -> InputError {
         InputError::read(Path::new(&self.path), error)
     }

@@ -301,7 +301,12 @@ impl<'a> Worker<'a> {
 
     fn context(&self) -> PipelineContext {
         let options = &self.monitor.options;
-        PipelineContext { now: options.clock.now_ns(), zone: None, modified: None }
+        PipelineContext {
+            now: options.clock.now_ns(),
+            zone: None,
+            modified: None,
+            orders: Some(Arc::clone(&self.monitor.orders)),
+        }
     }
 
     fn read(&mut self, job: &Job) -> Result<(), InputError> {
@@ -311,6 +316,9 @@ impl<'a> Worker<'a> {
         let (before, kept) = (session.tail.counted, session.tail.kept());
         let reached = session.tail.read(wall, TURN_BYTES, &mut self.buffer, &mut *self.sink);
         self.monitor.count(before, session.tail.counted);
+        if let Some(told) = session.tail.about_dates() {
+            self.monitor.tell_new(job, format!("{}: {told}", job.path.display()));
+        }
         match reached? {
             Reached::More => {
                 session.note(now, true, kept);

@@ -433,7 +433,12 @@ fn a_file_that_is_written_anew_between_its_opening_and_its_reading_is_opened_aga
         node: Inode::of(&path.metadata().unwrap()),
         held: None,
         info,
-        context: quarry_pipeline::PipelineContext { now: world.clock.now_ns(), zone: None, modified: None },
+        context: quarry_pipeline::PipelineContext {
+            now: world.clock.now_ns(),
+            zone: None,
+            modified: None,
+            orders: None,
+        },
         scope: "main",
         follow_tail: false,
         rotation: Rotation::Settled,

@@ -1,0 +1,72 @@
+//! The orders of dates that sources have shown, shared by the pipelines of an input.
+//!
+//! Each rotated file and each request has a pipeline of its own, although its dates are written like those before. Numbers
+//! in paths are ignored, because dated logs have a new name every day. The memory is that of the process: after a restart,
+//! sources show their order again.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Mutex, PoisonError};
+
+use foldhash::fast::RandomState;
+
+use crate::recognise::DateOrder;
+
+/// Maximum sources that are remembered; one more, and all are forgotten.
+const SOURCES_MAX: usize = 10_000;
+
+/// Orders of dates by source.
+#[derive(Debug, Default)]
+pub struct DateOrders {
+    orders: Mutex<HashMap<SourceKey, DateOrder, RandomState>>,
+    hasher: RandomState,
+}
+
+/// A source, without the numbers in its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SourceKey(u64);
+
+impl DateOrders {
+    pub(crate) fn key(&self, source: &str) -> SourceKey {
+        let is_path = source.starts_with('/');
+        let mut hasher = self.hasher.build_hasher();
+        source.bytes().filter(|byte| !(is_path && byte.is_ascii_digit())).for_each(|byte| hasher.write_u8(byte));
+        SourceKey(hasher.finish())
+    }
+
+    pub(crate) fn of(&self, source: SourceKey) -> Option<DateOrder> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).get(&source).copied()
+    }
+
+    pub(crate) fn note(&self, source: SourceKey, order: DateOrder) {
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        if orders.len() >= SOURCES_MAX && !orders.contains_key(&source) {
+            orders.clear();
+        }
+        orders.insert(source, order);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_told_apart_but_for_numbers_in_paths() {
+        let orders = DateOrders::default();
+        orders.note(orders.key("/var/log/app-2026-11-05.log"), DateOrder::DayMonthYear);
+        orders.note(orders.key("tcp:514"), DateOrder::MonthDayYear);
+        let of = |source: &str| orders.of(orders.key(source));
+        assert_eq!(of("/var/log/app-2026-12-01.log"), Some(DateOrder::DayMonthYear));
+        assert_eq!((of("/var/log/web-2026-12-01.log"), of("tcp:515")), (None, None));
+        assert_eq!(of("tcp:514"), Some(DateOrder::MonthDayYear));
+    }
+
+    #[test]
+    fn the_number_of_sources_is_bounded() {
+        let orders = DateOrders::default();
+        (0..=SOURCES_MAX).for_each(|n| orders.note(orders.key(&format!("stream {n}")), DateOrder::DayMonthYear));
+        assert_eq!(orders.orders.lock().unwrap().len(), 1);
+        assert_eq!(orders.of(orders.key(&format!("stream {SOURCES_MAX}"))), Some(DateOrder::DayMonthYear));
+    }
+}
