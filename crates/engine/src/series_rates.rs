@@ -264,7 +264,8 @@ fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Resul
     rows::without(&keyed, |name| !is_read(name))
 }
 
-fn is_dimension(name: &str) -> bool {
+/// Whether a field of a measurement is one of its dimensions.
+pub(crate) fn is_dimension(name: &str) -> bool {
     let is_label = name == "eventtype" || name == "tag" || name.starts_with("tag::") || name.starts_with("date_");
     !(is_hidden(name)
         || name.starts_with('_')

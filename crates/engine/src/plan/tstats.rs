@@ -49,7 +49,7 @@ impl Planner<'_> {
                     filter = MeasurementsCommand::events_of(&whole);
                     let left = MeasurementsCommand::left_of(&whole);
                     let kept = SearchCommand { expr: left, time: TimeModifiers::default() };
-                    plan.before.splice(0..0, [Command::Measurements(MeasurementsCommand), kept.into()]);
+                    plan.before.splice(0..0, [Command::Measurements(MeasurementsCommand::default()), kept.into()]);
                 }
                 let mut parts = vec![filter, plan.has_metric()];
                 parts.retain(|part| *part != SearchExpr::All);

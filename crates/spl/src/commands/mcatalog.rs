@@ -3,8 +3,8 @@
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::analyse::{TIME, search_fields};
 use crate::ast::{
-    AggregateArg, MeasurementsCommand, SearchCommand, SearchExpr, StatsCommand, StatsFunction, TableCommand,
-    TimeModifiers, TstatsCommand,
+    AggregateArg, FieldPattern, MeasurementsCommand, MvExpandCommand, NodeBuilder, SearchCommand, SearchExpr,
+    StatsCommand, StatsFunction, TableCommand, TimeModifiers, TstatsCommand,
 };
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read};
@@ -51,17 +51,13 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
             by = parser.by_fields(OPTIONS)?;
             kept.extend(by.iter().cloned());
         } else {
-            let mut aggregate = parser.aggregate("mcatalog")?;
+            let aggregate = parser.aggregate("mcatalog")?;
             if aggregate.function != StatsFunction::Values {
                 let remark = Diagnostic::error("mcatalog: it has the function `values` alone", aggregate.span);
                 return Err(remark.with_hint("write `mcatalog values(metric_name)`"));
             }
-            if let AggregateArg::Field(field) = &mut aggregate.arg {
+            if let AggregateArg::Field(field) = &aggregate.arg {
                 kept.push(field.clone());
-                if field.text == "_dims" {
-                    field.text = "_dimensions".to_owned();
-                    aggregate.name = aggregate.name.replace("(_dims)", "(_dimensions)");
-                }
             }
             aggregates.push(aggregate);
         }
@@ -70,20 +66,42 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         let remark = Diagnostic::error("mcatalog: no function is given", parser.here());
         return Err(remark.with_hint("write `mcatalog values(metric_name)`"));
     }
-    let (before, after) = match scope.filter {
+    // With prestats=true the next command aggregates the rows.
+    let last: Command = match scope.prestats {
+        true => TableCommand { fields: kept.clone() }.into(),
+        false => StatsCommand { by, ..make.stats(aggregates, &[]) }.into(),
+    };
+    Ok(measurements(make, scope.filter, scope.time, &kept, last))
+}
+
+/// The commands that list the values of a field of data points, such as [`MeasurementsCommand::DIMENSIONS`]: a row for
+/// each, in the field `name`.
+pub fn metric_values(make: NodeBuilder, field: &str, name: &str, condition: SearchExpr) -> Vec<Command> {
+    let values = make.stats(vec![make.aggregate(StatsFunction::Values, field, name)], &[]).into();
+    let mut commands = measurements(make, condition, TimeModifiers::default(), &[make.pattern(field)], values);
+    commands.push(MvExpandCommand { field: name.to_owned(), limit: 0 }.into());
+    commands
+}
+
+/// A command over the data points that meet a condition; `read` are the fields that it reads.
+fn measurements(
+    make: NodeBuilder,
+    condition: SearchExpr,
+    time: TimeModifiers,
+    read: &[FieldPattern],
+    command: Command,
+) -> Vec<Command> {
+    let (before, after) = match condition {
         // The result of a subsearch may be names of metrics.
         filter if !filter.subsearches().is_empty() => (SearchExpr::All, filter),
         filter => (MeasurementsCommand::events_of(&filter), MeasurementsCommand::left_of(&filter)),
     };
     let indexes = if search_fields(&before).contains("index") { SearchExpr::All } else { make.equals("index", "*") };
-    Ok(vec![
-        SearchCommand { expr: SearchExpr::all_of(vec![indexes, before]), time: scope.time }.into(),
-        Command::Measurements(MeasurementsCommand),
+    let lists_dimensions = read.iter().any(|field| field.text == MeasurementsCommand::DIMENSIONS);
+    vec![
+        SearchCommand { expr: SearchExpr::all_of(vec![indexes, before]), time }.into(),
+        Command::Measurements(MeasurementsCommand { lists_dimensions }),
         SearchCommand { expr: after, time: TimeModifiers::default() }.into(),
-        // With prestats=true the next command aggregates the rows.
-        match scope.prestats {
-            true => TableCommand { fields: kept }.into(),
-            false => StatsCommand { by, ..make.stats(aggregates, &[]) }.into(),
-        },
-    ])
+        command,
+    ]
 }

@@ -11,14 +11,19 @@ use crate::analyse::{FieldNeeds, search_fields};
 use crate::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
 /// Returns a row for each measurement; events without measurements are dropped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MeasurementsCommand;
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasurementsCommand {
+    /// Whether the rows have the names of their dimensions in [`MeasurementsCommand::DIMENSIONS`].
+    pub lists_dimensions: bool,
+}
 
 impl MeasurementsCommand {
     /// Field with the name of a metric.
     pub const METRIC: &str = "metric_name";
     /// Field with its measurement.
     pub const VALUE: &str = "_value";
+    /// Field with the names of its dimensions.
+    pub const DIMENSIONS: &str = "_dims";
     /// Prefix of fields whose name contains the metric's name.
     pub const PREFIX: &str = "metric_name:";
 
@@ -82,6 +87,8 @@ fn measures(field: &FieldPattern, metrics: &[SearchPattern]) -> Option<SearchExp
 
 impl Semantics for MeasurementsCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.all |= self.lists_dimensions;
+        after.fields.remove(Self::DIMENSIONS);
         after.add(Self::METRIC);
         after.add(Self::VALUE);
         after.add(&format!("{}*", Self::PREFIX));

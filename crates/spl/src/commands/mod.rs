@@ -22,6 +22,7 @@ use crate::needs::Needs;
 use crate::parse::{Parser, Read};
 
 pub use info::{CommandInfo, Group, Kind};
+pub use mcatalog::metric_values;
 pub use pivot::{PivotSearches, pivot_searches};
 pub use registry::{CommandHelp, capability_of, help, is_command};
 pub(crate) use registry::{entry, help_of};

@@ -3,7 +3,7 @@
 use quarry_event::segment::is_major;
 use serde::{Deserialize, Serialize};
 
-use super::walklex::{all_matches, class_of, scope_of, search_in};
+use super::walklex::{all_matches, class_of, like_of, scope_of, search_in};
 use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{
@@ -23,14 +23,16 @@ const OPTIONS: Known = Known {
 const SUGGESTIONS: usize = 50;
 /// Field with a suggestion.
 const CONTENT: &str = "content";
-/// Fields of every event that `typeahead` suggests by name.
+/// Fields of every event, stored with it, that `typeahead` suggests by name.
 const EVENT_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
 
 /// `typeahead prefix=TEXT [count=N] [index=INDEX]...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TypeAheadCommand {
-    /// The search over index-time fields that lists the suggestions.
+    /// The search that lists the suggestions.
     pub search: Pipeline,
+    /// Whether it reads index-time fields only.
+    pub is_indexed: bool,
 }
 
 impl Syntax for TypeAheadCommand {
@@ -61,35 +63,33 @@ impl Syntax for TypeAheadCommand {
             let remark = Diagnostic::error("typeahead: no prefix= is given", parser.here());
             return Err(remark.with_hint("write `typeahead prefix=err count=10`"));
         };
-        let make = parser.builder();
+        TypeAheadCommand::new(NodeBuilder::at(place), &prefix, count, &TypeAheadScope { indexes, range })
+    }
+}
+
+/// The events among which suggestions are looked for.
+#[derive(Default)]
+pub struct TypeAheadScope {
+    /// Their indexes; all that the user may search if empty.
+    pub indexes: Vec<String>,
+    /// Their time range.
+    pub range: TimeModifiers,
+}
+
+impl TypeAheadCommand {
+    /// At most `count` suggestions for a prefix.
+    pub fn new(make: NodeBuilder, prefix: &str, count: usize, scope: &TypeAheadScope) -> Result<TypeAheadCommand, Diagnostic> {
+        let mut is_indexed = true;
         let mut commands = if let Some((name, value)) = prefix.split_once('=') {
-            let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+            let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '{' | '}'));
             if !is_name {
-                let remark = Diagnostic::error(format!("typeahead: `{name}` is not a field name"), place);
+                let remark = Diagnostic::error(format!("typeahead: `{name}` is not a field name"), make.here());
                 return Err(remark.with_hint("write prefix=sourcetype=acc"));
             }
-            values(make, &indexes, &range, name, value.trim_matches('"'))
+            is_indexed = EVENT_FIELDS.contains(&name);
+            values(make, scope, name, value.trim_matches('"'))
         } else {
-            if prefix.is_empty() || prefix.bytes().any(|byte| is_major(byte) || byte == b'`') {
-                let remark = Diagnostic::error("typeahead: a prefix is the beginning of one word", place);
-                return Err(remark.with_hint("write prefix=err or prefix=sourcetype=acc"));
-            }
-            let literal: String =
-                prefix.chars().map(|c| if c.is_alphanumeric() { c.to_string() } else { format!("\\{c}") }).collect();
-            let majors = class_of(is_major);
-            let begins = SearchPattern { text: format!("{prefix}*"), quoted: true, span: place };
-            let lower = make.call("mvmap", [make.field(CONTENT), make.call("lower", [make.field(CONTENT)])]);
-            let mut commands = vec![
-                search_in(make, &indexes, SearchExpr::Keyword(begins), range.clone()),
-                all_matches(parser, &format!("(?i)(?:^|[{majors}])(?<content>{literal}[^{majors}]*)"))?,
-                make.eval(CONTENT, make.call("mvdedup", [lower])),
-                make.stats(vec![make.count("count")], &[CONTENT]).into(),
-            ];
-            for name in EVENT_FIELDS.iter().filter(|name| name.starts_with(&prefix.to_ascii_lowercase())) {
-                let subsearch = make.pipeline(values(make, &indexes, &range, name, ""));
-                commands.push(AppendCommand { subsearch, limits: SubsearchLimits::default() }.into());
-            }
-            commands
+            words(make, scope, prefix)?
         };
         let keys = vec![make.sort_key("count", true, SortKind::Num), make.sort_key(CONTENT, false, SortKind::Auto)];
         commands.extend([
@@ -97,23 +97,61 @@ impl Syntax for TypeAheadCommand {
             make.sort(count, keys),
             make.table(&[CONTENT, "count", "operator"]),
         ]);
-        Ok(TypeAheadCommand { search: make.pipeline(commands) })
+        Ok(TypeAheadCommand { search: make.pipeline(commands), is_indexed })
     }
 }
 
+/// Commands that count the words of events, and the values of [`EVENT_FIELDS`] whose names begin with the prefix.
+fn words(make: NodeBuilder, scope: &TypeAheadScope, prefix: &str) -> Read<Vec<Command>> {
+    if prefix.is_empty() || prefix.bytes().any(|byte| is_major(byte) || byte == b'`') {
+        let remark = Diagnostic::error("typeahead: a prefix is the beginning of one word", make.here());
+        return Err(remark.with_hint("write prefix=err or prefix=sourcetype=acc"));
+    }
+    let literal: String =
+        prefix.chars().map(|c| if c.is_alphanumeric() { c.to_string() } else { format!("\\{c}") }).collect();
+    let majors = class_of(is_major);
+    let begins = SearchPattern { text: format!("{prefix}*"), quoted: true, span: make.here() };
+    let lower = make.call("mvmap", [make.field(CONTENT), make.call("lower", [make.field(CONTENT)])]);
+    let mut commands = vec![
+        search_in(make, &scope.indexes, SearchExpr::Keyword(begins), scope.range.clone()),
+        all_matches(make, &format!("(?i)(?:^|[{majors}])(?<content>{literal}[^{majors}]*)"))?,
+        make.eval(CONTENT, make.call("mvdedup", [lower])),
+        make.stats(vec![make.count("count")], &[CONTENT]).into(),
+    ];
+    for name in EVENT_FIELDS.iter().filter(|name| name.starts_with(&prefix.to_ascii_lowercase())) {
+        let subsearch = make.pipeline(values(make, scope, name, ""));
+        commands.push(AppendCommand { subsearch, limits: SubsearchLimits::default() }.into());
+    }
+    Ok(commands)
+}
+
 /// Commands that count the values of a field that begin with `value`, as `field="value"`.
-fn values(make: NodeBuilder, indexes: &[String], range: &TimeModifiers, name: &str, value: &str) -> Vec<Command> {
-    let tstats = TstatsCommand {
-        aggregates: vec![make.count("count")],
-        filter: SearchExpr::all_of(vec![scope_of(make, indexes), make.equals(name, &format!("{value}*"))]),
-        time: range.clone(),
-        by: vec![TstatsSplit { field: name.to_owned(), span: None, place: make.here() }],
-        ..TstatsCommand::empty()
+fn values(make: NodeBuilder, scope: &TypeAheadScope, name: &str, value: &str) -> Vec<Command> {
+    let begins = format!("{value}*");
+    let condition = make.equals(name, &begins);
+    let mut commands = if EVENT_FIELDS.contains(&name) {
+        let tstats = TstatsCommand {
+            aggregates: vec![make.count("count")],
+            filter: SearchExpr::all_of(vec![scope_of(make, &scope.indexes), condition]),
+            time: scope.range.clone(),
+            by: vec![TstatsSplit { field: name.to_owned(), span: None, place: make.here() }],
+            ..TstatsCommand::empty()
+        };
+        vec![tstats.into()]
+    } else {
+        // An event with several values also has those that begin differently.
+        let pattern = make.text(&like_of(&begins));
+        vec![
+            search_in(make, &scope.indexes, condition, scope.range.clone()),
+            make.stats(vec![make.count("count")], &[name]).into(),
+            make.filter(make.call("like", [make.call("lower", [make.field(name)]), pattern])),
+        ]
     };
     let escaped = [make.field(name), make.text("([\\\\\"])"), make.text("\\\\\\1")];
     let begin = make.text(&format!("{name}=\""));
     let content = [begin, make.call("replace", escaped), make.text("\"")];
-    vec![tstats.into(), make.eval(CONTENT, make.joined(BinaryOp::Concat, content))]
+    commands.push(make.eval(CONTENT, make.joined(BinaryOp::Concat, content)));
+    commands
 }
 
 impl Semantics for TypeAheadCommand {
@@ -122,7 +160,7 @@ impl Semantics for TypeAheadCommand {
     }
 
     fn begins_with(&self) -> Beginning<'_> {
-        Beginning::Search { search: &self.search, is_indexed: true }
+        Beginning::Search { search: &self.search, is_indexed: self.is_indexed }
     }
 
     fn makes_table(&self) -> bool {

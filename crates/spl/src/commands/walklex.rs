@@ -86,7 +86,7 @@ impl Syntax for WalkLexCommand {
             _ => commands.push(pairs(make)),
         }
         if matches!(listed, Listed::Terms | Listed::All) {
-            commands.extend(terms(parser, make)?);
+            commands.extend(terms(make)?);
         }
         if listed == Listed::Fields {
             let field = [make.field(WORD), make.text("(?s)::.*$"), make.text("")];
@@ -143,20 +143,20 @@ fn pairs(make: NodeBuilder) -> Command {
 }
 
 /// Adds the words of an event's text, and their parts at minor breakers.
-fn terms(parser: &Parser<'_>, make: NodeBuilder) -> Read<[Command; 3]> {
+fn terms(make: NodeBuilder) -> Read<[Command; 3]> {
     let (majors, breakers) = (class_of(is_major), class_of(is_breaker));
     let words = [make.field(WORD), make.field("__part"), make.field("__piece")];
     Ok([
-        all_matches(parser, &format!("(?<__part>[^{majors}]+)"))?,
-        all_matches(parser, &format!("(?<__piece>[^{breakers}]+)"))?,
+        all_matches(make, &format!("(?<__part>[^{majors}]+)"))?,
+        all_matches(make, &format!("(?<__piece>[^{breakers}]+)"))?,
         make.eval(WORD, make.call("mvappend", words)),
     ])
 }
 
 /// `rex max_match=0`: every match of a pattern in the event's text.
-pub(super) fn all_matches(parser: &Parser<'_>, pattern: &str) -> Read<Command> {
-    let extraction = RexExtraction::of(RAW, pattern)
-        .map_err(|fault| Diagnostic::error(fault.message, parser.since(parser.stage_start())))?;
+pub(super) fn all_matches(make: NodeBuilder, pattern: &str) -> Read<Command> {
+    let extraction =
+        RexExtraction::of(RAW, pattern).map_err(|fault| Diagnostic::error(fault.message, make.here()))?;
     Ok(RexCommand::Extract(RexExtraction { max_match: 0, ..extraction }).into())
 }
 
@@ -167,7 +167,7 @@ pub(super) fn class_of(holds: impl Fn(u8) -> bool) -> String {
 }
 
 /// Converts a pattern with `*` to a `like` pattern.
-fn like_of(pattern: &str) -> String {
+pub(super) fn like_of(pattern: &str) -> String {
     let escaped = pattern.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     escaped.replace('*', "%")
 }

@@ -66,8 +66,14 @@ const SEARCHES: &[(&str, &str)] = &[
          | rename __word AS term | where like(lower(term), \"ab\\_%\") | table term count index",
     ),
     (
-        "| typeahead prefix=\"a=b\" count=5 starttimeu=7",
-        "| tstats count AS count WHERE index=\"*\" earliest=7 a=\"b*\" BY a \
+        "| typeahead prefix=\"source=b\" count=5 starttimeu=7",
+        "| tstats count AS count WHERE index=\"*\" earliest=7 source=\"b*\" BY source \
+         | eval content=\"source=\\\"\".replace('source', \"([\\\\\\\\\\\"])\", \"\\\\\\\\\\1\").\"\\\"\" \
+         | eval operator=\"false\" | sort 5 -num(count) content | table content count operator",
+    ),
+    (
+        "| typeahead prefix=\"a=B_\" count=5 starttimeu=7",
+        "search index=\"*\" a=\"B_*\" earliest=7 | stats count AS count BY a | where like(lower(a), \"b\\_%\") \
          | eval content=\"a=\\\"\".replace('a', \"([\\\\\\\\\\\"])\", \"\\\\\\\\\\1\").\"\\\"\" \
          | eval operator=\"false\" | sort 5 -num(count) content | table content count operator",
     ),
