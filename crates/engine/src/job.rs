@@ -109,11 +109,15 @@ pub struct Engine {
     started: AtomicU64,
 }
 
-/// A search request.
+/// A search with all that its run depends on: nothing is looked up afterwards, such as the clock or a default.
 #[derive(Clone, Debug)]
 pub struct SearchRequest {
     /// The search.
     pub text: String,
+    /// The search as nodes. It is then run instead of the text, which is used in messages only.
+    pub pipeline: Option<Pipeline>,
+    /// Options that change the search.
+    pub shape: SearchShape,
     /// Time range unless the search has its own.
     pub range: TimeRange,
     /// Value of `now`.
@@ -202,17 +206,7 @@ impl Engine {
 
     /// Starts a search. Faults in its text are returned immediately, all others by the job.
     pub fn start(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
-        self.start_apart(request, &SearchShape::default(), source)
-    }
-
-    /// Like [`Engine::start`], with the options of a request.
-    pub fn start_apart(
-        &self,
-        request: SearchRequest,
-        shape: &SearchShape,
-        source: Arc<dyn SnapshotSource>,
-    ) -> Result<Job, Vec<Diagnostic>> {
-        self.start_at(RowThread::Own, request, shape, source)
+        self.start_at(RowThread::Own, request, source)
     }
 
     /// Starts a search whose rows are made on the thread that reads them. If that thread has less stack than
@@ -220,30 +214,20 @@ impl Engine {
     ///
     /// [`STACK_BYTES`]: crate::STACK_BYTES
     pub fn start_here(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
-        self.start_shaped(request, &SearchShape::default(), source)
-    }
-
-    /// Like [`Engine::start_here`], with the options of a request.
-    pub fn start_shaped(
-        &self,
-        request: SearchRequest,
-        shape: &SearchShape,
-        source: Arc<dyn SnapshotSource>,
-    ) -> Result<Job, Vec<Diagnostic>> {
-        self.start_at(RowThread::Reader, request, shape, source)
+        self.start_at(RowThread::Reader, request, source)
     }
 
     fn start_at(
         &self,
         row_thread: RowThread,
         request: SearchRequest,
-        shape: &SearchShape,
         source: Arc<dyn SnapshotSource>,
     ) -> Result<Job, Vec<Diagnostic>> {
         with_stack(|| {
             let (_, mut parsed, spans) = self.parsed(&request)?;
-            shape.apply(&mut parsed).map_err(|fault| vec![Diagnostic { span: spans.original(fault.span), ..fault }])?;
-            if shape.is_repeated {
+            let placed = |fault: Diagnostic| vec![Diagnostic { span: spans.original(fault.span), ..fault }];
+            request.shape.apply(&mut parsed).map_err(placed)?;
+            if request.shape.is_repeated {
                 self.refuse_effects(&request, &parsed.pipeline, &spans)?;
             }
             let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
@@ -294,17 +278,6 @@ impl Engine {
             return Err(vec![refusal.with_hint("run it over a past time range")]);
         }
         Ok(())
-    }
-
-    /// Starts a parsed search; `spans` maps its positions to the original text, which is not parsed.
-    pub fn start_pipeline(
-        &self,
-        pipeline: Pipeline,
-        spans: SpanMap,
-        request: SearchRequest,
-        source: Arc<dyn SnapshotSource>,
-    ) -> Job {
-        with_stack(|| self.job(RowThread::Own, pipeline, spans, request, source))
     }
 
     fn job(
@@ -409,6 +382,10 @@ impl Engine {
 
     /// The search with macros expanded, its tree, and the mapping of positions to the original text.
     fn parsed(&self, request: &SearchRequest) -> Result<(Expansion, Parsed, SpanMap), Vec<Diagnostic>> {
+        if let Some(pipeline) = &request.pipeline {
+            let expansion = Expansion { text: request.text.clone(), ..Expansion::default() };
+            return Ok((expansion, Parsed::of(pipeline.clone()), SpanMap::default()));
+        }
         let expressions = ExprContext::new(request.now, request.zone.clone());
         let mut expansion = expanded(&request.text, self.knowledge.as_ref(), &expressions);
         if !expansion.diagnostics.is_empty() {

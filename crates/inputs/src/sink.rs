@@ -23,7 +23,7 @@ pub struct FileIdentity {
     pub variant: u32,
 }
 
-/// How far a file has been read.
+/// How far a file has been read. The store keeps a hash in place of the file's first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePosition {
     /// Its file.

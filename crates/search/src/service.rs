@@ -13,6 +13,7 @@ use quarry_engine::{
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::Diagnostic;
+use quarry_spl::ast::Pipeline;
 use quarry_spl::commands::Beginning;
 use quarry_spl::editing::Vocabulary;
 use quarry_spl::macros::Expansion;
@@ -28,11 +29,14 @@ use crate::{CollectedRows, ResultTable};
 /// Path of the indexes among the node's entries.
 const INDEXES: &str = "/services/data/indexes";
 
-/// Parameters of a search.
+/// What a caller asks a service to search for. What is absent comes from the service, and times may be relative to its
+/// clock: it makes a [`SearchRequest`] of them, which the engine runs.
 #[derive(Clone, Debug, Default)]
 pub struct SearchParams {
     /// The search.
     pub text: String,
+    /// The search as nodes. It is then run instead of the text, which is used in messages only.
+    pub pipeline: Option<Pipeline>,
     /// Start of the time range, as a time modifier; unbounded when absent.
     pub earliest: Option<String>,
     /// End of the time range (exclusive), as a time modifier; unbounded when absent.
@@ -134,7 +138,7 @@ pub struct Outcome {
 }
 
 /// How the engine starts a search.
-type StartSearch = fn(&Engine, SearchRequest, &SearchShape, Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>>;
+type StartSearch = fn(&Engine, SearchRequest, Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>>;
 
 /// Components of a service.
 pub struct SearchServiceParts {
@@ -254,7 +258,7 @@ impl SearchService {
 
     /// Starts a search on a thread of its own.
     pub fn start(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
-        self.start_with(params, Engine::start_apart, Arc::clone(&self.0.source))
+        self.start_with(params, Engine::start, Arc::clone(&self.0.source))
     }
 
     /// Starts a search that runs on the thread that reads its rows. Threads without a stack of at least
@@ -269,7 +273,7 @@ impl SearchService {
         params: SearchParams,
         source: Arc<dyn SnapshotSource>,
     ) -> Result<RunningSearch, SearchError> {
-        self.start_with(params, Engine::start_shaped, source)
+        self.start_with(params, Engine::start_here, source)
     }
 
     /// Refuses a data model with an object that no search of a user could use.
@@ -300,7 +304,7 @@ impl SearchService {
         source: Arc<dyn SnapshotSource>,
     ) -> Result<RunningSearch, SearchError> {
         let (rows_left, keeps_rows) = (params.rows_max, !params.is_narrowed);
-        let (sid, shape, is_internal) = (params.sid.clone(), params.shape.clone(), params.is_internal);
+        let (sid, is_internal) = (params.sid.clone(), params.is_internal);
         let (mut request, zone) = self.request(params)?;
         let range = request.range;
         let started_ns = self.0.clock.elapsed_ns();
@@ -313,7 +317,7 @@ impl SearchService {
             Some(Keeping::new(Arc::clone(keeper), facts, keeps_rows))
         });
         request.sid = sid.or_else(|| keeping.as_ref().map(|keeping| keeping.facts.sid.clone()));
-        let job = start(&self.0.engine, request, &shape, source).map_err(SearchError::Syntax)?;
+        let job = start(&self.0.engine, request, source).map_err(SearchError::Syntax)?;
         if let Some(keeping) = &mut keeping {
             keeping.facts.events = job.kind() == ResultKind::Events;
         }
@@ -343,6 +347,8 @@ impl SearchService {
         };
         let request = SearchRequest {
             text: params.text,
+            pipeline: params.pipeline,
+            shape: params.shape,
             range,
             now,
             zone: zone.clone(),

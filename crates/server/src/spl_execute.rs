@@ -12,13 +12,13 @@ use jiff::tz::TimeZone;
 use quarry_conf::{Layers, Permissions, PropsResolver};
 use quarry_engine::{
     CommandChunk, CommandProcess, CommandSource, Engine, EngineOptions, KeptJob, KnowledgeSource, LookupSource,
-    LookupTable, NodeEntry, NodeSource, SearchRequest, SnapshotSource,
+    LookupTable, NodeEntry, NodeSource, SearchRequest, SearchShape, SnapshotSource,
 };
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, CompareOp, MapCommand, MapSearch, Pipeline, SearchExpr, Stage};
-use quarry_spl::macros::{Macro, SpanMap};
+use quarry_spl::macros::Macro;
 use quarry_spl::needs::Needs;
 use quarry_stdx::Fault;
 use quarry_store::{BucketListing, IndexSelector, MemoryStore, Snapshot, StoreError};
@@ -67,6 +67,8 @@ pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<
         }
         let request = SearchRequest {
             text: String::new(),
+            pipeline: Some(pipeline.clone()),
+            shape: SearchShape::default(),
             range: TimeRange::ALL,
             now: NOW,
             zone: TimeZone::UTC,
@@ -74,7 +76,8 @@ pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<
             permissions: Arc::new(Permissions::owner()),
             sid: None,
         };
-        let mut job = engine.start_pipeline(pipeline.clone(), SpanMap::default(), request, Arc::new(NoBuckets(store)));
+        let started = engine.start(request, Arc::new(NoBuckets(store)));
+        let mut job = started.map_err(|diagnostics| Failure::Spl { text: text.to_owned(), diagnostics })?;
         let mut rows = 0;
         while let Some(batch) = job.next_batch() {
             match batch {

@@ -50,6 +50,11 @@ pub struct Parsed {
 }
 
 impl Parsed {
+    /// Nodes that were not parsed, so there is nothing to remark on.
+    pub fn of(pipeline: Pipeline) -> Parsed {
+        Parsed { pipeline, diagnostics: Vec::new(), unsupported: Vec::new() }
+    }
+
     /// Whether the search can run: there are no errors among the diagnostics.
     pub fn is_ok(&self) -> bool {
         self.diagnostics.iter().all(|remark| remark.severity != Severity::Error)

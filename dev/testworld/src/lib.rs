@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use quarry_blob::{BlobStore, Memory, S3, S3Credentials, S3Settings};
 use quarry_conf::Permissions;
-use quarry_engine::{LookupSource, LookupTable, SearchRequest, SnapshotSource, SummaryFile};
+use quarry_engine::{LookupSource, LookupTable, SearchRequest, SearchShape, SnapshotSource, SummaryFile};
 use quarry_event::template::{Dictionary, TemplateSet};
 use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_s3world::{CONTAINER, KEY_ID, SECRET};
@@ -32,6 +32,8 @@ pub const START: i64 = 1_700_000_000 * SECOND;
 pub fn request(text: &str) -> SearchRequest {
     SearchRequest {
         text: text.to_owned(),
+        pipeline: None,
+        shape: SearchShape::default(),
         range: TimeRange::ALL,
         now: 0,
         zone: jiff::tz::TimeZone::UTC,

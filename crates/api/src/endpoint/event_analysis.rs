@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::answer_shape::{AnswerShape, ROW};
 use super::json as answer;
 use super::row::{Access, Endpoint};
-use super::search_request::SearchRequest;
+use super::search_call::SearchCall;
 use super::shape::Shape;
 use crate::message::ApiError;
 use crate::wire::OutputMode;
@@ -95,7 +95,7 @@ const DIFFERENCES_FOUND: AnswerShape = AnswerShape::Json(Shape::Object(&[
     ),
 ]));
 
-async fn context(request: SearchRequest) -> Result<Response, ApiError> {
+async fn context(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let zone = request.zone();
     let time = parameters.required("time")?;
@@ -140,7 +140,7 @@ fn run(service: &SearchService, params: &SearchParams, then: Vec<Command>) -> Re
     service.run(SearchParams { shape, is_internal: true, ..params.clone() })
 }
 
-async fn patterns(request: SearchRequest) -> Result<Response, ApiError> {
+async fn patterns(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let zone = request.zone();
     let params = request.params()?;
@@ -190,7 +190,7 @@ fn add_rows(table: &ResultTable, zone: &TimeZone, finder: &mut PatternFinder) {
     }
 }
 
-async fn compare(request: SearchRequest) -> Result<Response, ApiError> {
+async fn compare(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let selected = request.params()?;
     check_events(&selected.text)?;

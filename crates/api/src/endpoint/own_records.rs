@@ -22,8 +22,8 @@ use serde_json::{Map, Value, json};
 
 use super::answer_shape::AnswerShape;
 use super::row::{Access, Endpoint, RequestBody};
+use super::search_call::SearchCall;
 use super::search_jobs::PathParts;
-use super::search_request::SearchRequest;
 use super::shape::{EMPTY, Shape};
 use super::{blocking, json as answer};
 use crate::ApiState;
@@ -88,7 +88,7 @@ const LINK: AnswerShape =
 /// A user's preferences, which the server does not interpret.
 const MEMBERS: AnswerShape = AnswerShape::Json(Shape::Map(&Shape::Any));
 
-async fn history(request: SearchRequest) -> Result<Response, ApiError> {
+async fn history(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(HISTORY).min(HISTORY_MAX);
     let offset = parameters.number("offset")?.unwrap_or(0);

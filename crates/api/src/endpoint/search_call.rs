@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use jiff::tz::TimeZone;
 use quarry_event::time::parse_zone;
 use quarry_search::{SearchError, SearchParams, SearchService};
+use quarry_spl::ast::Pipeline;
 
 use super::blocking;
 use super::search_jobs::{PathParts, params_of, service_of};
@@ -21,7 +22,7 @@ use crate::parameters::Parameters;
 use crate::turns::Use;
 
 /// A request with the search service that answers it.
-pub(super) struct SearchRequest {
+pub(super) struct SearchCall {
     state: ApiState,
     pub(super) caller: Caller,
     /// What is given.
@@ -29,20 +30,20 @@ pub(super) struct SearchRequest {
     pub(super) service: Arc<SearchService>,
 }
 
-impl FromRequest<ApiState> for SearchRequest {
+impl FromRequest<ApiState> for SearchCall {
     type Rejection = Response;
 
-    async fn from_request(request: Request, state: &ApiState) -> Result<SearchRequest, Response> {
+    async fn from_request(request: Request, state: &ApiState) -> Result<SearchCall, Response> {
         let (mut head, body) = request.into_parts();
         let parts = PathParts::from_request_parts(&mut head, state).await.map_err(IntoResponse::into_response)?;
         let caller = Caller::from_request_parts(&mut head, state).await.map_err(IntoResponse::into_response)?;
         let parameters = Parameters::from_request(Request::from_parts(head, body), state).await?;
         let service = service_of(state, &caller, &parts).await.map_err(IntoResponse::into_response)?;
-        Ok(SearchRequest { state: state.clone(), caller, parameters, service })
+        Ok(SearchCall { state: state.clone(), caller, parameters, service })
     }
 }
 
-impl SearchRequest {
+impl SearchCall {
     /// The zone of the request, or the server's.
     pub(super) fn zone(&self) -> TimeZone {
         self.parameters.get("zone").and_then(parse_zone).unwrap_or_else(|| self.service.zone())
@@ -64,6 +65,11 @@ impl SearchRequest {
         SearchParams { text: text.to_owned(), permissions, ..SearchParams::default() }
     }
 
+    /// A search of these nodes that answers the caller but is no search of theirs; `text` stands for it in messages.
+    pub(super) fn params_of(&self, text: &str, pipeline: Pipeline) -> SearchParams {
+        SearchParams { pipeline: Some(pipeline), is_internal: true, ..self.params_for(text) }
+    }
+
     /// Runs work that asks about searches without running one.
     pub(super) async fn with<T: Send + 'static>(
         &self,
@@ -73,7 +79,7 @@ impl SearchRequest {
         blocking(move || work(&service)).await
     }
 
-    /// As [`SearchRequest::with`], for work that fails as searches do; `text` is the search shown with the error.
+    /// As [`SearchCall::with`], for work that fails as searches do; `text` is the search shown with the error.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         text: &str,
@@ -82,7 +88,7 @@ impl SearchRequest {
         self.with(work).await?.map_err(|error| ApiError::of_search(text, error))
     }
 
-    /// As [`SearchRequest::ask`], in a search slot.
+    /// As [`SearchCall::ask`], in a search slot.
     pub(super) async fn search<T: Send + 'static>(
         &self,
         text: &str,
@@ -97,7 +103,7 @@ impl SearchRequest {
         self.ask(text, in_turn).await
     }
 
-    /// As [`SearchRequest::search`], for two works at the same time. They share a slot, as parts of one answer.
+    /// As [`SearchCall::search`], for two works at the same time. They share a slot, as parts of one answer.
     pub(super) async fn search_both<T: Send + 'static>(
         &self,
         text: &str,

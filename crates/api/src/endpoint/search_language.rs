@@ -11,13 +11,14 @@ use quarry_event::TimeNs;
 use quarry_event::time::{parse_time, strftime};
 use quarry_search::SearchError;
 use quarry_spl::analyse::{begins_with_events, is_transforming};
+use quarry_spl::ast::{NodeBuilder, Span, TypeAheadCommand, TypeAheadScope};
 use quarry_spl::{Diagnostic, Severity};
 use serde_json::{Value, json};
 
 use super::answer_shape::AnswerShape;
 use super::json as answer;
 use super::row::{Access, Endpoint, TYPEAHEAD};
-use super::search_request::SearchRequest;
+use super::search_call::SearchCall;
 use super::shape::Shape;
 use crate::atom::Form;
 use crate::message::{ApiError, xml_text};
@@ -29,6 +30,8 @@ const WORDS: usize = 50;
 const TIMES_MAX: usize = 100;
 /// Default output format of times (Splunk's).
 const ISO_FORMAT: &str = "%FT%T.%3N%:z";
+/// The search for completions in messages.
+const SHOWN: &str = "| typeahead";
 /// Maximum number of completions.
 const WORDS_MAX: usize = 1_000;
 
@@ -116,7 +119,7 @@ async fn parse(parameters: Parameters) -> Result<Response, ApiError> {
 }
 
 /// The instants of times, keyed by the requested time. Source: Splunk's `search/timeparser`.
-async fn times(request: SearchRequest) -> Result<Response, ApiError> {
+async fn times(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let asked: Vec<String> =
         parameters.clone().all().into_iter().filter(|(name, _)| name == "time").map(|(_, time)| time).collect();
@@ -149,14 +152,15 @@ async fn times(request: SearchRequest) -> Result<Response, ApiError> {
     })
 }
 
-async fn typeahead(request: SearchRequest) -> Result<Response, ApiError> {
+async fn typeahead(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let prefix = parameters.required("prefix")?;
     let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(WORDS).min(WORDS_MAX);
-    let quoted = prefix.replace('\\', "\\\\").replace('"', "\\\"");
-    let text = format!("| typeahead prefix=\"{quoted}\" count={count}");
-    let params = request.params_for(&text);
-    let outcome = request.ask(&text, move |service| service.run(params)).await?;
+    let make = NodeBuilder::at(Span::default());
+    let command = TypeAheadCommand::new(make, prefix, count, &TypeAheadScope::default());
+    let command = command.map_err(|fault| ApiError::bad_request(fault.to_string()))?;
+    let params = request.params_of(SHOWN, make.pipeline(vec![command.into()]));
+    let outcome = request.ask(SHOWN, move |service| service.run(params)).await?;
     let cell = |row: &quarry_search::Row<'_>, name: &str| {
         let at = outcome.table.fields().iter().position(|field| field == name)?;
         Some(row.cell(at).joined("\n").into_owned())

@@ -17,8 +17,8 @@ use super::answer_shape::AnswerShape;
 use super::json as answer;
 use super::plan_shape::EXPLAINED;
 use super::row::{Access, Endpoint};
+use super::search_call::SearchCall;
 use super::search_jobs::explain;
-use super::search_request::SearchRequest;
 use super::shape::Shape;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -193,7 +193,7 @@ impl Places<'_> {
     }
 }
 
-async fn lint(request: SearchRequest) -> Result<Response, ApiError> {
+async fn lint(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let (text, positions) = (text_of(parameters)?, Positions::of(parameters));
     let params = request.params_for(&text);
@@ -209,7 +209,7 @@ async fn lint(request: SearchRequest) -> Result<Response, ApiError> {
     Ok(answer(json!({ "runs": !has_error, "diagnostics": diagnostics }).to_string()))
 }
 
-async fn show_completion(request: SearchRequest) -> Result<Response, ApiError> {
+async fn show_completion(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let (text, positions) = (text_of(parameters)?, Positions::of(parameters));
     let cursor = cursor_of(parameters, &text)?;
@@ -251,7 +251,7 @@ async fn show_formatted(parameters: Parameters) -> Result<Response, ApiError> {
     Ok(answer(json!({ "search": format(&text) }).to_string()))
 }
 
-async fn expand(request: SearchRequest) -> Result<Response, ApiError> {
+async fn expand(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let (text, positions) = (text_of(parameters)?, Positions::of(parameters));
     let params = request.params_for(&text);

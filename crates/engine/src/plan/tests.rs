@@ -11,6 +11,7 @@ use quarry_store::MemoryStore;
 use quarry_spl::ast::Command;
 
 use super::*;
+use crate::SearchShape;
 use crate::explain::Explainer;
 use crate::job::{Engine, EngineOptions, SearchRequest};
 use crate::knowledge::KnowledgeSource;
@@ -54,6 +55,8 @@ pub(crate) fn runner(text: &str) -> Runner {
         Engine::new(&EngineOptions::default(), props, Arc::new(Tables)).unwrap().with_knowledge(Arc::new(Known));
     let request = SearchRequest {
         text: text.to_owned(),
+        pipeline: None,
+        shape: SearchShape::default(),
         range: TimeRange::ALL,
         now: NOW,
         zone: TimeZone::UTC,

@@ -27,6 +27,7 @@ use quarry_stdx::number::u32_of;
 use quarry_store::{IndexSelector, Segment, Snapshot, StoredSlab};
 
 use super::plan::SummaryPlan;
+use crate::SearchShape;
 use crate::job::{Engine, SearchRequest};
 use crate::knowledge::model::DataModel;
 use crate::knowledge::model_text;
@@ -135,6 +136,8 @@ impl Engine {
     ) -> Result<SummaryReport, EngineError> {
         let search = SearchRequest {
             text: String::new(),
+            pipeline: None,
+            shape: SearchShape::default(),
             range: TimeRange::ALL,
             now: request.now,
             zone: request.zone.clone(),
