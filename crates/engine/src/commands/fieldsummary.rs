@@ -3,6 +3,9 @@
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::aggregate::moments::Moments;
+use quarry_eval::aggregate::numbers::Figure;
+use quarry_eval::aggregate::running_state::Sums;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::{names_of, wildcard_parts};
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, batch_of, of_batches};
@@ -29,11 +32,10 @@ struct Facts {
     counts: Vec<u64>,
     count: u64,
     numbers: u64,
+    sums: Sums,
+    moments: Moments,
     least: Option<Number>,
     greatest: Option<Number>,
-    mean: f64,
-    /// Sum of squared distances from the mean.
-    spread: f64,
 }
 
 impl Facts {
@@ -57,9 +59,8 @@ impl Facts {
         if self.greatest.is_none_or(|greatest| number.order(greatest).is_gt()) {
             self.greatest = Some(number);
         }
-        let distance = number.as_f64() - self.mean;
-        self.mean += distance / self.numbers as f64;
-        self.spread += distance * (number.as_f64() - self.mean);
+        self.sums.add(number);
+        self.moments.add_figure(Figure::without_scale(number));
     }
 
     /// The values with their counts, the most frequent first, as JSON.
@@ -124,13 +125,11 @@ fn table(command: &FieldSummaryCommand, fields: &[(String, Facts)]) -> Result<Re
         ("distinct_count", |facts| Value::Int(facts.values.len() as i64)),
         ("is_exact", |_| Value::Int(1)),
         ("max", |facts| facts.greatest.map_or(Value::Null, Value::of_number)),
-        ("mean", |facts| if facts.numbers > 0 { Value::number_of(facts.mean) } else { Value::Null }),
+        ("mean", |facts| facts.sums.mean().map_or(Value::Null, Value::of_number)),
         ("min", |facts| facts.least.map_or(Value::Null, Value::of_number)),
         ("numeric_count", |facts| Value::Int(facts.numbers as i64)),
-        ("stdev", |facts| match facts.numbers {
-            0 => Value::Null,
-            1 => Value::Int(0),
-            numbers => Value::number_of((facts.spread / (numbers - 1) as f64).sqrt()),
+        ("stdev", |facts| {
+            facts.moments.variance(true).map_or(Value::Null, |variance| Value::number_of(variance.sqrt()))
         }),
     ];
     let column = |cell: &dyn Fn(&str, &Facts) -> Value<'static>| {

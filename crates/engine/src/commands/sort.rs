@@ -13,7 +13,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::rank::{ADDRESS, MISSING, NUMBER, TEXT, rank};
 use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter};
-use quarry_event::value::{Number, SortKey as ValueKey, sort_key};
+use quarry_event::value::{MAX_EXACT_INTEGER, Number, SortKey as ValueKey, exact_number, sort_key};
 use quarry_spl::ast::{SortCommand, SortKey};
 use quarry_stdx::number::usize_of;
 
@@ -105,16 +105,20 @@ impl Sort {
     }
 }
 
-/// Class, number and text of each row for one key.
+/// Class, number and text of each row for one key. The text of a large number tells integers with the same double apart.
 fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3] {
     let (mut classes, mut numbers, mut texts) = (Vec::new(), Vec::new(), StringViewBuilder::new());
     let mut scratch = String::new();
     for row in 0..reader.len() {
-        let (class, number, text) = rank(key.kind, reader.text(row, &mut scratch));
+        let value = reader.text(row, &mut scratch);
+        let (class, number, text) = rank(key.kind, value);
         let turned = if descending && class != MISSING { -class } else { class };
         classes.push(turned);
         numbers.push(number);
-        texts.append_option(text);
+        match number.is_some_and(|number| class == NUMBER && number.abs() >= MAX_EXACT_INTEGER) {
+            true => texts.append_option(value.and_then(exact_number).map(|number| text_of_integer(integer_of(number)))),
+            false => texts.append_option(text),
+        }
     }
     [Arc::new(Int64Array::from(classes)), Arc::new(Float64Array::from(numbers)), Arc::new(texts.finish())]
 }
@@ -154,6 +158,12 @@ pub(crate) fn sort_by_values(rows: &RecordBatch, fields: &[String]) -> Result<Re
         ranked = rows::with_column(&ranked, &format!("{RANK}_tie_{at}"), Arc::new(texts))?;
     }
     Ok(ranked)
+}
+
+/// A text that is ordered as the integer is.
+fn text_of_integer(integer: i64) -> String {
+    const DIGITS: usize = 20;
+    format!("{:0DIGITS$}", i128::from(integer) - i128::from(i64::MIN))
 }
 
 /// Distinguishes integers that map to the same double.

@@ -7,6 +7,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::rows::{self, ColumnBuilder, Value};
+use quarry_event::value::Number;
 use quarry_spl::ast::{Trend, TrendKind, TrendLineCommand};
 
 use super::Execute;
@@ -22,9 +23,9 @@ impl Execute for TrendLineCommand {
 struct TrendLine {
     trends: Arc<Vec<Trend>>,
     /// Per trend: the last numbers, oldest first.
-    windows: Vec<VecDeque<f64>>,
+    windows: Vec<VecDeque<Number>>,
     /// Per trend: the previous average.
-    averages: Vec<Option<f64>>,
+    averages: Vec<Option<Number>>,
 }
 
 impl TrendLine {
@@ -36,23 +37,21 @@ impl TrendLine {
 }
 
 /// The average of a full window.
-fn average(kind: TrendKind, window: &VecDeque<f64>) -> f64 {
-    let period = window.len() as f64;
-    match kind {
-        TrendKind::Simple => window.iter().sum::<f64>() / period,
-        TrendKind::Weighted => {
-            let weighted: f64 = window.iter().zip(1..).map(|(number, weight)| number * f64::from(weight)).sum();
-            weighted / (period * (period + 1.0) / 2.0)
-        }
-        // Initial value; later ones are computed by [`smoothed`].
-        TrendKind::Exponential => window.iter().sum::<f64>() / period,
+/// The average of the numbers of a window, as exact as that of `stats`; `None` without numbers.
+fn average(kind: TrendKind, window: &VecDeque<Number>) -> Option<Number> {
+    if kind != TrendKind::Weighted {
+        let count = i64::try_from(window.len()).ok()?;
+        return window.iter().copied().reduce(Number::plus)?.divided_by(Number::Int(count));
     }
+    let weights = || (1..).map(Number::Int);
+    let sum = window.iter().zip(weights()).map(|(number, weight)| number.times(weight)).reduce(Number::plus)?;
+    sum.divided_by(weights().take(window.len()).reduce(Number::plus)?)
 }
 
-/// Next value of an exponential moving average; the newest number has weight `2 / (period + 1)`.
-fn smoothed(before: f64, number: f64, period: usize) -> f64 {
-    let share = 2.0 / (period as f64 + 1.0);
-    before + share * (number - before)
+/// The exponential average after another number; the initial one is a simple average.
+fn smoothed(before: Number, number: Number, period: usize) -> Number {
+    let (before, share) = (before.as_f64(), 2.0 / (period as f64 + 1.0));
+    Number::Float(before + share * (number.as_f64() - before))
 }
 
 impl RowCommand for TrendLine {
@@ -62,7 +61,7 @@ impl RowCommand for TrendLine {
             let reader = rows::reader(&rows, &trend.field);
             let mut column = ColumnBuilder::new(rows.num_rows());
             for row in 0..rows.num_rows() {
-                let Some(number) = reader.number(row) else {
+                let Some(number) = reader.exact_number(row) else {
                     column.push_null();
                     continue;
                 };
@@ -75,11 +74,11 @@ impl RowCommand for TrendLine {
                     continue;
                 }
                 let average = match (trend.kind, *last) {
-                    (TrendKind::Exponential, Some(before)) => smoothed(before, number, trend.period),
+                    (TrendKind::Exponential, Some(before)) => Some(smoothed(before, number, trend.period)),
                     (kind, _) => average(kind, window),
                 };
-                *last = Some(average);
-                column.push(Value::number_of(average));
+                *last = average;
+                column.push(average.map_or(Value::Null, Value::of_number));
             }
             result = rows::with_column(&result, &trend.output, column.finish())?;
         }

@@ -401,7 +401,10 @@ impl Fold for MomentsFold {
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
         grow(&mut self.0, members.groups, Moments::default());
         let moments = self.0.as_mut_slice();
-        input.for_each_number(members, |_, group, number| moments[group].add(number));
+        match input.numbers.is_some_and(|numbers| !numbers.has_rests()) {
+            true => input.for_each_number(members, |_, group, number| moments[group].add(number)),
+            false => input.for_each_figure(members, |group, figure| moments[group].add_figure(figure)),
+        }
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {

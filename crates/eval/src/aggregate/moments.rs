@@ -2,44 +2,99 @@
 //!
 //! The textbook formula, mean of squares minus square of the mean, loses all digits in doubles. With the rounding
 //! errors kept, precision is doubled, so that the result is as precise as the input and does not depend on the order of
-//! numbers.
+//! numbers. The squares of very large numbers need still more, so that these are measured from one of them.
 
+use quarry_event::value::exact_number;
+
+use super::numbers::Figure;
 use super::total::Total;
 
+/// Numbers from this size on are added as their distance from the first one: a sum of their squares would have more
+/// digits than it keeps.
+const DISTANT: f64 = 1e12;
+
 /// Moments of a set of numbers.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {
     count: f64,
+    /// Sum of the distances from the origin.
     sum: Total,
+    /// Sum of their squares.
     squares: Total,
-    low: f64,
-    high: f64,
-}
-
-impl Default for Moments {
-    fn default() -> Moments {
-        let none = Total::default();
-        Moments { count: 0.0, sum: none, squares: none, low: f64::INFINITY, high: f64::NEG_INFINITY }
-    }
+    /// The first number, and what its double lacks.
+    first: (f64, f64),
+    /// Whether another number differs from it.
+    differ: bool,
 }
 
 impl Moments {
     /// Adds a number.
+    #[inline]
     pub fn add(&mut self, value: f64) {
+        self.add_number(value, 0.0);
+    }
+
+    /// Adds a number with the digits that its double lacks.
+    pub fn add_figure(&mut self, figure: Figure) {
+        self.add_number(figure.value, figure.more());
+    }
+
+    /// Adds the texts that are numbers.
+    pub fn add_texts(&mut self, texts: &[String]) {
+        let numbers = texts.iter().filter_map(|text| exact_number(text));
+        numbers.for_each(|number| self.add_figure(Figure::without_scale(number)));
+    }
+
+    #[inline]
+    fn add_number(&mut self, value: f64, more: f64) {
+        self.see((value, more), false);
         self.count += 1.0;
-        self.sum.add(value);
-        self.squares.add_square(value);
-        self.low = self.low.min(value);
-        self.high = self.high.max(value);
+        let origin = self.origin();
+        if origin == 0.0 && more == 0.0 {
+            self.sum.add(value);
+            self.squares.add_square(value);
+        } else {
+            let distance = difference(value, origin);
+            let lost = distance.lost + more;
+            self.sum.merge(Total { lost, ..distance });
+            self.squares.add_exact_square(distance.sum, lost);
+        }
+    }
+
+    /// What the distances are from.
+    #[inline]
+    fn origin(&self) -> f64 {
+        let (first, _) = self.first;
+        if first.abs() >= DISTANT && first.is_finite() { first } else { 0.0 }
+    }
+
+    /// Compares a number, one of several that may `differ`, with those before.
+    #[inline]
+    fn see(&mut self, one: (f64, f64), differ: bool) {
+        match self.count > 0.0 {
+            true => self.differ |= differ || self.first != one,
+            false => (self.first, self.differ) = (one, differ),
+        }
     }
 
     /// Adds the numbers of another set.
     pub fn merge(&mut self, other: &Moments) {
+        if other.count == 0.0 {
+            return;
+        }
+        self.see(other.first, other.differ);
         self.count += other.count;
-        self.sum.merge(other.sum);
-        self.squares.merge(other.squares);
-        self.low = self.low.min(other.low);
-        self.high = self.high.max(other.high);
+        let shift = difference(other.origin(), self.origin());
+        let (mut sum, mut squares) = (other.sum, other.squares);
+        if shift != Total::default() {
+            let count = Total { sum: other.count, lost: 0.0 };
+            let twice = Total { sum: 2.0 * shift.sum, lost: 2.0 * shift.lost };
+            squares.merge(product(twice, sum));
+            squares.merge(product(product(shift, shift), count));
+            sum.merge(product(shift, count));
+        }
+        self.sum.merge(sum);
+        self.squares.merge(squares);
     }
 
     /// Variance; the sample variance if `sample`, which a single number does not have.
@@ -49,11 +104,11 @@ impl Moments {
             return None;
         }
         // The variance of equal numbers is exactly 0, without rounding error.
-        let has_none = divisor <= 0.0 || self.low == self.high;
+        let has_none = divisor <= 0.0 || !self.differ;
         Some(if has_none { 0.0 } else { (self.distances() / divisor).max(0.0) })
     }
 
-    /// Sum of squared deviations from the mean.
+    /// Sum of squared deviations from the mean, which is the same from any origin.
     fn distances(&self) -> f64 {
         let (sum, lost) = (self.sum.sum, self.sum.lost);
         let square = sum * sum;
@@ -67,28 +122,45 @@ impl Moments {
     }
 
     /// As state.
-    pub fn to_state(self) -> [f64; 7] {
-        let Moments { count, sum, squares, low, high } = self;
-        [count, sum.sum, sum.lost, squares.sum, squares.lost, low, high]
+    pub fn to_state(self) -> [f64; 8] {
+        let Moments { count, sum, squares, first, differ } = self;
+        [count, sum.sum, sum.lost, squares.sum, squares.lost, first.0, first.1, f64::from(u8::from(differ))]
     }
 
     /// From a state; a malformed one is the empty set.
     pub fn from_state(state: &[f64]) -> Moments {
         match *state {
-            [count, sum, sum_lost, squares, squares_lost, low, high] => Moments {
+            [count, sum, sum_lost, squares, squares_lost, first, more, differ] => Moments {
                 count,
                 sum: Total { sum, lost: sum_lost },
                 squares: Total { sum: squares, lost: squares_lost },
-                low,
-                high,
+                first: (first, more),
+                differ: differ != 0.0,
             },
             _ => Moments::default(),
         }
     }
 }
 
+/// A difference, with its rounding error.
+#[inline]
+fn difference(left: f64, right: f64) -> Total {
+    let mut difference = Total { sum: left, lost: 0.0 };
+    difference.add(-right);
+    difference
+}
+
+/// A product, with its rounding error.
+fn product(left: Total, right: Total) -> Total {
+    let product = left.sum * right.sum;
+    let lost = left.sum.mul_add(right.sum, -product) + left.sum * right.lost + left.lost * right.sum;
+    Total { sum: product, lost }
+}
+
 #[cfg(test)]
 mod tests {
+    use quarry_event::value::Number;
+
     use super::*;
 
     fn of(numbers: impl IntoIterator<Item = f64>) -> Moments {
@@ -121,5 +193,26 @@ mod tests {
         assert_eq!(of([5.0]).variance(true), Some(0.0));
         assert_eq!(of([]).variance(true), None);
         assert_eq!(of([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).variance(false), Some(4.0));
+    }
+
+    #[test]
+    fn integers_beyond_a_double_keep_their_digits() {
+        let moments = |integers: &[i64]| {
+            let mut moments = Moments::default();
+            integers.iter().for_each(|integer| moments.add_figure(Figure::of(Number::Int(*integer))));
+            moments
+        };
+        const LARGE: i64 = 9_007_199_254_740_993;
+        assert_eq!(moments(&[LARGE, LARGE + 2, LARGE + 4]).variance(true), Some(4.0));
+        // Both have the same double.
+        assert_eq!(moments(&[LARGE - 1, LARGE]).variance(true), Some(0.5));
+        assert_eq!(moments(&[LARGE; 3]).variance(true), Some(0.0));
+        // A set of small numbers has another origin.
+        let mut mixed = moments(&[1, 3]);
+        mixed.merge(&moments(&[LARGE, LARGE + 2]));
+        assert_eq!(mixed.variance(false), moments(&[LARGE + 2, LARGE, 3, 1]).variance(false));
+        let mut merged = moments(&[LARGE; 2]);
+        merged.merge(&Moments::from_state(&moments(&[LARGE + 3]).to_state()));
+        assert_eq!(merged.variance(true), Some(3.0));
     }
 }

@@ -56,7 +56,7 @@ impl Figure {
     }
 
     /// The figure of a number, without computing its scale.
-    pub(super) fn without_scale(number: Number) -> Figure {
+    pub fn without_scale(number: Number) -> Figure {
         let value = number.as_f64();
         let exact = match number {
             Number::Int(integer) if integer.unsigned_abs() > MAX_EXACT_INTEGER as u64 => {

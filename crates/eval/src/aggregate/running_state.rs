@@ -56,8 +56,13 @@ impl Sums {
         self.count += 1;
         self.sum.add(figure.value);
         self.sum.lost += figure.more();
-        self.squares.add_square(figure.value);
+        self.squares.add_exact_square(figure.value, figure.more());
         self.scale = self.scale.max(figure.scale);
+    }
+
+    /// Their mean; `None` without numbers.
+    pub fn mean(&self) -> Option<Number> {
+        self.value(false, |sum, count| sum.divided_by(Number::Int(count)))
     }
 
     fn value(&self, squares: bool, value: fn(Number, i64) -> Option<Number>) -> Option<Number> {
@@ -99,13 +104,12 @@ impl Running {
         if values.is_empty() {
             return;
         }
-        let numbers = values.iter().filter_map(|value| parse_number(value));
         match self {
             Running::Count(count) => *count += values.len() as i64,
             Running::Sums(sums) => {
                 values.iter().filter_map(|value| exact_number(value)).for_each(|number| sums.add(number))
             }
-            Running::Moments(moments) => numbers.for_each(|number| moments.add(number)),
+            Running::Moments(moments) => moments.add_texts(values),
             Running::Digest(digest) => {
                 values.iter().filter_map(|value| exact_number(value)).for_each(|number| digest.add_number(number))
             }

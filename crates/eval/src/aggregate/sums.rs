@@ -55,7 +55,7 @@ impl Fold for SumFold {
         };
         match (self.squares, input.numbers.and_then(|numbers| numbers.plain())) {
             (true, _) => input.for_each_figure(members, |group, figure| {
-                sums[group].add_square(figure.value);
+                sums[group].add_exact_square(figure.value, figure.more());
                 scales[group] = scales[group].max(doubled(figure.scale));
             }),
             (false, Some((_, scale))) => input.for_each_number(members, |_, group, number| {

@@ -41,6 +41,18 @@ impl Total {
         self.lost += number.mul_add(number, -square);
     }
 
+    /// Adds the square of a number that has `more` than its double.
+    #[inline]
+    pub fn add_exact_square(&mut self, number: f64, more: f64) {
+        self.add_square(number);
+        if more != 0.0 {
+            // The square of a sum has twice the product of its parts, and the square of the second.
+            let (twice, product) = (2.0 * number, 2.0 * number * more);
+            self.add(product);
+            self.lost += twice.mul_add(more, -product) + more * more;
+        }
+    }
+
     /// Adds another sum.
     pub fn merge(&mut self, other: Total) {
         self.add(other.sum);

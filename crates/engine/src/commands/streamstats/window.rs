@@ -300,7 +300,7 @@ impl Foldable for Sums {
 impl Foldable for Moments {
     fn of(values: &[String]) -> Moments {
         let mut moments = Moments::default();
-        values.iter().filter_map(|value| parse_number(value)).for_each(|number| moments.add(number));
+        moments.add_texts(values);
         moments
     }
 
