@@ -188,6 +188,15 @@ impl Recogniser {
 
     /// The best timestamp in `text`, which the caller has cut to the lookahead.
     pub(crate) fn find(&self, text: &[u8]) -> Option<Stamp> {
+        // Most lines of a stack trace end here; a line that begins with a digit most likely begins with its time.
+        if !text.first().is_some_and(u8::is_ascii_digit) && !has_digits_of_a_time(text) {
+            return None;
+        }
+        self.scan(text)
+    }
+
+    /// The same, whatever digits the text has.
+    fn scan(&self, text: &[u8]) -> Option<Stamp> {
         let mut resorts = Resorts::default();
         let mut leads = true;
         let mut at = 0;
@@ -321,6 +330,40 @@ impl Resorts {
             (date, clock) => date.or(clock).or(self.epoch),
         }
     }
+}
+
+/// Whether the text has at least the digits of the shortest timestamps: three in two numbers (`1:30`, `1-Oct-00`), or
+/// six in one (`081109`).
+fn has_digits_of_a_time(text: &[u8]) -> bool {
+    let (mut numbers, mut count, mut at) = (0, 0, 0);
+    while let Some(start) = next_digit(text, at) {
+        let run = digits(text, start);
+        (numbers, count) = (numbers + 1, count + run);
+        if run >= 6 || (numbers >= 2 && count >= 3) {
+            return true;
+        }
+        at = start + run;
+    }
+    false
+}
+
+/// The first digit from `at` on. Eight bytes at a time: a byte below 128 plus 128 minus a bound has its top bit set if
+/// it reaches the bound.
+fn next_digit(text: &[u8], mut at: usize) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = 0x80 * ONES;
+    while let Some(chunk) = text.get(at..)?.first_chunk::<8>() {
+        let bytes = u64::from_le_bytes(*chunk);
+        let low = bytes & !TOPS;
+        let from_zero = low + u64::from(0x80 - b'0') * ONES;
+        let above_nine = low + u64::from(0x7f - b'9') * ONES;
+        let found = from_zero & !above_nine & !bytes & TOPS;
+        if found != 0 {
+            return Some(at + (found.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    text[at..].iter().position(u8::is_ascii_digit).map(|found| at + found)
 }
 
 /// Digits from `at` on.

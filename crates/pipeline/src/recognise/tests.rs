@@ -216,3 +216,45 @@ proptest::proptest! {
         }
     }
 }
+
+/// What every text is made of here: all of one to five pieces.
+const PIECES: [&str; 12] = ["1", "23", "2026", ":", "-", "/", ".", " ", "T", "Oct", "Z", "x"];
+
+#[test]
+fn texts_with_fewer_digits_hold_no_time() {
+    let recogniser = Recogniser::new(NOW, [].into());
+    let (mut left_out, mut times) = (0, 0);
+    for count in 1..=5 {
+        for mut number in 0..PIECES.len().pow(count) {
+            let mut text = String::new();
+            for _ in 0..count {
+                text.push_str(PIECES[number % PIECES.len()]);
+                number /= PIECES.len();
+            }
+            let found = recogniser.scan(text.as_bytes());
+            times += usize::from(found.is_some());
+            if !has_digits_of_a_time(text.as_bytes()) {
+                left_out += 1;
+                assert!(found.is_none(), "{text:?} holds a time, and too few digits for one");
+            }
+        }
+    }
+    assert!(left_out > 10_000 && times > 50, "{left_out} texts left out, {times} times");
+}
+
+#[test]
+fn the_next_digit_is_found_anywhere() {
+    for len in 0..20 {
+        for place in 0..len {
+            for byte in [b'0', b'9'] {
+                // The neighbours of digits, and bytes that are like digits but for their top bit.
+                let mut text: Vec<u8> = b"/:\xb0\xb9a".iter().copied().cycle().take(len).collect();
+                assert_eq!(next_digit(&text, 0), None);
+                text[place] = byte;
+                for from in 0..=len {
+                    assert_eq!(next_digit(&text, from), (from <= place).then_some(place));
+                }
+            }
+        }
+    }
+}
