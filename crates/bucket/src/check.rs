@@ -138,21 +138,26 @@ impl BucketReader {
         };
         blocks.extend(self.parts()[slab].locator.at);
         blocks.extend(locator.blocks());
-        self.check_located(slab, &mut |_| {})
+        self.check_located(slab, true, &mut |_| {})
     }
 
     /// Checks that a slab's locator, if there is one, finds the pages of every rare token; passes the hash of each to
-    /// `visit`, with repetitions.
-    pub(crate) fn check_located(&self, slab: usize, visit: &mut dyn FnMut(u64)) -> Result<(), BucketError> {
+    /// `visit`, with repetitions. Without `texts`, a slab without a locator passes only those of number columns.
+    pub(crate) fn check_located(
+        &self,
+        slab: usize,
+        texts: bool,
+        visit: &mut dyn FnMut(u64),
+    ) -> Result<(), BucketError> {
         let Some(locator) = self.locator(slab)? else {
-            return self.for_each_rare(slab, false, &mut |hash, _| {
+            return self.for_each_rare(slab, (false, texts), &mut |hash, _| {
                 visit(hash);
                 Ok(())
             });
         };
         let mut missing = 0;
         let tables = locator.tables(&self.source)?;
-        self.for_each_rare(slab, true, &mut |hash, page| {
+        self.for_each_rare(slab, (true, true), &mut |hash, page| {
             visit(hash);
             if let Some(page) = page {
                 missing += usize::from(tables.find(hash)?.is_some_and(|pages| pages >> page & 1 == 0));

@@ -145,29 +145,33 @@ impl BucketReader {
     }
 
     /// Passes the hash of every rare token of a slab to `visit`, with repetitions, as its columns hold them; with
-    /// `per_page`, including the page if a locator covers the token.
+    /// `per_page`, including the page if a locator covers the token. Without `texts`, only those of number columns.
     pub(crate) fn for_each_rare(
         &self,
         slab: usize,
-        per_page: bool,
+        (per_page, texts): (bool, bool),
         visit: &mut dyn FnMut(u64, Option<usize>) -> Result<(), BucketError>,
     ) -> Result<(), BucketError> {
         let Some(columns) = self.columns(slab)? else {
             return Ok(());
         };
+        // Opened once: a slab may have thousands of columns.
+        let pages = 0..self.slabs()[slab].pages.len();
+        let opened: Result<Vec<_>, _> = pages.map(|page| self.template_page(slab, page)).collect();
+        let mut opened = opened?;
         let mut hashes = Vec::new();
         for (number, column) in (0u32..).zip(&columns.layout.template_set.columns) {
             let noting = |values: u64| match column.kind {
                 ColumnKind::Numbers { format, min, max } => Some(RareNumbers::new(format, min, max, values)),
                 _ => None,
             };
-            let pages = self.slabs()[slab].pages.len();
+            if !is_rare_column(column) || (!texts && matches!(column.kind, ColumnKind::Texts)) {
+                continue;
+            }
             let per_page = per_page && is_located_column(column);
             let mut noted = noting(column.values);
-            for page in (0..pages).filter(|_| is_rare_column(column)) {
-                let Some(mut shaped) = self.template_page(slab, page)? else {
-                    continue;
-                };
+            for (page, shaped) in opened.iter_mut().enumerate() {
+                let Some(shaped) = shaped else { continue };
                 match (&mut noted, shaped.values(number)?) {
                     (Some(noted), ColumnValues::Numbers(numbers)) => {
                         let mut of_page = if per_page { noting(numbers.len() as u64) } else { None };
@@ -176,11 +180,7 @@ impl BucketReader {
                             of_page.finish(&mut hashes);
                         }
                     }
-                    (None, ColumnValues::Texts { bytes, ends }) => {
-                        let starts = std::iter::once(0).chain(ends.iter().copied());
-                        let text = |(start, end): (u32, &u32)| &bytes[start as usize..*end as usize];
-                        add_texts(starts.zip(&ends).map(text), &mut hashes);
-                    }
+                    (None, values) => add_tokens_of_texts(&values, &mut hashes),
                     _ => {}
                 }
                 hashes.drain(..).try_for_each(|hash| visit(hash, per_page.then_some(page)))?;
@@ -191,6 +191,21 @@ impl BucketReader {
             }
         }
         Ok(())
+    }
+}
+
+/// Appends the hash of every rare token of a column if its values are texts.
+pub(crate) fn add_rare_texts(column: &Column, values: &ColumnValues, hashes: &mut Vec<u64>) {
+    if is_rare_column(column) {
+        add_tokens_of_texts(values, hashes);
+    }
+}
+
+fn add_tokens_of_texts(values: &ColumnValues, hashes: &mut Vec<u64>) {
+    if let ColumnValues::Texts { bytes, ends } = values {
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let text = |(start, end): (u32, &u32)| &bytes[start as usize..*end as usize];
+        add_texts(starts.zip(ends).map(text), hashes);
     }
 }
 

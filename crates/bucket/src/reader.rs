@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quarry_event::template::{Dictionary, TEXT_COLUMN, TemplateSet, Texts};
+use quarry_event::template::{ColumnValues, Dictionary, TEXT_COLUMN, TemplateSet, Texts};
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, ValueColumns};
 
 use crate::block::{BlockAt, BlockKind, open_block};
@@ -431,18 +431,18 @@ impl BucketReader {
         self.template_page_of(&self.source, slab, page, None)
     }
 
-    /// Rebuilds the texts of a page of a template slab; empty for any other.
+    /// Rebuilds the texts of a page of a template slab; empty for any other. Passes the columns to `show`.
     pub(crate) fn rebuild(
         &self,
-        slab: usize,
-        page: usize,
+        (slab, page): (usize, usize),
         times: &[TimeNs],
         out: &mut TextBuffer,
+        show: &mut dyn FnMut(u32, &ColumnValues),
     ) -> Result<(), BucketError> {
         let Some(mut shaped) = self.template_page_of(&self.source, slab, page, Some(times.into()))? else {
             return Ok(());
         };
-        shaped.fill_all(TEXT_COLUMN, out)?;
+        shaped.fill_all_and_show(TEXT_COLUMN, out, show)?;
         let (found, expected) = (out.bytes().len() as u64, self.opened.slabs[slab].pages[page].raw_bytes);
         if found != expected {
             return Err(shaped.place().corrupt(format!("its texts are {found} bytes, {expected} expected")));
@@ -511,7 +511,7 @@ impl PageRead<'_> {
         }
         if columns.raw && self.reader.opened.parts[self.slab].shape.at.is_some() {
             let mut buffer = TextBuffer::default();
-            self.reader.rebuild(self.slab, self.page, &page.time, &mut buffer)?;
+            self.reader.rebuild((self.slab, self.page), &page.time, &mut buffer, &mut |_, _| {})?;
             Texts { bytes: page.raw, ends: page.ends } = buffer.finish();
         } else if columns.raw {
             self.text(&blocks, info, &mut page)?;

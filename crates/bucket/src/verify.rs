@@ -7,12 +7,14 @@
 
 use std::sync::Arc;
 
+use quarry_event::template::ColumnValues;
 use quarry_event::{EventBatch, Page, PageColumns};
 
 use crate::columns::TextBuffer;
 use crate::encode::{EncodeOptions, EncodedBucket, SlabSource, encode_slabs};
 use crate::error::{BlockPosition, BucketError};
 use crate::filter::TermFilter;
+use crate::rare_pages::add_rare_texts;
 use crate::read_at::MemoryObject;
 use crate::reader::BucketReader;
 
@@ -71,11 +73,13 @@ impl BucketVerifier {
         if *number >= reader.slabs().len() {
             return Err(differs(BlockPosition::of("directory", 0), "the number of slabs"));
         }
-        verify_slab(reader, *number, slab)?;
         let mut missing = 0;
         let mut look_up = |hash| missing += usize::from(!filter.may_hold(*number, hash));
+        // The tokens of texts are looked up while their columns are decoded anyway; a locator needs their pages, too.
+        let texts_first = reader.locator(*number)?.is_none();
+        verify_slab(reader, *number, slab, if texts_first { Some(&mut look_up) } else { None })?;
         reader.check_term_dictionaries(*number, &mut look_up, &mut Vec::new())?;
-        reader.check_located(*number, &mut look_up)?;
+        reader.check_located(*number, !texts_first, &mut look_up)?;
         if missing > 0 {
             return Err(differs(
                 BlockPosition::of("filter", 0).in_slab(*number),
@@ -99,9 +103,24 @@ fn differs(place: BlockPosition, what: impl Into<String>) -> BucketError {
     BucketError::Mismatch { place, what: what.into() }
 }
 
-fn verify_slab(reader: &BucketReader, number: usize, slab: &SlabSource<'_>) -> Result<(), BucketError> {
+/// Compares every event; passes the hash of every rare token of texts to `visit`, if given, with repetitions.
+fn verify_slab(
+    reader: &BucketReader,
+    number: usize,
+    slab: &SlabSource<'_>,
+    mut visit: Option<&mut dyn FnMut(u64)>,
+) -> Result<(), BucketError> {
     let pages = reader.slabs()[number].pages.len();
-    let plain = reader.columns(number)?.is_none();
+    let columns = reader.columns(number)?.map(|columns| &columns.layout.template_set.columns);
+    let plain = columns.is_none();
+    let mut hashes = Vec::new();
+    let mut show = |number: u32, values: &ColumnValues| {
+        let column = columns.and_then(|columns| columns.get(number as usize));
+        if let (Some(column), Some(visit)) = (column, &mut visit) {
+            add_rare_texts(column, values, &mut hashes);
+            hashes.drain(..).for_each(visit);
+        }
+    };
     let mut buffer = TextBuffer::default();
     let mut start = 0;
     for at in 0..pages {
@@ -113,7 +132,7 @@ fn verify_slab(reader: &BucketReader, number: usize, slab: &SlabSource<'_>) -> R
         let texts = if plain {
             (&page.raw[..], &page.ends[..])
         } else {
-            reader.rebuild(number, at, &page.time, &mut buffer)?;
+            reader.rebuild((number, at), &page.time, &mut buffer, &mut show)?;
             (buffer.bytes(), buffer.ends())
         };
         let what = if same_texts(texts, start, slab) { difference(&page, start, slab) } else { Some("text") };

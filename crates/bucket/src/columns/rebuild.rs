@@ -299,9 +299,22 @@ impl TemplatePage {
 
     /// Rebuilds a column in all rows that have it.
     pub(crate) fn fill_all(&mut self, column: u32, out: &mut TextBuffer) -> Result<(), BucketError> {
+        self.fill_all_and_show(column, out, &mut |_, _| {})
+    }
+
+    /// The same; passes each column that is read for it to `show`.
+    pub(crate) fn fill_all_and_show(
+        &mut self,
+        column: u32,
+        out: &mut TextBuffer,
+        show: &mut dyn FnMut(u32, &ColumnValues),
+    ) -> Result<(), BucketError> {
         let columns = self.columns.clone();
         self.fetch_below(column)?;
         let held = self.hold_below(column)?;
+        for (number, held) in (0u32..).zip(&held) {
+            held.iter().for_each(|held| show(number, held.values()));
+        }
         let mut dictionaries = Vec::with_capacity(held.len());
         for (number, held) in held.iter().enumerate() {
             let is_dictionary =
