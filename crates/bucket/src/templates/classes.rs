@@ -117,8 +117,6 @@ pub(super) fn run_word(text: &[u8], from: usize) -> usize {
 /// flags its first byte and possibly later ones, so the first flag overall is right.
 #[inline(always)]
 pub(super) fn graphic_run(text: &[u8], from: usize, other: u8) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const TOPS: u64 = 0x80 * ONES;
     let mut at = from;
     while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let bytes = u64::from_le_bytes(*chunk);
@@ -140,27 +138,109 @@ fn run_slowly(text: &[u8], from: usize, class: u8) -> usize {
     end.map_or(text.len(), |len| from + len)
 }
 
-/// Number of leading bytes that are letters or within the range, computed in one register: a byte plus (128 minus the
-/// bound) has its top bit set if it reaches the bound.
-#[inline]
+const ONES: u64 = 0x0101_0101_0101_0101;
+const TOPS: u64 = 0x80 * ONES;
+
+/// Sets the top bit of each byte whose lower seven bits are within the range. Computed in one register: such a byte plus
+/// (128 minus the bound) has its top bit set if it reaches the bound. Other bits, and bytes from 128 on, are the caller's.
+#[inline(always)]
+fn within(bytes: u64, low: u8, high: u8) -> u64 {
+    let (bytes, low, high) = (bytes & !TOPS, u64::from(0x80 - low), u64::from(0x7f - high));
+    (bytes + low * ONES) & !(bytes + high * ONES)
+}
+
+/// Number of leading bytes that are letters or within the range.
+#[inline(always)]
 fn plain_head(chunk: &[u8; 8], low: u8, high: u8) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const TOPS: u64 = 0x80 * ONES;
-    let within = |bytes: u64, low: u8, high: u8| {
-        let (bytes, low, high) = (bytes & !TOPS, u64::from(0x80 - low), u64::from(0x7f - high));
-        (bytes + low * ONES) & !(bytes + high * ONES)
-    };
     let bytes = u64::from_le_bytes(*chunk);
     let plain = (within(bytes | (0x20 * ONES), b'a', b'z') | within(bytes, low, high)) & !bytes & TOPS;
     ((plain ^ TOPS).trailing_zeros() / 8) as usize
 }
 
-/// Whether there is a digit; most numbers begin or end with one.
-#[inline]
-pub(super) fn has_digit(text: &[u8]) -> bool {
-    match text {
-        [b'0'..=b'9', ..] | [.., b'0'..=b'9'] => true,
-        _ => text.iter().any(u8::is_ascii_digit),
+/// Whether there is a digit in this range of a text; most numbers begin or end with one. The bytes behind the range are
+/// read as well, so that a short one costs no loop.
+#[inline(always)]
+pub(super) fn has_digit(text: &[u8], start: usize, end: usize) -> bool {
+    let range = &text[start..end];
+    if let [b'0'..=b'9', ..] | [.., b'0'..=b'9'] = range {
+        return true;
+    }
+    let (mut at, mut left) = (start, range.len());
+    while left > 0 {
+        let Some(chunk) = text[at..].first_chunk::<8>() else { return text[at..end].iter().any(u8::is_ascii_digit) };
+        let bytes = u64::from_le_bytes(*chunk);
+        let digits = within(bytes, b'0', b'9') & !bytes & TOPS;
+        if left <= 8 {
+            return digits << (8 * (8 - left)) != 0;
+        }
+        if digits != 0 {
+            return true;
+        }
+        (at, left) = (at + 8, left - 8);
+    }
+    false
+}
+
+/// Marks of the bytes of a text that is read as a whole. They are computed for all bytes at once, in wide registers, and
+/// then give the end of a chunk and whether it has digits eight bytes at a time.
+#[derive(Debug, Default)]
+pub(super) struct Marks(Vec<u8>);
+
+/// A byte that may be a delimiter.
+const MAY_STOP: u8 = 0x80;
+/// A digit.
+const IS_DIGIT: u8 = 1;
+/// Marks behind the text, so that eight can be read from each place of it.
+const MARKS_BEHIND: usize = 8;
+
+impl Marks {
+    /// Marks this text.
+    pub(super) fn set(&mut self, text: &[u8]) {
+        // Without branches or tables, so that the compiler does many bytes at once.
+        let mark = |byte: &u8| {
+            let is_letter = (*byte | 0x20).wrapping_sub(b'a') < 26;
+            let is_inner = byte.wrapping_sub(b'-') <= b':' - b'-' || *byte == b'_' || *byte >= 0x80;
+            let is_digit = byte.wrapping_sub(b'0') < 10;
+            (u8::from(!(is_letter | is_inner)) * MAY_STOP) | (u8::from(is_digit) * IS_DIGIT)
+        };
+        self.0.clear();
+        self.0.extend(text.iter().map(mark));
+        self.0.extend([MAY_STOP; MARKS_BEHIND]);
+    }
+
+    /// The marks at a place of the text, the first in the lowest byte.
+    #[inline(always)]
+    fn at(&self, at: usize) -> u64 {
+        self.0.get(at..).and_then(|rest| rest.first_chunk::<8>()).map_or(TOPS, |chunk| u64::from_le_bytes(*chunk))
+    }
+
+    /// End of the chunk at `at`, like [`run`] with [`DELIMITER`]. `text` is the marked one.
+    #[inline(always)]
+    pub(super) fn chunk_end(&self, text: &[u8], mut at: usize) -> usize {
+        loop {
+            let stops = self.at(at) & TOPS;
+            if stops == 0 {
+                at += 8;
+                continue;
+            }
+            at += (stops.trailing_zeros() / 8) as usize;
+            match text.get(at) {
+                Some(byte) if CLASS[usize::from(*byte)] & DELIMITER == 0 => at += 1,
+                _ => return at.min(text.len()),
+            }
+        }
+    }
+
+    /// Whether there is a digit in this range of the text.
+    #[inline(always)]
+    pub(super) fn has_digit(&self, mut start: usize, end: usize) -> bool {
+        while start + 8 < end {
+            if self.at(start) & ONES != 0 {
+                return true;
+            }
+            start += 8;
+        }
+        start < end && (self.at(start) & ONES) << (8 * (8 - (end - start))) != 0
     }
 }
 
@@ -180,7 +260,12 @@ pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
     if let (Some(tail), Some(other_tail)) = (one.last_chunk::<4>(), other.last_chunk::<4>()) {
         return tail == other_tail && one.first_chunk::<4>() == other.first_chunk::<4>();
     }
-    one.iter().zip(other).all(|(byte, other_byte)| byte == other_byte)
+    match (one, other) {
+        ([first, .., last], [other_first, .., other_last]) => {
+            first == other_first && last == other_last && one[one.len() / 2] == other[one.len() / 2]
+        }
+        _ => one.first() == other.first(),
+    }
 }
 
 /// Whether the segmenter's table has the byte as a breaker.
@@ -188,3 +273,6 @@ pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
 pub(super) fn breaks(byte: u8) -> bool {
     CLASS[usize::from(byte)] & BREAKER != 0
 }
+
+#[cfg(test)]
+mod tests;

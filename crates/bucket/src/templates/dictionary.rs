@@ -114,14 +114,16 @@ impl Interner {
     }
 }
 
+/// Multiplies by a constant and folds the upper half onto the lower one.
+#[inline]
+pub(super) fn fold(value: u64) -> u64 {
+    let wide = u128::from(value) * 0x9e37_79b9_7f4a_7c15;
+    wide as u64 ^ (wide >> 64) as u64
+}
+
 /// A fast hash for short texts.
 #[inline]
-fn short_hash(text: &[u8]) -> u32 {
-    const K: u64 = 0x9e37_79b9_7f4a_7c15;
-    let fold = |value: u64| {
-        let wide = u128::from(value) * u128::from(K);
-        wide as u64 ^ (wide >> 64) as u64
-    };
+pub(super) fn short_hash(text: &[u8]) -> u32 {
     let mut hash = text.len() as u64;
     if let (Some(head), Some(tail)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) {
         if text.len() > 16 {

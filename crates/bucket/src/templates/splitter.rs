@@ -6,9 +6,8 @@
 //! whatever else varies. A text that fits no template tries them again with variables that accept words without digits;
 //! otherwise it becomes a new template if there is room, or a plain text.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use foldhash::fast::FixedState;
 use quarry_event::template::{
     MAX_COLUMNS, MAX_TEMPLATES, TEXT_COLUMN, Template, TemplatePart, ValueTraits, is_json_scalar, is_string_content,
 };
@@ -18,6 +17,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::builder::{Builder, Kind};
 use super::classes::{CLASS, WORD, same};
 use super::objects::{Entry, EntryKind, Schema, split_member};
+use super::outline::lookup::{OutlineTemplate, OutlineTemplates};
 use super::outline::{Outline, Role, split_pair};
 use super::trie::{FoundVariable, Span, Trie};
 use super::variables::{Variable, VariableKind, split_event, split_words};
@@ -63,13 +63,6 @@ pub(super) enum Splitter {
     Outline(Box<Outline>),
     /// An optional pair preceded by a blank.
     Pair,
-}
-
-/// A template of an outline and the columns of its variables.
-#[derive(Debug)]
-struct Outlined {
-    template: u32,
-    columns: Box<[u32]>,
 }
 
 /// What all values so far are in terms of JSON. It cannot be derived from templates: `\\n12` may be a backslash and the
@@ -130,8 +123,8 @@ pub(super) struct Cutter {
     trie: Trie,
     schemas: Vec<KnownSchema>,
     roles: BTreeMap<(Box<[u8]>, u32), u32>,
-    /// By the template keys of an outline.
-    outlined: HashMap<Box<[u8]>, Outlined, FixedState>,
+    /// Those of an outline.
+    outlined: OutlineTemplates,
     /// Template of the empty text.
     nothing: Option<u32>,
     /// Distinguishes the columns of one kind of events from those of others.
@@ -142,7 +135,7 @@ impl Cutter {
     pub(super) fn new(splitter: Splitter, schemas: Vec<Schema>, path: u64) -> Cutter {
         let schemas =
             schemas.into_iter().map(|schema| KnownSchema { schema, template: None, columns: Box::default() }).collect();
-        let (trie, roles, outlined) = (Trie::new(), BTreeMap::new(), HashMap::default());
+        let (trie, roles, outlined) = (Trie::new(), BTreeMap::new(), OutlineTemplates::default());
         Cutter { splitter, trie, schemas, roles, outlined, nothing: None, path }
     }
 }
@@ -385,20 +378,20 @@ impl Builder {
             return self.plain(column, split, text);
         }
         outline.cut(text, &mut self.cut);
-        if let Some(known) = split.own().outlined.get(&*self.cut.template) {
+        if let Some(known) = split.own_mut().outlined.find(text, &self.cut.pieces) {
             return self.fill_outlined(known);
         }
         if !self.add_outlined(column, split, text) {
             return self.plain(column, split, text);
         }
-        match split.own().outlined.get(&*self.cut.template) {
+        match split.own_mut().outlined.find(text, &self.cut.pieces) {
             Some(known) => self.fill_outlined(known),
             None => self.plain(column, split, text),
         }
     }
 
     /// Fills the variables of a split text that has this template.
-    fn fill_outlined(&mut self, known: &Outlined) -> u32 {
+    fn fill_outlined(&mut self, known: &OutlineTemplate) -> u32 {
         self.filled.clear();
         let places = self.cut.pieces.iter().zip(&known.columns);
         self.filled.extend(places.map(|(piece, column)| FoundVariable {
@@ -414,7 +407,7 @@ impl Builder {
     fn add_outlined(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> bool {
         let pieces = self.cut.pieces.len();
         let is_room = pieces <= VARIABLES_MAX
-            && self.cut.literal_bytes <= LITERAL_BYTES_MAX
+            && self.cut.literal_bytes(text) <= LITERAL_BYTES_MAX
             && self.templates + KEPT_FOR_PLAIN < MAX_TEMPLATES
             && self.columns.len() + pieces + KEPT_FOR_PLAIN <= MAX_COLUMNS
             && self.splits + pieces <= KEPT_FOR_PLAIN
@@ -461,10 +454,7 @@ impl Builder {
         }
         split.templates.push(Template { parts });
         self.templates += 1;
-        split
-            .own_mut()
-            .outlined
-            .insert(self.cut.template.as_slice().into(), Outlined { template, columns: columns.into() });
+        split.own_mut().outlined.insert(text, &self.cut.pieces, template, columns.into());
         true
     }
 

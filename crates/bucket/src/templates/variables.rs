@@ -93,7 +93,7 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
     let end = match kind {
         VariableKind::Chunk => {
             let end = trim_chunk(text, at, run(text, at, DELIMITER));
-            if strict && !is_variable(&text[at..end]) {
+            if strict && !is_variable(text, at, end) {
                 return None;
             }
             end
@@ -111,7 +111,7 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
         VariableKind::Markup => at + memchr(b'<', text.get(at..)?)?,
         VariableKind::Word => {
             let end = word_end(text, at);
-            if strict && !has_digit(&text[at..end]) {
+            if strict && !has_digit(text, at, end) {
                 return None;
             }
             end
@@ -122,8 +122,8 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
 
 /// Whether a chunk is a variable: it contains a digit, or is a dash that stands for a missing value.
 #[inline]
-fn is_variable(text: &[u8]) -> bool {
-    has_digit(text) || text == b"-"
+fn is_variable(text: &[u8], start: usize, end: usize) -> bool {
+    has_digit(text, start, end) || text[start..end] == *b"-"
 }
 
 /// Full stops and colons at the end of a chunk belong to the literal.
@@ -186,7 +186,7 @@ pub(super) fn split_words(text: &[u8], variables: &mut Vec<Variable>) {
             at += 1;
             continue;
         }
-        if has_digit(&text[at..end]) {
+        if has_digit(text, at, end) {
             variables.push(Variable::new(at, end, VariableKind::Word));
         }
         at = end;
@@ -364,7 +364,7 @@ impl Scan<'_, '_> {
     fn chunk(&mut self, at: usize) -> usize {
         let end = run(self.text, at, DELIMITER);
         let trimmed = trim_chunk(self.text, at, end);
-        if is_variable(&self.text[at..trimmed]) {
+        if is_variable(self.text, at, trimmed) {
             self.push(at, trimmed, VariableKind::Chunk);
         } else if self.is_field(at, end) {
             self.push(at, trimmed, VariableKind::Field);

@@ -7,12 +7,13 @@
 //! free-form sentences would.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::FixedState;
 use memchr::memchr;
 use quarry_event::EventBatch;
 
+use super::lookup::OutlineTemplates;
 use super::{
     ANCHORS_MAX, Anchor, BLANK, CLASS, Cut, DELIMITER, KEYS_MAX, Key, Line, Outline, Pair, Piece, Role, Token, run,
 };
@@ -104,14 +105,16 @@ pub(in crate::templates) fn outline_of(sample: &[&[u8]]) -> (Outline, usize) {
 
 /// Number of templates of the sample.
 fn count_templates(outline: &Outline, sample: &[&[u8]], cut: &mut Cut) -> usize {
-    let mut templates: HashSet<Box<[u8]>, FixedState> = HashSet::default();
+    let (mut templates, mut count) = (OutlineTemplates::default(), 0);
     for text in sample {
-        outline.cut(start_of(text), cut);
-        if !templates.contains(&*cut.template) {
-            templates.insert(cut.template.as_slice().into());
+        let text = start_of(text);
+        outline.cut(text, cut);
+        if templates.find(text, &cut.pieces).is_none() {
+            templates.insert(text, &cut.pieces, count, Box::default());
+            count += 1;
         }
     }
-    templates.len()
+    count as usize
 }
 
 /// Whether enough of the first lines lies outside of free text.
@@ -160,8 +163,8 @@ fn candidates(sample: &[&[u8]]) -> Vec<Anchor> {
                 continue;
             }
             let (token, mut end) = line.token(at);
-            if token == Token::Pair {
-                end = line.pair(at, end).map_or(end, |pair| pair.end);
+            if let Token::Pair(pair) = token {
+                end = pair.end;
             }
             tokens.push((token, &text[at..end]));
             at = end;
@@ -201,7 +204,7 @@ fn neighbour<'t>(token: Option<&(Token, &'t [u8])>) -> Neighbour<'t> {
         None => Neighbour::Edge,
         Some((Token::Number, _)) => Neighbour::Number,
         Some((Token::Quoted, _)) => Neighbour::Quoted,
-        Some((Token::Pair, _)) => Neighbour::Pair,
+        Some((Token::Pair(_), _)) => Neighbour::Pair,
         Some((Token::Word | Token::Mark, word)) => Neighbour::Word(word),
     }
 }

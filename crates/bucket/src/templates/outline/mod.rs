@@ -13,10 +13,11 @@
 //! texts are restored exactly in any case.
 
 pub(super) mod learning;
+pub(super) mod lookup;
 
 use memchr::memchr;
 
-use super::classes::{BLANK, CLASS, DELIMITER, VALUE_END, has_digit, run, same};
+use super::classes::{BLANK, CLASS, DELIMITER, Marks, VALUE_END, has_digit, run, same};
 use super::variables::{Variable, VariableKind, closing_quote, trim_chunk};
 
 /// Maximum number of anchors of an outline, and slots of the table that finds them.
@@ -29,11 +30,11 @@ const RUNS_MAX: u8 = 2;
 const KEY_BYTES_MAX: usize = 64;
 
 /// Anchors and keys of the texts of a slab.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outline {
     anchors: Vec<Anchor>,
     /// Anchor number plus one, by [`slot_of`]; 0 for none.
-    slots: Vec<u8>,
+    slots: Box<[u8; ANCHOR_SLOTS]>,
     keys: Vec<Key>,
 }
 
@@ -70,19 +71,6 @@ pub(super) enum Role {
     Lines,
 }
 
-impl Role {
-    /// A distinct tag for each role.
-    fn tag(self) -> [u8; 3] {
-        match self {
-            Role::Literal => [0, 0, 0],
-            Role::Equals => [1, 0, 0],
-            Role::Member { run, key } => [2, run, key],
-            Role::Rest { run } => [3, run, 0],
-            Role::Lines => [4, 0, 0],
-        }
-    }
-}
-
 /// A variable of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
@@ -91,14 +79,12 @@ pub(super) struct Piece {
     pub(super) role: Role,
 }
 
-/// The variables of one text, and a key that is equal exactly for texts with the same template.
+/// The variables of one text.
 #[derive(Debug, Default)]
 pub(super) struct Cut {
     pub(super) pieces: Vec<Piece>,
-    pub(super) template: Vec<u8>,
-    /// Bytes between the variables.
-    pub(super) literal_bytes: usize,
     pairs: Vec<Pair>,
+    marks: Marks,
 }
 
 impl Cut {
@@ -106,26 +92,14 @@ impl Cut {
         self.pieces.push(Piece { start, end, role });
     }
 
-    /// Builds the template key. Read from its end, each role comes first, then the length of its literal, then the
-    /// literal.
-    fn name_template(&mut self, text: &[u8]) {
-        self.template.clear();
-        self.literal_bytes = 0;
-        let mut at = 0;
-        for piece in &self.pieces {
-            self.template.extend_from_slice(&text[at..piece.start]);
-            self.template.extend_from_slice(&((piece.start - at) as u32).to_le_bytes());
-            self.template.extend_from_slice(&piece.role.tag());
-            self.literal_bytes += piece.start - at;
-            at = piece.end;
-        }
-        self.template.extend_from_slice(&text[at..]);
-        self.literal_bytes += text.len() - at;
+    /// Bytes of a text outside of its variables.
+    pub(super) fn literal_bytes(&self, text: &[u8]) -> usize {
+        text.len() - self.pieces.iter().map(|piece| piece.end - piece.start).sum::<usize>()
     }
 }
 
 /// A pair preceded by a blank.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pair {
     /// From the first byte of the key to the end, including a comma or semicolon after the value.
     start: usize,
@@ -147,18 +121,18 @@ enum Token {
     /// A delimiter.
     Mark,
     /// `key=value` after a blank.
-    Pair,
+    Pair(Pair),
 }
 
 impl Outline {
     fn new(anchors: Vec<Anchor>, keys: Vec<Key>) -> Outline {
-        let mut slots = vec![0u8; ANCHOR_SLOTS];
+        let mut slots = Box::new([0u8; ANCHOR_SLOTS]);
         for (number, anchor) in (1u8..).zip(&anchors) {
             let mut slot = slot_of(&anchor.word);
-            while slots[slot] != 0 {
-                slot = (slot + 1) % ANCHOR_SLOTS;
+            while slots[usize::from(slot)] != 0 {
+                slot = slot.wrapping_add(1);
             }
-            slots[slot] = number;
+            slots[usize::from(slot)] = number;
         }
         Outline { anchors, slots, keys }
     }
@@ -169,15 +143,15 @@ impl Outline {
     }
 
     /// Number of the anchor for this word.
-    #[inline]
+    #[inline(always)]
     fn anchor(&self, word: &[u8]) -> Option<usize> {
         let mut slot = slot_of(word);
         loop {
-            let number = usize::from(*self.slots.get(slot)?).checked_sub(1)?;
+            let number = usize::from(self.slots[usize::from(slot)]).checked_sub(1)?;
             if same(&self.anchors[number].word, word) {
                 return Some(number);
             }
-            slot = (slot + 1) % ANCHOR_SLOTS;
+            slot = slot.wrapping_add(1);
         }
     }
 
@@ -186,23 +160,27 @@ impl Outline {
         cut.pieces.clear();
         let head = memchr(b'\n', text).unwrap_or(text.len());
         let line = Line { text: &text[..head], quotes: true };
-        let mut cutter =
-            Cutter { outline: self, line, cut, free: None, has_equals: false, used: [0; ANCHORS_MAX], runs: 0 };
+        let mut marks = std::mem::take(&mut cut.marks);
+        marks.set(line.text);
+        let (free, used) = (None, [0; ANCHORS_MAX]);
+        let mut cutter = Cutter { outline: self, line, marks: &marks, cut, free, has_equals: false, used, runs: 0 };
         let mut at = 0;
         while at < head {
             at = cutter.step(at);
         }
         cutter.close();
+        cut.marks = marks;
         if head + 1 < text.len() {
             cut.push(head + 1, text.len(), Role::Lines);
         }
-        cut.name_template(text);
     }
 }
 
-fn slot_of(word: &[u8]) -> usize {
+/// One of the [`ANCHOR_SLOTS`].
+#[inline]
+fn slot_of(word: &[u8]) -> u8 {
     let (first, last) = (word.first().copied().unwrap_or_default(), word.last().copied().unwrap_or_default());
-    (usize::from(first) * 5 + usize::from(last) * 67 + word.len() * 29) % ANCHOR_SLOTS
+    first.wrapping_mul(5).wrapping_add(last.wrapping_mul(67)).wrapping_add((word.len() as u8).wrapping_mul(29))
 }
 
 /// The first line of a text.
@@ -226,6 +204,17 @@ impl Line<'_> {
                 _ => (Token::Mark, at + 1),
             };
         }
+        let (end, pair) = self.chunk(at);
+        match pair {
+            Some(pair) => (Token::Pair(pair), end),
+            None if has_digit(self.text, at, end) => (Token::Number, end),
+            None => (Token::Word, end),
+        }
+    }
+
+    /// The end of the word, number or key at `at`, and the pair if it is the key of one.
+    #[inline]
+    fn chunk(&mut self, at: usize) -> (usize, Option<Pair>) {
         let mut end = run(self.text, at, DELIMITER);
         // `00:00:00,017`
         while self.text.get(end) == Some(&b',')
@@ -234,11 +223,12 @@ impl Line<'_> {
         {
             end = run(self.text, end + 1, DELIMITER);
         }
-        if self.text.get(end) == Some(&b'=') && self.pair(at, end).is_some() {
-            return (Token::Pair, end);
+        if self.text.get(end) == Some(&b'=')
+            && let Some(pair) = self.pair(at, end)
+        {
+            return (end, Some(pair));
         }
-        let end = trim_chunk(self.text, at, end);
-        (if has_digit(&self.text[at..end]) { Token::Number } else { Token::Word }, end)
+        (trim_chunk(self.text, at, end), None)
     }
 
     fn closing(&mut self, from: usize) -> Option<usize> {
@@ -280,6 +270,8 @@ impl Line<'_> {
 struct Cutter<'t, 'o> {
     outline: &'o Outline,
     line: Line<'t>,
+    /// Of the line.
+    marks: &'o Marks,
     cut: &'o mut Cut,
     /// The current free text, and whether it contains an equals sign.
     free: Option<(usize, usize)>,
@@ -302,34 +294,89 @@ impl Cutter<'_, '_> {
         if self.free.is_none() && at > 0 && matches!(byte, b'.' | b',' | b';' | b':' | b'?' | b'!') {
             return at + 1;
         }
+        if CLASS[usize::from(byte)] & DELIMITER == 0 {
+            return self.chunks(at);
+        }
         let (token, end) = self.line.token(at);
         match token {
-            Token::Pair => return self.pairs(at, end),
             Token::Quoted if self.free.is_none() => {
                 if end - at > 2 {
                     self.cut.push(at + 1, end - 1, Role::Literal);
                 }
                 return end;
             }
-            Token::Word | Token::Mark => {
-                if let Some(anchor) = self.outline.anchor(&text[at..end])
-                    && self.used[anchor] < self.outline.anchors[anchor].times
-                {
-                    self.used[anchor] += 1;
+            // A delimiter; chunks were processed above.
+            Token::Mark | Token::Word | Token::Number | Token::Pair(_) => {
+                if self.is_anchor(&text[at..end]) {
                     self.close();
                     return end;
                 }
                 self.has_equals |= byte == b'=';
             }
-            Token::Number if self.free.is_none() => {
-                self.cut.push(at, end, Role::Literal);
-                return end;
-            }
-            Token::Number => {}
             Token::Quoted => self.has_equals |= memchr(b'=', &text[at..end]).is_some(),
         }
         self.free = Some((self.free.map_or(at, |(start, _)| start), end));
         end
+    }
+
+    /// Processes the chunk at `at` and those that follow it after single blanks; returns where to continue. Most of a line
+    /// of sentences is read here.
+    #[inline]
+    fn chunks(&mut self, mut at: usize) -> usize {
+        let text = self.line.text;
+        loop {
+            let stop = self.marks.chunk_end(text, at);
+            let next = text.get(stop);
+            if matches!(next, Some(b',' | b'=')) {
+                return self.chunk(at);
+            }
+            let end = trim_chunk(text, at, stop);
+            self.word(at, end);
+            if end < stop || next != Some(&b' ') {
+                return end;
+            }
+            at = stop + 1;
+            match text.get(at) {
+                Some(byte) if CLASS[usize::from(*byte)] & DELIMITER == 0 && !matches!(byte, b'.' | b':') => {}
+                _ => return at,
+            }
+        }
+    }
+
+    /// The same for one chunk that a pair may begin with, or that may go on behind a comma.
+    #[inline(never)]
+    fn chunk(&mut self, at: usize) -> usize {
+        let (end, pair) = self.line.chunk(at);
+        match pair {
+            Some(pair) => self.pairs(pair),
+            None => {
+                self.word(at, end);
+                end
+            }
+        }
+    }
+
+    /// Processes a word or a number.
+    #[inline(always)]
+    fn word(&mut self, start: usize, end: usize) {
+        if self.is_anchor(&self.line.text[start..end]) {
+            self.close();
+        } else if let Some((_, free_end)) = &mut self.free {
+            *free_end = end;
+        } else if self.marks.has_digit(start, end) {
+            self.cut.push(start, end, Role::Literal);
+        } else {
+            self.free = Some((start, end));
+        }
+    }
+
+    /// Whether a word is an anchor here, which it then was.
+    #[inline(always)]
+    fn is_anchor(&mut self, word: &[u8]) -> bool {
+        let Some(anchor) = self.outline.anchor(word) else { return false };
+        let is_left = self.used[anchor] < self.outline.anchors[anchor].times;
+        self.used[anchor] += u8::from(is_left);
+        is_left
     }
 
     /// Ends the free text.
@@ -341,11 +388,12 @@ impl Cutter<'_, '_> {
         }
     }
 
-    /// Processes a run of pairs, the first of which has the key between `start` and `equals`.
-    fn pairs(&mut self, start: usize, equals: usize) -> usize {
+    /// Processes a run of pairs that begins with this one.
+    fn pairs(&mut self, first: Pair) -> usize {
         let text = self.line.text;
+        let start = first.start;
         self.cut.pairs.clear();
-        let (mut end, mut next) = (start, self.line.pair(start, equals));
+        let (mut end, mut next) = (start, Some(first));
         while let Some(pair) = next {
             end = pair.end;
             self.cut.pairs.push(pair);

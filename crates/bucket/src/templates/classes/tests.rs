@@ -1,0 +1,47 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// Texts of bytes that the rules treat differently, and of any others.
+fn texts() -> impl Strategy<Value = Vec<u8>> {
+    let close = prop::sample::select(b"aZ09_-./:@+#%, =\"&;|\\\t\x7f\x80\xb0\xb9\xff".to_vec());
+    prop::collection::vec(prop_oneof![4 => close, 1 => any::<u8>()], 0..40)
+}
+
+proptest! {
+    #[test]
+    fn marks_end_chunks_where_the_classes_do(text in texts()) {
+        let mut marks = Marks::default();
+        // What was marked before leaves nothing behind.
+        marks.set(b"some longer text, which had 2 numbers: 17");
+        marks.set(&text);
+        for at in 0..=text.len() {
+            prop_assert_eq!(marks.chunk_end(&text, at), run(&text, at, DELIMITER));
+            prop_assert_eq!(marks.chunk_end(&text, at), run_slowly(&text, at, DELIMITER));
+        }
+    }
+
+    #[test]
+    fn digits_are_found_in_any_range(text in texts()) {
+        let mut marks = Marks::default();
+        marks.set(&text);
+        for start in 0..=text.len() {
+            for end in start..=text.len() {
+                let expected = text[start..end].iter().any(u8::is_ascii_digit);
+                prop_assert_eq!(has_digit(&text, start, end), expected);
+                prop_assert_eq!(marks.has_digit(start, end), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn texts_are_the_same_if_their_bytes_are(text in texts(), place in any::<prop::sample::Index>(), bit in 0u32..8) {
+        prop_assert!(same(&text, &text));
+        if !text.is_empty() {
+            let mut other = text.clone();
+            other[place.index(text.len())] ^= 1u8 << bit;
+            prop_assert!(!same(&text, &other));
+            prop_assert!(!same(&text, &text[1..]));
+        }
+    }
+}
