@@ -9,7 +9,6 @@ mod records;
 
 use memchr::memchr2_iter;
 
-use crate::pattern::Pattern;
 use crate::text::cut_at_character;
 use pattern::PatternLines;
 use quarry_stdx::Fault;
@@ -59,7 +58,7 @@ impl LineBreaker {
         if breaker.is_empty() || NEWLINE_BREAKERS.contains(&breaker) {
             return Ok(LineBreaker::Newline(NewlineLines { head: Vec::new(), length: 0, start: 0, limit }));
         }
-        Ok(LineBreaker::Pattern(Box::new(PatternLines::new(Pattern::new(breaker)?, limit))))
+        Ok(LineBreaker::Pattern(Box::new(PatternLines::new(breaker, limit)?)))
     }
 
     /// A breaker by `JSON_RECORDS`.

@@ -99,6 +99,11 @@ impl Pattern {
         }
     }
 
+    /// Whether the linear-time engine matches it: it has neither look-around nor references to groups.
+    pub(crate) fn is_linear(&self) -> bool {
+        matches!(self.engine, Engine::Linear(_))
+    }
+
     /// Whether the pattern matches anywhere.
     pub fn is_match(&self, text: &[u8]) -> bool {
         match &self.engine {
@@ -118,20 +123,13 @@ impl Pattern {
     /// First match at or after `from`, with the leftmost group that took part. Without any, the break is the empty
     /// range at the start of the match.
     pub fn find_break(&self, text: &[u8], from: usize) -> Option<BreakMatch> {
-        let (whole, group) = match &self.engine {
-            Engine::Linear(regex) => {
-                let groups = regex.captures_at(text, from)?;
-                let group = groups.iter().skip(1).flatten().next().map(|group| group.range());
-                (groups.get(0)?.range(), group)
-            }
-            Engine::Backtracking(regex) => {
-                let mut places = regex.capture_locations();
-                let whole = regex.captures_read_at(&mut places, text, from).ok().flatten()?;
-                let group = (1..places.len()).find_map(|number| places.get(number)).map(|(start, end)| start..end);
-                (whole.start()..whole.end(), group)
-            }
-        };
-        let group = group.unwrap_or(whole.start..whole.start);
+        self.find_break_in(text, from, &mut self.groups())
+    }
+
+    /// As [`Pattern::find_break`], with storage for the groups, which must belong to this pattern.
+    pub(crate) fn find_break_in(&self, text: &[u8], from: usize, groups: &mut Groups) -> Option<BreakMatch> {
+        let whole = self.find_groups(text, from, groups)?;
+        let group = (1..groups.count()).find_map(|number| groups.get(number)).unwrap_or(whole.start..whole.start);
         Some(BreakMatch { whole, group })
     }
 }

@@ -5,8 +5,11 @@
 //! ahead than that may behave differently.) While no break is found, the window is searched again only after it has
 //! doubled, and beyond `TRUNCATE` only its head and a short tail are kept.
 
+use memchr::memchr2_iter;
+use quarry_stdx::Fault;
+
 use super::{CHARACTER_BYTES_MAX, Line, Until, cut};
-use crate::pattern::{BreakMatch, Pattern};
+use crate::pattern::{BreakMatch, Groups, Pattern};
 
 /// Number of bytes that must follow a match before it counts.
 const SETTLED_BYTES: usize = 512;
@@ -17,10 +20,93 @@ const SEARCH_STEP_BYTES: usize = 4 << 10;
 /// Bytes of a chunk consumed at once, so that the window stays small for any chunk size.
 const FEED_BYTES: usize = 64 << 10;
 
+/// Group that most patterns begin with.
+const NEWLINES: [&str; 2] = [r"([\r\n]+)", r"([\n\r]+)"];
+
+/// How breaks are found.
+#[derive(Debug)]
+enum Breaks {
+    /// Line feeds and carriage returns, if this pattern matches right after them. It never begins with one itself, so
+    /// only the ends of such runs are looked at.
+    Newlines(Pattern),
+    /// Any pattern, with storage for its groups.
+    Groups(Pattern, Groups),
+}
+
+impl Breaks {
+    fn new(breaker: &str) -> Result<Breaks, Fault> {
+        let pattern = Pattern::new(breaker)?;
+        // The other engine has references to groups, and assertions that look back beyond what they are given.
+        if pattern.is_linear()
+            && let Some(rest) = NEWLINES.iter().find_map(|newlines| breaker.strip_prefix(newlines))
+            && begins_with_a_word_byte(rest)
+        {
+            return Ok(Breaks::Newlines(Pattern::new(&format!("^(?:{rest})"))?));
+        }
+        let groups = pattern.groups();
+        Ok(Breaks::Groups(pattern, groups))
+    }
+
+    /// The first break at or after `from` that consumes text or leaves some before it.
+    fn next(&mut self, text: &[u8], from: usize) -> Option<BreakMatch> {
+        match self {
+            Breaks::Newlines(pattern) => break_after_newlines(pattern, text, from),
+            Breaks::Groups(pattern, groups) => {
+                let mut from = from;
+                while from <= text.len() {
+                    let found = pattern.find_break_in(text, from, groups)?;
+                    if found.group.end > 0 {
+                        return Some(found);
+                    }
+                    from = found.whole.end.max(from + 1);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The first run of line feeds and carriage returns at or after `from` that this anchored pattern follows.
+fn break_after_newlines(pattern: &Pattern, text: &[u8], from: usize) -> Option<BreakMatch> {
+    let (mut start, mut end) = (from, from);
+    for place in memchr2_iter(b'\r', b'\n', text.get(from..)?).map(|place| from + place) {
+        let is_first = start == end;
+        if is_first || place > end {
+            start = place;
+        }
+        end = place + 1;
+        if matches!(text.get(end), Some(b'\r' | b'\n')) {
+            continue;
+        }
+        if let Some(len) = pattern.find_end(&text[end..]) {
+            return Some(BreakMatch { whole: start..end + len, group: start..end });
+        }
+    }
+    None
+}
+
+/// Whether every match of a pattern begins with a byte that its text names: a letter, digit, or class of such.
+fn begins_with_a_word_byte(pattern: &str) -> bool {
+    let after = match pattern.as_bytes() {
+        [b'\\', b'd' | b'w', after @ ..] => after,
+        [b'[', class @ ..] => {
+            let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+            match class.iter().position(|byte| !is_plain(byte)) {
+                Some(close @ 1..) if class[close] == b']' => &class[close + 1..],
+                _ => return false,
+            }
+        }
+        [first, after @ ..] if first.is_ascii_alphanumeric() => after,
+        _ => return false,
+    };
+    // It must not be optional, and no alternative may begin otherwise.
+    !matches!(after, [b'?' | b'*' | b'{', ..]) && !pattern.contains('|')
+}
+
 /// Splits a stream into lines by a pattern.
 #[derive(Debug)]
 pub(crate) struct PatternLines {
-    pattern: Pattern,
+    breaks: Breaks,
     limit: usize,
     /// Text not yet part of a line.
     window: Vec<u8>,
@@ -33,8 +119,9 @@ pub(crate) struct PatternLines {
 }
 
 impl PatternLines {
-    pub(super) fn new(pattern: Pattern, limit: usize) -> PatternLines {
-        PatternLines { pattern, limit, window: Vec::new(), start: 0, left_out: 0, search_at: 0 }
+    pub(super) fn new(breaker: &str, limit: usize) -> Result<PatternLines, Fault> {
+        let breaks = Breaks::new(breaker)?;
+        Ok(PatternLines { breaks, limit, window: Vec::new(), start: 0, left_out: 0, search_at: 0 })
     }
 
     pub(super) fn skip(&mut self, bytes: u64) {
@@ -85,7 +172,9 @@ impl PatternLines {
     /// Passes on every line whose break is followed by `settled` bytes.
     fn search(&mut self, settled: usize, sink: &mut impl FnMut(Line<'_>)) {
         let mut cursor = 0;
-        while let Some(found) = self.next_break(&self.window[cursor..], self.head()) {
+        loop {
+            let head = self.head();
+            let Some(found) = self.breaks.next(&self.window[cursor..], head) else { break };
             if found.whole.end + settled > self.window.len() - cursor {
                 break;
             }
@@ -100,25 +189,69 @@ impl PatternLines {
         self.window.drain(..cursor);
     }
 
-    /// The first break that consumes text or leaves some before it.
-    fn next_break(&self, text: &[u8], from: usize) -> Option<BreakMatch> {
-        let mut from = from;
-        while from <= text.len() {
-            let found = self.pattern.find_break(text, from)?;
-            if found.group.end > 0 {
-                return Some(found);
-            }
-            from = found.whole.end.max(from + 1);
-        }
-        None
-    }
-
     fn leave_out_middle(&mut self) {
         let head = self.limit + CHARACTER_BYTES_MAX;
         if self.window.len() > head + 2 * TAIL_BYTES {
             let tail = self.window.len() - TAIL_BYTES;
             self.left_out += (tail - head) as u64;
             self.window.drain(head..tail);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_patterns_that_begin_with_a_word_byte_are_looked_for_after_newlines() {
+        for (rest, expected) in [
+            (r"\d{4}-\d\d", true),
+            (r"[IWEF]\d{4} \d\d", true),
+            ("[a-z0-9_]+:", true),
+            ("Event", true),
+            ("", false),
+            (r"(?=\d)", false),
+            (r"\s*\d", false),
+            (r"\d?x", false),
+            (r"\d*x", false),
+            (r"\d{0,2}x", false),
+            ("[^a]", false),
+            (r"[\n]", false),
+            ("[]a]", false),
+            ("a|\n", false),
+            ("^a", false),
+            (r"\bword", false),
+            (".", false),
+        ] {
+            assert_eq!(begins_with_a_word_byte(rest), expected, "{rest}");
+        }
+    }
+
+    #[test]
+    fn patterns_that_look_back_are_matched_as_a_whole() {
+        for breaker in [r"([\r\n]+)\d(?<=\n\d)", r"([\r\n]+)a\1"] {
+            let mut breaks = Breaks::new(breaker).unwrap();
+            assert!(matches!(breaks, Breaks::Groups(..)), "{breaker}");
+            assert_eq!(breaks.next(b"x\na\n1", 0), Pattern::new(breaker).unwrap().find_break(b"x\na\n1", 0));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn breaks_after_newlines_are_those_of_the_whole_pattern(
+            text in "[\r\na1 ]{0,24}",
+            rest in prop::sample::select(vec!["a", r"\d", "[a1]a", r"\d+ ", r"a\b", r"\d$", r"1\n1", r"a\s+1"]),
+            from in 0usize..24,
+        ) {
+            let text = text.as_bytes();
+            let breaker = format!(r"([\r\n]+){rest}");
+            let mut breaks = Breaks::new(&breaker).unwrap();
+            prop_assert!(matches!(breaks, Breaks::Newlines(_)));
+            let from = from.min(text.len());
+            prop_assert_eq!(breaks.next(text, from), Pattern::new(&breaker).unwrap().find_break(text, from));
         }
     }
 }
