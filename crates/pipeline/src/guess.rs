@@ -127,7 +127,8 @@ impl Guess {
 pub fn guess_sourcetype(sample: &[u8], source: &str, props: &PropsResolver) -> Guess {
     match props.sourcetype_for_source(source) {
         Some(sourcetype) => Guess { sourcetype, reason: "a [source::] stanza names it" },
-        None => GuessRules::new(props).map_or_else(|_| guess_data(sample, source), |rules| rules.guess(sample, source)),
+        None => GuessRules::new(props)
+            .map_or_else(|_| guess_data(sample, source, false), |rules| rules.guess(sample, source, false)),
     }
 }
 
@@ -141,8 +142,8 @@ pub(crate) fn candidates(source: &str, props: &PropsResolver) -> Vec<String> {
     names
 }
 
-/// Guesses by name and first bytes.
-pub(crate) fn guess_data(sample: &[u8], source: &str) -> Guess {
+/// Guesses by name and first bytes; `goes_on` if more is still being written.
+pub(crate) fn guess_data(sample: &[u8], source: &str, goes_on: bool) -> Guess {
     let lines = complete_lines(sample);
     if lines.is_empty() {
         if let Some(name) = by_name(source) {
@@ -160,7 +161,7 @@ pub(crate) fn guess_data(sample: &[u8], source: &str) -> Guess {
     match (by_name(source), found) {
         (Some(name), found) if found.as_ref().is_none_or(|found| name.is_kind_of(&found.sourcetype)) => name.guess(),
         (_, Some(found)) => found,
-        (_, None) => by_times(&lines, source),
+        (_, None) => by_times(&lines, source, goes_on),
     }
 }
 
@@ -277,7 +278,7 @@ struct Census {
     strays: usize,
 }
 
-fn by_times(lines: &[&[u8]], source: &str) -> Guess {
+fn by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
     let recogniser = Recogniser::new(ANY_TIME, [].into());
     let has_date = |line: &[u8]| {
         let stamp = recogniser.find(&line[..line.len().min(LOOKAHEAD_BYTES)]);
@@ -305,14 +306,23 @@ fn by_times(lines: &[&[u8]], source: &str) -> Guess {
     if census.with_level * 100 >= headed * 80 && census.dated_continuations <= headed {
         return Guess::new("log4j", "lines with time and level");
     }
-    if census.continuations + census.strays == 0 {
+    let is_dated = census.continuations + census.strays == 0;
+    // The first lines of a log often are single ones; its stack traces come later.
+    let is_undecided = goes_on && source.starts_with('/') && lines.len() < FEW_LINES;
+    if is_dated && !is_undecided {
         return Guess::new(PLAIN_SOURCETYPE, "every line carries a time");
     }
     match stem(source) {
+        Some(stem) if is_dated => {
+            Guess { sourcetype: stem, reason: "the few lines so far carry a time, and lines without one may follow" }
+        }
         Some(stem) => Guess { sourcetype: stem, reason: "lines without a time follow lines with one" },
         None => Guess::new(PLAIN_SOURCETYPE, "lines without a time, but no file name to call them by"),
     }
 }
+
+/// Lines of a growing file below which later ones may be of another kind.
+const FEW_LINES: usize = 100;
 
 /// Maximum average number of lines per event; beyond that it is a collection of lines with occasional dates.
 const LINES_PER_EVENT_MAX: usize = 60;

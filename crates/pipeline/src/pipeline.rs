@@ -327,7 +327,7 @@ impl Pipeline {
                 let (sample, rest) = bytes.split_at(missing.min(bytes.len()));
                 opening.bytes.extend_from_slice(sample);
                 if opening.bytes.len() >= opening.needed {
-                    self.open(out);
+                    self.open(true, out);
                     if let Stage::Running(running) = &mut self.stage {
                         running.feed(rest, out, &mut self.counters);
                     }
@@ -356,8 +356,12 @@ impl Pipeline {
 
     /// Determines how the source begins from the buffered bytes, and appends the completed events.
     pub fn begin(&mut self, out: &mut EventBatch) {
+        self.begin_at(Until::Pause, out);
+    }
+
+    fn begin_at(&mut self, until: Until, out: &mut EventBatch) {
         if matches!(&self.stage, Stage::Opening(opening) if !opening.bytes.is_empty()) {
-            self.open(out);
+            self.open(until == Until::Pause, out);
         }
     }
 
@@ -447,20 +451,20 @@ impl Pipeline {
     }
 
     fn drain(&mut self, until: Until, out: &mut EventBatch) {
-        self.begin(out);
+        self.begin_at(until, out);
         if let Stage::Running(running) = &mut self.stage {
             running.drain(until, out, &mut self.counters);
         }
     }
 
-    /// Decides and processes the buffered bytes.
-    fn open(&mut self, out: &mut EventBatch) {
+    /// Decides and processes the buffered bytes; `goes_on` if they are not all of the source.
+    fn open(&mut self, goes_on: bool, out: &mut EventBatch) {
         let Stage::Opening(opening) = std::mem::replace(&mut self.stage, Stage::Closed) else { return };
         let Opening { bytes, samples, needed, info, context, plan } = *opening;
         let mut running = match plan {
             Plan::Ready(running) => running,
             Plan::Guess(candidates) => {
-                let guess = candidates.rules.guess(&candidates.plain.sample(&bytes), &info.source);
+                let guess = candidates.rules.guess(&candidates.plain.sample(&bytes), &info.source, goes_on);
                 let running = candidates.choose(&guess, &info, &context);
                 self.guess = Some(guess);
                 running.unwrap_or_else(|(problem, plain)| {

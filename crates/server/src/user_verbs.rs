@@ -40,8 +40,10 @@ pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
         UserVerb::Passwd { name } => {
             // Checked before the password is requested.
             check_exists(data_dir)?;
+            let client = client(false)?;
+            client.get(&one(name))?;
             let password = new_password(name)?;
-            client(false)?.post(&one(name), &[("password", password.as_str())])?;
+            client.post(&one(name), &[("password", password.as_str())])?;
             (name, "has a new password; its sessions have ended")
         }
         UserVerb::Remove { name } => {

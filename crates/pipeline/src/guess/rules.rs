@@ -31,12 +31,12 @@ impl GuessRules {
     }
 
     /// Guesses by rules, name and first bytes.
-    pub(crate) fn guess(&self, sample: &[u8], source: &str) -> Guess {
+    pub(crate) fn guess(&self, sample: &[u8], source: &str, goes_on: bool) -> Guess {
         let lines = complete_lines(sample);
         if let Some(guess) = self.by_rule(&lines, false) {
             return guess;
         }
-        let guess = guess_data(sample, source);
+        let guess = guess_data(sample, source, goes_on);
         let tells_little =
             guess.sourcetype == PLAIN_SOURCETYPE || super::stem(source).as_ref() == Some(&guess.sourcetype);
         let delayed = if tells_little { self.by_rule(&lines, true) } else { None };
@@ -84,7 +84,7 @@ mod tests {
         let source = ConfSource { layer: Layer::SystemLocal, app: None, file, text: text.to_owned() };
         let layers = Layers::new([source]);
         assert_eq!(layers.warnings(), []);
-        GuessRules::new(&PropsResolver::new(&layers)).unwrap().guess(sample.as_bytes(), "/x/a.log").sourcetype
+        GuessRules::new(&PropsResolver::new(&layers)).unwrap().guess(sample.as_bytes(), "/x/a.log", false).sourcetype
     }
 
     #[test]

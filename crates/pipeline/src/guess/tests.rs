@@ -4,7 +4,7 @@ use quarry_conf::{ConfSource, Layers};
 use super::*;
 
 fn guessed(sample: &str) -> String {
-    guess_data(sample.as_bytes(), "/var/lib/shop/orders-2026.log").sourcetype
+    guess_data(sample.as_bytes(), "/var/lib/shop/orders-2026.log", false).sourcetype
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn half_a_last_line_is_not_looked_at() {
 #[test]
 fn columns_need_the_name_of_the_file() {
     let text = b"id,name\n1,eva\n";
-    assert_eq!(guess_data(text, "/tmp/people.csv").sourcetype, "csv");
-    assert_eq!(guess_data(text, "/tmp/people.txt").sourcetype, PLAIN_SOURCETYPE);
+    assert_eq!(guess_data(text, "/tmp/people.csv", false).sourcetype, "csv");
+    assert_eq!(guess_data(text, "/tmp/people.txt", false).sourcetype, PLAIN_SOURCETYPE);
 }
 
 #[test]
@@ -106,4 +106,15 @@ fn what_a_file_holds_beats_a_name_that_tells_less() {
     let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".to_owned(), text };
     let props = PropsResolver::new(&Layers::new([source]));
     assert_eq!(guess_sourcetype(trail.as_bytes(), "/d/trail.jsonl", &props).sourcetype, "mine");
+}
+
+#[test]
+fn a_growing_file_with_few_lines_may_get_lines_without_a_time() {
+    let lines = |count: usize| "2026-11-20 10:00:00 order taken\n".repeat(count);
+    let guess =
+        |count: usize, source: &str, goes_on: bool| guess_data(lines(count).as_bytes(), source, goes_on).sourcetype;
+    assert_eq!(guess(3, "/var/log/orders.log", true), "orders");
+    assert_eq!(guess(3, "/var/log/orders.log", false), PLAIN_SOURCETYPE);
+    assert_eq!(guess(FEW_LINES, "/var/log/orders.log", true), PLAIN_SOURCETYPE);
+    assert_eq!(guess(3, "tcp:514", true), PLAIN_SOURCETYPE, "a stream has no name of its own");
 }

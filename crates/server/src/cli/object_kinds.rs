@@ -198,7 +198,7 @@ pub(crate) static KINDS: &[ObjectKind] = &[
         name: "ID",
         path: "search/jobs",
         settings: ("", ""),
-        columns: &["sid", "dispatchState", "search", "eventCount", "resultCount", "runDuration", "ttl"],
+        columns: &["sid", "dispatchState", "eventCount", "resultCount", "runDuration", "ttl", "search"],
         is_in_app: false,
         verbs: &[Remove, List, Show],
         ..INPUT
