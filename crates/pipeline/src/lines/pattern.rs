@@ -100,7 +100,12 @@ fn begins_with_a_word_byte(pattern: &str) -> bool {
         _ => return false,
     };
     // It must not be optional, and no alternative may begin otherwise.
-    !matches!(after, [b'?' | b'*' | b'{', ..]) && !pattern.contains('|')
+    let is_required = match after {
+        [b'?' | b'*', ..] => false,
+        [b'{', least, ..] => matches!(least, b'1'..=b'9'),
+        _ => true,
+    };
+    is_required && !pattern.contains('|')
 }
 
 /// Splits a stream into lines by a pattern.
@@ -218,6 +223,7 @@ mod tests {
             (r"\d?x", false),
             (r"\d*x", false),
             (r"\d{0,2}x", false),
+            (r"\d{,2}x", false),
             ("[^a]", false),
             (r"[\n]", false),
             ("[]a]", false),
