@@ -110,7 +110,8 @@ impl Moments {
 
     /// Sum of squared deviations from the mean, which is the same from any origin.
     fn distances(&self) -> f64 {
-        let (sum, lost) = (self.sum.sum, self.sum.lost);
+        // What the sum lost may be as large as the sum, if that is of distances.
+        let Total { sum, lost } = self.sum.normalized();
         let square = sum * sum;
         let square_lost = sum.mul_add(sum, -square) + 2.0 * sum * lost;
         let share = square / self.count;
@@ -153,7 +154,8 @@ fn difference(left: f64, right: f64) -> Total {
 /// A product, with its rounding error.
 fn product(left: Total, right: Total) -> Total {
     let product = left.sum * right.sum;
-    let lost = left.sum.mul_add(right.sum, -product) + left.sum * right.lost + left.lost * right.sum;
+    let lost =
+        left.sum.mul_add(right.sum, -product) + left.sum * right.lost + left.lost * right.sum + left.lost * right.lost;
     Total { sum: product, lost }
 }
 

@@ -53,6 +53,13 @@ impl Total {
         }
     }
 
+    /// The same sum with the least error term.
+    pub fn normalized(self) -> Total {
+        let mut sum = Total { sum: self.sum, lost: 0.0 };
+        sum.add(self.lost);
+        if sum.lost.is_nan() { self } else { sum }
+    }
+
     /// Adds another sum.
     pub fn merge(&mut self, other: Total) {
         self.add(other.sum);
