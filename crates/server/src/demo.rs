@@ -67,10 +67,10 @@ const HOSTS: &[(&str, &[LogFile])] = &[
 /// Zone of the sample logs.
 const ZONE: &str = "UTC";
 
-/// Generates, indexes, asks.
-pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
+/// Generates, indexes, asks; in `data_dir` if the user has named one.
+pub(crate) fn run(arguments: &DemoArgs, data_dir: Option<&PathBuf>) -> Result<u8, Failure> {
     let logs = arguments.dir.join("logs");
-    let data = arguments.dir.join("data");
+    let data = data_dir.cloned().unwrap_or_else(|| arguments.dir.join("data"));
     let files = generate(&logs, arguments.megabytes)?;
     writeln!(io::stdout(), "\nIndexing {} files from {}", files.len(), logs.display())?;
     for (host, logs) in HOSTS {
@@ -85,7 +85,11 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
             zone: Some(ZONE.to_owned()),
             node: NodeArgs::default(),
         };
-        add::run(&data, &oneshot)?;
+        let code = add::run(&data, &oneshot)?;
+        if code != 0 {
+            // Answers from a part of the logs would mislead.
+            return Ok(code);
+        }
     }
     let settings = Settings::of_data_dir(&data);
     let answering = Answering::of(&data, &settings)?;

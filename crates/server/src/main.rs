@@ -50,7 +50,7 @@ mod volume_verbs;
 mod zone;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -95,6 +95,11 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Whether a data directory is another than the default one.
+fn is_typed(data_dir: &Path) -> bool {
+    std::path::absolute(printed_commands::DATA_DIR_DEFAULT).is_ok_and(|default| default != data_dir)
 }
 
 /// Leaves the most similar of the suggested words, which is the last: `serach` is like `serve`, but means `search`. Adds
@@ -189,7 +194,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Spl(SplVerb::Check(arguments)) => spl_check::run(arguments),
         Verb::Spl(SplVerb::Explain(arguments)) => spl_explain::run(cli, arguments),
         Verb::Preview(arguments) => preview::run(&cli.data_dir, arguments),
-        Verb::Demo(arguments) => demo::run(arguments),
+        Verb::Demo(arguments) => demo::run(arguments, is_typed(&cli.data_dir).then_some(&cli.data_dir)),
         Verb::Bench(BenchVerb::S3(arguments)) => s3_bench::run(arguments),
         Verb::Completions { shell } => {
             completions::write(*shell, &mut std::io::stdout().lock())?;

@@ -93,6 +93,9 @@ pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewe
     let mut head = vec![0; HEAD_BYTES];
     let read = file.read_chunk(&mut head).map_err(unreadable)?;
     head.truncate(read);
+    if head.is_empty() {
+        return Err(Failure::Usage(format!("{}: is empty, so that there is nothing to preview", path.display())));
+    }
     let is_whole = read < HEAD_BYTES && (file.packing == Packing::None || file.fault().is_none());
     let samples = lines_all_over(path).map_err(|error| Failure::Usage(error.to_string()))?;
     of_head(asked, settings, absolute, PreviewText { head, is_whole, samples }, file.modified_ns)

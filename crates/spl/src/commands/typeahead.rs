@@ -78,10 +78,16 @@ pub struct TypeAheadScope {
 
 impl TypeAheadCommand {
     /// At most `count` suggestions for a prefix.
-    pub fn new(make: NodeBuilder, prefix: &str, count: usize, scope: &TypeAheadScope) -> Result<TypeAheadCommand, Diagnostic> {
+    pub fn new(
+        make: NodeBuilder,
+        prefix: &str,
+        count: usize,
+        scope: &TypeAheadScope,
+    ) -> Result<TypeAheadCommand, Diagnostic> {
         let mut is_indexed = true;
         let mut commands = if let Some((name, value)) = prefix.split_once('=') {
-            let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '{' | '}'));
+            let is_name =
+                !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '{' | '}'));
             if !is_name {
                 let remark = Diagnostic::error(format!("typeahead: `{name}` is not a field name"), make.here());
                 return Err(remark.with_hint("write prefix=sourcetype=acc"));

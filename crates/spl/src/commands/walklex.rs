@@ -155,8 +155,7 @@ fn terms(make: NodeBuilder) -> Read<[Command; 3]> {
 
 /// `rex max_match=0`: every match of a pattern in the event's text.
 pub(super) fn all_matches(make: NodeBuilder, pattern: &str) -> Read<Command> {
-    let extraction =
-        RexExtraction::of(RAW, pattern).map_err(|fault| Diagnostic::error(fault.message, make.here()))?;
+    let extraction = RexExtraction::of(RAW, pattern).map_err(|fault| Diagnostic::error(fault.message, make.here()))?;
     Ok(RexCommand::Extract(RexExtraction { max_match: 0, ..extraction }).into())
 }
 
