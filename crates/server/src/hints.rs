@@ -752,8 +752,11 @@ mod tests {
 
     #[test]
     fn events_in_another_index_are_pointed_at() {
-        let mut ask =
-            |search: &str| search.starts_with("| eventcount").then(|| vec![row(&[("index", "web"), ("count", "9")])]);
+        let by_default = std::cell::Cell::new("0");
+        let mut ask = |search: &str| match search {
+            DEFAULT_INDEXES_COUNT => Some(vec![row(&[("count", by_default.get())])]),
+            _ => search.starts_with("| eventcount").then(|| vec![row(&[("index", "web"), ("count", "9")])]),
+        };
         let text = "error";
         let filled = BTreeSet::new();
         let found = hints(
@@ -781,6 +784,9 @@ mod tests {
             is_watched: true,
         };
         assert!(hints(&all, &mut ask).is_empty());
+        by_default.set("9");
+        let of_role = SearchOutcome { text, has_range: false, ..all };
+        assert!(hints(&of_role, &mut ask).iter().all(|note| !note.message.contains("names no index")));
     }
 
     #[test]

@@ -223,7 +223,7 @@ fn a_job_is_dispatched_shown_and_removed() {
     assert_eq!(place.run(&["show", "jobs", "mine"]).code, 2);
     place.run(&["remove", "jobs", "all"]).good();
     assert_eq!(place.run(&["list", "jobs", "-o", "json"]).good(), "[]\n");
-    let [dispatched, searched] = ["dispatch", "search"].map(|verb| place.run(&[verb, "-1", "-maxout", "3"]).good());
+    let [dispatched, searched] = ["dispatch", "search"].map(|verb| place.run(&[verb, "*", "-maxout", "3"]).good());
     assert_eq!((dispatched.lines().count(), &dispatched), (3, &searched), "events are shown as events");
     let many = place.run(&["dispatch", "| makeresults count=100001 | streamstats count", "-o", "csv"]).good();
     assert_eq!(many.lines().count(), 100_002, "a result has any number of pages");
