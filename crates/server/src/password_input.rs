@@ -37,10 +37,10 @@ pub(crate) fn typed(what: &str) -> Result<String, Failure> {
     terminal.write_str(what)?;
     let tty = File::options().read(true).write(true).open("/dev/tty")?;
     let settings = tcgetattr(&tty).map_err(std::io::Error::from)?;
+    let other = terminal.clone();
     let restore = move || {
         // Where the terminal is gone, nothing is left to restore.
-        let _gone = tcsetattr(&tty, OptionalActions::Flush, &settings);
-        eprintln!();
+        let _gone = (tcsetattr(&tty, OptionalActions::Flush, &settings), other.write_line(""));
     };
     Ok(Interrupt::ending(restore, || terminal.read_secure_line())??)
 }
