@@ -23,7 +23,7 @@ pub(crate) fn run(data: &[u8]) {
         source: "/var/log/a.log".into(),
         sourcetype: (!sourcetype.is_empty()).then(|| sourcetype.into()),
     };
-    let context = PipelineContext { now: 1_795_248_930_000_000_000, zone: Some(TimeZone::UTC), modified: None };
+    let context = PipelineContext { now: 1_795_248_930_000_000_000, zone: Some(TimeZone::UTC), modified: None, orders: None };
     let Ok(mut pipeline) = PROPS.with(|props| Pipeline::new(info, props, context)) else { return };
     let mut batch = EventBatch::default();
     for piece in bytes.chunks(1 + usize::from(*size)) {

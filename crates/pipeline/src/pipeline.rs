@@ -327,7 +327,7 @@ impl Pipeline {
                 let (sample, rest) = bytes.split_at(missing.min(bytes.len()));
                 opening.bytes.extend_from_slice(sample);
                 if opening.bytes.len() >= opening.needed {
-                    self.open(true, out);
+                    self.open(false, out);
                     if let Stage::Running(running) = &mut self.stage {
                         running.feed(rest, out, &mut self.counters);
                     }
@@ -386,16 +386,19 @@ impl Pipeline {
     }
 
     /// The hint for a source of which only the first bytes are available, without the pipeline that read it: sourcetype,
-    /// header and the order of dates come from `head`, and there is no other timestamp history.
+    /// header and the order of dates come from `head`, and there is no other timestamp history. `was_growing` if the other
+    /// pipeline began before all of them were written.
     pub fn hint_of_head(
         info: SourceInfo,
         props: &PropsResolver,
         context: PipelineContext,
         head: &[u8],
+        was_growing: bool,
     ) -> Result<ResumeHint, PipelineError> {
         let mut pipeline = Pipeline::new(info, props, context)?;
         let mut events = EventBatch::default();
         pipeline.push(head, &mut events);
+        pipeline.begin_at(if was_growing { Until::Pause } else { Until::End }, &mut events);
         pipeline.pause(&mut events);
         let hint = pipeline.resume_hint();
         Ok(ResumeHint { history: hint.history.far_behind(), ..hint })
@@ -457,7 +460,7 @@ impl Pipeline {
         }
     }
 
-    /// Decides and processes the buffered bytes; `goes_on` if they are not all of the source.
+    /// Decides and processes the buffered bytes; `goes_on` if they are fewer than a sample, and more may follow.
     fn open(&mut self, goes_on: bool, out: &mut EventBatch) {
         let Stage::Opening(opening) = std::mem::replace(&mut self.stage, Stage::Closed) else { return };
         let Opening { bytes, samples, needed, info, context, plan } = *opening;

@@ -313,7 +313,7 @@ fn open_at(
         take_samples(handle, &mut pipeline).map_err(wrong)?;
         return Ok(Opened { file, pipeline, before: Vec::new(), prefix });
     }
-    let hint = hint(handle, path, &info, &context, props)?;
+    let hint = hint(handle, path, &info, &context, props, false)?;
     let before = skip(&mut file, offset - reached, prefix.as_mut()).map_err(wrong)?;
     let mut pipeline = Pipeline::resume(info, props, context, hint).map_err(faulty)?;
     take_samples(handle, &mut pipeline).map_err(wrong)?;
@@ -328,18 +328,19 @@ pub(crate) fn take_samples(handle: &Handle, pipeline: &mut Pipeline) -> std::io:
     Ok(())
 }
 
-/// What the start of the file implies for reading from its middle.
+/// What the start of the file implies for reading from its middle; `was_growing` as in [`Pipeline::hint_of_head`].
 pub(crate) fn hint(
     handle: &Handle,
     path: &Path,
     info: &SourceInfo,
     context: &PipelineContext,
     props: &PropsResolver,
+    was_growing: bool,
 ) -> Result<ResumeHint, InputError> {
     let mut head = vec![0; SAMPLE_BYTES];
     let read = handle.reader().and_then(|mut file| file.read_chunk(&mut head));
     let read = read.map_err(|error| InputError::read(path, &error))?;
-    let hint = Pipeline::hint_of_head(info.clone(), props, context.clone(), &head[..read]);
+    let hint = Pipeline::hint_of_head(info.clone(), props, context.clone(), &head[..read], was_growing);
     hint.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })
 }
 

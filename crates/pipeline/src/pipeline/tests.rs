@@ -351,7 +351,7 @@ fn a_source_that_cannot_wait_is_read_without_settings_that_cannot_be_used() {
 fn a_head_gives_the_hint_for_the_rest() {
     let head = b"id,who\n1,eva\n";
     let source = SourceInfo { source: "/x/people.csv".to_owned(), ..info(None) };
-    let hint = Pipeline::hint_of_head(source.clone(), &props(""), context(), head).unwrap();
+    let hint = Pipeline::hint_of_head(source.clone(), &props(""), context(), head, false).unwrap();
     let mut rest = Pipeline::resume(source, &props(""), context(), hint).unwrap();
     let mut out = EventBatch::default();
     rest.push(b"2,ada\n", &mut out);

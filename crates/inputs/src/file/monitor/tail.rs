@@ -459,7 +459,7 @@ fn pipeline_at(
     let mut pipeline = if offset == 0 {
         Pipeline::new(options.info.clone(), props, context)
     } else {
-        let hint = hint(handle, path, &options.info, &context, props)?;
+        let hint = hint(handle, path, &options.info, &context, props, true)?;
         Pipeline::resume(options.info.clone(), props, context, hint)
     }
     .map_err(faulty)?;
