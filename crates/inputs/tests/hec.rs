@@ -276,7 +276,10 @@ fn raw_texts_of_a_source_have_one_order_of_dates() {
     };
     let (may, november) = (1_746_957_600_000_000_000, 1_762_336_800_000_000_000);
     assert_eq!(send("one", "05/11/2025 10:00:00+0000 a\n"), [may]);
-    assert!(served.store.told.lock().unwrap()[0].contains("source one over HTTP: dates are read with the month first"));
+    assert!(
+        served.store.told.lock().unwrap()[0]
+            .contains("raw events of HEC token any: dates are read with the month first")
+    );
     send("one", "13/11/2025 10:00:00+0000 b\n");
     assert_eq!(send("one", "05/11/2025 10:00:00+0000 c\n"), [november], "an earlier request has shown the order");
     assert_eq!(send("other", "05/11/2025 10:00:00+0000 d\n"), [may]);

@@ -125,7 +125,7 @@ impl Assembler {
             self.ascii_from = end;
         }
         self.timestamper.look_ahead(bytes);
-        // The nearest date that shows the order counts, so that the samples come after the bytes themselves.
+        // The nearest evidence counts, so the samples come after the bytes themselves.
         if !self.samples.is_empty() && memchr(b'\n', bytes).is_some() {
             let samples = std::mem::take(&mut self.samples);
             self.timestamper.look_ahead(&samples);

@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 
 use crate::recognise::DateOrder;
 
-/// Maximum sources that are remembered; one more, and all are forgotten.
+/// Maximum number of sources; a further one clears the memory.
 const SOURCES_MAX: usize = 10_000;
 
 /// Orders of dates by source.

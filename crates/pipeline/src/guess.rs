@@ -307,7 +307,7 @@ fn by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
         return Guess::new("log4j", "lines with time and level");
     }
     let is_dated = census.continuations + census.strays == 0;
-    // The first lines of a log often are single ones; its stack traces come later.
+    // A log often begins with events of one line; its stack traces come later.
     let is_undecided = goes_on && source.starts_with('/') && lines.len() < FEW_LINES;
     if is_dated && !is_undecided {
         return Guess::new(PLAIN_SOURCETYPE, "every line carries a time");

@@ -4,10 +4,10 @@
 //! time of the source, the file's modification time, now. A time outside `MAX_DAYS_*` is rejected, as is one that jumps
 //! beyond `MAX_DIFF_SECS_*` in a form that is not the source's usual one.
 //!
-//! `05/11/2026` is 5 November or May 11. The dates of a source have one order; what shows it is, first, a date that is a
-//! date in one order only, anywhere in the text read ahead ([`Timestamper::look_ahead`]); else a time that is about now, or
-//! about the file's last change, in one order only; else other files and requests of the source ([`DateOrders`]). Without any
-//! of them the month comes first, as in Splunk.
+//! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. It is taken from, in this
+//! order: a date that is valid in one order only, in the event or in the text read ahead ([`Timestamper::look_ahead`]); a
+//! time that only one order puts near now or the file's last change, or not in the future; other files and requests of the
+//! source ([`DateOrders`]). Without any of these the month comes first, as in Splunk.
 //!
 //! Not here: a date in the file's name.
 
@@ -36,7 +36,7 @@ const AHEAD_BYTES: usize = 64 << 10;
 const AHEAD_LINES: usize = 10_000;
 /// Lines with other timestamps, or none, after which reading ahead stops if none had a date of numbers.
 const AHEAD_OTHERS: usize = 3;
-/// Time between an event and its arrival, or the last change of its file, up to which they are taken for the same time.
+/// Maximum distance of a time from now, or from the file's last change, at which it counts as near.
 const ABOUT_NS: i64 = 3_600 * NS_PER_SEC;
 
 /// Settings for the times of a source, and their history.
@@ -65,7 +65,7 @@ pub(crate) struct Timestamper {
     ambiguous: Option<DateTimeParts>,
     /// Where other pipelines of the source learn its order of dates.
     shared: Option<(Arc<DateOrders>, SourceKey)>,
-    /// The order that they had shown; what the source itself shows precedes.
+    /// The order that other pipelines had shown; evidence in the source itself takes precedence.
     order_of_others: Option<DateOrder>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct TimeHistory {
     /// Form of most accepted times, by majority vote.
     usual: Option<Form>,
     votes: u32,
-    /// Order of the numbers in dates, as the last date showed it that is acceptable in one order only.
+    /// Order of the numbers in dates, from the last date that was acceptable in one order only.
     order: Option<DateOrder>,
 }
 
@@ -409,8 +409,9 @@ impl Timestamper {
         }
     }
 
-    /// The parts of a timestamp, their order, and the order of dates that it shows: an ambiguous date of a source that has shown no
-    /// order yet is read as the time that is about now or about the file's last change, or is not in the future.
+    /// The parts of a timestamp, the order in which its date is read, and the order that it shows. An ambiguous date of a
+    /// source that has shown no order yet is read as the time that is near now or the file's last change, or is not in the
+    /// future.
     fn in_shown_order(&self, stamp: &Stamp) -> (DateTimeParts, Option<DateOrder>, Option<DateOrder>) {
         let parts = stamp.parts;
         let Some(OrderRead { order, is_only }) = stamp.order else { return (parts, None, None) };

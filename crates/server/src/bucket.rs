@@ -66,10 +66,11 @@ pub(crate) fn stats(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 
 /// One line per bucket with its damage, if any; fails if one is damaged.
 pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
-    let rows = match Remote::find(data_dir) {
-        Some(remote) => remote.verify()?,
+    // A store that is opened reads its log; a running server has read it at its start.
+    let (rows, log) = match Remote::find(data_dir) {
+        Some(remote) => (remote.verify()?, ""),
         None => match open_read_only(data_dir, &Settings::of_data_dir_quietly(data_dir)) {
-            Ok(store) => verdicts(&store),
+            Ok(store) => (verdicts(&store), " and the log"),
             // Damage found while opening is reported like damage found by verification.
             Err(IngestError::Store(error)) if error.kind() == ErrorKind::Corrupt => {
                 log::error(error);
@@ -83,7 +84,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     if damaged == 0 {
         let count = rows.as_array().map_or(0, Vec::len);
         let buckets = if count == 1 { "bucket" } else { "buckets" };
-        log::info(format!("{count} {buckets} and the log verified, none damaged"));
+        log::info(format!("{count} {buckets}{log} verified, none damaged"));
         return Ok(0);
     }
     log::info(format!(

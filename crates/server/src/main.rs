@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether a data directory is another than the default one.
+/// Whether a data directory is not the default one.
 fn is_typed(data_dir: &Path) -> bool {
     std::path::absolute(printed_commands::DATA_DIR_DEFAULT).is_ok_and(|default| default != data_dir)
 }

@@ -320,7 +320,7 @@ fn open_at(
     Ok(Opened { file, pipeline, before, prefix })
 }
 
-/// Gives a new pipeline lines from all over the file, if they could tell it more than the first bytes.
+/// Gives a new pipeline lines sampled from the file, if these could tell it more than the first bytes.
 pub(crate) fn take_samples(handle: &Handle, pipeline: &mut Pipeline) -> std::io::Result<()> {
     if pipeline.needs_samples() {
         pipeline.set_samples(handle.samples()?);

@@ -31,7 +31,7 @@ pub(crate) const STDIN: &str = "-";
 /// Minimum leading NUL bytes that count as a hole; fewer may be a character of UTF-16 or UTF-32.
 const HOLE_BYTES_MIN: usize = 4;
 
-/// Places of a plain file from which lines are taken to find the order of its dates.
+/// Number of places at which a plain file is sampled to find the order of its dates.
 const SAMPLES: u64 = 16;
 /// Bytes read at each.
 const SAMPLE_PLACE_BYTES: usize = 4096;
@@ -192,8 +192,8 @@ impl Handle {
         self.file.read_exact_at(into, self.hole + offset)
     }
 
-    /// Whole lines from places all over a plain file, and its last ones; empty if the file is compressed, or so short that
-    /// its first bytes say as much.
+    /// Whole lines sampled from a plain file at even distances, the last ones included; empty if the file is compressed, or
+    /// no larger than its first sample.
     pub(crate) fn samples(&self) -> io::Result<Vec<u8>> {
         let bytes = self.content_bytes();
         if self.packing != Packing::None || bytes <= SAMPLE_BYTES as u64 {
@@ -245,8 +245,8 @@ impl Handle {
     }
 }
 
-/// Whole lines from places all over the file at `path`, which tell the order of its dates; none of standard input, a pipe or
-/// a compressed file.
+/// Whole lines sampled from the file at `path`, which show the order of its dates; empty for standard input, pipes and
+/// compressed files.
 pub fn lines_all_over(path: &Path) -> Result<Vec<u8>, InputError> {
     let read = || match Handle::open(path)? {
         Some(handle) => handle.samples(),

@@ -152,7 +152,7 @@ impl<'a> Receiver<'a> {
             self.destination.store.tell(reason);
         }
         if let Some(told) = pipeline.counters().about_dates() {
-            self.destination.store.tell(&format!("events of source {} over HTTP: {told}", self.metadata.source));
+            self.destination.store.tell(&format!("raw events of HEC token {}: {told}", self.token.name));
         }
         taken += usize_of(pipeline.counters().dropped_events);
         if taken == 0 { Err(Code::NoData.into()) } else { Ok(()) }
