@@ -25,8 +25,15 @@ const CLIENTS: usize = 64;
 const LOGINS: usize = 20;
 /// Clients that request events: more than the number of concurrent searches.
 const READERS: usize = 70;
-/// Events to export: their number, and bytes of text added to each.
-const EVENTS: [(usize, usize); 4] = [(300_000, 0), (100_000, 1_000), (2_500, 64 << 10), (160, 1 << 20)];
+/// Events to export: their number, and bytes of text added to each. Long lines are also added as those of a sourcetype
+/// whose events may have several.
+const EVENTS: [(usize, usize, Lines); 5] = [
+    (300_000, 0, Lines::Single),
+    (100_000, 1_000, Lines::Single),
+    (2_500, 64 << 10, Lines::Single),
+    (160, 1 << 20, Lines::Single),
+    (160, 1 << 20, Lines::Merged),
+];
 /// The beginning of every second stalled answer is read: this many bytes of an export, or of another answer.
 const READ_EVERY: usize = 2;
 const READ_BYTES: u64 = 24 << 20;
@@ -45,6 +52,13 @@ const OTHER: (&str, &str) = ("other", "a password of storms");
 /// Maximum wait for the server.
 const START_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How lines become events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lines {
+    Single,
+    Merged,
+}
 
 #[expect(clippy::disallowed_methods, reason = "a tool that measures looks at the clock")]
 fn now() -> Instant {
@@ -65,7 +79,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 fn storms(binary: &Path, folder: &Path) -> Result<(), String> {
     let mut beyond = Vec::new();
     let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
-    for (events, wide) in EVENTS {
+    for (events, wide, lines) in EVENTS {
+        println!("{events} events of {lines:?} lines, with {wide} bytes added to each:");
         std::fs::create_dir_all(folder).map_err(cannot)?;
         let log = folder.join("a.log");
         let line = |at: usize| {
@@ -84,8 +99,14 @@ fn storms(binary: &Path, folder: &Path) -> Result<(), String> {
         let data = folder.join("data");
         let conf = data.join("etc/system/local");
         std::fs::create_dir_all(&conf).map_err(cannot)?;
-        std::fs::write(conf.join("props.conf"), "[default]\nTRUNCATE = 0\n").map_err(cannot)?;
-        let added = Command::new(binary).arg("--data-dir").arg(&data).args(["add", "oneshot"]).arg(&log).output();
+        std::fs::write(conf.join("props.conf"), "[default]\nTRUNCATE = 0\n[merged]\nSHOULD_LINEMERGE = true\n")
+            .map_err(cannot)?;
+        let mut command = Command::new(binary);
+        command.arg("--data-dir").arg(&data).args(["add", "oneshot"]).arg(&log);
+        if lines == Lines::Merged {
+            command.args(["--sourcetype", "merged"]);
+        }
+        let added = command.output();
         if !added.as_ref().is_ok_and(|added| added.status.success()) {
             return Err(format!("the events cannot be added: {added:?}"));
         }

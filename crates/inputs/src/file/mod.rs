@@ -11,6 +11,7 @@ mod oneshot;
 mod open;
 mod packing;
 mod reader;
+mod recent;
 mod report;
 mod rotation;
 mod stream;

@@ -19,11 +19,12 @@ use quarry_stdx::number::usize_of;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::binary::{LeftOut, left_out};
-use super::fingerprint::{HEAD_BYTES, TAIL_BYTES};
+use super::fingerprint::TAIL_BYTES;
 use super::identity::{Next, Start};
 use super::milestones;
 use super::open::{Handle, OpenFile, READ_CHUNK_BYTES, STDIN};
 use super::reader::{FileReader, ReadBatch, ReadEnd, ReadState};
+use super::recent::Recent;
 use super::report::{FileReport, Shrunk};
 use super::{Packing, Rotation};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
@@ -110,7 +111,7 @@ pub fn add_file(
         let context = context_of(options, file.modified_ns);
         let pipeline = Pipeline::new(info_of(&absolute, options), props, context);
         let pipeline = pipeline.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })?;
-        let opened = Opened { file, pipeline, before: Vec::new(), prefix: None };
+        let opened = Opened { file, pipeline, recent: Recent::new(Vec::new(), 0, None) };
         return add_opened(opened, path, 0, None, &options.ended, sink, progress);
     };
     let scope = options.scope.as_ref().unwrap_or(&options.index);
@@ -157,14 +158,14 @@ fn add_opened(
     sink: &mut dyn Sink,
     progress: &mut dyn Progress,
 ) -> Result<FileReport, InputError> {
-    let Opened { file, pipeline, before, prefix } = opened;
+    let Opened { file, pipeline, recent } = opened;
     let stored_bytes_all = file.stored_bytes;
     let expected = if file.packing == Packing::None { stored_bytes_all } else { 0 };
     let (batches, received) = sync_channel(WAITING_BATCHES_MAX);
     // No more batches are returned than were sent.
     let (returned, spares) = channel();
     let warnings = Vec::new();
-    let reader = FileReader { path, file, pipeline, base: offset, before, prefix, warnings, batches, spares };
+    let reader = FileReader { path, file, pipeline, base: offset, recent, warnings, batches, spares };
     let (stored, read) = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name(READER_THREAD.to_owned());
         let thread = thread.spawn_scoped(scope, move || reader.run());
@@ -272,10 +273,8 @@ fn report_of(state: ReadState, resumed_at: u64) -> FileReport {
 struct Opened {
     file: OpenFile,
     pipeline: Pipeline,
-    /// Last bytes before that offset.
-    before: Vec<u8>,
-    /// Hash of those before `before`.
-    prefix: Option<Xxh3>,
+    /// The bytes before it.
+    recent: Recent,
 }
 
 /// Metadata of the file at a path.
@@ -311,13 +310,13 @@ fn open_at(
     if offset == 0 {
         let mut pipeline = Pipeline::new(info, props, context).map_err(faulty)?;
         take_samples(handle, &mut pipeline).map_err(wrong)?;
-        return Ok(Opened { file, pipeline, before: Vec::new(), prefix });
+        return Ok(Opened { file, pipeline, recent: Recent::new(Vec::new(), 0, prefix) });
     }
     let hint = hint(handle, path, &info, &context, props, false)?;
     let before = skip(&mut file, offset - reached, prefix.as_mut()).map_err(wrong)?;
     let mut pipeline = Pipeline::resume(info, props, context, hint).map_err(faulty)?;
     take_samples(handle, &mut pipeline).map_err(wrong)?;
-    Ok(Opened { file, pipeline, before, prefix })
+    Ok(Opened { file, pipeline, recent: Recent::new(before, offset, prefix) })
 }
 
 /// Gives a new pipeline lines sampled from the file, if these could tell it more than the first bytes.
@@ -357,7 +356,7 @@ fn skip(file: &mut OpenFile, bytes: u64, mut prefix: Option<&mut Xxh3>) -> std::
             return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message));
         }
         before.extend_from_slice(&buffer[..read]);
-        let surplus = before.len().saturating_sub(HEAD_BYTES);
+        let surplus = before.len().saturating_sub(TAIL_BYTES);
         if let Some(prefix) = &mut prefix {
             prefix.update(&before[..surplus]);
         }

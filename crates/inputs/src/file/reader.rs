@@ -1,8 +1,7 @@
 //! The reading half of adding a file: bytes through the pipeline into batches with positions.
 //!
-//! Runs on its own thread, so that extracting and storing events overlap. A batch is sent when it is large enough and
-//! the position after it can be verified: the 256 bytes before the pipeline's safe offset must be in the last two
-//! chunks read.
+//! Runs on its own thread, so that extracting and storing events overlap. A batch is sent when it is large enough, with
+//! the position after it: the pipeline's safe offset and the hash of the bytes before it.
 //!
 //! An error ends reading, but not what came before it: complete lines up to there are sent, with a position at which
 //! the same file, or the repaired one, resumes.
@@ -13,10 +12,10 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use quarry_event::EventBatch;
 use quarry_pipeline::{Pipeline, PipelineCounters};
-use xxhash_rust::xxh3::Xxh3;
 
+use super::Packing;
 use super::open::{OpenFile, READ_CHUNK_BYTES};
-use super::{Packing, fingerprint};
+use super::recent::Recent;
 use crate::InputError;
 
 /// Text bytes at which a batch is sent.
@@ -64,10 +63,8 @@ pub(crate) struct FileReader<'a> {
     pub(crate) pipeline: Pipeline,
     /// Decompressed bytes before the pipeline's first one.
     pub(crate) base: u64,
-    /// The last of them, for hashes of positions near the start.
-    pub(crate) before: Vec<u8>,
-    /// Hash of those before `before`; absent if no position is recorded at an error.
-    pub(crate) prefix: Option<Xxh3>,
+    /// The last bytes read.
+    pub(crate) recent: Recent,
     /// As [`ReadState::warnings`].
     pub(crate) warnings: Vec<String>,
     pub(crate) batches: SyncSender<ReadBatch>,
@@ -78,34 +75,34 @@ pub(crate) struct FileReader<'a> {
 impl FileReader<'_> {
     /// Reads to the end; stops early if the receiver is gone. An error comes after what was read before it.
     pub(crate) fn run(mut self) -> ReadEnd {
-        let mut window = Window::new(self.base, std::mem::take(&mut self.before), self.prefix.take());
+        let mut buffer = vec![0; READ_CHUNK_BYTES];
         let mut batch = EventBatch::default();
         let mut bytes = 0u64;
         let fault = loop {
-            match window.read(&mut self.file) {
+            let read = match self.file.read_chunk(&mut buffer) {
                 Ok(0) => break None,
-                Ok(_) => {}
+                Ok(read) => read,
                 Err(error) => break Some(error),
-            }
-            let chunk = self.usable(window.chunk());
+            };
+            let chunk = self.usable(&buffer[..read]);
             bytes += chunk.len() as u64;
             self.pipeline.push(chunk, &mut batch);
-            let is_full = batch.raw.len() >= BATCH_RAW_BYTES || batch.len() >= BATCH_EVENTS;
-            if is_full && let Some(hash) = window.tail_hash(self.base + self.pipeline.safe_offset()) {
-                let position = Some((self.base + self.pipeline.safe_offset(), hash));
+            let safe = self.base + self.pipeline.safe_offset();
+            self.recent.push(chunk, safe);
+            if batch.raw.len() >= BATCH_RAW_BYTES || batch.len() >= BATCH_EVENTS {
                 let next = self.spares.try_recv().unwrap_or_else(|_| room_for_as_much(&batch));
-                let ready =
-                    ReadBatch { batch: std::mem::replace(&mut batch, next), position, state: self.state(bytes) };
-                if self.batches.send(ready).is_err() {
+                let batch = std::mem::replace(&mut batch, next);
+                let position = Some((safe, self.recent.tail_hash(safe)));
+                if self.batches.send(ReadBatch { batch, position, state: self.state(bytes) }).is_err() {
                     return ReadEnd { state: self.state(bytes), fault: None };
                 }
             }
         };
-        self.end(&window, batch, bytes, fault)
+        self.end(batch, bytes, fault)
     }
 
     /// Sends the rest, with its position.
-    fn end(mut self, window: &Window, mut batch: EventBatch, bytes: u64, fault: Option<io::Error>) -> ReadEnd {
+    fn end(mut self, mut batch: EventBatch, bytes: u64, fault: Option<io::Error>) -> ReadEnd {
         let safe = self.pipeline.safe_offset();
         let is_done = fault.as_ref().is_none_or(|fault| self.gives_no_more(fault, safe));
         if is_done {
@@ -113,8 +110,8 @@ impl FileReader<'_> {
         }
         let offset = self.base + if is_done { bytes } else { safe };
         let hash = match &fault {
-            Some(_) if self.file.packing != Packing::None => window.content_hash(offset),
-            _ => window.tail_hash(offset),
+            Some(_) if self.file.packing != Packing::None => self.recent.content_hash(offset),
+            _ => Some(self.recent.tail_hash(offset)),
         };
         let position = hash.filter(|_| offset > self.base || fault.is_none()).map(|hash| (offset, hash));
         if self.file.has_garbage() {
@@ -169,72 +166,5 @@ fn room_for_as_much(full: &EventBatch) -> EventBatch {
         time: Vec::with_capacity(more(full.len())),
         meta: Vec::with_capacity(more(full.len())),
         ..EventBatch::default()
-    }
-}
-
-/// The last two chunks read.
-struct Window {
-    previous: Vec<u8>,
-    current: Vec<u8>,
-    /// Buffer for the next chunk.
-    spare: Vec<u8>,
-    /// Decompressed offset of the end of `current`.
-    end: u64,
-    /// Hash of all bytes before `previous`.
-    prefix: Option<Xxh3>,
-}
-
-impl Window {
-    fn new(base: u64, before: Vec<u8>, prefix: Option<Xxh3>) -> Window {
-        Window { previous: Vec::new(), current: before, spare: Vec::new(), end: base, prefix }
-    }
-
-    fn read(&mut self, file: &mut OpenFile) -> io::Result<usize> {
-        self.spare.resize(READ_CHUNK_BYTES, 0);
-        let read = file.read_chunk(&mut self.spare)?;
-        if read > 0 {
-            self.spare.truncate(read);
-            if let Some(prefix) = &mut self.prefix {
-                prefix.update(&self.previous);
-            }
-            std::mem::swap(&mut self.previous, &mut self.current);
-            std::mem::swap(&mut self.current, &mut self.spare);
-            self.end += read as u64;
-        }
-        Ok(read)
-    }
-
-    fn chunk(&self) -> &[u8] {
-        &self.current
-    }
-
-    /// Index in the window of `offset`, if the window reaches back that far.
-    fn before(&self, offset: u64) -> Option<usize> {
-        let back = usize::try_from(self.end.checked_sub(offset)?).ok()?;
-        (self.previous.len() + self.current.len()).checked_sub(back)
-    }
-
-    /// Hash of the last bytes before `offset`, if they are in the window.
-    fn tail_hash(&self, offset: u64) -> Option<u64> {
-        let upto = self.before(offset)?;
-        let reaches_start = self.end == (self.previous.len() + self.current.len()) as u64;
-        if upto < fingerprint::HEAD_BYTES && !reaches_start {
-            return None;
-        }
-        let in_current = upto.saturating_sub(self.previous.len());
-        let mut tail = self.previous[..upto.min(self.previous.len())].to_vec();
-        let keep_from = tail.len().saturating_sub(fingerprint::HEAD_BYTES);
-        tail.drain(..keep_from);
-        tail.extend_from_slice(&self.current[..in_current]);
-        Some(fingerprint::tail_hash(&tail))
-    }
-
-    /// Hash of all bytes before `offset`, if the window reaches back that far.
-    fn content_hash(&self, offset: u64) -> Option<u64> {
-        let upto = self.before(offset)?;
-        let mut content = self.prefix.clone()?;
-        content.update(&self.previous[..upto.min(self.previous.len())]);
-        content.update(&self.current[..upto.saturating_sub(self.previous.len())]);
-        Some(content.digest())
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct MemorySink {
     pub(crate) sources: Vec<String>,
     positions: Vec<FilePosition>,
     batches: usize,
+    /// Text bytes of the largest of them.
+    largest_bytes: usize,
     /// Batches accepted before the sink fails.
     fails_after: Option<usize>,
     /// Batches accepted before the sink fails once.
@@ -43,6 +45,7 @@ impl Sink for MemorySink {
             return Err(Box::<dyn Error + Send + Sync>::from("disk on fire"));
         }
         self.batches += 1;
+        self.largest_bytes = self.largest_bytes.max(batch.raw.len());
         assert!(batch.len() < 262_144);
         self.events.extend((0..batch.len()).map(|row| String::from_utf8(batch.raw(row).to_vec()).unwrap()));
         self.sources.extend(batch.meta.iter().map(|meta| batch.metas[*meta as usize].source.to_string()));
@@ -99,6 +102,11 @@ fn add_with(path: &Path, options: &OneshotOptions, sink: &mut MemorySink) -> Res
 
 fn add(path: &Path, sink: &mut MemorySink) -> FileReport {
     add_with(path, &options(), sink).unwrap()
+}
+
+fn props_of(text: &str) -> PropsResolver {
+    let (layer, file) = (quarry_conf::Layer::SystemLocal, "props.conf".to_owned());
+    PropsResolver::new(&Layers::new([quarry_conf::ConfSource { layer, app: None, file, text: text.to_owned() }]))
 }
 
 fn lines(range: std::ops::Range<usize>) -> String {
@@ -329,6 +337,31 @@ fn an_interrupted_add_goes_on_where_it_was() {
     assert!(sink.events.iter().map(String::as_str).eq(text.lines()), "{} events", sink.events.len());
 }
 
+/// An event that may go on in the next line holds back the position, so that a long one was once followed by a batch
+/// of the whole rest of the file.
+#[test]
+fn long_events_of_merged_lines_are_in_batches_of_their_own_and_are_continued() {
+    const EVENT_BYTES: usize = 800 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    let event = |at: usize| format!("2026-11-20T10:00:{at:02}Z {}", "long ".repeat(EVENT_BYTES / 5));
+    let events: Vec<String> = (0..12).map(event).collect();
+    let text = events.join("\n");
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(text.as_bytes()).unwrap();
+    let props = props_of("[merged]\nTRUNCATE = 0\nSHOULD_LINEMERGE = true\n");
+    let options = OneshotOptions { sourcetype: Some("merged".into()), ..options() };
+    for (name, content) in [("a.log", text.clone().into_bytes()), ("b.log.gz", packer.finish().unwrap())] {
+        let path = file(&folder, name, content);
+        let mut sink = MemorySink::default();
+        let stopped = add_file(&path, &options, &props, &mut sink, &mut StopAfter(2)).unwrap();
+        assert!(stopped.interrupted && (1..6).contains(&sink.events.len()), "{} events", sink.events.len());
+        let rest = add_file(&path, &options, &props, &mut sink, &mut NoProgress).unwrap();
+        assert!(rest.resumed_at > 0 && !rest.interrupted);
+        assert_eq!(sink.events, events, "{name}");
+        assert!(sink.largest_bytes <= 3 * EVENT_BYTES, "{} bytes in a batch of {name}", sink.largest_bytes);
+    }
+}
+
 #[test]
 fn a_file_that_shrinks_while_it_is_read_is_reported() {
     let folder = tempfile::tempdir().unwrap();
@@ -355,13 +388,7 @@ fn odd_files_are_no_trouble() {
     let garbage = file(&folder, "garbage", &garbage);
     let left_out = add(&garbage, &mut sink);
     assert_eq!((left_out.bytes, left_out.warnings.len(), sink.positions.len()), (0, 1, 0));
-    let reads_all = quarry_conf::ConfSource {
-        layer: quarry_conf::Layer::SystemLocal,
-        app: None,
-        file: "props.conf".to_owned(),
-        text: "[source::...garbage]\nNO_BINARY_CHECK = true\n".to_owned(),
-    };
-    let props = PropsResolver::new(&Layers::new([reads_all]));
+    let props = props_of("[source::...garbage]\nNO_BINARY_CHECK = true\n");
     assert_eq!(add_file(&garbage, &options(), &props, &mut sink, &mut NoProgress).unwrap().bytes, 300_000);
     let long = vec![b'x'; 20_000_000];
     let report = add(&file(&folder, "long", &long), &mut sink);

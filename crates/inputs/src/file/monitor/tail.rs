@@ -13,11 +13,12 @@ use super::held_files::HeldFile;
 use super::roster::Inode;
 use crate::file::Packing;
 use crate::file::binary::left_out;
-use crate::file::fingerprint::{HEAD_BYTES, TAIL_BYTES, tail_hash};
+use crate::file::fingerprint::{HEAD_BYTES, TAIL_BYTES};
 use crate::file::identity::{Next, Start};
 use crate::file::milestones;
 use crate::file::oneshot::{hint, take_samples};
-use crate::file::open::{Handle, OpenFile, READ_CHUNK_BYTES};
+use crate::file::open::{Handle, OpenFile};
+use crate::file::recent::Recent;
 use crate::file::rotation::{Rotation, beside};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 use quarry_conf::PropsResolver;
@@ -196,7 +197,7 @@ impl Tail {
             base: offset,
             fed: offset,
             kept: start.offset,
-            recent: Recent { bytes: before, end: offset },
+            recent: Recent::new(before, offset, None),
             batch: EventBatch::default(),
             counted: Counted::default(),
         })))
@@ -269,7 +270,7 @@ impl Tail {
         let is_beyond = |position: &FilePosition| match position.offset {
             offset if self.kept > 0 && is_own(position) => offset != self.kept,
             offset if offset <= self.kept => false,
-            offset if offset <= self.fed => position.tail_hash == tail_hash(self.recent.before(offset)),
+            offset if offset <= self.fed => position.tail_hash == self.recent.tail_hash(offset),
             _ => self.kept == 0 && self.is_held_by(Path::new(&position.path)),
         };
         let is_overtaken = known.iter().any(is_beyond);
@@ -424,7 +425,7 @@ impl Tail {
         let position = FilePosition {
             identity: self.identity.clone(),
             offset,
-            tail_hash: tail_hash(self.recent.before(offset)),
+            tail_hash: self.recent.tail_hash(offset),
             path: self.path.clone(),
             milestones: self.milestones[..milestones::reached_by(offset).min(self.milestones.len())].to_vec(),
         };
@@ -517,55 +518,4 @@ fn is_begun_copy(
         sink.positions(scope, &start.identity.head).map_err(wrong)?;
     }
     Ok(false)
-}
-
-/// The last bytes read, for hashes of positions among them.
-#[derive(Debug)]
-struct Recent {
-    bytes: Vec<u8>,
-    end: u64,
-}
-
-impl Recent {
-    /// Adds bytes and drops those that no position at or after `safe` needs.
-    fn push(&mut self, bytes: &[u8], safe: u64) {
-        let begin = self.end - self.bytes.len() as u64;
-        let needed = safe.saturating_sub(TAIL_BYTES as u64).max(begin);
-        if needed >= self.end {
-            self.bytes.clear();
-            self.bytes.extend_from_slice(&bytes[usize_of(needed - self.end)..]);
-        } else {
-            self.bytes.drain(..usize_of(needed - begin));
-            self.bytes.extend_from_slice(bytes);
-        }
-        self.end += bytes.len() as u64;
-        self.bytes.shrink_to(2 * self.bytes.len().max(READ_CHUNK_BYTES / 64));
-    }
-
-    /// The bytes before `offset`.
-    fn before(&self, offset: u64) -> &[u8] {
-        let behind = usize_of(self.end - offset);
-        &self.bytes[..self.bytes.len().saturating_sub(behind)]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn recent_bytes_hash_as_if_all_were_there() {
-        let bytes: Vec<u8> = (0..5_000u32).map(|at| (at * 31 % 251) as u8).collect();
-        for (size, lag) in [(1, 0), (7, 300), (256, 1), (999, 2_000), (5_000, 5_000)] {
-            let mut recent = Recent { bytes: Vec::new(), end: 0 };
-            for part in bytes.chunks(size) {
-                let safe = (recent.end + part.len() as u64).saturating_sub(lag);
-                recent.push(part, safe);
-                for offset in [safe, recent.end] {
-                    let all = &bytes[..offset as usize];
-                    assert_eq!(tail_hash(recent.before(offset)), tail_hash(all), "{size} {offset}");
-                }
-            }
-        }
-    }
 }

@@ -1,0 +1,90 @@
+//! The last bytes read of a file, for the hashes of positions among them.
+//!
+//! A position is the pipeline's safe offset, which an event that is still incomplete holds back, or the end of what was
+//! read. So the bytes kept are those from [`TAIL_BYTES`] before the safe offset on: few, unless events are long.
+//!
+//! Not here: what a hash says about a file ([`super::identity`]).
+
+use quarry_stdx::number::usize_of;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::fingerprint::{TAIL_BYTES, tail_hash};
+
+/// Capacity that is kept for further bytes.
+const SPARE_BYTES: usize = 4 << 10;
+
+/// The last bytes read.
+pub(crate) struct Recent {
+    bytes: Vec<u8>,
+    /// Offset of their end.
+    end: u64,
+    /// Hash of all bytes before them, if positions in compressed content are needed.
+    prefix: Option<Xxh3>,
+}
+
+impl Recent {
+    /// `before` are the last bytes before offset `end`, all or at least [`TAIL_BYTES`]; `prefix` is the hash of those
+    /// before them.
+    pub(crate) fn new(before: Vec<u8>, end: u64, prefix: Option<Xxh3>) -> Recent {
+        assert!(before.len() as u64 == end || before.len() >= TAIL_BYTES, "a hash needs that many bytes");
+        Recent { bytes: before, end, prefix }
+    }
+
+    /// Adds bytes and drops those that no position at or after `safe` needs.
+    pub(crate) fn push(&mut self, bytes: &[u8], safe: u64) {
+        let begin = self.end - self.bytes.len() as u64;
+        let needed = safe.saturating_sub(TAIL_BYTES as u64).max(begin);
+        let old = usize_of(needed.min(self.end) - begin);
+        let new = usize_of(needed.saturating_sub(self.end));
+        if let Some(prefix) = &mut self.prefix {
+            prefix.update(&self.bytes[..old]);
+            prefix.update(&bytes[..new]);
+        }
+        self.bytes.drain(..old);
+        self.bytes.extend_from_slice(&bytes[new..]);
+        self.end += bytes.len() as u64;
+        self.bytes.shrink_to(2 * self.bytes.len().max(SPARE_BYTES));
+    }
+
+    /// The bytes kept before `offset`, which is a safe offset not passed yet, or the end.
+    pub(crate) fn before(&self, offset: u64) -> &[u8] {
+        let behind = usize_of(self.end - offset);
+        &self.bytes[..self.bytes.len().saturating_sub(behind)]
+    }
+
+    /// Hash of the last bytes before `offset`.
+    pub(crate) fn tail_hash(&self, offset: u64) -> u64 {
+        tail_hash(self.before(offset))
+    }
+
+    /// Hash of all bytes before `offset`, if there is one of those that are not kept.
+    pub(crate) fn content_hash(&self, offset: u64) -> Option<u64> {
+        let mut content = self.prefix.clone()?;
+        content.update(self.before(offset));
+        Some(content.digest())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xxhash_rust::xxh3::xxh3_64;
+
+    #[test]
+    fn recent_bytes_hash_as_if_all_were_there() {
+        let bytes: Vec<u8> = (0..5_000u32).map(|at| (at * 31 % 251) as u8).collect();
+        for (size, lag) in [(1, 0), (7, 300), (256, 1), (999, 2_000), (5_000, 5_000)] {
+            let mut recent = Recent::new(Vec::new(), 0, Some(Xxh3::new()));
+            for part in bytes.chunks(size) {
+                let safe = (recent.end + part.len() as u64).saturating_sub(lag);
+                recent.push(part, safe);
+                assert!(recent.bytes.len() <= lag as usize + TAIL_BYTES, "no more is kept");
+                for offset in [safe, recent.end] {
+                    let all = &bytes[..offset as usize];
+                    assert_eq!(recent.tail_hash(offset), tail_hash(all), "{size} {offset}");
+                    assert_eq!(recent.content_hash(offset), Some(xxh3_64(all)), "{size} {offset}");
+                }
+            }
+        }
+    }
+}
