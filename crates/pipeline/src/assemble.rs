@@ -19,7 +19,7 @@ use crate::lines::Line;
 use crate::merge::{MergeRules, OpenEvent};
 use crate::pipeline::{PipelineCounters, ResumeHint};
 use crate::text::{append_text, is_text, text_of};
-use crate::timestamp::{FoundTimestamp, TimeHistory, Timestamper};
+use crate::timestamp::{AHEAD_BYTES, FoundTimestamp, TimeHistory, Timestamper};
 use crate::typing::Typing;
 use crate::typing::event::TypedEvent;
 
@@ -128,7 +128,7 @@ impl Assembler {
         // The nearest evidence counts, so the samples come after the bytes themselves.
         if !self.samples.is_empty() && memchr(b'\n', bytes).is_some() {
             let samples = std::mem::take(&mut self.samples);
-            self.timestamper.look_ahead(&samples);
+            samples.chunks(AHEAD_BYTES).for_each(|part| self.timestamper.look_ahead(part));
         }
     }
 

@@ -11,7 +11,7 @@ use quarry_event::{EventBatch, Metadata, TimeNs};
 use crate::error::PipelineError;
 use crate::guess::Guess;
 use crate::pipeline::{Pipeline, PipelineContext, SourceInfo};
-use crate::timestamp::{Explained, TimeReason, Timestamper, WrittenZone};
+use crate::timestamp::{AHEAD_BYTES, Explained, TimeReason, Timestamper, WrittenZone};
 
 /// Preview of the start of a file.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ pub fn preview(
     let settings = props.resolve(&info.source, &info.host, &sourcetype);
     let mut times = Timestamper::new(&settings, context)?;
     times.look_ahead(&text.head);
-    times.look_ahead(&text.samples);
+    text.samples.chunks(AHEAD_BYTES).for_each(|part| times.look_ahead(part));
     let events = (0..batch.len().min(events_max)).map(|row| {
         let (raw, time) = (batch.raw(row), batch.time[row]);
         let Explained { time: explained, reason, zone } = times.explain(raw);

@@ -30,8 +30,8 @@ const LOOKAHEAD_DEFAULT: usize = 128;
 /// Lead in lines, over other forms, from which on a form is searched for where another fails.
 const SETTLED_VOTES: u32 = 3;
 
-/// Maximum bytes that are read ahead to find the order of dates.
-const AHEAD_BYTES: usize = 64 << 10;
+/// Maximum bytes that are read ahead at a time to find the order of dates.
+pub(crate) const AHEAD_BYTES: usize = 64 << 10;
 /// Maximum lines of a source that are read ahead for it.
 const AHEAD_LINES: usize = 10_000;
 /// Lines with other timestamps, or none, after which reading ahead stops if none had a date of numbers.

@@ -14,6 +14,7 @@ mod reader;
 mod recent;
 mod report;
 mod rotation;
+mod siblings;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -309,20 +309,20 @@ fn open_at(
     let faulty = |source| InputError::Pipeline { path: path.to_path_buf(), source };
     if offset == 0 {
         let mut pipeline = Pipeline::new(info, props, context).map_err(faulty)?;
-        take_samples(handle, &mut pipeline).map_err(wrong)?;
+        take_samples(handle, path, &mut pipeline).map_err(wrong)?;
         return Ok(Opened { file, pipeline, recent: Recent::new(Vec::new(), 0, prefix) });
     }
     let hint = hint(handle, path, &info, &context, props, false)?;
     let before = skip(&mut file, offset - reached, prefix.as_mut()).map_err(wrong)?;
     let mut pipeline = Pipeline::resume(info, props, context, hint).map_err(faulty)?;
-    take_samples(handle, &mut pipeline).map_err(wrong)?;
+    take_samples(handle, path, &mut pipeline).map_err(wrong)?;
     Ok(Opened { file, pipeline, recent: Recent::new(before, offset, prefix) })
 }
 
-/// Gives a new pipeline lines sampled from the file, if these could tell it more than the first bytes.
-pub(crate) fn take_samples(handle: &Handle, pipeline: &mut Pipeline) -> std::io::Result<()> {
+/// Gives a new pipeline lines sampled from the file and its siblings, if these could tell it more than the first bytes.
+pub(crate) fn take_samples(handle: &Handle, path: &Path, pipeline: &mut Pipeline) -> std::io::Result<()> {
     if pipeline.needs_samples() {
-        pipeline.set_samples(handle.samples()?);
+        pipeline.set_samples(handle.samples_with_siblings(path)?);
     }
     Ok(())
 }

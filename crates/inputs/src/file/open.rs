@@ -18,6 +18,7 @@ use quarry_pipeline::SAMPLE_BYTES;
 
 use super::gzip::rejoin;
 use super::packing::{Packing, START_BYTES};
+use super::siblings::lines_of_siblings;
 use super::stream::{NOBODY_WAITS, Stream};
 use super::zip::unzip;
 use crate::InputError;
@@ -213,6 +214,15 @@ impl Handle {
         Ok(samples)
     }
 
+    /// These, and lines of other days' logs beside it, which may show more about the order of its dates.
+    pub(crate) fn samples_with_siblings(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut samples = self.samples()?;
+        if self.packing == Packing::None {
+            samples.extend(lines_of_siblings(self, path));
+        }
+        Ok(samples)
+    }
+
     /// Content size of a plain file when it was opened.
     pub(crate) fn content_bytes(&self) -> u64 {
         self.metadata.len().saturating_sub(self.hole)
@@ -245,11 +255,11 @@ impl Handle {
     }
 }
 
-/// Whole lines sampled from the file at `path`, which show the order of its dates; empty for standard input, pipes and
+/// Whole lines sampled from the file at `path` and its siblings, which show the order of its dates; empty for standard input, pipes and
 /// compressed files.
 pub fn lines_all_over(path: &Path) -> Result<Vec<u8>, InputError> {
     let read = || match Handle::open(path)? {
-        Some(handle) => handle.samples(),
+        Some(handle) => handle.samples_with_siblings(path),
         None => Ok(Vec::new()),
     };
     let is_stdin = path.as_os_str() == STDIN;

@@ -19,6 +19,7 @@ mod faults;
 pub(crate) struct MemorySink {
     pub(crate) events: Vec<String>,
     pub(crate) sources: Vec<String>,
+    times: Vec<i64>,
     positions: Vec<FilePosition>,
     batches: usize,
     /// Text bytes of the largest of them.
@@ -48,6 +49,7 @@ impl Sink for MemorySink {
         self.largest_bytes = self.largest_bytes.max(batch.raw.len());
         assert!(batch.len() < 262_144);
         self.events.extend((0..batch.len()).map(|row| String::from_utf8(batch.raw(row).to_vec()).unwrap()));
+        self.times.extend(&batch.time);
         self.sources.extend(batch.meta.iter().map(|meta| batch.metas[*meta as usize].source.to_string()));
         if let Some(position) = position {
             self.positions.retain(|known| known.identity != position.identity);
@@ -335,6 +337,21 @@ fn an_interrupted_add_goes_on_where_it_was() {
     let rest = add(&path, &mut sink);
     assert!(rest.resumed_at > 0);
     assert!(sink.events.iter().map(String::as_str).eq(text.lines()), "{} events", sink.events.len());
+}
+
+#[test]
+fn logs_of_the_first_days_of_a_month_are_read_as_those_of_later_days() {
+    let folder = tempfile::tempdir().unwrap();
+    for day in 1..=20 {
+        file(&folder, &format!("app-{day:02}.log"), format!("{day:02}/10/2026 10:00:00 INFO started\n"));
+    }
+    let mut sink = MemorySink::default();
+    for path in expand(&[folder.path().display().to_string()]).unwrap() {
+        // Copied just now: the time of the file says nothing.
+        add(&path, &mut sink);
+    }
+    let days = sink.times.windows(2).map(|times| (times[1] - times[0]) / 1_000_000_000 / 86_400);
+    assert_eq!(days.collect::<Vec<_>>(), [1; 19]);
 }
 
 /// An event that may go on in the next line holds back the position, so that a long one was once followed by a batch

@@ -464,7 +464,7 @@ fn pipeline_at(
         Pipeline::resume(options.info.clone(), props, context, hint)
     }
     .map_err(faulty)?;
-    take_samples(handle, &mut pipeline).map_err(|error| InputError::read(path, &error))?;
+    take_samples(handle, path, &mut pipeline).map_err(|error| InputError::read(path, &error))?;
     Ok(pipeline)
 }
 
