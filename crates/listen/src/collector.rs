@@ -67,8 +67,7 @@ pub async fn listen(
     raise_open_files();
     if settings.tokens.is_empty() {
         log::note(
-            "--hec: no token is configured, every sender will be refused; add [http://NAME] with token = GUID to \
-             etc/system/local/inputs.conf",
+            "--hec: no token is configured, every sender will be refused; `quarry add http-event-collector NAME` makes one",
         );
     }
     let scheme = if settings.tls { "https" } else { "http" };

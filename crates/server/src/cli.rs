@@ -323,9 +323,9 @@ pub(crate) enum OutputForm {
     /// Aligned columns; events show time and text.
     #[value(alias = "auto")]
     Table,
-    /// Header line, RFC 4180; multivalue fields joined by line breaks.
+    /// Header line, RFC 4180; multivalues joined by line breaks.
     Csv,
-    /// CSV without formulas: cells that begin with = + - @ get an apostrophe; the same as -o csv --csv-safe.
+    /// CSV without formulas, as -o csv --csv-safe.
     #[value(name = "csv-safe")]
     SafeCsv,
     /// One JSON array of objects.
@@ -344,7 +344,7 @@ pub(crate) enum OutputForm {
 pub(crate) enum EventOrder {
     /// By time, newest first.
     Newest,
-    /// By time, oldest first; events of equal time in order of arrival.
+    /// By time, oldest first; equal times by arrival.
     Oldest,
 }
 

@@ -125,11 +125,6 @@ impl Settings {
         Settings { layers, view: None, own: None, readable: Arc::default(), props: Arc::new(props), clock }
     }
 
-    /// The built-in configuration alone.
-    pub(crate) fn built_in() -> Settings {
-        Settings::of(Layers::new([]))
-    }
-
     fn of(layers: Layers) -> Settings {
         let clock = SystemClock::shared();
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());

@@ -92,7 +92,8 @@ fn write_object(result: &Value, zone: &TimeZone, out: &mut dyn Write) -> Result<
     let mut fields: Vec<String> = row.keys().cloned().collect();
     // The time first, as in other outputs.
     fields.sort_by_key(|name| (name != "_time", name.starts_with('_') && name != "_raw"));
-    let style = OutputStyle { form: OutputForm::Ndjson, has_head: false, events: true, color: false, width: None };
+    let style =
+        OutputStyle { form: OutputForm::Ndjson, has_head: false, events: true, color: false, width: terminal::width() };
     Ok(output::write(&table_of(&fields, &[row], zone)?, style, out)?)
 }
 

@@ -112,7 +112,7 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
     }
     let Some(counts) = indexes::counts(&asked_indexes, ask) else { return Vec::new() };
     let known: Vec<&str> = counts.keys().map(String::as_str).collect();
-    let wrong = not_there("index", &asked_indexes, &known);
+    let wrong = indexes::not_there(&asked_indexes, &known, ask);
     if !wrong.is_empty() || is_done {
         return wrong;
     }
@@ -142,7 +142,7 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
     if let Some(outside) = outside_of_range(found, commands, &scope, ask) {
         return vec![outside];
     }
-    let wrong = wrong_words_and_values(found, commands, &scope, ask);
+    let wrong = wrong_words_and_values(found, parsed, &scope, ask);
     if !wrong.is_empty() {
         return wrong;
     }
@@ -151,8 +151,14 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
 }
 
 /// Notes on words that no event contains, and on hosts and sources that none has.
-fn wrong_words_and_values(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
-    let words = absent_words::of_words(found, commands, scope, ask);
+fn wrong_words_and_values(
+    found: &SearchOutcome<'_>,
+    parsed: &quarry_spl::Parsed,
+    scope: &str,
+    ask: Ask<'_>,
+) -> Vec<Diagnostic> {
+    let commands = &parsed.pipeline.commands;
+    let words = absent_words::of_words(found, parsed, scope, ask);
     if !words.is_empty() || found.is_whole() {
         return words;
     }
@@ -311,7 +317,11 @@ fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str]) -> Vec<Diagn
         let shown: Vec<&str> =
             known.iter().copied().filter(|name| field != "index" || !name.starts_with('_')).collect();
         let remark = Diagnostic::warning(message, value.span);
+        let below = format!("/{}", value.text);
         match nearest(&value.text, known.iter().copied()) {
+            _ if field == "source" && known.iter().any(|known| known.ends_with(&below)) => {
+                remark.with_hint(format!("a source is a whole path: write source=*{below}"))
+            }
             Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
             None if shown.is_empty() => remark.with_hint("nothing has been added yet: `quarry add oneshot FILE`"),
             None => remark.with_hint(format!("there is {}", list(&shown))),
@@ -541,6 +551,10 @@ mod tests {
             assert_eq!(said(text, 0, &[]), [says], "{text}");
         }
         assert_eq!(said("\"nosuch\" error", 0, &[]), ["no event contains `nosuch`"]);
+        let either = "no event contains `nosuch` or `nosuch2`; words are matched whole: write *nosuch* OR *nosuch2* for a part of a word";
+        assert_eq!(said("error (nosuch OR nosuch2)", 0, &[]), [either]);
+        assert_eq!(said("nosuch OR error", 0, &[]), Vec::<String>::new());
+        assert_eq!(said("bnosuch*", 0, &[]), ["no event contains `bnosuch*`"]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::hints::{HintRow, SearchOutcome, hints};
 use crate::interrupt::Interrupt;
 use crate::output::line_folding::told;
 use crate::output::pager::Pager;
-use crate::output::{Marks, OutputStyle, OutputWriter, Written};
+use crate::output::{Marks, NO_WRAP, OutputStyle, OutputWriter, Written};
 use crate::remarks::Remarks;
 use crate::search_progress::SearchProgress;
 use crate::server_client::{AnswerRow, Remote, RemoteAnswer, table_of};
@@ -213,10 +213,12 @@ impl Searcher {
         stop: &SearchStop,
     ) -> Result<Searcher, Failure> {
         if !arguments.files.is_empty() {
-            let settings = Settings::built_in();
+            // Sourcetypes and knowledge are those of the data directory, if there is one, as for files that are added.
+            let settings = Settings::of_search(&cli.data_dir, namespace)?;
+            let data_dir = Some(cli.data_dir.as_path()).filter(|folder| folder.is_dir());
             let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
             let all_read = read_files(&settings, &store, arguments, zone, stop)?;
-            return Ok(Searcher::Here { service: settings.searching(None).service(store)?, all_read });
+            return Ok(Searcher::Here { service: settings.searching(data_dir).service(store)?, all_read });
         }
         if let Some(remote) = Remote::of(&arguments.node, &cli.data_dir)? {
             return Ok(Searcher::Server(remote.in_namespace(namespace.as_ref())));
@@ -363,8 +365,7 @@ fn summary(answer: &Answer, elapsed_ns: i64) -> String {
 }
 
 fn style(cli: &Cli, arguments: &SearchArgs, events: bool) -> OutputStyle {
-    // Without a width, lines are as long as they are.
-    let width = terminal::width().filter(|_| arguments.splunks.wrap != Some(false));
+    let width = terminal::width().map(|columns| if arguments.splunks.wrap == Some(false) { NO_WRAP } else { columns });
     let color = terminal::colors(cli.color);
     OutputStyle { form: arguments.form(), has_head: arguments.header, events, color, width }
 }

@@ -1,35 +1,52 @@
 //! Hints for a search that finds nothing because no event contains one of its words.
 
-use quarry_spl::Diagnostic;
 use quarry_spl::analyse::asked_words;
-use quarry_spl::ast::Stage;
+use quarry_spl::ast::Span;
+use quarry_spl::{Diagnostic, Parsed};
 
 use super::{Ask, SearchOutcome};
 
-/// Maximum words that are looked for.
+/// Maximum words, or groups of alternatives, that are looked for.
 const LOOKS_MAX: usize = 3;
+/// A condition on indexes that leaves all that are not internal.
+const ALL_INDEXES: &str = "index=*";
 
 /// Notes on words that no event of the searched indexes and time range contains; `scope` is a condition on the indexes.
-pub(super) fn of_words(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
+pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &Parsed, scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
     if found.rows > 0 {
         return Vec::new();
     }
-    let mut occurs = |condition: &str| {
-        let rows = ask(&format!("{scope} {condition} | head 1 | table index"));
-        rows.is_none_or(|rows| !rows.is_empty())
+    // What follows a command that was written without `|` is explained by that.
+    let explained = parsed.diagnostics.iter().map(|remark| remark.span.start).min().unwrap_or(usize::MAX);
+    let groups = asked_words(&parsed.pipeline.commands);
+    let groups = groups.iter().filter(|group| group.iter().all(|word| word.span.start < explained));
+    let mut indexes_with = |condition: &str| -> Option<Vec<String>> {
+        let rows = ask(&format!("{condition} | head 1 | table index"))?;
+        Some(rows.into_iter().map(|mut row| row.remove("index").unwrap_or_default()).collect())
     };
     let mut notes = Vec::new();
-    for word in asked_words(commands).into_iter().take(LOOKS_MAX) {
-        let Some(typed) = found.text.get(word.span.start..word.span.end) else { continue };
-        if occurs(typed) {
+    for group in groups.take(LOOKS_MAX) {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        let written = group.iter().filter_map(|word| found.text.get(word.span.start..word.span.end));
+        let written: Vec<&str> = written.collect();
+        let any = written.join(" OR ");
+        if indexes_with(&format!("{scope} ({any})")).is_none_or(|indexes| !indexes.is_empty()) {
             continue;
         }
-        let text = &word.text;
-        let note = Diagnostic::warning(format!("no event contains `{text}`"), word.span);
-        let is_plain = !word.quoted && typed == text;
-        notes.push(match is_plain && occurs(&format!("*{text}*")) {
-            true => note.with_hint(format!("words are matched whole: write *{text}* for a part of a word")),
-            false => note,
+        let quoted: Vec<String> = group.iter().map(|word| format!("`{}`", word.text)).collect();
+        let span = Span { start: first.span.start, end: last.span.end };
+        let note = Diagnostic::warning(format!("no event contains {}", quoted.join(" or ")), span);
+        let has_plain = group.iter().zip(&written).any(|(word, typed)| !word.quoted && word.text == *typed);
+        let inside: Vec<String> = written.iter().map(|typed| format!("*{}*", typed.trim_matches('*'))).collect();
+        let inside = inside.join(" OR ");
+        let mut is_found = |condition: String| indexes_with(&condition).is_some_and(|indexes| !indexes.is_empty());
+        notes.push(if has_plain && is_found(format!("{scope} ({inside})")) {
+            note.with_hint(format!("words are matched whole: write {inside} for a part of a word"))
+        } else {
+            match indexes_with(&format!("{ALL_INDEXES} ({any})")).unwrap_or_default().first() {
+                Some(index) => note.with_hint(format!("events of other indexes do: write index={index}")),
+                None => note,
+            }
         });
     }
     notes

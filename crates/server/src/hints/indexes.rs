@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use quarry_spl::ast::{SearchPattern, Stage};
 use quarry_spl::{Diagnostic, analyse::asked_values};
 
-use super::{Ask, HintRow, events_by, list, not_there};
+use super::{Ask, HintRow, events_by, list};
 
 /// Events of each index that has buckets.
 const COUNTS: &str = "| eventcount summarize=false index=* index=_*";
 /// The indexes that exist, with or without events.
 const NAMES: &str = "| rest /services/data/indexes count=0 | table title";
+/// Who searches, and with which roles.
+const SEARCHER: &str = "| rest /services/authentication/current-context | table username roles";
+/// The role that may search every index.
+const ADMIN: &str = "admin";
 
 /// Number of events by index, of indexes without events as well if the search names one of them.
 pub(super) fn counts(asked: &[&SearchPattern], ask: Ask<'_>) -> Option<BTreeMap<String, u64>> {
@@ -34,7 +38,24 @@ pub(crate) fn unknown_indexes(commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnosti
     }
     let counts = counts(&asked, ask).unwrap_or_default();
     let known: Vec<&str> = counts.keys().map(String::as_str).collect();
-    if known.is_empty() { Vec::new() } else { not_there("index", &asked, &known) }
+    if known.is_empty() { Vec::new() } else { not_there(&asked, &known, ask) }
+}
+
+/// Notes on indexes that are not among the known ones: for a user whose roles may not search all, others may exist.
+pub(super) fn not_there(asked: &[&SearchPattern], known: &[&str], ask: Ask<'_>) -> Vec<Diagnostic> {
+    let mut notes = super::not_there("index", asked, known);
+    if notes.is_empty() {
+        return notes;
+    }
+    let is_limited =
+        |row: &HintRow| row.get("roles").is_some_and(|roles| roles.split_whitespace().all(|role| role != ADMIN));
+    let searcher = ask(SEARCHER).and_then(|rows| rows.into_iter().next()).filter(is_limited);
+    if let Some(name) = searcher.as_ref().and_then(|row| row.get("username")) {
+        for note in &mut notes {
+            note.message.push_str(&format!(" that {name} may search"));
+        }
+    }
+    notes
 }
 
 /// Notes on the indexes of a search, if none of them holds an event.
@@ -63,13 +84,14 @@ mod tests {
     use super::*;
 
     /// Hints for a search over a node with events in `main`, and an index `web` that has none.
-    fn said(text: &str, has_events: bool) -> Vec<String> {
+    fn said(text: &str, has_events: bool, roles: &str) -> Vec<String> {
         let row = |cells: &[(&str, &str)]| -> HintRow {
             cells.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
         let mut ask = |search: &str| {
             Some(match search {
                 COUNTS if has_events => vec![row(&[("index", "main"), ("count", "5")])],
+                SEARCHER => vec![row(&[("username", "eva"), ("roles", roles)])],
                 NAMES => ["main", "web", "_audit"].iter().map(|name| row(&[("title", name)])).collect(),
                 _ => Vec::new(),
             })
@@ -97,7 +119,9 @@ mod tests {
             ("index=web OR index=main", true, &[]),
             ("index=wbe", true, &["there is no index `wbe` (character 7); did you mean `web`?"]),
         ] {
-            assert_eq!(said(text, has_events), notes, "{text}");
+            assert_eq!(said(text, has_events, "admin power user"), notes, "{text}");
         }
+        let of_others = "there is no index `payroll` that eva may search (character 7); there is main, web";
+        assert_eq!(said("index=payroll", true, "webber user"), [of_others]);
     }
 }

@@ -37,9 +37,13 @@ pub(crate) struct OutputStyle {
     pub(crate) events: bool,
     /// Whether colours may be used.
     pub(crate) color: bool,
-    /// Width of the terminal; `None` if the output is not a terminal.
+    /// Width of the terminal; `None` if the output is not a terminal. Output to a terminal has no control characters of
+    /// the data.
     pub(crate) width: Option<u16>,
 }
+
+/// Width for lines that are as long as they are.
+pub(crate) const NO_WRAP: u16 = u16::MAX;
 
 /// Search terms to highlight in events.
 #[derive(Debug, Default)]
@@ -196,11 +200,9 @@ impl<'a> OutputWriter<'a> {
 
     /// Writes what precedes the first row; `fields` are the columns of all rows.
     pub(crate) fn begin(&mut self, fields: &[String]) -> io::Result<()> {
-        match self.style.form {
-            _ if !self.style.has_head => Ok(()),
-            OutputForm::Csv => csv::write_head(fields, CsvCells::Exact, self.out),
-            OutputForm::SafeCsv => csv::write_head(fields, CsvCells::Safe, self.out),
-            _ => Ok(()),
+        match csv_cells(self.style.form).filter(|_| self.style.has_head) {
+            Some(cells) => self.write_data(|out| csv::write_head(fields, cells, out)),
+            None => Ok(()),
         }
     }
 
@@ -218,12 +220,30 @@ impl<'a> OutputWriter<'a> {
                 self.table.write(part, place, self.style, &self.marks, self.out)
             }
             OutputForm::Vertical => vertical::write(part, before, self.style, &self.marks, self.out),
-            OutputForm::Csv => csv::write(part, CsvCells::Exact, self.out),
-            OutputForm::SafeCsv => csv::write(part, CsvCells::Safe, self.out),
-            OutputForm::Json => json::write_items(part, &self.types, before == 0, self.out),
-            OutputForm::Ndjson => json::write_lines(part, self.out),
-            OutputForm::Raw => raw::write(part, self.out),
+            OutputForm::Csv | OutputForm::SafeCsv => {
+                let cells = csv_cells(self.style.form).unwrap_or(CsvCells::Exact);
+                self.write_data(|out| csv::write(part, cells, out))
+            }
+            OutputForm::Json => {
+                let types = std::mem::take(&mut self.types);
+                let written = self.write_data(|out| json::write_items(part, &types, before == 0, out));
+                self.types = types;
+                written
+            }
+            OutputForm::Ndjson => self.write_data(|out| json::write_lines(part, out)),
+            OutputForm::Raw => self.write_data(|out| raw::write(part, out)),
         }
+    }
+
+    /// Writes data in a format for programs: exactly, unless a terminal would act on its control characters.
+    fn write_data(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        if self.style.width.is_none() {
+            return write(self.out);
+        }
+        let mut text = Vec::new();
+        write(&mut text)?;
+        let is_json = matches!(self.style.form, OutputForm::Json | OutputForm::Ndjson);
+        self.out.write_all(text_width::harmless(&String::from_utf8_lossy(&text), is_json).as_bytes())
     }
 
     /// Writes what follows the last row; returns statistics.
@@ -244,6 +264,15 @@ impl<'a> OutputWriter<'a> {
         }
         self.out.flush()?;
         Ok(self.written)
+    }
+}
+
+/// How cells are written in CSV; `None` for other formats.
+fn csv_cells(form: OutputForm) -> Option<CsvCells> {
+    match form {
+        OutputForm::Csv => Some(CsvCells::Exact),
+        OutputForm::SafeCsv => Some(CsvCells::Safe),
+        OutputForm::Table | OutputForm::Vertical | OutputForm::Json | OutputForm::Ndjson | OutputForm::Raw => None,
     }
 }
 
@@ -308,6 +337,23 @@ mod tests {
         let record = "-[ 1 ]----------------------------------\na        1\nmessage  some longer text here\nb        2345\nc        xyzxyzxyz\n";
         assert_eq!(shown(WIDE, 1, TERMINAL), record);
         assert_eq!(shown(WIDE, 1, OutputStyle { form: OutputForm::Vertical, width: None, ..TERMINAL }), record);
+    }
+
+    #[test]
+    fn no_format_lets_data_control_a_terminal() {
+        let event = &[("_raw", "a\u{1b}[31mred\u{9b}2J\tb")];
+        for (form, on_terminal) in [
+            (OutputForm::Raw, "a\\x1b[31mred\\u{9b}2J\tb\n"),
+            (OutputForm::Csv, "_raw\na\\x1b[31mred\\u{9b}2J\tb\n"),
+            (OutputForm::Ndjson, "{\"_raw\":\"a\\u001b[31mred\\u009b2J\\tb\"}\n"),
+            (OutputForm::Table, "_raw\na\\x1b[31mred\\u{9b}2J     b\n"),
+        ] {
+            let style = OutputStyle { form, width: Some(NO_WRAP), ..TERMINAL };
+            let shown_there = shown(event, 1, style);
+            assert!(shown_there.ends_with(on_terminal.trim_start_matches("_raw\n")), "{form:?} {shown_there:?}");
+            let exact = shown(event, 1, OutputStyle { width: None, ..style });
+            assert!(exact.contains("\u{9b}2J"), "{form:?} {exact:?}");
+        }
     }
 
     #[test]

@@ -40,6 +40,24 @@ pub(crate) fn visible(line: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Text of a format for programs, safe for a terminal: line breaks and tabs stay, other control characters are escaped,
+/// in JSON by its own escapes.
+pub(crate) fn harmless(text: &str, is_json: bool) -> Cow<'_, str> {
+    let acts = |c: char| is_unsafe(c) && !matches!(c, '\n' | '\t');
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            c if !acts(c) => out.push(c),
+            c if is_json => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push_str(&visible(c.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// Characters that act on a terminal or change text direction (U+202A to U+202E, U+2066 to U+2069).
 fn is_unsafe(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

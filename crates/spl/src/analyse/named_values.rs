@@ -19,14 +19,20 @@ pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPat
     found
 }
 
-/// The words and phrases (without `*`) that the leading search requires in the text of each event.
-pub fn asked_words(commands: &[Stage]) -> Vec<&SearchPattern> {
+/// The words and phrases that the leading search requires in the text of each event: of each group, which are the
+/// alternatives of an OR or one word, at least one. An OR with other conditions is no such group.
+pub fn asked_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
     let word = |part| match part {
         &SearchExpr::Keyword(ref word) | &SearchExpr::Term(ref word) | &SearchExpr::Case(ref word) => Some(word),
         _ => None,
     };
-    required(&search.expr).iter().filter_map(word).filter(|word| !word.text.contains('*')).collect()
+    let group = |part| match part {
+        &SearchExpr::Or(ref parts) => parts.iter().map(word).collect(),
+        one => word(one).map(|word| vec![word]),
+    };
+    let is_any = |word: &&SearchPattern| word.text.chars().all(|c| c == '*');
+    required(&search.expr).iter().filter_map(group).filter(|group| !group.iter().any(is_any)).collect()
 }
 
 /// The parts that must all hold.

@@ -28,12 +28,18 @@ const REST_CHARS_MAX: usize = 60;
 impl Parser<'_> {
     /// Parses the whole text as one search.
     pub(crate) fn whole_search(&mut self) -> Pipeline {
-        if self.at_end() && self.macros.is_empty() {
+        if self.is_empty_search() {
             let hint = "write `*` to select every event";
             self.report(Diagnostic::error("the search is empty", self.here()).with_hint(hint));
         }
         self.pos = 0;
         self.pipeline()
+    }
+
+    /// Whether the whole text has no command.
+    fn is_empty_search(&self) -> bool {
+        let is_blank = |c: char| c.is_whitespace() || c == '|';
+        self.macros.is_empty() && self.text.chars().all(is_blank)
     }
 
     /// Parses commands up to the end of the text or of the subsearch.
@@ -127,7 +133,7 @@ impl Parser<'_> {
         if self.at_end() {
             let explained =
                 self.macros.iter().any(|place| place.end <= self.end && place.start + 1 >= self.stage_start());
-            let reported = first && self.subsearches == 0;
+            let reported = first && self.is_empty_search();
             // As in Splunk, a trailing `|` ends the search.
             let last = !first && self.end >= outer_end;
             if !explained && !reported && !last {
