@@ -1,7 +1,7 @@
 //! Checks crate dependencies against a table.
 //!
 //! Data flows one way, so a dependency that is not in the table fails. Pure crates must not reach an async runtime, and
-//! each heavy dependency has one owner.
+//! each heavy dependency has its owners. An entry that no manifest needs fails as well, so the tables state what is true.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,11 @@ use serde_json::Value;
 
 use crate::root;
 
+/// A name and the names that belong to it, by row.
+type Table<'a> = &'a [(&'a str, &'a [&'a str])];
+
 /// Crates and the workspace crates that each may use besides stdx and event.
-const EDGES: &[(&str, &[&str])] = &[
+const EDGES: Table<'_> = &[
     ("stdx", &[]),
     ("event", &[]),
     ("conf", &[]),
@@ -21,24 +24,24 @@ const EDGES: &[(&str, &[&str])] = &[
     ("blob", &["bucket"]),
     ("catalog", &[]),
     ("collections", &[]),
-    ("auth", &["catalog", "conf"]),
-    ("store", &["bucket", "blob", "catalog", "conf"]),
+    ("auth", &["conf"]),
+    ("store", &["bucket", "blob", "catalog"]),
     ("inputs", &["pipeline", "conf"]),
     ("forward", &["listen", "inputs", "pipeline", "conf"]),
     ("eval", &["spl", "store", "conf"]),
     ("scan", &["eval", "spl", "store", "pipeline", "conf"]),
     ("engine", &["scan", "eval", "spl", "store", "pipeline", "conf", "learn"]),
     ("apps", &["engine", "spl", "collections", "conf"]),
-    ("search", &["apps", "engine", "spl", "store", "bucket", "blob", "catalog", "collections", "auth", "conf"]),
-    ("api", &["apps", "inputs", "search", "engine", "spl", "auth", "catalog", "collections", "conf"]),
+    ("search", &["apps", "engine", "spl", "store", "bucket", "blob", "collections", "conf"]),
+    ("api", &["apps", "inputs", "search", "engine", "spl", "auth", "collections", "conf"]),
     ("programs", &["apps", "engine", "spl", "inputs", "pipeline", "conf"]),
     ("listen", &["inputs", "pipeline", "auth", "conf"]),
     ("ingest", &["programs", "store", "blob", "catalog", "auth", "inputs", "conf"]),
     (
         "server",
         &[
-            "conf", "pipeline", "bucket", "spl", "blob", "catalog", "auth", "store", "inputs", "forward", "engine",
-            "apps", "search", "programs", "listen", "ingest", "api", "eventgen",
+            "conf", "pipeline", "spl", "blob", "auth", "store", "inputs", "forward", "engine", "apps", "search",
+            "programs", "listen", "ingest", "api", "eventgen",
         ],
     ),
     ("eventgen", &[]),
@@ -54,11 +57,9 @@ const PURE: &[&str] = &["event", "conf", "pipeline", "bucket", "spl", "learn"];
 const IMPURE: &[&str] = &["tokio", "mio", "socket2", "rusqlite", "axum"];
 
 /// Heavy dependencies and the crates that may name them.
-const OWNERS: &[(&str, &[&str])] = &[
-    ("datafusion-physical-plan", &["engine"]),
+const OWNERS: Table<'_> = &[
+    ("datafusion-common", &["eval"]),
     ("datafusion-execution", &["eval"]),
-    ("datafusion-physical-expr", &["engine"]),
-    ("datafusion-functions-aggregate", &["engine"]),
     ("rusqlite", &["catalog", "collections"]),
     ("tokio-postgres", &["catalog"]),
     ("axum", &["api", "inputs", "listen"]),
@@ -67,7 +68,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rcgen", &["listen"]),
     ("maxminddb", &["apps"]),
     ("getrandom", &["stdx"]),
-    ("arrow", &["eval", "scan", "engine", "search", "api"]),
+    ("arrow", &["eval", "scan", "engine", "search"]),
     ("clap", &["server"]),
 ];
 
@@ -83,6 +84,7 @@ pub(crate) fn run() -> Result<(), String> {
     for package in packages.iter().filter(|package| package["source"].is_null()) {
         check_package(package, &graph, &mut faults);
     }
+    check_tables(EDGES, OWNERS, &graph, &mut faults);
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
     let locked = lock.lines().filter(|line| *line == "[[package]]").count();
     if locked > LOCKED_PACKAGES_MAX {
@@ -152,6 +154,35 @@ fn check_package(package: &Value, graph: &BTreeMap<String, BTreeSet<String>>, fa
     }
 }
 
+/// Reports allowed edges that no manifest has, and owners that do not use what they own.
+fn check_tables(
+    edges: Table<'_>,
+    owners: Table<'_>,
+    graph: &BTreeMap<String, BTreeSet<String>>,
+    faults: &mut Vec<String>,
+) {
+    let uses = |short: &str, package: &str| graph.get(&full_name(short)).is_some_and(|uses| uses.contains(package));
+    for (short, allowed) in edges {
+        for used in allowed.iter().filter(|used| !uses(short, &full_name(used))) {
+            faults.push(format!("{short} may use {used} but does not: remove the edge from EDGES"));
+        }
+    }
+    for (heavy, owners) in owners {
+        if !graph.contains_key(*heavy) {
+            faults.push(format!("{heavy} is not in Cargo.lock: remove it from OWNERS"));
+            continue;
+        }
+        for owner in owners.iter().filter(|owner| !uses(owner, heavy)) {
+            faults.push(format!("{owner} does not use {heavy}: remove it from the row of OWNERS"));
+        }
+    }
+}
+
+/// Package name of a crate, the inverse of [`short_name`].
+fn full_name(short: &str) -> String {
+    if short == "server" { "quarry".to_owned() } else { format!("quarry-{short}") }
+}
+
 /// Short name of a package: `quarry-x` is x, the binary `quarry` is server.
 fn short_name(full: &str) -> Option<&str> {
     if full == "quarry" { Some("server") } else { full.strip_prefix("quarry-") }
@@ -198,6 +229,27 @@ mod tests {
         assert_eq!(told, ["store must not use rusqlite: its owner is catalog, collections"]);
         let told = faults(&[package("quarry-new", &[])]);
         assert_eq!(told, ["crate quarry-new is not in the table of dev/xtask/src/layers.rs"]);
+    }
+
+    #[test]
+    fn rows_that_nothing_needs_are_told() {
+        let packages = [package("quarry", &["quarry-api", "clap"]), package("quarry-api", &[]), package("clap", &[])];
+        let told = |edges: Table<'_>, owners: Table<'_>| {
+            let mut faults = Vec::new();
+            check_tables(edges, owners, &graph(&packages), &mut faults);
+            faults
+        };
+        assert!(told(&[("server", &["api"]), ("api", &[])], &[("clap", &["server"])]).is_empty());
+        let edges: Table<'_> = &[("server", &["api"]), ("api", &["auth"])];
+        assert_eq!(told(edges, &[]), ["api may use auth but does not: remove the edge from EDGES"]);
+        let owners: Table<'_> = &[("clap", &["server", "api"]), ("axum", &["api"])];
+        assert_eq!(
+            told(&[], owners),
+            [
+                "api does not use clap: remove it from the row of OWNERS",
+                "axum is not in Cargo.lock: remove it from OWNERS"
+            ]
+        );
     }
 
     #[test]
