@@ -1,5 +1,6 @@
-//! Functions of eval, where, fieldformat and `count(eval(...))`: a table row each. They are implemented in the
-//! engine.
+//! Functions of eval, where, fieldformat and `count(eval(...))`: a table row each.
+//!
+//! Not here: their bodies (`crates/eval/src/functions`).
 
 use super::{Arity, FunctionHelp};
 use ResultType::{Any, Boolean, Number, Text};
