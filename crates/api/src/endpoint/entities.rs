@@ -740,7 +740,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
         // It would be answered but never listed.
         objects.remove(&kind.conf, &name, &scope, viewer)?;
         Err(ObjectError::Invalid(format!(
-            "with these settings {name} is none of {}: give those that make it one",
+            "{name} would not be listed under {0} with these settings: give the settings that {0} requires",
             kind.path
         )))
     };
@@ -829,7 +829,7 @@ async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiErr
         return Err(ApiError::bad_request(format!("app={app}: objects are not moved to another app; make it there")));
     }
     let asked = match request.parameters.get("user") {
-        None => return Err(ApiError::bad_request("nothing to change: say with user to whom it is given")),
+        None => return Err(ApiError::bad_request("nothing to change: give user=NAME, the new owner")),
         Some(NOBODY) => AclChange { sharing: Some(ObjectSharing::App), ..AclChange::default() },
         Some(user) => {
             AclChange { sharing: Some(ObjectSharing::User), owner: Some(user.to_owned()), ..AclChange::default() }

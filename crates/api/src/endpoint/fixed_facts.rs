@@ -1,8 +1,7 @@
 //! Constant answers about parts of Splunk that this node does not have: licences, clusters, deployment servers.
 //!
-//! The answers are true: there is no licence, and the node belongs to no cluster. What only a member of a cluster can tell
-//! is unavailable (503), as it is on a server of Splunk that belongs to none; what would make the node a member is
-//! refused.
+//! The answers are true: there is no licence, and the node belongs to no cluster. Endpoints that only a cluster member
+//! can answer return 503, as on a stand-alone Splunk server. Requests that would join a cluster are refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,15 +87,15 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("workloads/status", &[("general", &[("enabled", "0")])]),
 ];
 
-/// Why what only a member of an indexer cluster can tell is unavailable.
+/// Error of endpoints that need an indexer cluster.
 const NO_CLUSTER: &str = "Indexer clustering is not enabled on this node: it belongs to no cluster";
-/// Why what only a member of a search head cluster can tell is unavailable.
+/// Error of endpoints that need a search head cluster.
 const NO_HEADS: &str = "Search head clustering is not enabled on this node: it belongs to no cluster";
 
-/// Why what only a member of a replica set can tell is unavailable.
+/// Error of endpoints that need a replica set.
 const NO_REPLICAS: &str = "KV store replication is not enabled on this node: it keeps its collections alone";
 
-/// What only members of clusters can tell: folder, names below, and why it is unavailable.
+/// Endpoints that need a cluster: folder, names in it, error.
 const UNAVAILABLE: &[(&str, &[&str], &str)] = &[
     ("cluster/manager", OF_MANAGER, NO_CLUSTER),
     ("cluster/master", OF_MANAGER, NO_CLUSTER),
@@ -148,14 +147,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         })
     });
     let refusals = REFUSALS.iter().map(|(path, capability, what, why)| {
-        // The form says in which format the refusal is wanted.
+        // `Parameters` carry the requested output format of the error.
         let refuse = move |_: Parameters| async { ApiError::bad_request(*why) };
         Endpoint::new(Method::POST, *path, Access::Capability(capability), what, post(refuse)).refuses()
     });
     FACTS.iter().flat_map(of).chain(unavailable).chain(refusals).collect()
 }
 
-/// Nothing would restart the process.
+/// Error of a restart request: nothing would start the process again.
 const NO_RESTART: &str = "the node does not restart itself: have whatever runs it stop and start it (systemctl restart quarry); \
                           changes of objects count without that, those of inputs and indexes from the next start";
 /// Why it cannot be made a member.
@@ -184,7 +183,7 @@ const REFUSALS: &[(&str, &str, &str, &str)] = &[
         "server/logger/{name}",
         EDIT_SERVER,
         "Refuses to change the log level.",
-        "the node logs what is of INFO and above; levels of its parts cannot be chosen",
+        "only messages of INFO and above are logged; log levels cannot be set per component",
     ),
     ("shcluster/config/{name}", EDIT_SEARCH_HEAD_CLUSTERING, "Refuses to join a cluster.", STANDALONE),
 ];

@@ -108,7 +108,7 @@ async fn stream(
     let count = parameters.number("count")?.unwrap_or(COUNT).min(COUNT_MAX);
     let place = state.streams.take(&caller.identity.user).ok_or_else(|| {
         ApiError::too_many(format!(
-            "{STREAMS_PER_USER_MAX} jobs are watched by you, or {STREAMS_MAX} by all, the most that may be"
+            "too many open streams: at most {STREAMS_PER_USER_MAX} per user and {STREAMS_MAX} in all; close one"
         ))
     })?;
     let watch = Watch { told: Told::new(zone, count), job, is_over: false, _place: place };

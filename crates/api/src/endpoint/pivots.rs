@@ -71,7 +71,7 @@ async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
     if let Some(json) = given("pivot_json") {
         content.insert("pivot_json".to_owned(), json.into());
     }
-    // Summaries pay only where there are some, or where the client has made some.
+    // `tstats` only helps if the model is accelerated or the client has built its own summary.
     if is_accelerated || given("namespace").is_some() {
         let tstats = specification.and_then(|specification| specification.tstats());
         content.extend(tstats.map(|tstats| ("tstats_search".to_owned(), tstats.into())));

@@ -29,7 +29,7 @@ use crate::wire::{OutputMode, ResultsHead, export_preview_row, export_row};
 
 /// The capability that real-time searches take.
 const RTSEARCH: &str = "rtsearch";
-/// How often a client without news is looked at, to see that it has left.
+/// Interval at which an idle export checks whether its client has disconnected.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// The real-time window of a request; `None` if it is about the past. Refuses callers who may have none.
@@ -53,7 +53,7 @@ pub(super) fn window_of(
     Ok(window)
 }
 
-/// Whether a window also has events that had arrived before.
+/// Whether a window also includes events that arrived before the request.
 pub(super) fn is_backfilled(parameters: &Parameters) -> bool {
     parameters.get("rt_backfill").is_none() || parameters.is_set("rt_backfill")
 }
@@ -128,7 +128,7 @@ pub(super) async fn export_real_time(
     Ok((headers, body_of(None, Answer { chunks, attendance: None })).into_response())
 }
 
-/// `None` for events of a window, which a job shows.
+/// What to export; `None` for the events of a window, which only a job can show.
 fn exported(
     service: Arc<SearchService>,
     params: SearchParams,
@@ -177,7 +177,7 @@ fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Re
             tell(told, mode, outlet)?;
         }
         if rows.is_empty() {
-            // Otherwise a client would go on showing the rows before.
+            // Without this, a client would keep showing the previous rows.
             outlet.write(|out| out.push_str("{\"preview\":true,\"offset\":0,\"lastrow\":true}\n"), let_go)?;
         }
     }
@@ -218,7 +218,7 @@ fn send(events: &NewEvents, mode: OutputMode, turns: &Turns, outlet: &mut Outlet
 fn send_rows(found: &NewRows, mode: OutputMode, offset: &mut usize, outlet: &mut Outlet) -> Result<(), Gone> {
     let let_go = &mut || {};
     let missed = found.missed;
-    let told = (missed > 0).then(|| format!("{missed} events came faster than they were read and are left out"));
+    let told = (missed > 0).then(|| format!("{missed} events arrived faster than they were read and were dropped"));
     let Some(rows) = found.rows.as_ref() else {
         return match told {
             Some(told) => tell(told, mode, outlet),

@@ -43,7 +43,7 @@ impl BlockingTable for TimeWrap {
             // If the range has no end, the last row ends the last period.
             (false, None) => last.saturating_add(1),
         };
-        // By moment of the last period and number of periods back: the row.
+        // Input row by time in the last period and number of periods back.
         let mut grid: BTreeMap<TimeNs, BTreeMap<u64, usize>> = BTreeMap::new();
         let mut periods = BTreeSet::new();
         for row in 0..all.num_rows() {

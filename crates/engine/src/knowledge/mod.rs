@@ -42,7 +42,7 @@ pub trait KnowledgeSource: Send + Sync {
     fn event_types(&self) -> Vec<EventType> {
         Vec::new()
     }
-    /// The tags there are.
+    /// All tags.
     fn tags(&self) -> Vec<Tag> {
         Vec::new()
     }
@@ -70,7 +70,7 @@ pub trait KnowledgeSource: Send + Sync {
     fn saved_range(&self, _name: &str) -> (Option<String>, Option<String>) {
         (None, None)
     }
-    /// Names of the saved searches there are.
+    /// Names of the saved searches.
     fn saved_searches(&self) -> Vec<String> {
         Vec::new()
     }

@@ -201,7 +201,7 @@ impl RecordLines {
 /// Whether an object is the wrapper.
 enum Wrapper {
     None,
-    /// More bytes must tell.
+    /// Undecided until more bytes arrive.
     Perhaps,
     /// Yes, and its list begins after this many bytes.
     Whole(usize),

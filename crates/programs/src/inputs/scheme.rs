@@ -109,7 +109,7 @@ fn read_scheme(text: &str) -> Result<Scheme, Fault> {
     tokens.push(text.as_bytes()).map_err(|fault| wrong(&fault.to_string()))?;
     let (mut scheme, mut is_scheme) = (Scheme::default(), false);
     let mut open: Vec<String> = Vec::new();
-    // Whether texts are those of the last argument.
+    // Whether text belongs to an `<arg>` rather than to the scheme.
     let mut is_in_argument = false;
     let is_true = |text: &str| matches!(text.trim().to_ascii_lowercase().as_str(), "true" | "1");
     while let Some(token) = tokens.take() {
