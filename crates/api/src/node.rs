@@ -66,7 +66,7 @@ pub struct ModularInput {
     pub app: String,
     /// Its name for users.
     pub title: String,
-    /// What it reads.
+    /// Events or data that it reads, for users.
     pub description: String,
     /// Whether its program writes XML rather than text.
     pub is_xml: bool,
@@ -83,7 +83,7 @@ pub struct ModularInputArgument {
     pub name: String,
     /// Its name for users.
     pub title: String,
-    /// What it means.
+    /// Meaning of the argument, for users.
     pub description: String,
     /// `string`, `number` or `boolean`.
     pub data_type: String,
@@ -129,7 +129,7 @@ pub struct TokenChange {
     pub settings: Vec<(String, String)>,
 }
 
-/// Why a token was not written.
+/// Error of writing a token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// There is no such token.
@@ -162,16 +162,16 @@ impl HasKind for TokenError {
     }
 }
 
-/// What a disk has done since the machine started.
+/// Activity of a disk since the machine started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DiskActivity {
     /// Name of the device.
     pub device: String,
     /// Type of its file system.
     pub file_system: String,
-    /// Where it is mounted.
+    /// Folder where its file system is mounted.
     pub mount_point: String,
-    /// How long ago the machine started.
+    /// Seconds since the machine started.
     pub seconds: f64,
     /// Reads.
     pub reads: u64,

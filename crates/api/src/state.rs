@@ -23,7 +23,7 @@ const DOCUMENT_TURNS: usize = 8;
 /// Maximum concurrent requests with large bodies of documents; others wait.
 const DOCUMENT_BODIES: usize = 8;
 
-/// What the endpoints work with.
+/// Collaborators and settings of the endpoints.
 #[derive(Clone)]
 pub struct ApiState {
     /// Logins and sessions.

@@ -12,7 +12,7 @@ use quarry_stdx::Fault;
 
 use crate::folders::{app_folders, app_name, user_folder};
 
-/// Where the files of knowledge are that is not in the configuration.
+/// Location of knowledge files that are not part of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub enum KnowledgePlace<'a> {
     /// Nowhere: only the configuration counts.

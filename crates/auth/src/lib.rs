@@ -59,7 +59,7 @@ use throttle::Throttle;
 /// Splunk's name of a login in audit events.
 const LOGIN: &str = "login attempt";
 
-/// Why a request is refused.
+/// Error of authenticating a request.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum AuthError {
     /// No `Authorization` header, or one of an unknown form.

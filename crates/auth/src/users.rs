@@ -92,7 +92,7 @@ impl UserChange {
     }
 }
 
-/// Why a change to the users was refused.
+/// Error of changing users.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum UserError {
     /// No such user.

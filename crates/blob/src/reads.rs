@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a search has read of remote objects so far.
+/// Counters of a search's reads of remote objects.
 #[derive(Debug, Default)]
 pub struct SearchReads {
     cached_reads: AtomicU64,

@@ -29,7 +29,7 @@ use crate::term_dictionary::template_terms::add_terms;
 use crate::term_dictionary::write::write_term_dictionary;
 use crate::term_dictionary::{Namespace, field_term};
 
-/// How to encode.
+/// Options of the encoder.
 #[derive(Clone, Copy, Debug)]
 pub struct EncodeOptions {
     /// zstd level of the text column: 1 when sealing, 3 to 9 when compacting.

@@ -109,7 +109,7 @@ pub struct PageInfo {
     pub time_max: TimeNs,
     /// Bytes of text.
     pub raw_bytes: u64,
-    /// Which of the slab's metadata codes occur.
+    /// Metadata codes of the slab that occur in the page.
     pub metas: MetaSet,
 }
 

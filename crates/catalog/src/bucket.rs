@@ -52,7 +52,7 @@ pub struct BucketRow {
     pub filter_bytes: u64,
     /// When it was sealed or compacted, nanoseconds.
     pub created: i64,
-    /// How often its events were compacted; 0 for a sealed bucket.
+    /// Number of times its events were compacted; 0 for a sealed bucket.
     pub level: u32,
     /// Whether it was restored from an archive, which exempts it from retention.
     pub thawed: bool,

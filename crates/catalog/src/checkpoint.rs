@@ -51,7 +51,7 @@ pub struct CheckpointKey {
     pub variant: u32,
 }
 
-/// How far a file has been read, in its stored form: inputs have the first bytes of the file where this has their hash.
+/// Stored read position of a file: inputs have the first bytes of the file where this has their hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCheckpoint {
     /// Its file.

@@ -17,7 +17,7 @@ pub struct RemoteCopy {
     pub volume: String,
     /// Folder of the objects, relative to the path of the volume.
     pub folder: String,
-    /// Which copies are complete.
+    /// Copies that are complete.
     pub state: RemoteState,
     /// Number of deleted events in the receipt stored with its objects; `None` before the first receipt.
     pub receipt: Option<u64>,
@@ -34,7 +34,7 @@ pub struct OtherCopy {
     pub going: bool,
 }
 
-/// Which copies of a bucket are complete.
+/// Complete copies of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteState {
     /// The local one; the remote objects are being uploaded.

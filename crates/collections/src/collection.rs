@@ -51,7 +51,7 @@ pub struct CollectionSize {
     pub bytes: u64,
 }
 
-/// Which documents a rewrite removes before it writes its own.
+/// Documents that a rewrite removes before it writes its own.
 pub enum Removed<'r> {
     /// None, except those whose keys are written again.
     Nothing,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 use rusqlite::ErrorCode;
 
-/// Why documents could not be read or written; a failed write had no effect.
+/// Error of reading or writing documents; a failed write had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectionError {
     /// There is no document with this key.

@@ -65,7 +65,7 @@ pub struct Row {
     pub default: &'static str,
     /// Unit of a number; empty for others.
     pub unit: &'static str,
-    /// What the setting does.
+    /// Effect of the setting.
     pub doc: &'static str,
 }
 

@@ -44,7 +44,7 @@ pub struct Explanation {
 /// One search or subsearch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExplainedPlan {
-    /// What is read; `None` if the first command generates rows.
+    /// Events that are read; `None` if the first command generates rows.
     pub events: Option<ExplainedEvents>,
     /// The commands in order.
     pub stages: Vec<ExplainedStage>,
@@ -52,7 +52,7 @@ pub struct ExplainedPlan {
     pub subsearches: Vec<ExplainedPlan>,
 }
 
-/// What a search reads.
+/// Events that a search reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExplainedEvents {
     /// Instants searched.
@@ -75,9 +75,9 @@ pub struct ExplainedEvents {
     pub reads_text: bool,
     /// Whether pages are read newest first, because the result depends on the order.
     pub in_order: bool,
-    /// What each pruning step leaves; empty if there is no data.
+    /// Data left after each pruning step; empty if there is no data.
     pub pruning_steps: Vec<PruningStep>,
-    /// What the scan does on behalf of later commands.
+    /// Work that the scan does on behalf of later commands.
     pub pushed: Vec<String>,
     /// Data model summaries that are read in place of events.
     pub summaries: Option<ExplainedSummaries>,
@@ -99,13 +99,13 @@ pub struct ExplainedSummaries {
 pub struct ExplainedStage {
     /// The command as written, or the generated command that replaces it.
     pub text: String,
-    /// Where it runs.
+    /// Phase in which it runs.
     pub phase: Phase,
-    /// How it consumes rows.
+    /// Number of rows it needs at a time.
     pub shape: StageShape,
 }
 
-/// Where a command runs.
+/// Phase of a search in which a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// While pages are read.
@@ -118,7 +118,7 @@ pub enum Phase {
     Reduce,
 }
 
-/// How a command consumes rows.
+/// Number of rows that a command needs at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageShape {
     /// One row at a time.
@@ -135,7 +135,7 @@ pub enum StageShape {
     Makes,
 }
 
-/// What remains after a pruning step.
+/// Data left after a pruning step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PruningStep {
     /// Name of the step: `stored`, `index`, `time`, `metadata`, `terms`.

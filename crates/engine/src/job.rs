@@ -70,7 +70,7 @@ pub struct EngineOptions {
     pub slicing: Slicing,
     /// Default limits of `transaction`.
     pub transactions: TransactionLimits,
-    /// How percentiles are computed (limits.conf `[stats] perc_method`).
+    /// Algorithm for percentiles (limits.conf `[stats] perc_method`).
     pub percentiles: PercentileMethod,
     /// Maximum bytes of the event references of one deletion; a larger one is refused and deletes nothing.
     pub deletion_bytes: usize,
@@ -551,7 +551,7 @@ impl Job {
         self.messages.list()
     }
 
-    /// How far the search is.
+    /// Progress of the search.
     pub fn progress(&self) -> &ScanProgress {
         &self.progress
     }

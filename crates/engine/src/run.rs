@@ -54,7 +54,7 @@ pub(crate) struct Runner {
     pub source: Arc<dyn SnapshotSource>,
     /// Tables.
     pub lookups: Arc<dyn LookupSource>,
-    /// How fields are cut.
+    /// Rules of field extraction.
     pub rules: ScanRules,
     /// Data models and other named knowledge objects.
     pub knowledge: Arc<dyn KnowledgeSource>,

@@ -10,7 +10,7 @@ use quarry_store::{
 };
 
 /// Error text if events are not stored in buckets.
-const NOT_DELETED: &str = "no events can be deleted here: they are in no index";
+const NOT_DELETED: &str = "these events cannot be deleted: they are in no index";
 /// Source of a search's events.
 pub trait SnapshotSource: Send + Sync {
     /// A snapshot of these indexes in this time range.
@@ -29,7 +29,7 @@ pub trait SnapshotSource: Send + Sync {
     }
     /// Stores events made by a search, all of one index.
     fn keep(&self, _events: EventBatch) -> Result<(), Fault> {
-        Err(Fault::invalid("no events can be kept here"))
+        Err(Fault::invalid("events cannot be stored here"))
     }
     /// Seals the current events of these indexes, so that they can be deleted.
     fn seal(&self, _indexes: &IndexSelector) -> Result<(), Fault> {

@@ -15,7 +15,7 @@ const OPEN_TRANSACTIONS: usize = 5_000;
 /// Their events (limits.conf `[transactions] maxopenevents`).
 const OPEN_TRANSACTION_EVENTS: usize = 100_000;
 
-/// What a command can access of the search it runs in.
+/// Access of a command to the search it runs in.
 #[derive(Clone)]
 pub struct CommandContext {
     /// Id of the search, unique on its server.
@@ -32,7 +32,7 @@ pub struct CommandContext {
     pub dataflow: Arc<Dataflow>,
     /// Default limits of `transaction`.
     pub transactions: TransactionLimits,
-    /// How percentiles are computed.
+    /// Algorithm for percentiles.
     pub percentiles: PercentileMethod,
     /// Tables for `lookup()`.
     pub tables: ExprTables,

@@ -29,7 +29,7 @@ pub use matched_rows::Lookup;
 /// Writes the CSV text of a table incrementally.
 pub type FillTable<'f> = &'f mut dyn FnMut(&mut dyn std::io::Write) -> Result<(), Fault>;
 
-/// Where tables come from.
+/// Source of lookup tables.
 pub trait LookupSource: Send + Sync {
     /// The tables and models as a user can see and change them; `None` if that does not depend on the user.
     fn of_user(&self, _user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {

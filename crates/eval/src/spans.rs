@@ -215,7 +215,7 @@ impl NumberSpans {
     }
 }
 
-/// What the options say about spans of time; `None` when only a count of spans is asked for.
+/// Span of time given by the options; `None` if only a number of spans is given.
 pub fn time_span(options: &BinOptions) -> Option<Span> {
     match options.span.as_ref()? {
         BinSpan::Time(span) => Some(*span),
@@ -232,7 +232,7 @@ fn span_of_seconds(seconds: f64) -> Span {
     }
 }
 
-/// What the options say about spans of numbers.
+/// Spans of numbers given by the options.
 pub fn number_spans(options: &BinOptions) -> Option<NumberSpans> {
     match options.span.as_ref()? {
         BinSpan::Number(width) if *width > 0.0 => Some(NumberSpans::Width(*width)),

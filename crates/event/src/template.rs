@@ -40,7 +40,7 @@ pub struct TemplateSet {
     pub counts: BTreeMap<u32, ValueCounts>,
 }
 
-/// How often each distinct value of a column occurs in each page of the slab.
+/// Number of occurrences of each distinct value of a column in each page of the slab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueCounts {
     /// The values counted.

@@ -135,7 +135,7 @@ pub trait FieldColumns {
     fn columns_of(&self, field: &str) -> Option<ValueColumns>;
 }
 
-/// Where values of a field occur in the texts of a slab.
+/// Columns of a slab that hold the values of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValueColumns {
     /// Column numbers that together cover every value, or every part of it that is not in a literal.

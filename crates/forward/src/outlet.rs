@@ -75,7 +75,7 @@ impl Outlet {
         OutletSink { outlet: self.routed(None), last: 0 }
     }
 
-    /// What went through.
+    /// Counters of what was sent.
     pub fn figures(&self) -> OutletFigures {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let shared = &self.shared;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 use quarry_store::StoreError;
 
-/// Why the write side does not start or continue.
+/// Error of starting or continuing the write side.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
     /// There is no data directory.

@@ -97,7 +97,7 @@ impl InputError {
         InputError::Read { path, reason }
     }
 
-    /// What was added before the error, if anything.
+    /// Report of what was added before the error, if anything.
     pub fn report(&self) -> Option<&FileReport> {
         match self {
             InputError::Partly { report, .. } => Some(report),

@@ -23,7 +23,7 @@ pub struct FileIdentity {
     pub variant: u32,
 }
 
-/// How far a file has been read. The store keeps a hash in place of the file's first bytes.
+/// Read position of a file. The store keeps a hash in place of the file's first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePosition {
     /// Its file.
@@ -64,7 +64,7 @@ pub trait Sink {
     fn flush(&mut self) -> Result<(), SinkError>;
 }
 
-/// Why events from the network were refused.
+/// Error of storing events from the network.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
     /// Temporarily: too much is in progress, or the disk is full. The sender should retry.

@@ -124,7 +124,7 @@ pub(crate) fn thresholds(options: &Options) -> Result<Vec<(String, Threshold)>, 
     }
 }
 
-/// Where none is given.
+/// Threshold if none is given.
 const DEFAULT_THRESHOLD: f64 = 0.01;
 
 impl Density {
@@ -210,7 +210,7 @@ impl Density {
         }
     }
 
-    /// How it is called.
+    /// Name in summaries of models.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Density::Norm { .. } => "Normal",

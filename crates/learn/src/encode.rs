@@ -41,7 +41,7 @@ pub(crate) struct Feature {
     pub(crate) categories: Option<Vec<String>>,
 }
 
-/// How rows become numbers.
+/// Encoding of rows as numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Encoding {
     pub(crate) features: Vec<Feature>,

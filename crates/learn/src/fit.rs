@@ -39,7 +39,7 @@ pub struct Fitted {
     pub model: Model,
     /// Labels of the fitted rows, for algorithms that cannot predict others.
     pub labels: Option<(String, Vec<Answer>)>,
-    /// What was left out, for the user.
+    /// Notes for the user about what was left out.
     pub notes: Vec<String>,
 }
 

@@ -51,7 +51,7 @@ pub struct Model {
     pub output: Option<String>,
     /// Group-by fields.
     pub by: Vec<String>,
-    /// How rows become numbers.
+    /// Encoding of rows as numbers.
     pub encoding: Encoding,
     /// Fitted parameters.
     pub body: Body,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// Why a port cannot listen.
+/// Error of opening a port.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The command line requests a port that would expose tokens.

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::pattern::Pattern;
 
-/// Why a pipeline cannot be built.
+/// Error of building a pipeline.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PipelineError {
     /// A pattern that neither engine can compile.
@@ -68,7 +68,7 @@ pub struct WrongRule {
     pub setting: String,
     /// Its value.
     pub text: String,
-    /// What is wrong.
+    /// Description of the fault.
     pub reason: String,
 }
 

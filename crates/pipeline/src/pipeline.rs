@@ -35,7 +35,7 @@ pub const SAMPLE_BYTES: usize = 64 << 10;
 /// The UTF-8 byte order mark.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// What is known about a source before it is read.
+/// Facts about a source that are known before it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceInfo {
     /// Index its events go to.
@@ -85,7 +85,7 @@ pub struct PipelineCounters {
 }
 
 impl PipelineCounters {
-    /// What is said of dates that can be read in two ways, if there are any.
+    /// Remark about dates that can be read in two ways, if there are any.
     pub fn about_dates(&self) -> Option<&'static str> {
         let text = "dates are read with the month first (05/11 is May 11), and nothing shows whether the day comes first: if it \
                     does, set TIME_FORMAT in props.conf";
@@ -431,7 +431,7 @@ impl Pipeline {
         self.problem.as_ref()
     }
 
-    /// Why an event did not go to the index named by a rule.
+    /// Reason why an event did not go to the index named by a rule.
     pub fn refused_index(&self) -> Option<&str> {
         self.running().and_then(|running| running.assembler.refused_index())
     }

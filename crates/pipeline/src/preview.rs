@@ -18,7 +18,7 @@ use crate::timestamp::{AHEAD_BYTES, Explained, TimeReason, Timestamper, WrittenZ
 pub struct Preview {
     /// Sourcetype of the events.
     pub sourcetype: String,
-    /// How it was guessed, if it was not given.
+    /// Recognition of the sourcetype, if it was not given.
     pub guess: Option<Guess>,
     /// The fault in the settings of the guessed sourcetype; the data was read as plain lines.
     pub problem: Option<PipelineError>,
@@ -30,7 +30,7 @@ pub struct Preview {
     pub events_seen: u64,
     /// Number of events whose text yielded no acceptable timestamp.
     pub bad_timestamps: u64,
-    /// What is said of dates that can be read in two ways.
+    /// Remark about dates that can be read in two ways.
     pub about_dates: Option<&'static str>,
 }
 

@@ -104,7 +104,7 @@ impl TimeHistory {
     }
 }
 
-/// Where the `_time` of an event comes from.
+/// Origin of an event's `_time`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeReason {
     /// The time of arrival (`DATETIME_CONFIG = CURRENT`).
@@ -139,7 +139,7 @@ pub(crate) struct Explained {
     pub(crate) zone: Option<WrittenZone>,
 }
 
-/// Why a text yields no time.
+/// Reason why a text yields no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoTime {
     /// `TIME_PREFIX` was not found.

@@ -50,7 +50,7 @@ impl ScanRules {
 
 /// Everything a scan needs besides its plan and its snapshot.
 pub struct ScanEnvironment<'a> {
-    /// How fields are cut.
+    /// Rules of field extraction.
     pub rules: &'a ScanRules,
     /// Tables of automatic lookups.
     pub lookups: &'a Arc<dyn LookupSource>,

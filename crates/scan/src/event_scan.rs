@@ -107,7 +107,7 @@ impl ScanProgress {
         self.events_scanned.load(Ordering::Relaxed)
     }
 
-    /// What the search has read of buckets on remote volumes.
+    /// Counters of reads of buckets on remote volumes.
     pub fn reads(&self) -> &Arc<SearchReads> {
         &self.reads
     }

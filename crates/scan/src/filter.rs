@@ -22,9 +22,9 @@ use super::template_pages::{Conditions, WrittenWords};
 
 /// Where field values come from.
 pub(crate) struct Origins<'a> {
-    /// How fields are cut.
+    /// Rules of field extraction.
     pub rules: &'a FieldRules,
-    /// Which are added afterwards.
+    /// Names of fields that are derived afterwards.
     pub derived: &'a DerivedNames,
 }
 

@@ -11,7 +11,7 @@ pub struct PageRef {
     pub segment: Arc<dyn Segment>,
     /// Page number in it.
     pub page: usize,
-    /// What the directory says about the page.
+    /// Entry of the page in the directory.
     pub info: PageInfo,
     /// Whether so few pages of the segment may hold a match that asking for the matching rows pays off.
     pub is_rare: bool,

@@ -20,7 +20,7 @@ pub struct Scan {
     pub range: TimeRange,
     /// Instants of their `_indextime`.
     pub arrival: TimeRange,
-    /// Which fields they have.
+    /// Fields of the events.
     pub fields: FieldSource,
     /// Fields that the commands need.
     pub projection: FieldNeeds,
@@ -43,7 +43,7 @@ pub struct Scan {
 /// A command pushed down into the scan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extraction {
-    /// What extracts its fields.
+    /// Method of extracting its fields.
     pub kind: ExtractionKind,
     /// Its position in the search text.
     pub span: Span,
@@ -89,7 +89,7 @@ impl Extraction {
     }
 }
 
-/// Which fields events have.
+/// Fields of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FieldSource {
     /// All fields, including those extracted and computed at search time.

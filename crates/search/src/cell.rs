@@ -107,7 +107,7 @@ pub fn iso_time(time_ns: i64, zone: &TimeZone) -> String {
     strftime(time_ns, format, zone)
 }
 
-/// How JSON represents the values of a column.
+/// JSON type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonType {
     /// As numbers.
@@ -153,7 +153,7 @@ impl ColumnType {
         self.is_empty = false;
     }
 
-    /// How its values are written.
+    /// JSON type of its values.
     pub fn json(&self) -> JsonType {
         if self.canonical || self.digits.is_some() { JsonType::Numbers } else { JsonType::Texts }
     }
@@ -225,7 +225,7 @@ pub fn write_csv(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// How a CSV field is written: exactly, or safe to open in a spreadsheet.
+/// Encoding of CSV fields: exact, or safe to open in a spreadsheet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CsvCells {
     /// Exactly.

@@ -34,7 +34,7 @@ pub struct LiveReport {
 pub struct ReportRows {
     /// Its rows.
     pub rows: ResultTable,
-    /// What the search has to say about them.
+    /// Messages of the search about them.
     pub messages: Vec<String>,
 }
 

@@ -105,7 +105,7 @@ pub struct NewEvents {
     zone: TimeZone,
 }
 
-/// What a round has found.
+/// Rows found in a round.
 #[derive(Debug)]
 pub struct NewRows {
     /// Its rows, oldest first; `None` if no event has arrived.

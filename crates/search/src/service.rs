@@ -29,8 +29,8 @@ use crate::{CollectedRows, ResultTable};
 /// Path of the indexes among the node's entries.
 const INDEXES: &str = "/services/data/indexes";
 
-/// What a caller asks a service to search for. What is absent comes from the service, and times may be relative to its
-/// clock: it makes a [`SearchRequest`] of them, which the engine runs.
+/// Request of a caller to a service. Absent members come from the service, and times may be relative to its clock: it
+/// makes a [`SearchRequest`] of them, which the engine runs.
 #[derive(Clone, Debug, Default)]
 pub struct SearchParams {
     /// The search.
@@ -69,7 +69,7 @@ impl SearchParams {
     }
 }
 
-/// Why there is no result.
+/// Error of a search.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     /// The search does not parse.

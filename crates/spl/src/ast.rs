@@ -40,7 +40,7 @@ pub struct Pipeline {
 /// One command with its position.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// What it does.
+    /// Command that the stage runs.
     pub command: Command,
     /// Position of the command, from its name to its last argument.
     pub span: Span,

@@ -9,7 +9,7 @@ use quarry_stdx::Fault;
 
 use crate::ast::Span;
 
-/// How bad it is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Severity {
     /// The search cannot run.
@@ -21,11 +21,11 @@ pub enum Severity {
 /// One error or warning about a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// Error or warning.
     pub severity: Severity,
     /// The error or warning.
     pub message: String,
-    /// Where in the text.
+    /// Position in the text.
     pub span: Span,
     /// Suggestion what to write instead.
     pub hint: Option<String>,

@@ -20,7 +20,7 @@ pub struct FunctionHelp {
     pub arity: Arity,
     /// Syntax of a call.
     pub syntax: &'static str,
-    /// What it returns, in one line.
+    /// Description of the result in one line.
     pub summary: &'static str,
 }
 

@@ -51,7 +51,7 @@ pub enum MacroValue {
     Text(String),
 }
 
-/// Where macros come from.
+/// Source of macros.
 pub trait MacroSource {
     /// The macro of this name with this many arguments.
     fn find(&self, name: &str, arguments: usize) -> Option<Macro>;

@@ -3,7 +3,7 @@
 //! Each crate has its own error enums, whose texts say what is wrong, where, and what to do. Exit codes and HTTP
 //! statuses are derived from `kind()`.
 
-/// What an error means to the caller.
+/// Meaning of an error for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The request is wrong or exceeds a limit; the caller must change it.

@@ -14,7 +14,7 @@ pub trait HasKind: Display {
     fn kind(&self) -> ErrorKind;
 }
 
-/// What failed: its kind, and a text that says what, where and what to do.
+/// Error with a kind and a text that says what failed, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Fault {
@@ -63,7 +63,7 @@ impl Fault {
         Fault::unavailable(format!("{what}: {error}"))
     }
 
-    /// What it means to the caller.
+    /// Meaning of the error for the caller.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -19,7 +19,7 @@ use crate::{StoreError, StoreOptions};
 const FORMER: &str = "before-migration";
 const UNFINISHED: &str = "migrating";
 
-/// Where a catalog is to be.
+/// Intended location of a catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CatalogPlace {
     /// In the file `catalog.sqlite` of the data directory.
@@ -33,9 +33,9 @@ pub enum CatalogPlace {
 pub struct CatalogMigrated {
     /// Rows copied.
     pub rows: u64,
-    /// Where the catalog is now.
+    /// Location of the catalog now.
     pub place: String,
-    /// Where the former one is kept.
+    /// Location of the former catalog, which is kept.
     pub former: String,
 }
 

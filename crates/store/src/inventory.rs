@@ -104,7 +104,7 @@ pub struct IndexStats {
 pub struct Verdict {
     /// Its id.
     pub bucket: String,
-    /// What is wrong with it, if anything.
+    /// Fault that was found, if any.
     pub result: Result<(), Fault>,
 }
 

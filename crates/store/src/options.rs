@@ -72,7 +72,7 @@ pub struct StoreOptions {
     pub column_cache_bytes: usize,
     /// zstd level of sealing.
     pub zstd_level: i32,
-    /// How sealed buckets are merged.
+    /// Settings for merging sealed buckets.
     pub compaction: CompactionOptions,
     /// Indexes with a stanza in indexes.conf, which are unlimited.
     pub configured_indexes: BTreeSet<String>,

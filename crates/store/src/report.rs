@@ -13,7 +13,7 @@ use crate::sync::lock;
 pub struct Message {
     /// When it happened.
     pub time: TimeNs,
-    /// What happened and what to do.
+    /// Message: what happened and what to do.
     pub text: String,
 }
 

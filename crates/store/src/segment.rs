@@ -107,7 +107,7 @@ pub trait Segment: Debug + Send + Sync {
 /// each opening of a store counts as another store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlabIdentity {
-    /// Which opening of a store.
+    /// Number that distinguishes openings of stores in this process.
     pub store: u64,
     /// Number of the bucket.
     pub bucket: u64,
@@ -178,6 +178,6 @@ pub struct Snapshot {
 pub struct Damage {
     /// Its id.
     pub bucket: String,
-    /// What is wrong with it.
+    /// Description of the damage.
     pub reason: String,
 }

@@ -31,8 +31,8 @@ use crate::sync::lock;
 
 /// Maximum unanswered parts remembered; the oldest are dropped.
 pub const UNANSWERED_PARTS_MAX: usize = 8_192;
-/// How long before the end of a run a part may have been stored to be a candidate in the next, and how long it remains
-/// one.
+/// Seconds before the end of a run within which a part must have been stored to be a candidate in the next run, and
+/// seconds that it remains one.
 pub const UNANSWERED_SECS: i64 = 30 * 60;
 /// Number of slots: far more than there can be candidates, because slots are reused.
 const SLOTS: u64 = 65_536;

@@ -271,7 +271,7 @@ impl Store {
         self.shared.sent.gave_up(request, self.shared.clock.elapsed_ns())
     }
 
-    /// Why an index accepts no events, if so: a new one may exceed the limit.
+    /// Fails if an index accepts no events; a new one may exceed the limit of automatic indexes.
     pub fn check_index(&self, index: &str) -> Result<(), StoreError> {
         let configured = &self.shared.options.configured_indexes;
         self.writer.as_ref().map_or(Ok(()), |writer| writer.new_indexes.check(index, configured))

@@ -19,7 +19,7 @@ use std::io::{self, Write};
 
 use chance::Chance;
 
-/// What happened on the generated day; every file contains part of it.
+/// Incident of the generated day; every file contains part of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Incident {
     /// Address that guesses ssh passwords on the bastion host.
@@ -49,7 +49,7 @@ pub const INCIDENT: Incident = Incident {
 /// Seconds in the generated day.
 pub(crate) const DAY_S: u32 = 86_400;
 
-/// What to generate.
+/// Data to generate.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Seed of the random numbers.

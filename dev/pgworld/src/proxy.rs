@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where the next connection is cut that comes to it. Each cut happens once.
+/// Point at which the next connection is cut. Each cut happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Instead of passing on the n-th message from now, of all connections.
@@ -54,7 +54,7 @@ impl CuttingProxy {
         CuttingProxy { address, state }
     }
 
-    /// Where it listens.
+    /// Address on which the proxy listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -64,6 +64,9 @@ const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("FIX", "ME"), "finish it or put it in an issue"),
 ];
 
+/// Words that open a question. A doc comment that opens with one paraphrases the name of its item.
+const QUESTION_WORDS: &[&str] = &["What", "Why", "How", "Where", "Which"];
+
 /// Functions that parse SPL, as they are called.
 const SPL_PARSERS: &[&str] = &[
     "quarry_spl::parse(",
@@ -245,6 +248,11 @@ fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
     }
     let is_product = name.contains("/src/") && !is_test_file(name) && !name.starts_with("dev/");
     let product = if is_product { product_lines(text).len() } else { 0 };
+    for at in questions(text) {
+        faults.push(format!(
+            "{name}:{at}: the doc comment of a public item opens with a noun or verb phrase, not with a question word"
+        ));
+    }
     let mut formatted = FormattedTexts::default();
     for (at, line) in text.lines().enumerate() {
         if line.ends_with(' ') && !is_test_file(name) {
@@ -263,6 +271,25 @@ fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
             faults.push(format!("{name}:{}: `{word}`: {why}", at + 1));
         }
     }
+}
+
+/// Line numbers of doc comments of public items that open with a question word.
+fn questions(text: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut comment: Option<(usize, &str)> = None;
+    for (at, line) in text.lines().enumerate() {
+        let code = line.trim_start();
+        match code.strip_prefix("///") {
+            Some(sentence) => drop(comment.get_or_insert((at + 1, sentence.trim_start()))),
+            None if code.starts_with("#[") => {}
+            None => {
+                let opening = comment.take().filter(|_| code.starts_with("pub "));
+                found
+                    .extend(opening.filter(|(_, first)| QUESTION_WORDS.contains(&word(first).as_str())).map(|of| of.0));
+            }
+        }
+    }
+    found
 }
 
 /// The variables of a function that hold formatted texts.
@@ -409,6 +436,14 @@ mod tests {
         let stub = format!("//! Head.\nfn a() {{ {}{}) }} \n", "todo", "!(");
         let told = format!("a.rs:2: `{}{}`: no stubs", "todo", "!(");
         assert_eq!(faults("a.rs", &stub), ["a.rs:2: trailing blank", &told]);
+    }
+
+    #[test]
+    fn doc_comments_of_public_items_are_no_questions() {
+        let text = "//! Head.\n/// Why it fails.\n#[derive(Debug)]\npub enum A {\n    /// Where it is.\n    B,\n}\n\
+                    /// The rows.\n/// Which they are.\npub struct C;\n/// How it runs.\nfn d() {}\n/// Whether it is.\npub fn e() {}\n";
+        let told = "the doc comment of a public item opens with a noun or verb phrase, not with a question word";
+        assert_eq!(faults("crates/a/src/lib.rs", text), [format!("crates/a/src/lib.rs:2: {told}")]);
     }
 
     #[test]

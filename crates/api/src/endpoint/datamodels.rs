@@ -1,8 +1,9 @@
 //! `datamodel/model` and `datamodel/pivot`: data models of apps and users, and searches for pivots over them.
 //!
-//! A model is the file `data/models/NAME.json` of its place; its acceleration is a stanza of datamodels.conf. Models that
-//! come with the program are listed where no other of their name is seen, and cannot be changed. What a client sends is
-//! checked as a search would, and stored without what follows from the rest ([`quarry_engine::stored_model`]).
+//! A model is the file `data/models/NAME.json` of its app or user; its acceleration is a stanza of datamodels.conf.
+//! Bundled models are listed unless another model of the same name is visible, and cannot be changed. A definition is
+//! checked as a search would check it, and stored without members that follow from others
+//! ([`quarry_engine::stored_model`]).
 //!
 //! Not here: searching models (engine), the syntax of pivots ([`super::pivots`]).
 

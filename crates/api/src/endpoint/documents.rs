@@ -204,7 +204,7 @@ async fn body_of(state: &ApiState, body: Body, most: usize, limit: &str) -> Resu
     let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BYTES_MAX);
     let place = if is_small { None } else { Some(turn_of(&state.document_bodies).await?) };
     let read = tokio::time::timeout(BODY_WAIT, to_bytes(body, most)).await;
-    let late = |_| ApiError::with_status(StatusCode::REQUEST_TIMEOUT, "the documents took too long to come");
+    let late = |_| ApiError::with_status(StatusCode::REQUEST_TIMEOUT, "the documents took too long to arrive");
     let over = |_| {
         ApiError::bad_request(format!("the body is over the limit of {most} bytes ({limit}), or was not sent whole"))
     };

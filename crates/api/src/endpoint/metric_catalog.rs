@@ -1,6 +1,6 @@
 //! `catalog/metricstore`: the names of metrics, their dimensions, and the values of a dimension.
 //!
-//! Each list is the result of an `mcatalog` search over the caller's indexes. `filter` has comparisons as behind its `WHERE`;
+//! Each list is the result of an `mcatalog` search over the caller's indexes. `filter` has comparisons as after its `WHERE`;
 //! `earliest` and `latest` are the time range. Not here: the search itself (engine).
 
 use axum::http::Method;
@@ -80,7 +80,7 @@ async fn list(request: SearchCall, place: String, field: String) -> Result<Respo
     page("metricstore", format!("/services/{place}"), entries, parameters)
 }
 
-/// The condition of a filter, which has comparisons only, so no subsearch.
+/// Condition of a filter: comparisons only, no subsearch.
 fn comparisons(filter: &str) -> Result<SearchExpr, ApiError> {
     let condition = parse_condition(filter).ok().filter(|condition| condition.subsearches().is_empty());
     condition.ok_or_else(|| {

@@ -2,7 +2,7 @@
 
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// Why an object cannot be shown or changed.
+/// Error of reading or changing an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     /// No visible object has this name.

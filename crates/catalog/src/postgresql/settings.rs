@@ -21,7 +21,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// Longest name of a schema: that of PostgreSQL's names.
 const SCHEMA_BYTES_MAX: usize = 63;
 
-/// What server.conf and the environment say of a catalog in PostgreSQL.
+/// Connection settings of a catalog in PostgreSQL, from server.conf and the environment.
 #[derive(Clone, Debug, Default)]
 pub struct PostgreSqlSettings {
     /// `postgresql://user@host:port/database`; several hosts, parameters and Unix sockets as in libpq.
@@ -32,7 +32,7 @@ pub struct PostgreSqlSettings {
     pub passfile: Option<String>,
     /// PEM file with the CA certificates of the server; `None` for the system's.
     pub authorities: Option<Vec<u8>>,
-    /// How long a transaction waits for a lost connection to come back; then it fails as unavailable.
+    /// Time that a transaction waits for a lost connection to come back; then it fails as unavailable.
     pub wait: Duration,
 }
 

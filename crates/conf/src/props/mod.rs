@@ -135,7 +135,7 @@ impl PropsResolver {
         self.expressions.as_deref()
     }
 
-    /// Which indexes take events.
+    /// Names of the indexes that accept events.
     pub fn indexes(&self) -> &Arc<IndexNames> {
         &self.indexes
     }

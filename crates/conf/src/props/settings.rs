@@ -68,7 +68,7 @@ pub struct PropsSettings {
     pub indexed_json: bool,
     /// `HEADER_MODE`: which `***SPLUNK*** host=…` lines set the metadata of the events after them.
     pub header_mode: HeaderMode,
-    /// How columns of delimited text (csv, tsv …) are read; each line is an event.
+    /// Settings of delimited text (csv, tsv …), in which each line is an event.
     pub header: Option<HeaderSettings>,
     /// Changes to an event after its timestamp is known: `SEDCMD-`, `TRANSFORMS-`, `RULESET-`.
     pub typing: TypingSettings,
@@ -80,7 +80,7 @@ pub struct PropsSettings {
     pub search_time: super::SearchTimeRules,
 }
 
-/// How columns become indexed fields.
+/// Settings that turn columns into indexed fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderSettings {
     /// `FIELD_DELIMITER`.
@@ -135,7 +135,7 @@ pub enum DatetimeConfig {
     None,
 }
 
-/// Which header lines set the metadata of the events after them.
+/// Header lines that set the metadata of the events after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderMode {
     /// None.

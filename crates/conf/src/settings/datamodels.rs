@@ -59,7 +59,7 @@ const ROWS: &[Row] = &[
     row("acceleration.max_time", at_least(0), "3600", "seconds", "longest work on a model in one round; 0: no limit"),
 ];
 
-/// How a data model is accelerated.
+/// Acceleration of a data model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccelerationSettings {
     /// `acceleration.earliest_time`, as written.
@@ -80,7 +80,7 @@ impl<'a> DataModelsConf<'a> {
         DataModelsConf(layers)
     }
 
-    /// How a data model is accelerated; `None` if it is not.
+    /// Acceleration of a data model; `None` if it is not accelerated.
     pub fn acceleration(&self, model: &str) -> Option<AccelerationSettings> {
         let conf = self.0.conf("datamodels");
         conf.stanza(model)?;

@@ -106,7 +106,7 @@ const ROWS: &[Row] = &[
     ),
 ];
 
-/// How sealed buckets of an index are merged.
+/// Settings for merging sealed buckets of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MergeSettings {
     /// `bucketMerging`: whether the server merges buckets in the background.
@@ -209,7 +209,7 @@ impl<'a> IndexesConf<'a> {
     }
 }
 
-/// Which indexes take events.
+/// Names of the indexes that accept events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexNames {
     /// Configured indexes, with whether they are disabled.

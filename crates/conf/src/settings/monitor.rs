@@ -102,7 +102,7 @@ pub struct MonitorSettings {
     pub extra_wait: bool,
 }
 
-/// What identifies a file in addition to its first bytes.
+/// Identity of a file in addition to its first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CrcSalt {
     /// Nothing: a copy is the same file.

@@ -197,7 +197,7 @@ pub struct ChangeInput {
     pub recursive: bool,
     /// Whether links are followed.
     pub follows_links: bool,
-    /// Seconds between two looks.
+    /// Seconds between two scans.
     pub poll_seconds: u64,
     /// Maximum size of files whose contents are compared.
     pub hash_bytes_max: Option<u64>,
@@ -397,7 +397,7 @@ fn name_fault(name: &str) -> Option<String> {
         && (own != scheme || trimmed != name)
     {
         return Some(format!(
-            "write [{own}{SCHEME_END}{}], without blanks and in small letters",
+            "write [{own}{SCHEME_END}{}], without blanks and in lower case",
             rest.trim_matches(['/', ' '])
         ));
     }

@@ -102,7 +102,7 @@ pub struct ReportRule {
     pub name: String,
     /// `SOURCE_KEY`: the field read.
     pub source: String,
-    /// How fields are extracted.
+    /// Method of extracting fields.
     pub cut: ReportCut,
     /// `MV_ADD`.
     pub adds_values: bool,
@@ -112,7 +112,7 @@ pub struct ReportRule {
     pub keeps_empty: bool,
 }
 
-/// How a transform extracts fields.
+/// Method by which a transform extracts fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReportCut {
     /// `REGEX`, with the name and value of each pair of `FORMAT`; without pairs, the named groups are fields.
@@ -236,7 +236,7 @@ pub struct LookupDefinition {
     pub fields: Vec<String>,
 }
 
-/// How a row is chosen by the time of an event.
+/// Settings that choose a row by the time of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupTime {
     /// `time_field`: column with the row's time.

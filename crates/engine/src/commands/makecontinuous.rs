@@ -66,7 +66,9 @@ impl MakeContinuous {
             ContinuousStep::Number(seconds) => {
                 let whole = (seconds.fract() == 0.0).then_some(seconds as u64);
                 let Some(seconds) = whole else {
-                    return Err(EngineError::invalid("makecontinuous: span= of a time must be whole seconds or have a unit"));
+                    return Err(EngineError::invalid(
+                        "makecontinuous: span= of a time must be whole seconds or have a unit",
+                    ));
                 };
                 quarry_event::time::Span::new(seconds, quarry_event::time::SpanUnit::Second)
             }

@@ -20,7 +20,7 @@ pub use self::labels::{EventType, Tag};
 use self::model::DataModel;
 pub use self::model_description::{described_model, model_headline, stored_model};
 
-/// Where definitions come from.
+/// Source of definitions.
 pub trait KnowledgeSource: Send + Sync {
     /// JSON text of the data model of this name.
     fn data_model(&self, _name: &str) -> Result<Option<String>, Fault> {

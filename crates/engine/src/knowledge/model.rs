@@ -38,7 +38,7 @@ pub(crate) struct DataObject {
     pub constraints: Vec<String>,
     /// `baseSearch` of a root search object.
     pub base_search: Option<String>,
-    /// How a root transaction object groups events.
+    /// Grouping of events by a root transaction object.
     pub grouping: Option<Grouping>,
     /// Fields extracted from events.
     pub fields: Vec<String>,

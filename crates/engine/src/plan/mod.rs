@@ -72,7 +72,7 @@ pub(crate) enum Source {
 pub(crate) struct InnerSearch {
     /// Its name.
     pub name: String,
-    /// Where it is named.
+    /// Position of its name in the text.
     pub span: Span,
     /// Its text, to which positions in its commands refer.
     pub text: String,

@@ -85,7 +85,7 @@ pub(crate) struct Planner<'a> {
     pub runner: &'a Runner,
     /// Results of subsearches.
     pub subsearches: Subsearches<'a>,
-    /// Which fields the events at the start of the search have.
+    /// Fields of the events at the start of the search.
     pub fields: FieldSource,
 }
 

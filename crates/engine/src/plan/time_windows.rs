@@ -13,7 +13,7 @@ use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
 pub(crate) struct TimeWindows<'a> {
     /// For "now" and the time zone.
     pub context: &'a CommandContext,
-    /// Where nothing is said.
+    /// Time range of searches that name none.
     pub default: TimeRange,
 }
 

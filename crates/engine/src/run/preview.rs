@@ -104,7 +104,7 @@ impl Previews {
         latest.iter().flat_map(|preview| &preview.rows).map(RecordBatch::num_rows).sum()
     }
 
-    /// How many were made.
+    /// Number of previews made.
     pub fn made(&self) -> u64 {
         self.number.load(Ordering::Relaxed)
     }

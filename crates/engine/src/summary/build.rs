@@ -40,7 +40,7 @@ use crate::threads::with_stack;
 /// Maximum number of distinct reasons recorded per object for missing summaries.
 const FAULTS_MAX: usize = 8;
 
-/// Which summaries are requested.
+/// Slabs and objects to summarise.
 #[derive(Clone, Debug)]
 pub struct SummaryRequest {
     /// The data model.
@@ -93,7 +93,7 @@ pub struct SummaryObject {
     pub earliest: Option<TimeNs>,
     /// Largest.
     pub latest: Option<TimeNs>,
-    /// Why the object or some of its slabs have no summary, without duplicates.
+    /// Reasons why the object or some of its slabs have no summary, without duplicates.
     pub faults: Vec<String>,
 }
 

@@ -279,7 +279,7 @@ impl SnapshotSource for Memory {
 
     fn keep(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
         let index = events.metas.first().map(|meta| meta.index.to_string()).unwrap_or_default();
-        let missing = || quarry_stdx::Fault::invalid("no events can be kept here");
+        let missing = || quarry_stdx::Fault::invalid("events cannot be stored here");
         Ok(self.0.get(&index).ok_or_else(missing)?.append(events)?)
     }
 }
@@ -327,7 +327,7 @@ impl SnapshotSource for Sealed {
     fn keep(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
         let index = events.metas.first().map(|meta| meta.index.to_string()).unwrap_or_default();
         if !self.store.stats().iter().any(|stats| stats.index == index) {
-            return Err(quarry_stdx::Fault::invalid("no events can be kept here"));
+            return Err(quarry_stdx::Fault::invalid("events cannot be stored here"));
         }
         SnapshotSource::keep(self.store.as_ref(), events)
     }

@@ -172,7 +172,7 @@ impl Fold for DistinctFold {
 pub(crate) struct TallyFold {
     numbered: Numbered,
     pairs: PairTable,
-    /// Of each pair.
+    /// Count of each pair.
     counts: Vec<i64>,
 }
 

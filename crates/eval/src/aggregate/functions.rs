@@ -68,7 +68,7 @@ pub enum Body {
 /// Time and number of a row.
 pub type Reading = (TimeNs, Number);
 
-/// Which percentile of the numbers.
+/// Percentile to compute of the numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentile {
     percent: f64,
@@ -76,7 +76,7 @@ pub struct Percentile {
     method: PercentileMethod,
 }
 
-/// What a function returns about distinct values.
+/// Result of a function over distinct values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfDistinct {
     /// Their number.
@@ -85,7 +85,7 @@ pub enum OfDistinct {
     Values,
 }
 
-/// What a function returns about a row.
+/// Result of a function that selects a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfRow {
     /// The values of the field.

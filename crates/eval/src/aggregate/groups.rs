@@ -21,7 +21,7 @@ const CODE_PAIRS_MAX: usize = 64 << 10;
 
 /// Group membership of a batch's rows.
 pub(crate) struct Members<'a> {
-    /// How rows map to groups.
+    /// Mapping of rows to groups.
     pub kind: MemberKind<'a>,
     /// Rows of the batch.
     pub rows: usize,

@@ -57,9 +57,9 @@ use crate::rows::{ColumnReader, batch_of};
 pub struct AggregateColumn {
     /// Function.
     pub function: StatsFunction,
-    /// What it is made of.
+    /// State column or combination of states that computes it.
     pub body: Body,
-    /// Where its values come from.
+    /// Source of its values.
     pub argument: Argument,
     /// Output name.
     pub name: String,
@@ -79,7 +79,7 @@ impl AggregateColumn {
     }
 }
 
-/// Where the values of an aggregate come from.
+/// Source of an aggregate's values.
 #[derive(Clone)]
 pub enum Argument {
     /// None: rows are counted.

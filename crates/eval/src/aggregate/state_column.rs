@@ -46,7 +46,7 @@ pub enum StateColumn {
     },
 }
 
-/// What a sparkline reads of a row's values.
+/// Values of a row that a sparkline reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LineReads {
     /// The numeric ones.
@@ -57,7 +57,7 @@ pub enum LineReads {
     Distinct,
 }
 
-/// Which row a [`StateColumn::Pick`] selects.
+/// Order by which a [`StateColumn::Pick`] selects a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PickKey {
     /// First in order of arrival at the command.

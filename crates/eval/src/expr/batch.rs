@@ -11,7 +11,7 @@ use crate::functions::CallState;
 use crate::row_filter::RowFilter;
 use crate::rows::{self, ColumnReader};
 
-/// What a slot reads from a batch.
+/// Source of a slot's values in a batch.
 #[derive(Debug)]
 pub enum Slot {
     /// A column.

@@ -7,7 +7,7 @@ use quarry_spl::ast::PercentileMethod;
 
 use crate::lookup::LookupSource;
 
-/// What an expression can access of the search it belongs to.
+/// Access of an expression to the search it belongs to.
 #[derive(Clone, Debug)]
 pub struct ExprContext {
     /// Start of the search; `now()`.
@@ -16,7 +16,7 @@ pub struct ExprContext {
     pub zone: jiff::tz::TimeZone,
     /// Tables for `lookup()`.
     pub tables: ExprTables,
-    /// How percentiles are computed.
+    /// Algorithm for percentiles.
     pub percentiles: PercentileMethod,
 }
 

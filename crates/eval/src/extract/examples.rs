@@ -69,7 +69,7 @@ pub fn patterns_of(group: &str, examples: &[Example], counterexamples: &[String]
     found
 }
 
-/// What the first group of a pattern finds in a text; `None` if it finds nothing or is no pattern.
+/// Text that the first group of a pattern captures; `None` without a match, or if the pattern is invalid.
 pub fn value_found(pattern: &str, text: &str) -> Option<String> {
     Regex::new(pattern).ok()?.first_group(text).map(str::to_owned)
 }

@@ -172,7 +172,7 @@ pub struct TemplatePosition {
     pub offset: usize,
 }
 
-/// Where matches can be in one template.
+/// Positions in a template where matches are possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MatchPlan {
     /// No text of the template matches.
@@ -206,7 +206,8 @@ pub struct Window {
     pub groups: Option<GroupPlaces>,
     /// Decides whether there is a match, if its groups have fixed positions but not every text has a match.
     pub decision: Option<Decision>,
-    /// What decides about the match and about each wanted group, where several are wanted and values decide about them.
+    /// Variables that decide about the match and about each wanted group, if several groups are wanted and depend on
+    /// values.
     pub apart: Option<Apart>,
 }
 
@@ -386,7 +387,7 @@ impl Planner {
         Some(planner)
     }
 
-    /// Where matches can be in texts of this template.
+    /// Plans the match for the texts of a template: the positions where matches are possible.
     pub fn plan(&mut self, template: &FlatTemplate) -> MatchPlan {
         if let Some(known) = self.plans.of(&template.parts) {
             return known;

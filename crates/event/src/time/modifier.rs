@@ -13,7 +13,7 @@ use super::span::SpanUnit;
 use super::strptime::{Format, ResolveContext};
 use super::{NS_PER_SEC, TimeNs};
 
-/// Why a time modifier or span is rejected.
+/// Error of parsing a time modifier or span.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ModifierError {
     /// A time is missing.
@@ -53,7 +53,7 @@ impl HasKind for ModifierError {
     }
 }
 
-/// What `@` rounds down to.
+/// Unit that `@` rounds down to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Snap {
     /// Unit, from second to year.

@@ -72,7 +72,7 @@ pub struct SpoolOptions {
     pub free_bytes_min: u64,
     /// Groups, by number.
     pub groups: Vec<GroupOptions>,
-    /// How long to wait for room before events are dropped.
+    /// Time to wait for room before events are dropped.
     pub drop_after: Option<Duration>,
     /// Clock.
     pub clock: SharedClock,

@@ -27,7 +27,7 @@ pub use scan::{Scan, scan_files};
 /// Maximum entries of one stanza; more are ignored with a message.
 pub const ENTRIES_MAX: usize = 1 << 17;
 
-/// What to scan.
+/// Files to scan, and the attributes to compare.
 #[derive(Debug)]
 pub struct ChangeRules {
     path: PathBuf,

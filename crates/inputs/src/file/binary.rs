@@ -17,7 +17,7 @@ const CONTROL_SHARE: usize = 20;
 /// Byte-order marks of UTF-16.
 const WIDE_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 
-/// Why a file is skipped.
+/// Reason for skipping a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
     /// It is binary.
@@ -44,7 +44,7 @@ pub(crate) fn left_out(handle: &Handle, info: &SourceInfo, props: &PropsResolver
     Ok(left_out_by(&head[..read], info, props))
 }
 
-/// Why content with this beginning is skipped, if so.
+/// Reason for skipping content with this beginning, if there is one.
 pub fn left_out_by(head: &[u8], info: &SourceInfo, props: &PropsResolver) -> Option<LeftOut> {
     let named = info.sourcetype.clone().or_else(|| props.sourcetype_for_source(&info.source)).unwrap_or_default();
     let settings = props.resolve(&info.source, &info.host, &named);

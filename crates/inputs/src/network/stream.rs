@@ -25,7 +25,7 @@ pub struct Template {
     pub source: String,
     /// `sourcetype` of the events.
     pub sourcetype: String,
-    /// How to break text into events.
+    /// Settings for breaking text into events.
     pub props: Arc<PropsResolver>,
     /// Protocol of the port.
     pub kind: NetworkKind,

@@ -52,7 +52,7 @@ pub struct ForwarderDefaults {
     pub tokens: Option<Arc<[String]>>,
     /// Whether version 4 is offered.
     pub offers_packets: bool,
-    /// How to parse text.
+    /// Settings for parsing text.
     pub props: Arc<PropsResolver>,
     /// Rules for parsed events: `RULESET-`, as Splunk applies to data another node has parsed.
     pub typing: Arc<EventTyping>,
@@ -168,7 +168,7 @@ impl Forwarder {
         std::mem::take(&mut self.numbered)
     }
 
-    /// Why an event did not go to the index set by a rule; reported once.
+    /// Reason why an event did not go to the index set by a rule; reported once.
     pub fn take_refused(&mut self) -> Option<String> {
         self.refused.take()
     }

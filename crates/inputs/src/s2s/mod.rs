@@ -21,7 +21,7 @@ pub use forwarder::{Forwarder, ForwarderDefaults, Numbered};
 
 use quarry_stdx::{ErrorKind, HasKind};
 
-/// Why a connection is dropped.
+/// Error that ends a connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum S2sError {
     /// The first bytes are not a forwarder's.

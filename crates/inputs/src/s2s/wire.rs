@@ -123,7 +123,7 @@ impl Decoder {
         Decoder { form: Form::Frames, ..Decoder::default() }
     }
 
-    /// What follows are packets.
+    /// Reads packets from here on.
     pub fn switch_to_packets(&mut self) {
         self.form = Form::Packets;
     }

@@ -217,7 +217,8 @@ impl EventTyping {
         plan
     }
 
-    /// What a plan makes of an event: itself, copies, or nothing; and why one is not in the index named by its rule.
+    /// Applies a plan to an event: yields the event, copies, or nothing, and the reason if one is not in the index
+    /// named by its rule.
     pub fn run(
         &self,
         plan: &TypingPlan,

@@ -28,7 +28,7 @@ pub struct ModularInputKind {
     pub app: String,
     /// Its name for users.
     pub title: String,
-    /// What it reads.
+    /// Data that it reads, for users.
     pub description: String,
     /// Whether its program writes XML rather than text.
     pub is_xml: bool,

@@ -39,7 +39,7 @@ pub struct SchemeArgument {
     pub name: String,
     /// Its name for users.
     pub title: String,
-    /// What it means.
+    /// Meaning of the argument, for users.
     pub description: String,
     /// `string`, `number` or `boolean`.
     pub data_type: String,

@@ -31,7 +31,7 @@ pub struct Acceleration {
     pub earliest: Option<TimeNs>,
 }
 
-/// Where summaries are kept.
+/// Storage of summaries.
 pub trait SummaryStore: Send + Sync {
     /// The settings of a model as of `now`; `None` if it is not accelerated.
     fn acceleration(&self, _model: &str, _now: TimeNs) -> Option<Acceleration> {

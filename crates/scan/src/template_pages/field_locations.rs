@@ -29,7 +29,7 @@ pub(super) struct FieldLocations {
     pub patterned: Vec<bool>,
     /// All columns that hold its values, if known.
     pub columns: Option<ValueColumns>,
-    /// How it is derived, for [`ValueLocation::Derived`].
+    /// Derivation of the field, for [`ValueLocation::Derived`].
     pub derived: Option<DerivedField>,
 }
 

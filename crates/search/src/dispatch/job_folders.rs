@@ -17,7 +17,7 @@ pub(super) const RECORD: &str = "job.json";
 /// Failure of a search that was running when its server ended.
 const INTERRUPTED: &str = "the server ended while this search ran: run it again";
 
-/// Why a job has no folder.
+/// Error of creating or reading a job's folder.
 #[derive(Debug, thiserror::Error)]
 pub enum JobFolderError {
     /// The requested name is invalid.

@@ -72,7 +72,7 @@ pub struct JobStatus {
     pub record: JobRecord,
     /// Its state.
     pub state: JobState,
-    /// Why it failed.
+    /// Error that ended it, if it failed.
     pub failure: Option<String>,
     /// Messages so far.
     pub messages: Vec<String>,
@@ -100,7 +100,7 @@ pub struct JobStatus {
     pub scanned: u64,
     /// Events that matched the search's first part.
     pub matched: u64,
-    /// What was read of buckets on remote volumes.
+    /// Counters of reads of buckets on remote volumes.
     pub reads: ReadFigures,
     /// Run time in milliseconds.
     pub elapsed_ms: u64,

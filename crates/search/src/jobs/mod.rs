@@ -55,7 +55,7 @@ const ROOM_MIN: u64 = 1 << 20;
 /// Maximum paused jobs.
 pub const PAUSED_MAX: usize = 128;
 
-/// Why a job was not created.
+/// Error of creating a job.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The search cannot be started.

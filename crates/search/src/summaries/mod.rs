@@ -116,7 +116,7 @@ impl ModelSummaries {
         DataModelsConf::new(&self.layers).accelerated()
     }
 
-    /// How a model is accelerated.
+    /// Acceleration settings of a model.
     pub fn settings_of(&self, model: &str) -> AccelerationSettings {
         DataModelsConf::new(&self.layers).acceleration(model).unwrap_or_default()
     }

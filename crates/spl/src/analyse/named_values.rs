@@ -67,15 +67,15 @@ pub fn asks_for(commands: &[Stage], field: &str) -> bool {
 pub struct WhereEquals<'s> {
     /// The field.
     pub field: &'s str,
-    /// What it must equal.
+    /// Value or field it must equal.
     pub other: EqualsWhat<'s>,
-    /// Where that stands.
+    /// Position of the comparison.
     pub span: Span,
-    /// Where the command begins.
+    /// Position where the command begins.
     pub stage_start: usize,
 }
 
-/// What a field is compared with.
+/// Value or field that a field is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EqualsWhat<'s> {
     /// A text.
@@ -121,11 +121,11 @@ pub struct ReadField {
     pub name: String,
     /// Position of the command.
     pub stage: Span,
-    /// Where its value can come from.
+    /// Possible source of its value.
     pub origin: FieldOrigin,
 }
 
-/// Where the value of a field can come from.
+/// Possible source of a field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldOrigin {
     /// The events, or the rows of a data set, with which the search begins.

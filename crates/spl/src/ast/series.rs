@@ -21,7 +21,7 @@ impl SplitField {
     }
 }
 
-/// How series of chart/timechart are limited.
+/// Limits of the series of chart and timechart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeriesOptions {
     /// `limit=`; 0 is all. Default 10.

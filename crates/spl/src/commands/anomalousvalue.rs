@@ -31,7 +31,7 @@ pub struct AnomalousValueCommand {
     pub fields: Vec<FieldPattern>,
 }
 
-/// What `anomalousvalue` and `anomalydetection` do with the anomalies they find.
+/// Treatment of anomalies by `anomalousvalue` and `anomalydetection`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnomalyAction {
     /// Keep only anomalous rows.

@@ -39,7 +39,7 @@ pub struct ConvertCommand {
 /// One `function(FIELD) [AS NEW]` of convert.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conversion {
-    /// How.
+    /// Conversion function.
     pub function: ConvertFunction,
     /// Field that is read.
     pub field: FieldPattern,

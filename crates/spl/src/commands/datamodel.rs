@@ -20,7 +20,7 @@ const OPTIONS: Known = Known {
 pub struct DataModelCommand {
     /// Model and object; `None` to list the models.
     pub name: Option<DataModelName>,
-    /// What to do with it.
+    /// Output of the command.
     pub mode: DataModelMode,
     /// `strict_fields=t`: keep only fields of the model.
     pub strict_fields: bool,
@@ -36,7 +36,7 @@ impl DataModelCommand {
     }
 }
 
-/// What `datamodel` shows.
+/// Output of `datamodel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataModelMode {
     /// The definition.

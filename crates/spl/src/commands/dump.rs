@@ -41,7 +41,7 @@ pub struct DumpCommand {
     pub fields: Vec<String>,
 }
 
-/// How `dump` writes a row.
+/// Format of rows that `dump` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DumpFormat {
     /// The text of the event.

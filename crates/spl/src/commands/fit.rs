@@ -36,7 +36,7 @@ pub struct FitCommand {
     pub options: Vec<LearnOption>,
 }
 
-/// What an algorithm is for.
+/// Purpose of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlgorithmKind {
     /// Predicts a categorical field.
@@ -52,7 +52,7 @@ pub enum AlgorithmKind {
 pub struct AlgorithmRow {
     /// Name as written in a search.
     pub name: &'static str,
-    /// What it is for.
+    /// Purpose of the algorithm.
     pub kind: AlgorithmKind,
     /// Options it reads.
     pub options: &'static [&'static str],

@@ -22,7 +22,7 @@ const OPTIONS: Known = Known {
 /// `foreach`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ForeachCommand {
-    /// What it iterates over.
+    /// Elements to iterate over.
     pub over: ForeachOver,
     /// The commands, with placeholders such as `<<FIELD>>`.
     pub template: String,
@@ -43,7 +43,7 @@ pub struct ForeachCommand {
     pub number_text: String,
 }
 
-/// What `foreach` iterates over.
+/// Elements that `foreach` iterates over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ForeachOver {
     /// Fields of the rows.

@@ -17,7 +17,7 @@ const OPTIONS: Known = Known {
 /// `loadjob`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadJobCommand {
-    /// What is loaded.
+    /// Job or saved search whose results are loaded.
     pub job: LoadedJob,
     /// Its place.
     pub span: Span,
@@ -27,7 +27,7 @@ pub struct LoadJobCommand {
     pub events: bool,
 }
 
-/// Which results `loadjob` reads.
+/// Results that `loadjob` reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoadedJob {
     /// A search id.

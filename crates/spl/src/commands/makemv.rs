@@ -15,7 +15,7 @@ const OPTIONS: Known = Known { command: "makemv", names: &["delim", "tokenizer",
 pub struct MakeMvCommand {
     /// Field split.
     pub field: String,
-    /// How.
+    /// Method of splitting.
     pub split: MvSplit,
     /// `allowempty=f`.
     pub allow_empty: bool,
@@ -23,7 +23,7 @@ pub struct MakeMvCommand {
     pub set_sv: bool,
 }
 
-/// How makemv splits.
+/// Method by which makemv splits a value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum MvSplit {
     /// `delim=" "`.

@@ -497,7 +497,7 @@ impl Command {
         self.node().is_repeatable()
     }
 
-    /// What it changes besides its rows; `None` if it only reads.
+    /// Changes that it makes besides its rows; `None` if it only reads.
     pub fn effect(&self) -> Option<Effect<'_>> {
         self.node().effect()
     }
@@ -509,7 +509,7 @@ impl Command {
         needs
     }
 
-    /// How it consumes rows.
+    /// Consumption of rows.
     pub fn kind(&self) -> Kind {
         let (info, node) = self.described();
         node.kind(info.kind)

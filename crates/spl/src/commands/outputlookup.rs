@@ -23,7 +23,7 @@ const OPTIONS: Known = Known {
     ignored: &["output_format", "allow_updates", "dispatch", "singlefile", "usexml"],
 };
 
-/// Where the file of a new table is created.
+/// Location of the file of a new table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TableContext {
     /// In the app of the search.

@@ -64,7 +64,7 @@ pub enum SedEdit {
     },
 }
 
-/// Which matches a substitution replaces.
+/// Matches that a substitution replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SedMatches {
     /// The first.

@@ -33,7 +33,7 @@ pub struct SortKey {
     pub field: FieldPattern,
     /// `-`.
     pub descending: bool,
-    /// How values compare.
+    /// Comparison of values.
     pub kind: SortKind,
 }
 

@@ -23,7 +23,7 @@ pub struct TimeWrapCommand {
     pub series: WrapSeries,
 }
 
-/// How series of `timewrap` are named.
+/// Naming of the series of `timewrap`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WrapSeries {
     /// `latest_day`, `1day_before`.

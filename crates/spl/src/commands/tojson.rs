@@ -28,7 +28,7 @@ pub struct ToJsonCommand {
     pub output: String,
 }
 
-/// How `tojson` writes a value.
+/// JSON type in which `tojson` writes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JsonType {
     /// By the form of the text: number, boolean, null, JSON document, or else text.

@@ -81,13 +81,13 @@ pub struct TransactionCommand {
 pub struct TransactionKind {
     /// Its name.
     pub name: String,
-    /// Where it is named.
+    /// Position of its name in the text.
     pub span: Span,
     /// The other options, as written.
     pub options: String,
 }
 
-/// Which fields of a transaction are lists.
+/// Fields of a transaction that are lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransactionLists {
     /// None: all are sets of distinct values.

@@ -20,7 +20,7 @@ pub struct TrendLineCommand {
 /// One moving average of `trendline`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
-    /// How values are weighted.
+    /// Weighting of values.
     pub kind: TrendKind,
     /// Rows averaged.
     pub period: usize,

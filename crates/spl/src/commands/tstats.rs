@@ -37,7 +37,7 @@ const OPTIONS: Known = Known {
 pub struct TstatsCommand {
     /// Aggregates, at least one.
     pub aggregates: Vec<Aggregate>,
-    /// What is read.
+    /// Data that is read.
     pub source: TstatsSource,
     /// `where`, without time modifiers.
     pub filter: SearchExpr,
@@ -57,7 +57,7 @@ pub struct TstatsCommand {
     pub fill_null: Option<String>,
 }
 
-/// What `tstats` reads.
+/// Data that `tstats` reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TstatsSource {
     /// Index-time fields of the indexes that `where` names.

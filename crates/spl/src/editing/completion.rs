@@ -73,9 +73,9 @@ impl CandidateKind {
 pub struct Candidate {
     /// The text.
     pub text: String,
-    /// What it is.
+    /// Kind of the candidate.
     pub kind: CandidateKind,
-    /// What it does, in one line; may be empty.
+    /// Description in one line; may be empty.
     pub detail: String,
 }
 

@@ -11,7 +11,7 @@ use super::token::{Reading, Token, TokenKind, tokens};
 pub struct Hover {
     /// The word.
     pub span: Span,
-    /// What kind of word it is: `command`, `function`, `option` or `macro`.
+    /// Kind of the word: `command`, `function`, `option` or `macro`.
     pub kind: &'static str,
     /// Its name.
     pub name: String,

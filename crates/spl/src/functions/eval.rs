@@ -11,14 +11,14 @@ use Volatility::{Immutable, Stable, Volatile};
 pub struct EvalFunction {
     /// Name, arguments and help line.
     pub help: FunctionHelp,
-    /// What its value depends on besides its arguments.
+    /// Dependence of its value on anything besides its arguments.
     pub volatility: Volatility,
     /// Type of its non-null results.
     pub result: ResultType,
 }
 
-/// What the value of a function depends on besides its arguments, as databases classify functions. A result is cached
-/// for later searches only if all its functions are immutable.
+/// Dependence of a function's value on anything besides its arguments, as databases classify functions. A result is
+/// cached for later searches only if all its functions are immutable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Volatility {
     /// Only the event and the user's time zone: the same in every search.
@@ -29,7 +29,7 @@ pub enum Volatility {
     Volatile,
 }
 
-/// What a function returns.
+/// Type of a function's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultType {
     /// A boolean, which a field cannot hold.

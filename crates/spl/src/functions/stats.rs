@@ -99,7 +99,7 @@ pub enum PercentileKind {
     Upper,
 }
 
-/// How a percentile is computed if all numbers are known.
+/// Algorithm for percentiles when all numbers are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PercentileMethod {
     /// The number at that rank (nearest-rank method).
@@ -109,7 +109,7 @@ pub enum PercentileMethod {
     Interpolated,
 }
 
-/// What an aggregate depends on besides the values of its argument.
+/// Dependence of an aggregate on anything besides the values of its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DependsOn {
     /// Nothing: rows may be folded in parallel, in any order.
@@ -136,7 +136,7 @@ impl StatsFunction {
         }
     }
 
-    /// What the result depends on besides the values; determines how rows may be folded.
+    /// Dependence of the result on anything besides the values; determines how rows may be folded.
     pub fn depends_on(&self) -> DependsOn {
         self.traits().0
     }

@@ -237,7 +237,7 @@ pub fn events(shape: &mut dyn Shape, seed: u64, count: u32, start_s: i64) -> Vec
     times.map(|millis| (millis, shape.event(millis, &mut chance))).collect()
 }
 
-/// What was written.
+/// Size and counts of the written files.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// Number of events.

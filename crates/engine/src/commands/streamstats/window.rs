@@ -62,7 +62,7 @@ impl Window {
         self.rows.front()
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }

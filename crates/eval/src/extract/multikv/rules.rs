@@ -18,7 +18,7 @@ const SECTIONS: [&str; 4] = ["pre", "header", "body", "post"];
 /// Maximum number of lines that a rule may count.
 const LINES_MAX: usize = 1_000_000;
 
-/// How to read tables of one kind.
+/// Rules for reading tables of one kind.
 #[derive(Debug)]
 pub struct TableRule {
     pre: Option<Section>,

@@ -5,7 +5,8 @@ use jiff::tz::TimeZone;
 use crate::time::civil::{Civil, SECS_PER_DAY, date_from_days, days_from_date, days_in_month, is_leap, iso_year_start};
 use crate::time::{NS_PER_SEC, TimeNs};
 
-/// How far in the future a timestamp without a year may be before it is assigned to the previous year: two days.
+/// Maximum distance into the future of a timestamp without a year: two days. Beyond it, the timestamp is assigned to
+/// the previous year.
 pub const YEARLESS_FUTURE_NS_MAX: i64 = 2 * SECS_PER_DAY * NS_PER_SEC;
 /// Maximum distance to a year with a 29 February.
 const LEAP_GAP_YEARS_MAX: i64 = 8;
