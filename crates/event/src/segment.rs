@@ -65,28 +65,87 @@ pub(crate) fn percent_major_len(text: &[u8], at: usize) -> usize {
 }
 
 /// Calls `token` with every token of the text as written, in order.
+///
+/// The breakers of a block are found at once: a loop over single bytes would mispredict the end of nearly every token.
 #[inline]
-pub fn for_each_token(text: &[u8], mut token: impl FnMut(&[u8])) {
-    let mut start = 0;
-    let mut at = 0;
+pub fn for_each_token(text: &[u8], token: impl FnMut(&[u8])) {
+    match text.len() {
+        0..8 => tokens_by_bytes(text, token),
+        8..16 => tokens_by_blocks::<8>(text, token),
+        16..32 => tokens_by_blocks::<16>(text, token),
+        _ => tokens_by_blocks::<32>(text, token),
+    }
+}
+
+#[inline]
+fn tokens_by_bytes(text: &[u8], mut token: impl FnMut(&[u8])) {
+    let (mut start, mut at) = (0, 0);
     while at < text.len() {
-        let byte = text[at];
-        if CLASS[byte as usize] == 0 {
+        if CLASS[text[at] as usize] == 0 {
             at += 1;
             continue;
         }
         if at > start {
             token(&text[start..at]);
         }
-        at += 1;
-        if byte == b'%' {
-            at += percent_major_len(text, at - 1).saturating_sub(1);
-        }
+        at = after_breaker(text, at);
         start = at;
     }
     if start < text.len() {
         token(&text[start..]);
     }
+}
+
+/// The same in blocks of a multiple of eight bytes, for a text that has at least one.
+#[inline]
+fn tokens_by_blocks<const BYTES: usize>(text: &[u8], mut token: impl FnMut(&[u8])) {
+    let (mut start, mut at) = (0, 0);
+    let last = text.len().saturating_sub(BYTES);
+    while at < text.len() {
+        // The last block begins with bytes of the one before it, whose breakers are passed.
+        let from = at.min(last);
+        let Some(block) = text[from..].first_chunk::<BYTES>() else { return tokens_by_bytes(text, token) };
+        let mut breakers = breakers_of(block) & (u64::MAX << (at - from));
+        while breakers != 0 {
+            let breaker = from + breakers.trailing_zeros() as usize;
+            breakers &= breakers - 1;
+            if breaker > start {
+                token(&text[start..breaker]);
+            }
+            start = after_breaker(text, breaker);
+        }
+        at = from + BYTES;
+    }
+    if start < text.len() {
+        token(&text[start..]);
+    }
+}
+
+/// Where text goes on after the breaker at `at`. The code of a percent-encoded one contains no other breaker.
+#[inline(always)]
+fn after_breaker(text: &[u8], at: usize) -> usize {
+    let code = if text[at] == b'%' { percent_major_len(text, at).saturating_sub(1) } else { 0 };
+    at + 1 + code
+}
+
+/// The breakers of up to 64 bytes, a multiple of eight: bit `i` is byte `i`.
+#[inline(always)]
+fn breakers_of<const BYTES: usize>(block: &[u8; BYTES]) -> u64 {
+    /// Multiplied by flags of eight bytes, moves each to a bit of the highest byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    // Comparisons in place of the table, so that the compiler does many bytes at once.
+    let is_breaker = |byte: u8| {
+        let within = |first: u8, count: u8| byte.wrapping_sub(first) < count;
+        let is_blank = (byte == b'\t') | (byte == b'\n') | (byte == b'\r');
+        is_blank | within(b' ', 16) | within(b':', 7) | within(b'[', 3) | (byte == b'_') | within(b'{', 3)
+    };
+    let mut flags = [0u8; BYTES];
+    for (flag, byte) in flags.iter_mut().zip(block) {
+        *flag = u8::from(is_breaker(*byte));
+    }
+    let eights = flags.as_chunks::<8>().0.iter().enumerate();
+    eights
+        .fold(0, |bits, (number, eight)| bits | (u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56) << (8 * number))
 }
 
 /// Writes to `out` the form in which the term dictionary stores a token: lower-cased, at most [`MAX_TOKEN_BYTES`]

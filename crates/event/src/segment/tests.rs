@@ -55,6 +55,38 @@ fn encoded_breakers_are_no_tokens() {
 }
 
 #[test]
+fn blocks_have_the_breakers_of_the_table() {
+    for byte in 0..=255u8 {
+        for place in 0..32 {
+            let mut block = [b'a'; 32];
+            block[place] = byte;
+            assert_eq!(breakers_of(&block), u64::from(is_breaker(byte)) << place, "{byte} at {place}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn blocks_and_bytes_give_the_same_tokens(
+        pieces in prop::collection::vec(
+            prop::sample::select(vec![" ", "a", "%2520", "%20", "%", "2", "word", "_", "/", "\u{e4}", "0123456789abcdefghij"]),
+            0..60,
+        ),
+    ) {
+        let text = pieces.concat();
+        let (mut expected, mut found) = (Vec::new(), Vec::new());
+        // Every length from none on, so that every way of reading meets the end.
+        for len in 0..=text.len() {
+            expected.clear();
+            found.clear();
+            tokens_by_bytes(&text.as_bytes()[..len], |token| expected.push(token.to_vec()));
+            for_each_token(&text.as_bytes()[..len], |token| found.push(token.to_vec()));
+            prop_assert_eq!(&found, &expected, "{} bytes of {}", len, text);
+        }
+    }
+}
+
+#[test]
 fn tokens_are_lowered_and_cut() {
     let lowered = |token: &str| {
         let mut out = b"old".to_vec();
