@@ -10,6 +10,9 @@ use crate::time::civil::{date_from_days, days_from_date};
 const DIGITS_MAX: u8 = 18;
 /// Hexadecimal digits that fit 64 bits.
 const HEX_DIGITS_MAX: u8 = 16;
+const EIGHT_DIGITS: i64 = 100_000_000;
+/// Eight digits `0`.
+const ZEROES: u64 = 0x3030_3030_3030_3030;
 const NS_PER_SEC: i64 = 1_000_000_000;
 const SECS_PER_DAY: i64 = 86_400;
 /// Years in which nanoseconds since 1970 always fit.
@@ -162,17 +165,51 @@ fn fraction_digits(text: &[u8]) -> u8 {
 
 #[inline]
 fn parse_digits(text: &[u8]) -> Option<i64> {
-    if text.is_empty() || text.len() > usize::from(DIGITS_MAX) {
+    match text.len() {
+        0 => None,
+        1..=8 => eight_digits(right_aligned(text)),
+        9..=16 => {
+            let (head, tail) = text.split_at(text.len() - 8);
+            Some(eight_digits(right_aligned(head))? * EIGHT_DIGITS + eight_digits(right_aligned(tail))?)
+        }
+        len if len <= usize::from(DIGITS_MAX) => {
+            let (head, tail) = text.split_at(len - 16);
+            Some(parse_digits(head)? * EIGHT_DIGITS * EIGHT_DIGITS + parse_digits(tail)?)
+        }
+        _ => None,
+    }
+}
+
+/// One to eight bytes, the last in the highest byte of the word, preceded by digits `0`.
+#[inline(always)]
+fn right_aligned(text: &[u8]) -> u64 {
+    let len = text.len();
+    if let Some(eight) = text.first_chunk::<8>() {
+        return u64::from_le_bytes(*eight);
+    }
+    let zeroes = ZEROES >> (8 * len);
+    if let (Some(head), Some(tail)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        // The two overlap unless there are eight.
+        let head = u64::from(u32::from_le_bytes(*head)) << (8 * (8 - len));
+        return zeroes | head | u64::from(u32::from_le_bytes(*tail)) << 32;
+    }
+    // First, middle and last of up to three bytes cover all of them, with overlap.
+    let byte = |at: usize| u64::from(text[at]) << (8 * (8 - len + at));
+    zeroes | byte(0) | byte(len / 2) | byte(len - 1)
+}
+
+/// The number of eight digits, the first in the lowest byte; `None` if one of them is none.
+#[inline(always)]
+fn eight_digits(word: u64) -> Option<i64> {
+    let digits = word ^ ZEROES;
+    // A byte above 9 has a high bit, or carries into it.
+    if (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080 != 0 {
         return None;
     }
-    let mut number = 0i64;
-    let mut wrong = 0u8;
-    for byte in text {
-        let digit = byte.wrapping_sub(b'0');
-        wrong |= u8::from(digit > 9);
-        number = number * 10 + i64::from(digit & 15);
-    }
-    (wrong == 0).then_some(number)
+    // Pairs of digits, then of pairs, then of those: each product adds the higher place, ten times, to the lower one.
+    let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
+    Some(((fours * 10_000 + (fours >> 32)) & 0xffff_ffff).cast_signed())
 }
 
 #[inline]

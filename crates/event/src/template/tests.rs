@@ -114,6 +114,22 @@ proptest! {
     }
 
     #[test]
+    fn only_digits_are_digits(
+        text in prop::collection::vec(prop_oneof![15 => b'0'..=b'9', 1 => any::<u8>()], 1..=20),
+        // The neighbours of digits, and bytes that differ from them by one bit.
+        wrong in prop::option::of((any::<prop::sample::Index>(), prop::sample::select(b"/:\x10\x19\xb0\xb9p\0".to_vec()))),
+    ) {
+        let mut text = text;
+        if let Some((place, byte)) = wrong {
+            let place = place.index(text.len());
+            text[place] = byte;
+        }
+        let is_number = text.len() <= 18 && text.iter().all(u8::is_ascii_digit);
+        let expected = if is_number { std::str::from_utf8(&text).unwrap().parse().ok() } else { None };
+        prop_assert_eq!(NumberFormat::Padded { digits: text.len() as u8 }.parse(&text), expected);
+    }
+
+    #[test]
     fn wild_numbers_are_written_somehow(number in any::<i64>(), digits in 1u8..=9) {
         for format in [
             NumberFormat::Integer, NumberFormat::Padded { digits }, NumberFormat::Decimal { digits },
