@@ -168,10 +168,10 @@ impl TextBuffer {
     }
 
     #[inline(always)]
-    fn put(&mut self, from: &[u8], start: usize, len: usize) -> Result<(), Malformed> {
+    fn put(&mut self, from: &[u8], start: usize, len: usize) -> Result<(), Misfit> {
         let end = self.at + len;
         if end > self.limit {
-            return Err(too_long(self.limit));
+            return Err(Misfit::TooLong);
         }
         if len <= COPY_BYTES
             && let Some(short) = from.get(start..).and_then(|rest| rest.first_chunk::<COPY_BYTES>())
@@ -186,11 +186,11 @@ impl TextBuffer {
     }
 
     #[inline(always)]
-    fn put_cell(&mut self, cell: &[u8; CELL_BYTES], len: u8) -> Result<(), Malformed> {
+    fn put_cell(&mut self, cell: &[u8; CELL_BYTES], len: u8) -> Result<(), Misfit> {
         let end = self.at + usize::from(len);
         match self.bytes[self.at..].first_chunk_mut::<CELL_BYTES>() {
             Some(to) if end <= self.limit => *to = *cell,
-            _ => return Err(too_long(self.limit)),
+            _ => return Err(Misfit::TooLong),
         }
         self.at = end;
         Ok(())
@@ -438,12 +438,34 @@ impl TemplatePage {
     }
 }
 
+/// Why texts cannot be rebuilt; a number rather than a message, since it is asked for every value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Misfit {
+    /// The texts exceed the page.
+    TooLong,
+    /// A row has no value in this column.
+    TooFew(u32),
+    /// A template contains this column, which was not read.
+    Absent(u32),
+}
+
+impl Misfit {
+    #[cold]
+    fn of_page(self, limit: usize) -> Malformed {
+        match self {
+            Misfit::TooLong => too_long(limit),
+            Misfit::TooFew(column) => Malformed(format!("column {column} has fewer values than rows")),
+            Misfit::Absent(column) => Malformed(format!("column {column} is not part of the rebuilt texts")),
+        }
+    }
+}
+
 /// Rebuilds all values of a column. Afterwards every value of every column below must have been used.
 fn fill_column(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Malformed> {
     let count = feeds[column as usize].len;
     out.ends.reserve_exact(count);
     for _ in 0..count {
-        fill(column, feeds, out)?;
+        fill(column, feeds, out).map_err(|misfit| misfit.of_page(out.limit))?;
         out.ends.push(out.at as u32);
     }
     match feeds.iter().position(|feed| feed.next != feed.len) {
@@ -453,45 +475,55 @@ fn fill_column(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Res
 }
 
 /// Appends the next value of a column.
-fn fill(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Malformed> {
-    let feed = &mut feeds[column as usize];
-    let at = feed.next;
-    if at >= feed.len {
-        return Err(too_few(column));
-    }
-    feed.next += 1;
-    match &mut feed.values {
-        FeedValues::Numbers(format, numbers, cells) => {
-            let cell = at % CELLS;
-            if cell == 0 {
-                cells.fill(*format, &numbers[at..numbers.len().min(at + CELLS)]);
-            }
-            out.put_cell(&cells.bytes[cell], cells.lens[cell])
-        }
-        FeedValues::Dictionary(codes, dictionary) => {
-            let code = codes[at] as usize;
-            let start = if code == 0 { 0 } else { dictionary.ends[code - 1] as usize };
-            out.put(&dictionary.bytes, start, dictionary.ends[code] as usize - start)
-        }
-        FeedValues::Texts(bytes, ends) => {
-            let start = if at == 0 { 0 } else { ends[at - 1] as usize };
-            out.put(bytes, start, ends[at] as usize - start)
-        }
-        FeedValues::Templates(codes, plan) => {
-            let (plan, code) = (*plan, codes[at]);
-            for step in plan.steps_of(code) {
-                out.put(&plan.literals, step.literal_at as usize, step.literal_len as usize)?;
-                if step.variable != NO_VARIABLE {
-                    fill(step.variable, feeds, out)?;
-                }
-            }
-            Ok(())
-        }
-        FeedValues::Absent => Err(Malformed(format!("column {column} is not part of the rebuilt texts"))),
+#[inline(always)]
+fn fill(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Misfit> {
+    match feeds[column as usize].put_next(column, out)? {
+        Some((plan, code)) => fill_template(plan, code, feeds, out),
+        None => Ok(()),
     }
 }
 
-#[cold]
-fn too_few(column: u32) -> Malformed {
-    Malformed(format!("column {column} has fewer values than rows"))
+/// Appends a template filled with the next values of its variables. Most of them are no templates themselves, so there
+/// are few calls.
+fn fill_template(plan: &Plan, code: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Misfit> {
+    for step in plan.steps_of(code) {
+        out.put(&plan.literals, step.literal_at as usize, step.literal_len as usize)?;
+        if step.variable != NO_VARIABLE {
+            fill(step.variable, feeds, out)?;
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Feed<'a> {
+    /// Appends the next value, or returns the template of one that has to be filled.
+    #[inline(always)]
+    fn put_next(&mut self, column: u32, out: &mut TextBuffer) -> Result<Option<(&'a Plan, u32)>, Misfit> {
+        let at = self.next;
+        if at >= self.len {
+            return Err(Misfit::TooFew(column));
+        }
+        self.next += 1;
+        match &mut self.values {
+            FeedValues::Numbers(format, numbers, cells) => {
+                let cell = at % CELLS;
+                if cell == 0 {
+                    cells.fill(*format, &numbers[at..numbers.len().min(at + CELLS)]);
+                }
+                out.put_cell(&cells.bytes[cell], cells.lens[cell])?;
+            }
+            FeedValues::Dictionary(codes, dictionary) => {
+                let code = codes[at] as usize;
+                let start = if code == 0 { 0 } else { dictionary.ends[code - 1] as usize };
+                out.put(&dictionary.bytes, start, dictionary.ends[code] as usize - start)?;
+            }
+            FeedValues::Texts(bytes, ends) => {
+                let start = if at == 0 { 0 } else { ends[at - 1] as usize };
+                out.put(bytes, start, ends[at] as usize - start)?;
+            }
+            FeedValues::Templates(codes, plan) => return Ok(Some((plan, codes[at]))),
+            FeedValues::Absent => return Err(Misfit::Absent(column)),
+        }
+        Ok(None)
+    }
 }

@@ -16,6 +16,8 @@ pub(super) const WORD: u8 = 16;
 pub(super) const HEX: u8 = 32;
 /// Blank, tab or line break.
 pub(super) const BLANK: u8 = 64;
+/// Part of the key of a pair: ASCII letter, digit, underscore, point or dash.
+pub(super) const KEY: u8 = 128;
 
 pub(super) static CLASS: [u8; 256] = classes();
 
@@ -37,6 +39,9 @@ const fn classes() -> [u8; 256] {
         };
         if is_word_end(byte) {
             class |= BREAKER;
+        }
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-') {
+            class |= KEY;
         }
         classes[at] = class;
         at += 1;

@@ -17,7 +17,7 @@ pub(super) mod lookup;
 
 use memchr::memchr;
 
-use super::classes::{BLANK, CLASS, DELIMITER, Marks, VALUE_END, has_digit, run, same};
+use super::classes::{BLANK, CLASS, DELIMITER, KEY, Marks, VALUE_END, has_digit, run, same};
 use super::variables::{Variable, VariableKind, closing_quote, trim_chunk};
 
 /// Maximum number of anchors of an outline, and slots of the table that finds them.
@@ -239,7 +239,7 @@ impl Line<'_> {
 
     /// The pair whose key lies between `start` and the equals sign.
     fn pair(&mut self, start: usize, equals: usize) -> Option<Pair> {
-        let is_key_byte = |byte: &u8| matches!(byte, b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'.' | b'-');
+        let is_key_byte = |byte: &u8| CLASS[usize::from(*byte)] & KEY != 0;
         let key = &self.text[start..equals];
         let is_key = start.checked_sub(1).is_some_and(|before| self.text[before] == b' ')
             && (1..=KEY_BYTES_MAX).contains(&key.len())
@@ -430,7 +430,8 @@ impl Cutter<'_, '_> {
         let text = self.line.text;
         let (mut next, mut at) = (0, from);
         for (number, key) in (0u8..).zip(&self.outline.keys) {
-            let found = self.cut.pairs.get(next).copied().filter(|pair| text[pair.start..pair.equals] == *key.name);
+            let found =
+                self.cut.pairs.get(next).copied().filter(|pair| same(&text[pair.start..pair.equals], &key.name));
             match found {
                 Some(pair) if key.is_required => {
                     if pair.is_quoted != key.is_quoted {
