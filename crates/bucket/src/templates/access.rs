@@ -59,8 +59,9 @@ impl Piece {
         matches!(self, Piece::OddWho | Piece::OddNote)
     }
 
-    /// End of a variable of this kind that starts at `at`; `None` if none does.
-    #[inline]
+    /// End of a variable of this kind that starts at `at`; `None` if none does. Not inlined, so that variables of other
+    /// kinds need not prepare for it.
+    #[inline(never)]
     pub(super) fn end(self, text: &[u8], at: usize) -> Option<usize> {
         let followed_by = |end: usize, byte: u8| (text.get(end) == Some(&byte)).then_some(end);
         match self {

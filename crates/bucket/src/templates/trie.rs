@@ -168,7 +168,9 @@ impl Trie {
             }
             let literal = &*edge.literal;
             match edge.target {
-                Target::End { template } if same(rest, literal) => return Some((place as u32, Match::End(template))),
+                Target::End { template } if are_equal(rest, literal) => {
+                    return Some((place as u32, Match::End(template)));
+                }
                 Target::Variable { kind, column, node } if edge.goes_on(rest) => {
                     let start = at + literal.len();
                     if start >= text.len() {
@@ -274,9 +276,16 @@ impl Edge {
                 let tail = text.get(len - 8..).and_then(|tail| tail.first_chunk::<8>());
                 tail.is_some_and(|tail| u64::from_le_bytes(*tail) == self.tail)
             }
-            len => text.get(..len).is_some_and(|head| same(head, &self.literal)),
+            len => text.get(..len).is_some_and(|head| are_equal(head, &self.literal)),
         }
     }
+}
+
+/// Whether two texts are equal. Not inlined: the search for the next edge, which mostly compares eight bytes, would
+/// prepare for this each time.
+#[inline(never)]
+fn are_equal(one: &[u8], other: &[u8]) -> bool {
+    same(one, other)
 }
 
 /// Mask of the bytes of [`head_of`] that the text has.
@@ -291,9 +300,36 @@ pub(super) fn head_of(text: &[u8]) -> u64 {
     if let Some(head) = text.first_chunk::<8>() {
         return u64::from_le_bytes(*head);
     }
-    let mut head = 0;
-    for byte in text.iter().rev() {
-        head = head << 8 | u64::from(*byte);
+    // Two ends that overlap cover the rest.
+    let len = text.len();
+    if let (Some(head), Some(tail)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        return u64::from(u32::from_le_bytes(*head)) | u64::from(u32::from_le_bytes(*tail)) << (8 * (len - 4));
     }
-    head
+    match text {
+        [] => 0,
+        [first, .., last] => {
+            u64::from(*first) | u64::from(text[len / 2]) << (8 * (len / 2)) | u64::from(*last) << (8 * (len - 1))
+        }
+        [only] => u64::from(*only),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_the_first_bytes() {
+        let text = b"abcdefghij";
+        for len in 0..=text.len() {
+            let mut bytes = [0; 8];
+            let known = len.min(8);
+            bytes[..known].copy_from_slice(&text[..known]);
+            assert_eq!(head_of(&text[..len]), u64::from_le_bytes(bytes));
+            assert_eq!(
+                head_mask(&text[..len]) & u64::from_le_bytes([b'x'; 8]),
+                u64::from_le_bytes(bytes.map(|byte| if byte == 0 { 0 } else { b'x' }))
+            );
+        }
+    }
 }
