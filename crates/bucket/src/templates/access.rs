@@ -9,7 +9,7 @@
 //!
 //! Formats: Apache's `LogFormat` ("common", "combined") and nginx' `log_format`.
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 
 use super::classes::{CLASS, DELIMITER, graphic_run};
 use super::variables::{Variable, VariableKind, plain_quote, quoted_text};
@@ -115,6 +115,10 @@ fn ends_here(text: &[u8], at: usize) -> bool {
 
 /// Adds the names before the time of a line that begins like an access log, and returns the position of the bracket.
 pub(super) fn split_names(text: &[u8], variables: &mut Vec<Variable>) -> Option<usize> {
+    // Most lines have no such bracket, which is found out sooner than what their names are.
+    if !matches!(text.first(), Some(b'{' | b'<')) && !memchr_iter(b'[', text).any(|at| opens_day(text, at)) {
+        return None;
+    }
     let mut names = [(Piece::Who, 0, 0); WHO_MAX];
     let (mut count, mut at) = (0, 0);
     while text.get(at) != Some(&b'[') {
@@ -123,14 +127,19 @@ pub(super) fn split_names(text: &[u8], variables: &mut Vec<Variable>) -> Option<
         *names.get_mut(count)? = (piece, at, end);
         (count, at) = (count + 1, end + 1);
     }
-    let is_time = matches!(text.get(at + 1..at + 5), Some([b'0'..=b'9', b'0'..=b'9', b'/', b'A'..=b'Z']));
-    if count < WHO_MIN || !is_time {
+    if count < WHO_MIN || !opens_day(text, at) {
         return None;
     }
     variables.extend(
         names[..count].iter().map(|(piece, start, end)| Variable::new(*start, *end, VariableKind::Access(*piece))),
     );
     Some(at)
+}
+
+/// Whether a bracket opens a time such as `[20/Nov/2026:14:00:00`.
+#[inline]
+fn opens_day(text: &[u8], bracket: usize) -> bool {
+    matches!(text.get(bracket + 1..bracket + 5), Some([b'0'..=b'9', b'0'..=b'9', b'/', b'A'..=b'Z']))
 }
 
 /// Adds the parts of a request that spans all of `from..close`; returns whether it is one.
