@@ -1,14 +1,22 @@
 //! A bounded LRU cache.
+//!
+//! A scan of more than fits would replace every entry before its next use (LRU's worst case). A cache for scans
+//! therefore admits only every [`REFUSED`]th value once it is full (bimodal insertion): most of what it has stays, and
+//! what is asked for again and again still comes in.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use crate::sync::lock;
 
+/// New values of a full cache for scans, of which one is admitted.
+const REFUSED: u64 = 8;
+
 /// A shared cache; `weight_max` bounds the sum of its entries' weights.
 #[derive(Debug)]
 pub(crate) struct Cache<K, V> {
     weight_max: usize,
+    is_for_scans: bool,
     inner: Mutex<Inner<K, V>>,
 }
 
@@ -19,6 +27,8 @@ struct Inner<K, V> {
     by_use: BTreeMap<u64, K>,
     weight: usize,
     uses: u64,
+    /// Values offered while the cache was full.
+    offered: u64,
 }
 
 #[derive(Debug)]
@@ -30,8 +40,13 @@ struct Entry<V> {
 
 impl<K: Ord + Copy, V: Clone> Cache<K, V> {
     pub(crate) fn new(weight_max: usize) -> Cache<K, V> {
-        let inner = Inner { entries: BTreeMap::new(), by_use: BTreeMap::new(), weight: 0, uses: 0 };
-        Cache { weight_max, inner: Mutex::new(inner) }
+        let inner = Inner { entries: BTreeMap::new(), by_use: BTreeMap::new(), weight: 0, uses: 0, offered: 0 };
+        Cache { weight_max, is_for_scans: false, inner: Mutex::new(inner) }
+    }
+
+    /// A cache of values that scans read one after the other, and that cost little to make again.
+    pub(crate) fn for_scans(weight_max: usize) -> Cache<K, V> {
+        Cache { is_for_scans: true, ..Cache::new(weight_max) }
     }
 
     /// The value of `key`; marks it as used.
@@ -51,8 +66,16 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
         if weight > self.weight_max {
             return;
         }
+        // Declared before the lock, so that values are freed after it.
+        let mut removed = Vec::new();
         let mut inner = lock(&self.inner);
-        inner.remove(&key);
+        if self.is_for_scans && inner.weight + weight > self.weight_max {
+            inner.offered += 1;
+            if !inner.offered.is_multiple_of(REFUSED) {
+                return;
+            }
+        }
+        removed.extend(inner.remove(&key));
         inner.uses += 1;
         let used = inner.uses;
         inner.weight += weight;
@@ -61,24 +84,25 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
         while inner.weight > self.weight_max {
             let Some((_, oldest)) = inner.by_use.first_key_value() else { break };
             let oldest = *oldest;
-            inner.remove(&oldest);
+            removed.extend(inner.remove(&oldest));
         }
     }
 
     /// Removes the keys that `drops` selects.
     pub(crate) fn remove_if(&self, drops: impl Fn(&K) -> bool) {
+        let mut removed = Vec::new();
         let mut inner = lock(&self.inner);
         let keys: Vec<K> = inner.entries.keys().filter(|key| drops(key)).copied().collect();
-        keys.iter().for_each(|key| inner.remove(key));
+        removed.extend(keys.iter().filter_map(|key| inner.remove(key)));
     }
 }
 
 impl<K: Ord + Copy, V> Inner<K, V> {
-    fn remove(&mut self, key: &K) {
-        if let Some(entry) = self.entries.remove(key) {
-            self.by_use.remove(&entry.used);
-            self.weight -= entry.weight;
-        }
+    fn remove(&mut self, key: &K) -> Option<V> {
+        let entry = self.entries.remove(key)?;
+        self.by_use.remove(&entry.used);
+        self.weight -= entry.weight;
+        Some(entry.value)
     }
 }
 
@@ -100,5 +124,33 @@ mod tests {
         assert_eq!((cache.get(&1), cache.get(&3)), (Some("e"), Some("c")));
         cache.remove_if(|key| *key == 1);
         assert_eq!(cache.get(&1), None);
+    }
+
+    /// How many of the values that a scan reads the cache has.
+    fn scan(cache: &Cache<usize, usize>, values: std::ops::Range<usize>) -> usize {
+        let is_known = |value: usize| {
+            let known = cache.get(&value);
+            if known.is_none() {
+                cache.put(value, value, 1);
+            }
+            known.is_some()
+        };
+        values.filter(|value| is_known(*value)).count()
+    }
+
+    #[test]
+    fn a_scan_of_more_than_fits_keeps_most_of_what_is_there() {
+        let (plain, for_scans) = (Cache::new(80), Cache::for_scans(80));
+        for cache in [&plain, &for_scans] {
+            assert_eq!(scan(cache, 0..100), 0);
+        }
+        for _ in 0..20 {
+            assert_eq!(scan(&plain, 0..100), 0);
+            assert!(scan(&for_scans, 0..100) > 60);
+        }
+        // Other values that are read again and again replace them.
+        assert_eq!(scan(&for_scans, 100..150), 0);
+        let rounds = (0..100).take_while(|_| scan(&for_scans, 100..150) < 50).count();
+        assert!((1..100).contains(&rounds), "{rounds}");
     }
 }

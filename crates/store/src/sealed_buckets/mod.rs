@@ -244,7 +244,7 @@ impl Readers {
             ranged_filters: Cache::new(options.open_buckets_max),
             faults: Faults::default(),
             pages: Cache::new(options.page_cache_bytes),
-            columns: Cache::new(options.column_cache_bytes),
+            columns: Cache::for_scans(options.column_cache_bytes),
             read_ahead: ReadAheadBudget::default(),
             uses: AtomicU64::new(0),
         }
