@@ -8,6 +8,7 @@ const _: () = assert!(usize::BITS == u64::BITS, "quarry is built for machines of
 
 /// Converts a 64-bit length or offset.
 #[must_use]
+#[inline]
 #[expect(clippy::cast_possible_truncation, reason = "both have 64 bits: asserted above")]
 pub const fn usize_of(value: u64) -> usize {
     value as usize
@@ -17,6 +18,7 @@ pub const fn usize_of(value: u64) -> usize {
 ///
 /// # Panics If it is not: a limit is missing, and a truncated count would be misread later.
 #[must_use]
+#[inline]
 #[track_caller]
 #[expect(clippy::cast_possible_truncation, reason = "asserted")]
 pub const fn u32_of(count: usize) -> u32 {

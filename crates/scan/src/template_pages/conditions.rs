@@ -382,6 +382,9 @@ impl Conditions {
     /// Turns a word's maybes into no where the text lacks one of its runs. A run that rules out few is the last one
     /// tried; it took as long as reading the texts.
     fn without_runs(&self, found: Outcome, runs: &Runs, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        if runs.words.is_empty() {
+            return Ok(found);
+        }
         let mut found = found;
         let mut doubts = found.doubts(page.len());
         for run in &runs.words {
