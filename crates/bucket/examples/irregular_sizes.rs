@@ -75,7 +75,7 @@ fn measure(name: &str, slabs: &Slabs, in_detail: bool) {
     let run = |zstd_level| {
         let start = seconds();
         let encoded =
-            encode_slabs(&sources, &EncodeOptions { zstd_level, shaped: true, located: zstd_level > 1 }).unwrap();
+            encode_slabs(&sources, &EncodeOptions { zstd_level, templates: true, located: zstd_level > 1 }).unwrap();
         let encode = seconds() - start;
         verify_slabs(&encoded, &sources).unwrap();
         (encoded, encode, seconds() - start - encode)
@@ -105,17 +105,17 @@ fn measure(name: &str, slabs: &Slabs, in_detail: bool) {
 fn details(what: &str, bucket: &EncodedBucket, raw: f64) {
     let reader = BucketReader::open(Arc::new(MemoryObject(bucket.object.clone()))).unwrap();
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
-    let (mut columns, mut shaped) = (0, 0);
+    let (mut columns, mut with_templates) = (0, 0);
     for slab in 0..reader.slabs().len() {
         for (kind, bytes) in reader.stored_bytes_by_kind(slab).unwrap() {
             *kinds.entry(kind).or_default() += bytes;
         }
         let template_set = reader.template_set(slab).unwrap();
-        shaped += usize::from(template_set.is_some());
+        with_templates += usize::from(template_set.is_some());
         columns += template_set.map_or(0, |template_set| template_set.columns.len());
     }
     kinds.insert("filter", bucket.filter.len() as u64);
-    println!("  {what}: {shaped} of {} slabs shaped, {columns} columns", reader.slabs().len());
+    println!("  {what}: {with_templates} of {} slabs with templates, {columns} columns", reader.slabs().len());
     kinds.iter().for_each(|(kind, bytes)| println!("    {kind}: {:.3} %", *bytes as f64 * 100.0 / raw));
 }
 

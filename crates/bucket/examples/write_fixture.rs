@@ -10,13 +10,13 @@ use quarry_bucket::{EncodeOptions, encode};
 
 fn main() {
     let folder = std::path::PathBuf::from(std::env::args().nth(1).expect("write_fixture FOLDER"));
-    for (name, slabs, zstd_level, shaped, located) in [
+    for (name, slabs, zstd_level, templates, located) in [
         ("v1", fixture::slabs(), 9, false, false),
         ("v1-columns-sealed", fixture::template_slabs(), 1, true, false),
         ("v1-columns-compacted", fixture::template_slabs(), 9, true, false),
         ("v1-columns-located", fixture::template_slabs(), 9, true, true),
     ] {
-        let encoded = encode(&slabs, &EncodeOptions { zstd_level, shaped, located }).unwrap();
+        let encoded = encode(&slabs, &EncodeOptions { zstd_level, templates, located }).unwrap();
         for (kind, bytes) in [("bucket", &encoded.object), ("filter", &encoded.filter)] {
             let name = format!("{name}.{kind}");
             let Ok(mut file) = std::fs::File::create_new(folder.join(&name)) else { continue };

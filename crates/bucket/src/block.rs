@@ -38,7 +38,7 @@ pub(crate) enum BlockKind {
     FieldTermDictionaryDirectory = 10,
     SlabHead = 11,
     Directory = 12,
-    Shape = 13,
+    ColumnLayout = 13,
     ColumnChunk = 14,
     ColumnDictionary = 15,
     ColumnPool = 16,
@@ -76,7 +76,7 @@ impl BlockKind {
         BlockKind::FieldTermDictionaryDirectory,
         BlockKind::SlabHead,
         BlockKind::Directory,
-        BlockKind::Shape,
+        BlockKind::ColumnLayout,
         BlockKind::ColumnChunk,
         BlockKind::ColumnDictionary,
         BlockKind::ColumnPool,
@@ -96,8 +96,8 @@ impl BlockKind {
 
     /// Whether the requested compression level pays off.
     fn holds_text(self) -> bool {
-        use BlockKind::{ColumnDictionary, ColumnPool, Shape, Text};
-        matches!(self, Text | Shape | ColumnDictionary | ColumnPool)
+        use BlockKind::{ColumnDictionary, ColumnLayout, ColumnPool, Text};
+        matches!(self, Text | ColumnLayout | ColumnDictionary | ColumnPool)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -114,7 +114,7 @@ impl BlockKind {
             BlockKind::FieldTermDictionaryDirectory => "field term dictionary directory",
             BlockKind::SlabHead => "slab head",
             BlockKind::Directory => "directory",
-            BlockKind::Shape => "shape",
+            BlockKind::ColumnLayout => "column layout",
             BlockKind::ColumnChunk => "column",
             BlockKind::ColumnDictionary => "column dictionary",
             BlockKind::ColumnPool => "column pool",

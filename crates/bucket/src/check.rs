@@ -41,7 +41,7 @@ impl BucketReader {
     /// Reads each column of each page separately, checks its values against its traits and counts, and adds the blocks
     /// to `blocks`; returns the shared ones.
     fn check_columns(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<Vec<BlockAt>, BucketError> {
-        let (Some(at), Some(columns)) = (self.parts()[slab].shape.at, self.columns(slab)?) else {
+        let (Some(at), Some(columns)) = (self.parts()[slab].columns.at, self.columns(slab)?) else {
             return Ok(Vec::new());
         };
         blocks.push(at);
@@ -50,19 +50,19 @@ impl BucketReader {
             self.dictionary(slab, column)?;
         }
         for page in 0..self.slabs()[slab].pages.len() {
-            let Some(mut shaped) = self.template_page(slab, page)? else { continue };
+            let Some(mut values) = self.template_page(slab, page)? else { continue };
             for (number, column) in (0u32..).zip(&columns.layout.template_set.columns) {
-                let read = shaped.column(number)?;
+                let read = values.column(number)?;
                 if let Some(counts) = columns.layout.template_set.counts.get(&number)
                     && !counts.tell(page, &read.values)
                 {
                     let reason = format!("the value counts of column {number} do not add up to its values");
-                    return Err(shaped.place().corrupt(reason));
+                    return Err(values.place().corrupt(reason));
                 }
-                let texts = shaped.all_texts(number)?;
+                let texts = values.all_texts(number)?;
                 if let Some(at) = (0..texts.ends.len()).find(|at| !keeps_traits(texts.get(*at), &column.traits)) {
                     let reason = format!("value {at} of column {number} is not what its traits say of all values");
-                    return Err(shaped.place().corrupt(reason));
+                    return Err(values.place().corrupt(reason));
                 }
             }
         }

@@ -35,14 +35,14 @@ pub struct EncodeOptions {
     /// zstd level of the text column: 1 when sealing, 3 to 9 when compacting.
     pub zstd_level: i32,
     /// Whether texts may be split into templates and columns if they split well; otherwise they are stored as text.
-    pub shaped: bool,
+    pub templates: bool,
     /// Whether template slabs get a locator, which tells the pages of rare tokens; worthwhile in a bucket that stays.
     pub located: bool,
 }
 
 impl Default for EncodeOptions {
     fn default() -> EncodeOptions {
-        EncodeOptions { zstd_level: 1, shaped: true, located: false }
+        EncodeOptions { zstd_level: 1, templates: true, located: false }
     }
 }
 
@@ -150,7 +150,7 @@ impl BucketEncoder {
         self.tokens.clear();
         self.fields.clear();
         let codes = MetaCodes::of(slab.events);
-        let shaped = if self.options.shaped { shape_of(slab.events) } else { None };
+        let template_slab = if self.options.templates { template_slab_of(slab.events) } else { None };
         let mut counts = vec![MetaCount::NONE; codes.metas.len()];
         let mut pages = Vec::new();
         let mut fields = &slab.events.fields[..];
@@ -158,7 +158,7 @@ impl BucketEncoder {
             let end = slab.events.len().min(start + MAX_PAGE_EVENTS);
             let (here, later) = fields.split_at(fields.partition_point(|field| (field.row as usize) < end));
             fields = later;
-            let page = PageSource { number, start, end, fields: here, shaped: shaped.is_some() };
+            let page = PageSource { number, start, end, fields: here, has_templates: template_slab.is_some() };
             pages.push(self.page(slab, &codes, &page, &mut counts)?);
         }
         assert!(fields.is_empty(), "every field belongs to a page");
@@ -167,14 +167,14 @@ impl BucketEncoder {
         assert_eq!(in_pages, slab.events.len(), "every event is in a page");
         self.summary.add_slab(slab, &codes.metas, &counts);
         let mut blocks = Vec::new();
-        if let Some(shaped) = &shaped {
-            add_terms(shaped, &mut self.tokens, &mut self.hashes);
+        if let Some(template_slab) = &template_slab {
+            add_terms(template_slab, &mut self.tokens, &mut self.hashes);
             if self.options.located {
-                blocks.extend(write_locator(RarePages::of(shaped), pages.len(), &mut self.blocks)?);
+                blocks.extend(write_locator(RarePages::of(template_slab), pages.len(), &mut self.blocks)?);
             }
             let shared = (self.heads.len(), &mut self.shared);
             let times = &slab.events.time;
-            blocks.extend(write_columns(shaped, times, &mut self.blocks, self.options.zstd_level, shared)?);
+            blocks.extend(write_columns(template_slab, times, &mut self.blocks, self.options.zstd_level, shared)?);
         }
         blocks.extend(self.term_dictionaries(pages.len())?);
         self.filter.add_slab(&mut self.hashes)?;
@@ -211,7 +211,7 @@ impl BucketEncoder {
         self.integers(BlockKind::Meta, &page_codes, &mut head);
         self.integers(BlockKind::IndexTime, slab.index_times(rows.clone()), &mut head);
         self.terms(slab, page);
-        if !page.shaped {
+        if !page.has_templates {
             self.integers(BlockKind::Lengths, &lengths, &mut head);
             self.text(slab, page, &mut head)?;
         }
@@ -237,7 +237,7 @@ impl BucketEncoder {
 
     /// Adds the page's terms to the tables; terms of texts that are stored as columns are added for the whole slab.
     fn terms(&mut self, slab: &CheckedSlab<'_>, page: &PageSource<'_>) {
-        if !page.shaped {
+        if !page.has_templates {
             self.tokens.start_page(page.number);
             for row in page.start..page.end {
                 self.tokens.add_text(slab.events.raw(row));
@@ -328,24 +328,24 @@ struct PageSource<'a> {
     end: usize,
     fields: &'a [IndexedField],
     /// Whether its texts are columns of the slab.
-    shaped: bool,
+    has_templates: bool,
 }
 
 /// The texts as columns, if they split well.
-fn shape_of(events: &EventBatch) -> Option<TemplateSlab> {
+fn template_slab_of(events: &EventBatch) -> Option<TemplateSlab> {
     #[cfg(test)]
-    let split_slab = tests::SHAPER.get().unwrap_or(split_slab);
-    split_slab(events).filter(|shaped| can_be_written(shaped, events.len()))
+    let split_slab = tests::SPLITTER.get().unwrap_or(split_slab);
+    split_slab(events).filter(|slab| can_be_written(slab, events.len()))
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
-    type Shaper = fn(&EventBatch) -> Option<TemplateSlab>;
+    type SlabSplitter = fn(&EventBatch) -> Option<TemplateSlab>;
 
     thread_local! {
-        /// What takes texts apart in a test.
-        pub(crate) static SHAPER: std::cell::Cell<Option<Shaper>> = const { std::cell::Cell::new(None) };
+        /// Replacement of the splitter in a test.
+        pub(crate) static SPLITTER: std::cell::Cell<Option<SlabSplitter>> = const { std::cell::Cell::new(None) };
     }
 }

@@ -8,7 +8,7 @@ mod mutations;
 use quarry_event::{EventBatch, IndexedField, Metadata};
 
 use crate::block::tests::CHECKSUMS_DECIDE;
-use crate::columns::tests::{lines, shaped};
+use crate::columns::tests::{encoded_by_words, lines};
 use crate::{EncodeOptions, encode};
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -30,7 +30,7 @@ fn seeds() -> Vec<Vec<u8>> {
         seeds.push(encoded.filter.to_vec());
     }
     for level in [1, 3] {
-        seeds.push(shaped(&[lines(30)], level).object.to_vec());
+        seeds.push(encoded_by_words(&[lines(30)], level).object.to_vec());
     }
     seeds
 }
@@ -56,7 +56,7 @@ fn decoders_bear_any_bytes() {
 /// Columns large enough for blocks of their own.
 #[test]
 fn decoders_of_columns_bear_any_bytes() {
-    let seeds = [1, 3].map(|level| shaped(&[lines(4_200)], level).object.to_vec());
+    let seeds = [1, 3].map(|level| encoded_by_words(&[lines(4_200)], level).object.to_vec());
     CHECKSUMS_DECIDE.set(false);
     mutations::for_each_mutation(&seeds, 120, entry::run);
     for seed in &seeds {

@@ -131,11 +131,11 @@ impl BucketReader {
         columns.fetch_ahead(&mut source, &numbers, among)?;
         let mut found = 0;
         for page in (0..self.slabs()[slab].pages.len()).filter(|page| among.contains(*page) && !tests.is_empty()) {
-            let Some(mut shaped) = self.template_page_of(&source, slab, page, None)? else {
+            let Some(mut values) = self.template_page_of(&source, slab, page, None)? else {
                 continue;
             };
             for (number, test) in &tests {
-                if test.is_met(*number, &mut shaped)? {
+                if test.is_met(*number, &mut values)? {
                     found |= 1 << page;
                     break;
                 }
@@ -170,9 +170,9 @@ impl BucketReader {
             }
             let per_page = per_page && is_located_column(column);
             let mut noted = noting(column.values);
-            for (page, shaped) in opened.iter_mut().enumerate() {
-                let Some(shaped) = shaped else { continue };
-                match (&mut noted, shaped.values(number)?) {
+            for (page, values) in opened.iter_mut().enumerate() {
+                let Some(values) = values else { continue };
+                match (&mut noted, values.values(number)?) {
                     (Some(noted), ColumnValues::Numbers(numbers)) => {
                         let mut of_page = if per_page { noting(numbers.len() as u64) } else { None };
                         of_page.as_mut().unwrap_or(noted).add(&numbers, &mut hashes);

@@ -121,19 +121,19 @@ impl BucketReader {
         if tests.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        let Some(mut shaped) = self.template_page(slab, page)? else { return Ok(None) };
-        shaped.fetch_columns(tests.iter().map(|(number, _)| *number))?;
+        let Some(mut values) = self.template_page(slab, page)? else { return Ok(None) };
+        values.fetch_columns(tests.iter().map(|(number, _)| *number))?;
         let mut rows = Vec::new();
         for (number, test) in &tests {
             if matches!(test, RareTest::Always) {
                 return Ok(None);
             }
-            let places = self.places(*number, test, &mut shaped)?;
+            let places = self.places(*number, test, &mut values)?;
             if places.len() > most {
                 return Ok(None);
             }
             if !places.is_empty() {
-                rows.extend(shaped.rows_of_places(*number, places)?);
+                rows.extend(values.rows_of_places(*number, places)?);
             }
         }
         rows.sort_unstable();

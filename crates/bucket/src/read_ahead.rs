@@ -175,7 +175,7 @@ mod tests {
     use quarry_event::{FieldColumns, PageColumns, TermQuery, ValueColumns};
 
     use super::*;
-    use crate::columns::tests::{batch_of, shaped};
+    use crate::columns::tests::{batch_of, encoded_by_words};
     use crate::error::ReadError;
     use crate::{BucketReader, MAX_PAGE_EVENTS, MemoryObject, ReadAt};
 
@@ -210,7 +210,7 @@ mod tests {
             let (user, took) = (mixed(at, 0x9e37_79b9_7f4a_7c15), mixed(at, 0xc4ce_b9fe_1a85_ec53));
             format!("user={user} took={} level={} free{}", took % 1_000_000, at % 7, mixed(at, 0xff51_afd7_ed55_8ccd))
         };
-        let encoded = shaped(&[batch_of((0..PAGES * MAX_PAGE_EVENTS).map(text))], 1);
+        let encoded = encoded_by_words(&[batch_of((0..PAGES * MAX_PAGE_EVENTS).map(text))], 1);
         let requests = Arc::<AtomicUsize>::default();
         let object = Counted { object: MemoryObject(encoded.object.clone()), requests: Arc::clone(&requests) };
         (BucketReader::open(Arc::new(object)).unwrap(), requests)
@@ -220,10 +220,10 @@ mod tests {
     fn all_of(reader: &BucketReader, pages: impl Iterator<Item = usize>) -> Vec<(Vec<Arc<PageColumn>>, Bytes)> {
         let columns = reader.template_set(0).unwrap().unwrap().columns.len() as u32;
         let of_page = |page: usize| {
-            let mut shaped = reader.template_page(0, page).unwrap().unwrap();
-            let read = (0..columns).map(|column| shaped.column(column).unwrap()).collect();
+            let mut values = reader.template_page(0, page).unwrap().unwrap();
+            let read = (0..columns).map(|column| values.column(column).unwrap()).collect();
             let rows: Vec<u32> = (0..40).collect();
-            let texts = shaped.texts(TEXT_COLUMN, &rows).unwrap().bytes;
+            let texts = values.texts(TEXT_COLUMN, &rows).unwrap().bytes;
             reader.done_with(page);
             (read, texts)
         };
@@ -273,9 +273,9 @@ mod tests {
         let columns = all_of(&ahead, std::iter::empty());
         assert!(columns.is_empty());
         requests.store(0, Ordering::Relaxed);
-        let mut shaped = ahead.template_page(0, 3).unwrap().unwrap();
+        let mut values = ahead.template_page(0, 3).unwrap().unwrap();
         for column in 0..ahead.template_set(0).unwrap().unwrap().columns.len() as u32 {
-            shaped.column(column).unwrap();
+            values.column(column).unwrap();
         }
         ahead.read_page(0, 3, PageColumns { raw: true, index_time: false, fields: false }).unwrap();
         assert_eq!(requests.load(Ordering::Relaxed), 1);

@@ -59,7 +59,7 @@ pub(crate) struct SlabParts {
     pub(crate) pages: Vec<Vec<BlockAt>>,
     pub(crate) tokens: TermDictionarySlot,
     pub(crate) fields: TermDictionarySlot,
-    pub(crate) shape: ColumnsSlot,
+    pub(crate) columns: ColumnsSlot,
     pub(crate) locator: LocatorSlot,
 }
 
@@ -216,7 +216,7 @@ impl Opened {
             at: head.block(namespace.directory_kind()),
             opened: OnceLock::new(),
         };
-        let shape = ColumnsSlot { at: head.block(BlockKind::Shape), opened: OnceLock::new() };
+        let columns = ColumnsSlot { at: head.block(BlockKind::ColumnLayout), opened: OnceLock::new() };
         let locator = LocatorSlot { at: head.block(BlockKind::Locator), opened: OnceLock::new() };
         let (tokens, fields) = (slot(Namespace::Tokens), slot(Namespace::Fields));
         let mut row = first_row;
@@ -229,7 +229,7 @@ impl Opened {
             row += u64::from(events);
         }
         self.slabs.push(SlabInfo { first_row, pages, metas: head.metas });
-        self.parts.push(SlabParts { head: head_at, pages: blocks, tokens, fields, shape, locator });
+        self.parts.push(SlabParts { head: head_at, pages: blocks, tokens, fields, columns, locator });
         Ok(row)
     }
 }
@@ -329,7 +329,7 @@ impl BucketReader {
     /// columns.
     fn pages_with(&self, asked: Asked<'_>, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
         let slab = asked.slab;
-        if self.are_few(slab, among) && self.opened.parts[slab].shape.at.is_some() {
+        if self.are_few(slab, among) && self.opened.parts[slab].columns.at.is_some() {
             return Ok(among.0);
         }
         let term_dictionary = match self.is_listed(asked)? {
@@ -398,7 +398,7 @@ impl BucketReader {
 
     /// The columns of a slab; `None` if its pages hold plain text.
     pub(crate) fn columns(&self, slab: usize) -> Result<Option<&Arc<SlabColumns>>, BucketError> {
-        let slot = &self.opened.parts[slab].shape;
+        let slot = &self.opened.parts[slab].columns;
         let Some(at) = slot.at else {
             return Ok(None);
         };
@@ -439,13 +439,13 @@ impl BucketReader {
         out: &mut TextBuffer,
         show: &mut dyn FnMut(u32, &ColumnValues),
     ) -> Result<(), BucketError> {
-        let Some(mut shaped) = self.template_page_of(&self.source, slab, page, Some(times.into()))? else {
+        let Some(mut values) = self.template_page_of(&self.source, slab, page, Some(times.into()))? else {
             return Ok(());
         };
-        shaped.fill_all_and_show(TEXT_COLUMN, out, show)?;
+        values.fill_all_and_show(TEXT_COLUMN, out, show)?;
         let (found, expected) = (out.bytes().len() as u64, self.opened.slabs[slab].pages[page].raw_bytes);
         if found != expected {
-            return Err(shaped.place().corrupt(format!("its texts are {found} bytes, {expected} expected")));
+            return Err(values.place().corrupt(format!("its texts are {found} bytes, {expected} expected")));
         }
         Ok(())
     }
@@ -509,7 +509,7 @@ impl PageRead<'_> {
         if columns.index_time {
             page.index_time = self.integers(&blocks, BlockKind::IndexTime)?;
         }
-        if columns.raw && self.reader.opened.parts[self.slab].shape.at.is_some() {
+        if columns.raw && self.reader.opened.parts[self.slab].columns.at.is_some() {
             let mut buffer = TextBuffer::default();
             self.reader.rebuild((self.slab, self.page), &page.time, &mut buffer, &mut |_, _| {})?;
             Texts { bytes: page.raw, ends: page.ends } = buffer.finish();

@@ -11,7 +11,7 @@ impl BucketReader {
         let parts = &self.parts()[slab];
         let mut blocks: Vec<BlockAt> = vec![parts.head];
         blocks.extend(parts.pages.iter().flatten());
-        if let (Some(at), Some(columns)) = (parts.shape.at, self.columns(slab)?) {
+        if let (Some(at), Some(columns)) = (parts.columns.at, self.columns(slab)?) {
             blocks.push(at);
             blocks.extend(columns.layout.blocks());
             blocks.extend(self.first_shared(slab, &columns.layout)?);

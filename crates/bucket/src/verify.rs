@@ -30,7 +30,7 @@ pub fn encode_verified(
         Ok(encoded)
     };
     match proven(options) {
-        Err(fault) if options.shaped => Ok((proven(&EncodeOptions { shaped: false, ..*options })?, Some(fault))),
+        Err(fault) if options.templates => Ok((proven(&EncodeOptions { templates: false, ..*options })?, Some(fault))),
         outcome => Ok((outcome?, None)),
     }
 }

@@ -73,7 +73,7 @@ fn the_committed_bucket_answers_look_ups() {
     }
 }
 
-const SHAPED: [(&[u8], &[u8]); 3] = [
+const WITH_TEMPLATES: [(&[u8], &[u8]); 3] = [
     (include_bytes!("fixtures/v1-columns-sealed.bucket"), include_bytes!("fixtures/v1-columns-sealed.filter")),
     (include_bytes!("fixtures/v1-columns-compacted.bucket"), include_bytes!("fixtures/v1-columns-compacted.filter")),
     (include_bytes!("fixtures/v1-columns-located.bucket"), include_bytes!("fixtures/v1-columns-located.filter")),
@@ -81,7 +81,7 @@ const SHAPED: [(&[u8], &[u8]); 3] = [
 
 #[test]
 fn the_committed_shaped_buckets_hold_their_events() {
-    for (object, filter) in SHAPED {
+    for (object, filter) in WITH_TEMPLATES {
         let reader = BucketReader::open(Arc::new(MemoryObject(object.into()))).unwrap();
         reader.check().unwrap();
         let template_set = reader.template_set(0).unwrap().unwrap();
@@ -90,11 +90,11 @@ fn the_committed_shaped_buckets_hold_their_events() {
         assert!(is_kind(|kind| matches!(kind, ColumnKind::Numbers { .. })));
         assert!(is_kind(|kind| matches!(kind, ColumnKind::Texts)));
         let kinds = reader.stored_bytes_by_kind(0).unwrap();
-        for wanted in ["shape", "column", "column pool"] {
+        for wanted in ["column layout", "column", "column pool"] {
             assert!(kinds.iter().any(|(kind, _)| *kind == wanted), "{wanted}: {kinds:?}");
         }
         let is_located = kinds.iter().any(|(kind, _)| *kind == "locator part");
-        assert_eq!(is_located, object == SHAPED[2].0, "{kinds:?}");
+        assert_eq!(is_located, object == WITH_TEMPLATES[2].0, "{kinds:?}");
         let summary = reader.summary().clone();
         let encoded = EncodedBucket { object: object.into(), filter: filter.into(), summary };
         verify_against(&encoded, &fixture::template_slabs()).unwrap();

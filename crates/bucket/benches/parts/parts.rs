@@ -47,7 +47,7 @@ pub(crate) struct Part {
 /// Every part, over this slab.
 pub(crate) fn all(batch: EventBatch) -> Vec<Part> {
     let batch = Arc::new(batch);
-    let options = EncodeOptions { zstd_level: ZSTD_LEVEL, shaped: true, located: false };
+    let options = EncodeOptions { zstd_level: ZSTD_LEVEL, templates: true, located: false };
     let encoded = Arc::new(encode_slabs(&[SlabSource::of(&batch)], &options).unwrap());
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
     reader.check().unwrap();
@@ -63,8 +63,20 @@ pub(crate) fn all(batch: EventBatch) -> Vec<Part> {
             "a table look-up a byte",
             table_walk(text()),
         ),
-        part("shape", bytes, with(text(), shape), "tokenise", with(text(), |events| count_variables(events))),
-        part("encode", bytes, with(text(), move |events| encode(events, &options)), "shape", with(text(), shape)),
+        part(
+            "templates",
+            bytes,
+            with(text(), split_into_templates),
+            "tokenise",
+            with(text(), |events| count_variables(events)),
+        ),
+        part(
+            "encode",
+            bytes,
+            with(text(), move |events| encode(events, &options)),
+            "templates",
+            with(text(), split_into_templates),
+        ),
         part(
             "verify",
             bytes,
@@ -117,7 +129,7 @@ fn with<T: 'static>(over: T, work: impl Fn(&T) -> u64 + 'static) -> Work {
     Box::new(move || black_box(work(black_box(&over))))
 }
 
-fn shape(events: &Arc<EventBatch>) -> u64 {
+fn split_into_templates(events: &Arc<EventBatch>) -> u64 {
     split_slab(events).map_or(0, |(columns, _)| columns as u64)
 }
 
@@ -135,9 +147,9 @@ fn read_columns(reader: &Arc<BucketReader>) -> u64 {
     let coded = |at: &u32| !matches!(template_set.columns[*at as usize].kind, ColumnKind::Texts);
     let mut values = 0;
     for page in 0..reader.slabs()[0].pages.len() {
-        let mut shaped = reader.template_page(0, page).unwrap().unwrap();
+        let mut opened = reader.template_page(0, page).unwrap().unwrap();
         for column in (0..template_set.columns.len() as u32).filter(coded) {
-            values += match &shaped.column(column).unwrap().values {
+            values += match &opened.column(column).unwrap().values {
                 ColumnValues::Codes(codes) => codes.len(),
                 ColumnValues::Numbers(numbers) => numbers.len(),
                 ColumnValues::Texts { ends, .. } => ends.len(),
@@ -151,8 +163,8 @@ fn read_few(reader: &Arc<BucketReader>) -> u64 {
     let mut read = 0;
     for (page, info) in reader.slabs()[0].pages.iter().enumerate() {
         let rows: Vec<u32> = (0..info.events).step_by(100).collect();
-        let mut shaped = reader.template_page(0, page).unwrap().unwrap();
-        black_box(shaped.texts(TEXT_COLUMN, &rows).unwrap());
+        let mut opened = reader.template_page(0, page).unwrap().unwrap();
+        black_box(opened.texts(TEXT_COLUMN, &rows).unwrap());
         read += rows.len() as u64;
     }
     read

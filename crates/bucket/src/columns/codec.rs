@@ -2,7 +2,7 @@
 //!
 //! A chunk starts with its mode. Codes and numbers are bit-packed; with effort, byte planes (all lowest bytes, then all
 //! second bytes) compressed with zstd are tried as well, and the smaller form is kept. Texts are compressed if that
-//! helps. The number of values is in the shape block.
+//! helps. The number of values is in the column layout block.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Value counts: how often each value of a column with few distinct values occurs in each page. Reports that only count
 //! values use them instead of reading the column.
 //!
-//! They are at the end of the shape block. Blocks of older versions end after the columns.
+//! They are at the end of the column layout block. Blocks of older versions end after the columns.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The shape block: what the columns of a slab are and where their values are stored.
+//! The column layout block: what the columns of a slab are and where their values are stored.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ const ISO: u8 = 5;
 const COMMON: u8 = 6;
 const CLOCK: u8 = 7;
 
-/// Contents of a shape block.
+/// Contents of a column layout block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) template_set: Arc<TemplateSet>,
@@ -99,7 +99,7 @@ pub(crate) fn one_value(kind: &ColumnKind) -> bool {
 }
 
 impl Layout {
-    /// Blocks in the shape block that several columns or slabs share; some occur more than once.
+    /// Blocks in the column layout block that several columns or slabs share; some occur more than once.
     pub(crate) fn shared_blocks(&self) -> Vec<BlockAt> {
         let mut blocks = Vec::new();
         for column in &self.stored {
@@ -112,7 +112,7 @@ impl Layout {
         blocks
     }
 
-    /// Blocks in the shape block other than the shared ones.
+    /// Blocks in the column layout block other than the shared ones.
     pub(crate) fn blocks(&self) -> Vec<BlockAt> {
         let mut blocks = self.pools.clone();
         for column in &self.stored {
@@ -158,7 +158,7 @@ impl Layout {
         counts::put(&self.template_set, &self.stored, out);
     }
 
-    /// Reads the shape block of a slab whose pages have `events` events.
+    /// Reads the column layout block of a slab whose pages have `events` events.
     pub(crate) fn read(bytes: &[u8], events: &[u32]) -> Result<Layout, Malformed> {
         let mut cursor = Cursor::new(bytes);
         let mut layout = Layout::default();
@@ -181,7 +181,7 @@ impl Layout {
             layout.stored.push(stored);
         }
         template_set.counts = counts::read(&mut cursor, &template_set, &layout.stored)?;
-        cursor.finish("the shape block")?;
+        cursor.finish("the column layout block")?;
         if columns == 0 {
             return Err(Malformed::new("there is no column"));
         }

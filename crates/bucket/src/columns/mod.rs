@@ -2,7 +2,7 @@
 //!
 //! A slab whose texts split well has no text blocks in its pages. Instead its columns follow the last page, column by
 //! column and within a column page by page, so that one page of a column, or a whole column, is one range. Columns of a
-//! few kilobytes are pooled, since blocks of their own would be mostly head. The *shape block* lists the columns and
+//! few kilobytes are pooled, since blocks of their own would be mostly head. The *column layout block* lists the columns and
 //! their positions; it is read at the first use of the slab's texts and cached.
 //!
 //! Not here: splitting texts (`crate::templates`); what a search does with columns (scan).
@@ -40,8 +40,8 @@ const TARGET_POOL_BYTES: usize = 256 << 10;
 const MAX_POOL_BYTES: usize = TARGET_POOL_BYTES + POOLED_BYTES;
 /// Maximum number of pool blocks of a slab; enough for two entries of the greatest size per column.
 const MAX_POOLS: usize = 256;
-/// Maximum size of a shape block before compression.
-const MAX_SHAPE_BYTES: usize = 64 << 20;
+/// Maximum size of a column layout block before compression.
+const MAX_LAYOUT_BYTES: usize = 64 << 20;
 /// Maximum total number of parts of a slab's templates.
 const MAX_TEMPLATE_PARTS: usize = 1 << 19;
 /// zstd level from which on every chunk encoding is tried.

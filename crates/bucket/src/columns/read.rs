@@ -1,4 +1,4 @@
-//! Reading the columns of a slab: the shape block once, dictionaries and pools on first use, chunks on request.
+//! Reading the columns of a slab: the column layout block once, dictionaries and pools on first use, chunks on request.
 //!
 //! A column's values are decoded without looking at its parent. The rows they belong to follow from the parent's
 //! templates and are computed when a single column is requested; rebuilding whole texts uses the values in order.
@@ -19,7 +19,7 @@ use crate::columns::layout::{DictionaryAt, Layout, Stored};
 use crate::columns::point_reads::PointReads;
 use crate::columns::rebuild::Plans;
 use crate::columns::shared_dictionary::{SharedCache, SharedDictionary};
-use crate::columns::{MAX_POOL_BYTES, MAX_SHAPE_BYTES};
+use crate::columns::{MAX_LAYOUT_BYTES, MAX_POOL_BYTES};
 use crate::error::{BlockPosition, BucketError};
 use crate::integers::{decode_integers, frame_holds, range_of};
 use crate::limits::MAX_SLAB_RAW_BYTES;
@@ -49,7 +49,7 @@ pub(crate) struct SlabColumns {
 }
 
 impl SlabColumns {
-    /// Reads the shape block of a slab whose pages have `events` events.
+    /// Reads the column layout block of a slab whose pages have `events` events.
     pub(crate) fn open(
         source: &ObjectSource,
         at: BlockAt,
@@ -59,11 +59,11 @@ impl SlabColumns {
     ) -> Result<SlabColumns, BucketError> {
         let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
         let bytes = source.fetch(place, at.stored_len as usize)?;
-        let raw = open_block(&bytes, BlockKind::Shape, place, MAX_SHAPE_BYTES)?.decode()?;
+        let raw = open_block(&bytes, BlockKind::ColumnLayout, place, MAX_LAYOUT_BYTES)?.decode()?;
         Ok(SlabColumns::of(place.decoded(Layout::read(&raw, events))?, place, shared))
     }
 
-    /// The columns of a shape block at this position.
+    /// The columns of a column layout block at this position.
     pub(super) fn of(layout: Layout, place: BlockPosition, shared: Arc<SharedCache>) -> SlabColumns {
         let namers = namers_of(&layout.template_set);
         let mut counted = vec![false; namers.len()];

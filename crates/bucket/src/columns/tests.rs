@@ -10,7 +10,7 @@ use quarry_event::{EventBatch, Metadata, PageColumns};
 use crate::block::tests::CHECKSUMS_DECIDE;
 use crate::columns::layout::Layout;
 use crate::columns::{PageFacts, SlabColumns, TemplatePage};
-use crate::encode::tests::SHAPER;
+use crate::encode::tests::SPLITTER;
 use crate::error::BlockPosition;
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 use crate::{
@@ -130,10 +130,10 @@ pub(crate) fn lines(count: usize) -> EventBatch {
     }))
 }
 
-pub(crate) fn shaped(slabs: &[EventBatch], zstd_level: i32) -> EncodedBucket {
-    SHAPER.set(Some(split_by_words));
-    let encoded = encode(slabs, &EncodeOptions { zstd_level, shaped: true, located: zstd_level > 1 }).unwrap();
-    SHAPER.set(None);
+pub(crate) fn encoded_by_words(slabs: &[EventBatch], zstd_level: i32) -> EncodedBucket {
+    SPLITTER.set(Some(split_by_words));
+    let encoded = encode(slabs, &EncodeOptions { zstd_level, templates: true, located: zstd_level > 1 }).unwrap();
+    SPLITTER.set(None);
     encoded
 }
 
@@ -145,7 +145,7 @@ fn open(encoded: &EncodedBucket) -> BucketReader {
 fn template_slabs_come_back_whole() {
     for (count, level) in [(0, 1), (1, 1), (40, 1), (9_000, 1), (9_000, 3), (300, 9)] {
         let slabs = [lines(count), lines(count / 2)];
-        let encoded = shaped(&slabs, level);
+        let encoded = encoded_by_words(&slabs, level);
         verify_against(&encoded, &slabs).unwrap();
         let reader = open(&encoded);
         reader.check().unwrap();
@@ -158,22 +158,22 @@ fn template_slabs_come_back_whole() {
 #[test]
 fn effort_makes_slabs_smaller() {
     let slabs = [lines(20_000)];
-    let [seal, effort] = [1, 9].map(|level| shaped(&slabs, level).object.len());
+    let [seal, effort] = [1, 9].map(|level| encoded_by_words(&slabs, level).object.len());
     assert!(effort < seal, "{effort} of {seal}");
 }
 
 #[test]
 fn columns_hold_the_values_of_their_rows() {
     let batch = lines(5_000);
-    let encoded = shaped(std::slice::from_ref(&batch), 1);
+    let encoded = encoded_by_words(std::slice::from_ref(&batch), 1);
     let reader = open(&encoded);
     let template_set = reader.template_set(0).unwrap().unwrap();
     let whole = split_by_words(&batch).unwrap();
     assert_eq!(template_set.columns.len(), whole.columns.len());
     for page in 0..2 {
-        let mut shaped = reader.template_page(0, page).unwrap().unwrap();
+        let mut opened = reader.template_page(0, page).unwrap().unwrap();
         for (number, column) in template_set.columns.iter().enumerate() {
-            let read = shaped.column(number as u32).unwrap();
+            let read = opened.column(number as u32).unwrap();
             let expected = &whole.columns[number];
             let places = expected.page_starts[page] as usize..expected.page_starts[page + 1] as usize;
             match (&read.values, &expected.values) {
@@ -201,12 +201,12 @@ fn columns_hold_the_values_of_their_rows() {
             let texts = reader.template_page(0, page).unwrap().unwrap().texts(number as u32, &all).unwrap();
             for step in [2, 7, 1_000] {
                 let rows: Vec<u32> = all.iter().copied().step_by(step).collect();
-                let some = shaped.texts(number as u32, &rows).unwrap();
+                let some = opened.texts(number as u32, &rows).unwrap();
                 let same = (0..rows.len()).all(|at| some.get(at) == texts.get(at * step));
                 assert!(same && some.ends.len() == rows.len(), "column {number}, every {step}th");
             }
         }
-        assert!(shaped.column(template_set.columns.len() as u32).is_err());
+        assert!(opened.column(template_set.columns.len() as u32).is_err());
     }
 }
 
@@ -233,7 +233,7 @@ fn picked(whole: &PageColumn, wanted: &[u32]) -> PageColumn {
 #[test]
 fn values_of_few_rows_are_those_of_the_whole_column() {
     for (batch, level) in [(lines(5_000), 1), (lines(5_000), 3), (crate::rare_pages::tests::log(3, 6_000), 3)] {
-        let encoded = shaped(std::slice::from_ref(&batch), level);
+        let encoded = encoded_by_words(std::slice::from_ref(&batch), level);
         let reader = open(&encoded);
         let events = |page: usize| reader.slabs()[0].pages[page].events;
         let columns = reader.template_set(0).unwrap().unwrap().columns.len() as u32;
@@ -265,7 +265,7 @@ fn values_of_few_rows_are_those_of_the_whole_column() {
 
 #[test]
 fn a_row_without_a_value_has_no_text() {
-    let encoded = shaped(&[lines(70)], 1);
+    let encoded = encoded_by_words(&[lines(70)], 1);
     let mut page = open(&encoded).template_page(0, 0).unwrap().unwrap();
     let column = (0..).find(|column| page.column(*column).unwrap().rows.is_some()).unwrap();
     let rows = page.column(column).unwrap().rows.clone().unwrap();
@@ -280,7 +280,7 @@ fn a_row_without_a_value_has_no_text() {
 
 #[test]
 fn slabs_without_columns_say_so() {
-    let options = EncodeOptions { shaped: false, ..EncodeOptions::default() };
+    let options = EncodeOptions { templates: false, ..EncodeOptions::default() };
     let reader = open(&encode(&[lines(10)], &options).unwrap());
     assert!(reader.template_set(0).unwrap().is_none());
     assert!(reader.template_page(0, 0).unwrap().is_none());
@@ -289,7 +289,7 @@ fn slabs_without_columns_say_so() {
 }
 
 /// As [`split_by_words`], but a literal differs from what the texts hold.
-fn shape_wrongly(events: &EventBatch) -> Option<TemplateSlab> {
+fn split_wrongly(events: &EventBatch) -> Option<TemplateSlab> {
     let mut slab = split_by_words(events)?;
     if let SlabValues::Templates { templates, .. } = &mut slab.columns[0].values {
         templates.last_mut()?.parts.push(TemplatePart::Literal(Box::from(*b"!")));
@@ -299,22 +299,22 @@ fn shape_wrongly(events: &EventBatch) -> Option<TemplateSlab> {
 
 #[test]
 fn a_wrong_template_is_noticed_and_the_slab_stored_as_plain_text() {
-    SHAPER.set(Some(shape_wrongly));
+    SPLITTER.set(Some(split_wrongly));
     let batch = lines(100);
     let sources = [SlabSource::of(&batch)];
     let wrong = encode_slabs(&sources, &EncodeOptions::default()).unwrap();
     let error = verify_slabs(&wrong, &sources).unwrap_err();
-    assert!(error.to_string().contains("shape"), "{error}");
+    assert!(error.to_string().contains("column layout"), "{error}");
     let (encoded, fault) = encode_verified(&sources, &EncodeOptions::default()).unwrap();
     assert!(fault.is_some());
-    SHAPER.set(None);
+    SPLITTER.set(None);
     let reader = open(&encoded);
     assert!(reader.template_set(0).unwrap().is_none());
     assert_eq!(reader.read_page(0, 0, PageColumns::ALL).unwrap().raw[..], batch.raw[..]);
 }
 
 /// As [`split_by_words`], but a set of bytes leaves one out.
-fn shape_with_wrong_traits(events: &EventBatch) -> Option<TemplateSlab> {
+fn split_with_wrong_traits(events: &EventBatch) -> Option<TemplateSlab> {
     let mut slab = split_by_words(events)?;
     slab.columns[0].traits.firsts = quarry_event::template::ByteSet::of(b"u");
     Some(slab)
@@ -322,9 +322,9 @@ fn shape_with_wrong_traits(events: &EventBatch) -> Option<TemplateSlab> {
 
 #[test]
 fn wrong_traits_are_found_by_a_check() {
-    SHAPER.set(Some(shape_with_wrong_traits));
+    SPLITTER.set(Some(split_with_wrong_traits));
     let encoded = encode(&[lines(100)], &EncodeOptions::default()).unwrap();
-    SHAPER.set(None);
+    SPLITTER.set(None);
     let error = open(&encoded).check().unwrap_err();
     assert!(error.to_string().contains("column 0 is not what its traits say"), "{error}");
 }
@@ -336,7 +336,7 @@ fn without_counts(layout: &Layout) -> Layout {
 
 #[test]
 fn values_are_counted_where_they_are_few() {
-    let encoded = shaped(&[lines(9_000)], 1);
+    let encoded = encoded_by_words(&[lines(9_000)], 1);
     let reader = open(&encoded);
     let template_set = reader.template_set(0).unwrap().unwrap();
     let kinds = |wanted: fn(&ColumnKind) -> bool| {
@@ -346,9 +346,9 @@ fn values_are_counted_where_they_are_few() {
     assert!(kinds(|kind| matches!(kind, ColumnKind::Dictionary { .. })) > 0);
     assert!(kinds(|kind| matches!(kind, ColumnKind::Numbers { .. })) > 0);
     for page in 0..3 {
-        let mut shaped = reader.template_page(0, page).unwrap().unwrap();
+        let mut opened = reader.template_page(0, page).unwrap().unwrap();
         for (column, counts) in &template_set.counts {
-            let values = &shaped.column(*column).unwrap().values;
+            let values = &opened.column(*column).unwrap().values;
             assert_eq!(counts.of_page(page).iter().map(|count| usize::from(*count)).sum::<usize>(), values.len());
             assert!(counts.tell(page, values));
             let other = ColumnValues::Codes(vec![0; values.len()]);
@@ -358,12 +358,12 @@ fn values_are_counted_where_they_are_few() {
     reader.check().unwrap();
 }
 
-/// What the shape block says is changed byte by byte, which compression would not let through: everything that is
+/// What the column layout block says is changed byte by byte, which compression would not let through: everything that is
 /// still accepted is read.
 #[test]
 fn any_shape_block_is_refused_or_read() {
     CHECKSUMS_DECIDE.set(false);
-    let encoded = shaped(&[lines(4_200)], 1);
+    let encoded = encoded_by_words(&[lines(4_200)], 1);
     let reader = open(&encoded);
     let layout = &reader.columns(0).unwrap().unwrap().layout;
     let events: Vec<u32> = reader.slabs()[0].pages.iter().map(|page| page.events).collect();
@@ -380,7 +380,7 @@ fn any_shape_block_is_refused_or_read() {
             changed[at] = value;
             let Ok(layout) = Layout::read(&changed, &events) else { continue };
             accepted += 1;
-            let columns = Arc::new(SlabColumns::of(layout, BlockPosition::of("shape", 0), Arc::default()));
+            let columns = Arc::new(SlabColumns::of(layout, BlockPosition::of("column layout", 0), Arc::default()));
             let facts =
                 PageFacts { page: 1, events: 104, raw_bytes: 4_000, time_at: None, times: Some([5; 104].into()) };
             let mut page = TemplatePage::new(columns.clone(), reader.source.clone(), facts);
@@ -407,7 +407,7 @@ proptest! {
     #[test]
     fn any_texts_come_back(texts in prop::collection::vec("[a-cä0-9= .:]{0,30}", 0..200), level in 1i32..4) {
         let slabs = [batch_of(texts)];
-        let encoded = shaped(&slabs, level);
+        let encoded = encoded_by_words(&slabs, level);
         verify_against(&encoded, &slabs).unwrap();
         open(&encoded).check().unwrap();
     }

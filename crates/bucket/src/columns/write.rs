@@ -1,4 +1,4 @@
-//! Writing the columns of a slab: chunks and dictionaries, pools, the shape block.
+//! Writing the columns of a slab: chunks and dictionaries, pools, the column layout block.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use crate::columns::counts::counted;
 use crate::columns::dictionary::encode_dictionary;
 use crate::columns::layout::{DictionaryAt, Layout, Stored, StoredColumn, one_value, parts_of};
 use crate::columns::shared_dictionary::SharedColumns;
-use crate::columns::{EFFORT_LEVEL, MAX_POOLS, MAX_SHAPE_BYTES, MAX_TEMPLATE_PARTS, POOLED_BYTES, TARGET_POOL_BYTES};
+use crate::columns::{EFFORT_LEVEL, MAX_LAYOUT_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS, POOLED_BYTES, TARGET_POOL_BYTES};
 use crate::error::BucketError;
 use crate::integers::range_of;
 use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
-/// Writes the columns of a slab whose events have these times. Returns the shape block, unless it is deferred: with
-/// effort, columns that may share a bucket-wide dictionary wait for the last slab, and the shape block with them.
+/// Writes the columns of a slab whose events have these times. Returns the column layout block, unless it is deferred: with
+/// effort, columns that may share a bucket-wide dictionary wait for the last slab, and the column layout block with them.
 pub(crate) fn write_columns(
-    shaped: &TemplateSlab,
+    template_slab: &TemplateSlab,
     times: &[i64],
     blocks: &mut BlockWriter,
     zstd_level: i32,
     (slab, shared): (usize, &mut SharedColumns),
 ) -> Result<Option<BlockAt>, BucketError> {
     let effort = zstd_level >= EFFORT_LEVEL;
-    let units = if effort { shared.units(shaped) } else { Vec::new() };
+    let units = if effort { shared.units(template_slab) } else { Vec::new() };
     let mut writer = ColumnWriter { times, blocks, effort, pool: Vec::new(), pools: Vec::new(), chunk: Vec::new() };
     let mut template_set = TemplateSet::default();
-    let mut stored = Vec::with_capacity(shaped.columns.len());
-    for (number, column) in (0u32..).zip(&shaped.columns) {
+    let mut stored = Vec::with_capacity(template_slab.columns.len());
+    for (number, column) in (0u32..).zip(&template_slab.columns) {
         let kind = kind_of(&column.values);
         stored.push(match units.iter().any(|unit| unit.columns.contains(&number)) {
             true => StoredColumn { counts: counts_of(column), values: Stored::Nothing, dictionary: None },
@@ -45,7 +45,7 @@ pub(crate) fn write_columns(
     let mut ordinary_bytes = vec![0; units.len()];
     for (unit, bytes) in units.iter().zip(&mut ordinary_bytes) {
         for column in &unit.columns {
-            *bytes += writer.measured(&shaped.columns[*column as usize])?;
+            *bytes += writer.measured(&template_slab.columns[*column as usize])?;
         }
     }
     let layout = Layout { template_set: Arc::new(template_set), stored, pools: writer.pools };
@@ -54,17 +54,17 @@ pub(crate) fn write_columns(
     }
     shared.wait(slab, layout);
     for (unit, bytes) in units.iter().zip(ordinary_bytes) {
-        shared.add(slab, shaped, unit, bytes, blocks)?;
+        shared.add(slab, template_slab, unit, bytes, blocks)?;
     }
     Ok(None)
 }
 
-/// Writes the shape block.
+/// Writes the column layout block.
 pub(super) fn finish_layout(layout: &Layout, blocks: &mut BlockWriter) -> Result<BlockAt, BucketError> {
     let mut raw = Vec::new();
     layout.put(&mut raw);
     for (what, value, limit_name, limit) in [
-        ("bytes of a shape block", raw.len(), "MAX_SHAPE_BYTES", MAX_SHAPE_BYTES),
+        ("bytes of a column layout block", raw.len(), "MAX_LAYOUT_BYTES", MAX_LAYOUT_BYTES),
         ("pools of a slab", layout.pools.len(), "MAX_POOLS", MAX_POOLS),
     ] {
         if value > limit {
@@ -72,8 +72,8 @@ pub(super) fn finish_layout(layout: &Layout, blocks: &mut BlockWriter) -> Result
         }
     }
     let offset = blocks.object.len() as u64;
-    let stored_len = blocks.write(BlockKind::Shape, &raw)?;
-    Ok(BlockAt { kind: BlockKind::Shape, offset, stored_len })
+    let stored_len = blocks.write(BlockKind::ColumnLayout, &raw)?;
+    Ok(BlockAt { kind: BlockKind::ColumnLayout, offset, stored_len })
 }
 
 fn counts_of(column: &SlabColumn) -> Vec<u32> {
@@ -81,7 +81,7 @@ fn counts_of(column: &SlabColumn) -> Vec<u32> {
 }
 
 /// Whether the columns have the lengths they claim, so that they can be written; their contents are verified later.
-pub(crate) fn can_be_written(shaped: &TemplateSlab, events: usize) -> bool {
+pub(crate) fn can_be_written(template_slab: &TemplateSlab, events: usize) -> bool {
     let pages = events.div_ceil(MAX_PAGE_EVENTS);
     let fits = |column: &SlabColumn| {
         let (len, texts) = match &column.values {
@@ -97,12 +97,12 @@ pub(crate) fn can_be_written(shaped: &TemplateSlab, events: usize) -> bool {
         SlabValues::Templates { templates, .. } => (templates.len(), parts_of(templates)),
         _ => (0, 0),
     };
-    let (templates, parts) = shaped.columns.iter().map(templates_of).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let (templates, parts) = template_slab.columns.iter().map(templates_of).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
     events <= MAX_SLAB_EVENTS
-        && shaped.columns.len() <= MAX_COLUMNS
+        && template_slab.columns.len() <= MAX_COLUMNS
         && templates <= MAX_TEMPLATES
         && parts <= MAX_TEMPLATE_PARTS
-        && shaped.columns.iter().all(fits)
+        && template_slab.columns.iter().all(fits)
 }
 
 fn texts_fit(bytes: &[u8], ends: &[u32]) -> bool {

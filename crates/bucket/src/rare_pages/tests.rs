@@ -10,7 +10,7 @@ use quarry_event::{Anywhere, EventBatch, Metadata, TermQuery};
 
 use super::*;
 use crate::columns::tests::{add_templates, split_by_words};
-use crate::encode::tests::SHAPER;
+use crate::encode::tests::SPLITTER;
 use crate::templates::TemplateSlab;
 use crate::{EncodeOptions, MAX_PAGE_EVENTS, MemoryObject, TermFilter, encode, verify_against};
 
@@ -132,7 +132,7 @@ fn a_log_is_shaped_and_its_ids_stay_out_of_the_term_dictionary() {
 }
 
 fn assert_ids_are_found(opened: &Opened) {
-    assert!(opened.reader.template_set(0).unwrap().is_some(), "the log was not shaped");
+    assert!(opened.reader.template_set(0).unwrap().is_some(), "the log was not split into templates");
     opened.assert_covers(997);
     // What is long enough to be an id is found in the very pages that hold it.
     let mut needles = 0;
@@ -195,7 +195,7 @@ fn any_text() -> impl Strategy<Value = String> {
 }
 
 /// Takes texts apart at a byte that is not a breaker, so that most edges straddle tokens.
-fn shape_at_twos(events: &EventBatch) -> Option<TemplateSlab> {
+fn split_at_twos(events: &EventBatch) -> Option<TemplateSlab> {
     let values: Vec<(u32, Vec<u8>)> = (0..events.len()).map(|row| (row as u32, events.raw(row).to_vec())).collect();
     let mut slab = TemplateSlab::default();
     add_templates(&mut slab, None, &values, events.len(), b'2');
@@ -208,10 +208,10 @@ proptest! {
     /// Taken apart at breakers, and in the midst of tokens.
     #[test]
     fn texts_taken_apart_anywhere_keep_their_tokens(texts in proptest::collection::vec(any_text(), 1..40)) {
-        for shaper in [split_by_words, shape_at_twos] {
-            SHAPER.set(Some(shaper));
+        for splitter in [split_by_words, split_at_twos] {
+            SPLITTER.set(Some(splitter));
             let opened = opened(&[batch(texts.iter().map(String::as_str))], false);
-            SHAPER.set(None);
+            SPLITTER.set(None);
             opened.assert_covers(1);
         }
     }

@@ -83,8 +83,8 @@ fn a_value_is_looked_for_in_the_columns_of_its_field_alone() {
     for (number, column) in (0u32..).zip(&template_set.columns) {
         let ColumnKind::Numbers { format, .. } = column.kind else { continue };
         for page in 0..3 {
-            let mut shaped = reader.template_page(0, page).unwrap().unwrap();
-            let ColumnValues::Numbers(numbers) = shaped.values(number).unwrap() else { panic!("numbers") };
+            let mut values = reader.template_page(0, page).unwrap().unwrap();
+            let ColumnValues::Numbers(numbers) = values.values(number).unwrap() else { panic!("numbers") };
             for wanted in numbers.iter().step_by(numbers.len() / 9 + 1) {
                 let mut text = Vec::new();
                 format.write(*wanted, &mut text);
@@ -94,7 +94,7 @@ fn a_value_is_looked_for_in_the_columns_of_its_field_alone() {
                 let anywhere = reader.candidate_pages(0, &query, &Anywhere).unwrap();
                 assert!(pages.contains(page) && pages.0 & !anywhere.0 == 0, "{text}: {pages:?} of {anywhere:?}");
                 let places = places_where(&numbers, |other| other == wanted);
-                let mut rows = shaped.rows_of_places(number, places).unwrap();
+                let mut rows = values.rows_of_places(number, places).unwrap();
                 rows.sort_unstable();
                 let found = reader.candidate_rows(0, page, &query, &Only(number), MAX_PAGE_EVENTS).unwrap();
                 match (format, &found) {

@@ -1,4 +1,4 @@
-//! The shaper against its inverse, and what becomes of texts of known make.
+//! The splitter against its inverse, and what becomes of texts of known make.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn batch<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> EventBatch {
 }
 
 /// TemplateSet whatever it costs and checks all the writer relies on.
-fn shaped(events: &EventBatch) -> TemplateSlab {
+fn template_slab_of(events: &EventBatch) -> TemplateSlab {
     outlined(events);
     let slab = split_texts(events, Builder::new(objects::learn(events)), &[], |_| true).unwrap();
     check(&slab, events);
@@ -242,17 +242,17 @@ const LINES: [&str; 40] = [
 
 #[test]
 fn every_kind_of_line_comes_back() {
-    let slab = shaped(&batch(LINES));
+    let slab = template_slab_of(&batch(LINES));
     assert_eq!(rebuild(&slab, 3), LINES[3].as_bytes());
     // Often enough that every column decides, with the lines in another order each time.
     let many = (0..30_000usize).map(|at| LINES[at * at / 7 % LINES.len()]);
-    shaped(&batch(many));
+    template_slab_of(&batch(many));
 }
 
 #[test]
 fn no_events_are_no_slab_and_empty_ones_are_one_template() {
     assert!(split_slab(&batch::<&str>([])).is_none());
-    let slab = shaped(&batch(["", "", ""]));
+    let slab = template_slab_of(&batch(["", "", ""]));
     assert!(matches!(&slab.columns[0].values, SlabValues::Templates { templates, .. } if templates.len() == 1));
     assert_eq!(slab.columns.len(), 1);
 }
@@ -274,7 +274,7 @@ fn format_of(column: &SlabColumn) -> Option<NumberFormat> {
 #[test]
 fn fields_become_columns_of_their_kind() {
     let word = ["accepted", "rejected", "queued"];
-    let slab = shaped(&batch((0..10_000u64).map(|at| {
+    let slab = template_slab_of(&batch((0..10_000u64).map(|at| {
         let wide = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         format!(
             "2026-11-20T00:{:02}:{:02}.021Z status={} ip=10.0.{}.1 took={}.{} id={:016x} uuid={:08x}-{:04x} \
@@ -315,7 +315,7 @@ fn values_that_change_their_kind_late_change_the_column() {
         9_000 => "n=none d=a0 h=zzz".to_owned(),
         _ => format!("n={at} d={at}-{} h={:04x}", at * 7, at),
     }));
-    let slab = shaped(&events);
+    let slab = template_slab_of(&events);
     // One odd value among numbers is a template beside theirs.
     assert!(matches!(&variable(&slab, 0).values, SlabValues::Templates { templates, .. } if templates.len() == 2));
     assert!(matches!(&variable(&slab, 1).values, SlabValues::Templates { .. }));
@@ -339,7 +339,7 @@ fn free_text_does_not_pay() {
     };
     let events = batch((0..10_000).map(words));
     assert!(split_slab(&events).is_none());
-    shaped(&events);
+    template_slab_of(&events);
 }
 
 /// A number that differs from row to row.
@@ -498,7 +498,7 @@ fn huge_events_come_back() {
     texts.push("=".repeat(1 << 20));
     texts.push("\\".repeat(1 << 20) + "\"");
     texts.extend((0..100).map(|at| format!("x={at}")));
-    shaped(&batch(texts));
+    template_slab_of(&batch(texts));
 }
 
 #[test]
@@ -510,7 +510,7 @@ fn samples_of_loghub_come_back() {
     for file in files {
         let text = std::fs::read(file.unwrap().path()).unwrap();
         let lines = text.split(|byte| *byte == b'\n').filter(|line| std::str::from_utf8(line).is_ok());
-        shaped(&batch(lines));
+        template_slab_of(&batch(lines));
     }
 }
 
@@ -534,13 +534,13 @@ proptest! {
     #[test]
     fn any_texts_come_back(lines in proptest::collection::vec(proptest::collection::vec(piece(), 0..12), 1..40)) {
         let lines: Vec<String> = lines.iter().map(|pieces| pieces.concat()).collect();
-        shaped(&batch(lines.iter().cycle().take(lines.len() * 3)));
+        template_slab_of(&batch(lines.iter().cycle().take(lines.len() * 3)));
     }
 
     #[test]
     fn mixed_and_cut_lines_come_back(picks in proptest::collection::vec((0..LINES.len(), 0..LINES.len(), 0usize..200), 1..200)) {
         let cut = |line: &str, at: usize| line.chars().take(at).collect::<String>();
-        shaped(&batch(picks.iter().map(|(one, other, at)| cut(LINES[*one], *at) + LINES[*other])));
+        template_slab_of(&batch(picks.iter().map(|(one, other, at)| cut(LINES[*one], *at) + LINES[*other])));
     }
 
     #[test]

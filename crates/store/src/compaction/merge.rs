@@ -187,8 +187,9 @@ fn encode_proven(
     add: AddSlab,
     located: bool,
 ) -> Result<(EncodedBucket, Content), Failure> {
-    let mut proven = |shaped: bool| {
-        let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, shaped, located };
+    let mut proven = |with_templates: bool| {
+        let options =
+            EncodeOptions { zstd_level: shared.options.compaction.zstd_level, templates: with_templates, located };
         let mut encoder = unwaited(shared, || BucketEncoder::new(&options))?;
         let mut content = Content::default();
         for_each_slab(shared, inputs, pace, &mut |slab| {

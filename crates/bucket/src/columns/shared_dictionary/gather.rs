@@ -33,7 +33,7 @@ const CODES_SAVE: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct SharedColumns {
     groups: Vec<Group>,
-    /// Slabs whose shape block is written at the end.
+    /// Slabs whose column layout block is written at the end.
     waiting: Vec<(usize, Layout)>,
 }
 
@@ -73,10 +73,10 @@ pub(crate) struct Unit {
 
 impl SharedColumns {
     /// Units of a slab that are worth trying; each column is in at most one.
-    pub(crate) fn units(&mut self, shaped: &TemplateSlab) -> Vec<Unit> {
-        let mut taken = vec![false; shaped.columns.len()];
+    pub(crate) fn units(&mut self, template_slab: &TemplateSlab) -> Vec<Unit> {
+        let mut taken = vec![false; template_slab.columns.len()];
         let mut units = Vec::new();
-        for (number, column) in shaped.columns.iter().enumerate() {
+        for (number, column) in template_slab.columns.iter().enumerate() {
             let columns = match &column.values {
                 SlabValues::Templates { templates, .. } if templates.len() == 1 => {
                     templates[0].variables().collect::<Vec<u32>>()
@@ -84,7 +84,7 @@ impl SharedColumns {
                 SlabValues::Numbers { .. } if !taken[number] => vec![u32_of(number)],
                 _ => continue,
             };
-            let Some(formats) = formats_of(shaped, &columns) else { continue };
+            let Some(formats) = formats_of(template_slab, &columns) else { continue };
             let Some(group) = self.group_of(column.path, formats) else { continue };
             columns.iter().for_each(|column| taken[*column as usize] = true);
             units.push(Unit { columns, group });
@@ -120,14 +120,14 @@ impl SharedColumns {
     pub(crate) fn add(
         &mut self,
         slab: usize,
-        shaped: &TemplateSlab,
+        template_slab: &TemplateSlab,
         unit: &Unit,
         ordinary_bytes: usize,
         blocks: &mut BlockWriter,
     ) -> Result<(), BucketError> {
         let group = &mut self.groups[unit.group];
         let columns: Vec<&[i64]> =
-            unit.columns.iter().map(|column| numbers_of(&shaped.columns[*column as usize])).collect();
+            unit.columns.iter().map(|column| numbers_of(&template_slab.columns[*column as usize])).collect();
         let count = columns.first().map_or(0, |numbers| numbers.len());
         let mut codes = Vec::with_capacity(count);
         for at in 0..count {
@@ -138,7 +138,8 @@ impl SharedColumns {
         }
         group.values += count;
         group.ordinary_bytes += ordinary_bytes;
-        let page_starts = unit.columns.first().map(|column| shaped.columns[*column as usize].page_starts.clone());
+        let page_starts =
+            unit.columns.first().map(|column| template_slab.columns[*column as usize].page_starts.clone());
         let page_starts = page_starts.unwrap_or_default();
         group.uses.push(Use { slab, columns: unit.columns.clone(), codes, page_starts });
         let repeats = group.values < JUDGED_VALUES || group.table.len() * 100 <= group.values * DISTINCT_PERCENT_MAX;
@@ -185,7 +186,7 @@ impl SharedColumns {
         self.waiting.push((slab, layout));
     }
 
-    /// Writes every group and then the waiting shape blocks; returns these with their slabs.
+    /// Writes every group and then the waiting column layout blocks; returns these with their slabs.
     pub(crate) fn finish(mut self, blocks: &mut BlockWriter) -> Result<Vec<(usize, BlockAt)>, BucketError> {
         for group in std::mem::take(&mut self.groups) {
             let placed = group.write(blocks)?;
@@ -196,11 +197,13 @@ impl SharedColumns {
 }
 
 /// The formats of some columns whose values may form one entry.
-fn formats_of(shaped: &TemplateSlab, columns: &[u32]) -> Option<Vec<NumberFormat>> {
+fn formats_of(template_slab: &TemplateSlab, columns: &[u32]) -> Option<Vec<NumberFormat>> {
     let mut formats = Vec::with_capacity(columns.len());
     let (mut components, mut value_bits) = (Vec::new(), 0);
     for column in columns {
-        let SlabValues::Numbers { format, numbers } = &shaped.columns[*column as usize].values else { return None };
+        let SlabValues::Numbers { format, numbers } = &template_slab.columns[*column as usize].values else {
+            return None;
+        };
         if numbers.len() < MIN_VALUES {
             return None;
         }

@@ -42,7 +42,7 @@ fn slabs(count: usize, events: u64, sessions: u64) -> Vec<EventBatch> {
 }
 
 fn compacted(slabs: &[EventBatch]) -> EncodedBucket {
-    encode(slabs, &EncodeOptions { zstd_level: 3, shaped: true, located: true }).unwrap()
+    encode(slabs, &EncodeOptions { zstd_level: 3, templates: true, located: true }).unwrap()
 }
 
 fn open(encoded: &EncodedBucket) -> BucketReader {
