@@ -47,7 +47,7 @@ struct Home {
 impl Lookups {
     fn data_dir(&self) -> Option<&Path> {
         match &self.files.place {
-            TableFolders::WorkingFolder => None,
+            TableFolders::WorkingFolder(data_dir) => data_dir.as_deref(),
             TableFolders::DataFolder(data_dir) | TableFolders::Namespace(data_dir, _) => Some(data_dir),
         }
     }

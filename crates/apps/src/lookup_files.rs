@@ -51,7 +51,8 @@ pub(crate) enum TableFolders {
     DataFolder(PathBuf),
     /// A data directory restricted to a namespace.
     Namespace(PathBuf, Arc<View>),
-    WorkingFolder,
+    /// The working directory, and behind it a data directory that is only read.
+    WorkingFolder(Option<PathBuf>),
 }
 
 /// A folder with lookup files.
@@ -95,9 +96,9 @@ impl LookupFiles {
         LookupFiles { place: TableFolders::Namespace(data_dir.to_owned(), Arc::clone(view)), user: None }
     }
 
-    /// Lookups of the working directory.
-    pub fn of_working_folder() -> LookupFiles {
-        LookupFiles { place: TableFolders::WorkingFolder, user: None }
+    /// Lookups of the working directory, and behind them those of a data directory, which are only read.
+    pub fn of_working_folder(data_dir: Option<&Path>) -> LookupFiles {
+        LookupFiles { place: TableFolders::WorkingFolder(data_dir.map(Path::to_owned)), user: None }
     }
 
     /// The same files on behalf of a user.
@@ -112,12 +113,14 @@ impl LookupFiles {
 
     /// Current folders with lookup files; a search may have created one.
     fn folders(&self) -> Vec<Folder> {
+        let here = matches!(self.place, TableFolders::WorkingFolder(_)).then(|| Folder::open(PathBuf::from(".")));
+        let mut folders: Vec<Folder> = here.into_iter().collect();
         let (data_dir, view) = match &self.place {
-            TableFolders::WorkingFolder => return vec![Folder::open(PathBuf::from("."))],
-            TableFolders::DataFolder(data_dir) => (data_dir, None),
+            TableFolders::WorkingFolder(None) => return folders,
+            TableFolders::WorkingFolder(Some(data_dir)) | TableFolders::DataFolder(data_dir) => (data_dir, None),
             TableFolders::Namespace(data_dir, view) => (data_dir, Some(view.as_ref())),
         };
-        let mut folders: Vec<Folder> = self.own().into_iter().map(|own| Folder::open(own.path)).collect();
+        folders.extend(self.own().into_iter().map(|own| Folder::open(own.path)));
         let apps = app_folders(data_dir, view).into_iter();
         folders.extend(apps.map(|app| Folder { app: Some(app_name(&app)), ..Folder::open(app.join("lookups")) }));
         folders.retain(|folder| folder.path.is_dir());
@@ -147,7 +150,7 @@ impl LookupFiles {
     /// The folder for new files.
     fn written(&self) -> PathBuf {
         let (data_dir, app) = match &self.place {
-            TableFolders::WorkingFolder => return PathBuf::from("."),
+            TableFolders::WorkingFolder(_) => return PathBuf::from("."),
             TableFolders::DataFolder(data_dir) => (data_dir, APP_WRITTEN),
             TableFolders::Namespace(_, view) if view.namespace().app() == "system" => {
                 return self.of_system();
@@ -182,7 +185,8 @@ impl LookupFiles {
     /// says who may.
     fn target(&self, name: &str, context: Option<TableContext>) -> Result<PathBuf, Fault> {
         check_written(name)?;
-        if let Some(folder) = self.folder_of(name) {
+        let is_here = matches!(self.place, TableFolders::WorkingFolder(_));
+        if let Some(folder) = self.folder_of(name).filter(|_| !is_here) {
             self.check_access(&folder, KIND, name)?;
             return Ok(folder);
         }
@@ -204,7 +208,7 @@ impl LookupFiles {
     /// The folder of files that belong to no app.
     fn of_system(&self) -> PathBuf {
         match &self.place {
-            TableFolders::WorkingFolder => PathBuf::from("."),
+            TableFolders::WorkingFolder(_) => PathBuf::from("."),
             TableFolders::DataFolder(data_dir) | TableFolders::Namespace(data_dir, _) => {
                 data_dir.join("etc/system/lookups")
             }
@@ -215,7 +219,7 @@ impl LookupFiles {
     pub(crate) fn check_access(&self, lookups: &Path, kind: &str, name: &str) -> Result<(), Fault> {
         let is_own = || self.own().is_some_and(|own| own.path == lookups);
         let (Some(user), Some(app)) = (&self.user, lookups.parent()) else { return Ok(()) };
-        if matches!(self.place, TableFolders::WorkingFolder) || is_own() {
+        if matches!(self.place, TableFolders::WorkingFolder(_)) || is_own() {
             return Ok(());
         }
         let access = access_of(app);
@@ -237,7 +241,7 @@ impl LookupFiles {
     /// user.
     fn own(&self) -> Option<OwnFolder> {
         let (data_dir, named, app) = match &self.place {
-            TableFolders::WorkingFolder => return None,
+            TableFolders::WorkingFolder(_) => return None,
             TableFolders::DataFolder(data_dir) => (data_dir, None, APP_WRITTEN),
             TableFolders::Namespace(data_dir, view) => (data_dir, view.namespace().user(), view.namespace().app()),
         };

@@ -49,8 +49,11 @@ pub struct SearchSettings {
     pub zone: TimeZone,
     /// Name of this machine.
     pub host: String,
-    /// The data directory; `None` for searches over files.
+    /// The data directory, if there is one.
     pub data_dir: Option<PathBuf>,
+    /// Whether searches read files in place: then the data directory gives them knowledge and lookups, but neither takes
+    /// what they leave behind (history, results, spilled rows) nor has summaries of what they read.
+    pub in_place: bool,
     /// Starts programs of custom commands and alert actions.
     pub commands: Option<Arc<dyn CommandSource>>,
     /// Creates the audit event of a deletion.
@@ -60,15 +63,21 @@ pub struct SearchSettings {
 }
 
 impl SearchSettings {
-    /// Stored results of the data directory.
-    fn kept_jobs(&self) -> Option<KeptJobs> {
-        self.data_dir.as_ref().map(|dir| KeptJobs::new(dir, &self.layers, self.clock.clone()))
+    /// The data directory of the events that are searched.
+    fn searched_dir(&self) -> Option<&Path> {
+        self.data_dir.as_deref().filter(|_| !self.in_place)
     }
 
-    /// Lookup files visible to searches; without a data directory, those of the working directory.
+    /// Stored results of the data directory.
+    fn kept_jobs(&self) -> Option<KeptJobs> {
+        self.searched_dir().map(|dir| KeptJobs::new(dir, &self.layers, self.clock.clone()))
+    }
+
+    /// Lookup files visible to searches; of files in place, those of the working directory first.
     fn lookup_files(&self) -> LookupFiles {
         match (&self.data_dir, &self.view) {
-            (None, _) => LookupFiles::of_working_folder(),
+            (data_dir, _) if self.in_place => LookupFiles::of_working_folder(data_dir.as_deref()),
+            (None, _) => LookupFiles::of_working_folder(None),
             (Some(data_dir), None) => LookupFiles::of_data_dir(data_dir),
             (Some(data_dir), Some(view)) => LookupFiles::of_view(data_dir, view),
         }
@@ -107,7 +116,7 @@ impl SearchSettings {
         let bytes = |megabytes| usize::try_from(megabytes).unwrap_or(usize::MAX).saturating_mul(1 << 20);
         EngineOptions {
             memory_bytes: bytes(limits.search_max_mem_mb),
-            spill: self.data_dir.as_deref().and_then(spill_folder),
+            spill: self.searched_dir().and_then(spill_folder),
             partial_state_bytes: bytes(limits.partial_state_cache_mb),
             transactions: TransactionLimits {
                 max_open: limits.open_transactions,
@@ -136,7 +145,7 @@ impl SearchSettings {
             transforms: Arc::new(Transforms::new(&self.layers)),
             collections: data_dir.map(Collections::of_data_dir),
             addresses: data_dir.map(|dir| Arc::new(AddressDatabase::new(dir, limits.address_database.clone()))),
-            dispatch: data_dir.map(|dir| dir.join(JOBS_FOLDER)),
+            dispatch: self.searched_dir().map(|dir| dir.join(JOBS_FOLDER)),
         };
         let knowledge = KnowledgeFiles::new(&self.layers, self.knowledge_place(), &self.readable);
         let models = quarry_engine::KnowledgeSource::data_models(&knowledge);
@@ -145,8 +154,8 @@ impl SearchSettings {
         if let Some(whole) = whole {
             engine = engine.sharing(whole.engine());
         }
-        let summaries = data_dir.map(|data_dir| self.summaries(data_dir));
-        if let (Some(data_dir), Some(summaries)) = (data_dir, summaries.clone()) {
+        let summaries = self.searched_dir().map(|data_dir| self.summaries(data_dir));
+        if let (Some(data_dir), Some(summaries)) = (self.searched_dir(), summaries.clone()) {
             let (layers, data_dir, host) = (self.layers.clone(), data_dir.to_owned(), self.host.clone());
             engine = engine.with_summaries(summaries.clone());
             let source = Arc::clone(&source);
@@ -239,6 +248,7 @@ pub(crate) mod tests {
             zone,
             host,
             data_dir,
+            in_place: false,
             commands,
             record_deletion,
             rest,

@@ -159,7 +159,13 @@ impl Settings {
         KeptJobs::new(data_dir, &self.layers, self.clock.clone())
     }
 
-    /// Settings of searches; without a data directory, for searches over files.
+    /// Settings of searches over files in place, with the knowledge of the data directory if there is one.
+    pub(crate) fn searching_in_place(&self, data_dir: &Path) -> SearchSettings {
+        let data_dir = Some(data_dir).filter(|folder| folder.is_dir());
+        SearchSettings { in_place: true, ..self.searching(data_dir) }
+    }
+
+    /// Settings of searches over a data directory.
     pub(crate) fn searching(&self, data_dir: Option<&Path>) -> SearchSettings {
         let host = host_name();
         let commands = CustomCommands::new(&self.layers, data_dir, (self.view.as_ref(), &self.readable), &host);
@@ -173,6 +179,7 @@ impl Settings {
             zone: zone::machine(),
             host,
             data_dir: data_dir.map(Path::to_owned),
+            in_place: false,
             commands: Some(Arc::new(commands)),
             record_deletion,
             rest: Arc::default(),

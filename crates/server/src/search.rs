@@ -215,10 +215,12 @@ impl Searcher {
         if !arguments.files.is_empty() {
             // Sourcetypes and knowledge are those of the data directory, if there is one, as for files that are added.
             let settings = Settings::of_search(&cli.data_dir, namespace)?;
-            let data_dir = Some(cli.data_dir.as_path()).filter(|folder| folder.is_dir());
             let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
             let all_read = read_files(&settings, &store, arguments, zone, stop)?;
-            return Ok(Searcher::Here { service: settings.searching(data_dir).service(store)?, all_read });
+            return Ok(Searcher::Here {
+                service: settings.searching_in_place(&cli.data_dir).service(store)?,
+                all_read,
+            });
         }
         if let Some(remote) = Remote::of(&arguments.node, &cli.data_dir)? {
             return Ok(Searcher::Server(remote.in_namespace(namespace.as_ref())));

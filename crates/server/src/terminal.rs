@@ -16,13 +16,17 @@ pub(crate) fn colors(choice: ColorChoice) -> bool {
     }
 }
 
+/// Width of a terminal that does not tell it.
+const COLUMNS: u16 = 80;
+
 /// Width of the terminal on standard output; `None` for a pipe or file.
 #[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
 pub(crate) fn width() -> Option<u16> {
     if !std::io::stdout().is_terminal() {
         return None;
     }
-    let (_, columns) = console::Term::stdout().size_checked()?;
+    let columns = console::Term::stdout().size_checked().map(|(_, columns)| columns).filter(|&columns| columns > 0);
+    let columns = columns.unwrap_or(COLUMNS);
     std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).or(Some(columns))
 }
 

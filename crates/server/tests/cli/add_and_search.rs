@@ -101,6 +101,29 @@ fn many_files_of_one_command_are_known_to_each_other() {
     assert_eq!(place.run(&["search", "* | stats dc(line) count", "-o", "csv"]).good(), "dc(line),count\n200,200\n");
 }
 
+/// The sourcetypes, extractions and lookups of the data directory count, and nothing is written there.
+#[test]
+fn files_are_searched_in_place_with_the_knowledge_of_the_data_folder() {
+    let place = Place::new();
+    let log = place.write("a.log", "05/11/2026 10:00:00 u=eva\n");
+    let (local, lookups) = (place.data().join("etc/system/local"), place.data().join("etc/system/lookups"));
+    std::fs::create_dir_all(&local).unwrap();
+    std::fs::create_dir_all(&lookups).unwrap();
+    let props = "[shop]\nTIME_FORMAT = %d/%m/%Y %H:%M:%S\nEXTRACT-who = u=(?<who>\\w+)\nLOOKUP-desk = desks.csv who OUTPUT desk\n";
+    std::fs::write(local.join("props.conf"), props).unwrap();
+    std::fs::write(lookups.join("desks.csv"), "who,desk\neva,7\n").unwrap();
+    let search = "* | eval day=strftime(_time, \"%F\") | table day who desk";
+    let run = || place.run(&["search", search, &log, "--sourcetype", "shop", "-o", "csv"]).good();
+    assert_eq!(run(), "day,who,desk\n2026-11-05,eva,7\n");
+    let left: Vec<_> = std::fs::read_dir(place.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["etc"], "nothing is left behind");
+    let preview = place.run(&["preview", &log, "--sourcetype", "shop"]).good();
+    assert!(preview.contains("2026-11-05"), "{preview}");
+    // A lookup of the working directory comes first.
+    place.write("desks.csv", "who,desk\neva,8\n");
+    assert_eq!(run(), "day,who,desk\n2026-11-05,eva,8\n");
+}
+
 #[test]
 fn files_are_searched_without_a_data_folder() {
     let place = Place::new();
