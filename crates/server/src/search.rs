@@ -239,7 +239,12 @@ impl Searcher {
             Err(_) if makes_rows(&arguments.text) => {
                 settings.searching(Some(&cli.data_dir)).service(Arc::new(MemoryStore::new(DEFAULT_INDEX)))?
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                if !std::io::stdin().is_terminal() {
+                    log::note("standard input is searched where `-` is named: quarry search 'SEARCH' -");
+                }
+                return Err(error.into());
+            }
         };
         Ok(Searcher::Here { service, all_read: true })
     }
@@ -704,7 +709,8 @@ fn read_files(
             return Ok(false);
         }
         let is_stdin = path.as_os_str() == "-";
-        options.source = Some(if is_stdin { "stdin".to_owned() } else { path.display().to_string() });
+        // Otherwise the absolute path, which `[source::…]` stanzas match, as for files that are added.
+        options.source = is_stdin.then(|| "stdin".to_owned());
         match is_stdin && std::io::stdin().is_terminal() {
             // A line of progress would be drawn over what is typed.
             true => log::info("reading what is typed; Ctrl-D on a line of its own ends it"),

@@ -114,6 +114,9 @@ fn files_are_searched_in_place_with_the_knowledge_of_the_data_folder() {
     std::fs::write(lookups.join("desks.csv"), "who,desk\neva,7\n").unwrap();
     let search = "* | eval day=strftime(_time, \"%F\") | table day who desk";
     let run = || place.run(&["search", search, &log, "--sourcetype", "shop", "-o", "csv"]).good();
+    let by_source = "[source::.../a.log]\nEXTRACT-y = (?<year>\\d{4})\n";
+    std::fs::write(local.join("props.conf"), format!("{props}{by_source}")).unwrap();
+    assert_eq!(place.run(&["search", "* | table year", "a.log", "-o", "csv"]).good(), "year\n2026\n");
     assert_eq!(run(), "day,who,desk\n2026-11-05,eva,7\n");
     let left: Vec<_> = std::fs::read_dir(place.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["etc"], "nothing is left behind");
