@@ -4,10 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::server::Server;
-use crate::support::{Place, sorted};
-
-/// Maximum number of checks; far more than any test takes.
-const LOOKS_MAX: usize = 300;
+use crate::support::{Place, sorted, wait_until};
 
 /// A place whose app `a` has these stanzas and programs.
 fn place_with(stanzas: &str, programs: &[(&str, &str)]) -> Place {
@@ -21,14 +18,6 @@ fn place_with(stanzas: &str, programs: &[(&str, &str)]) -> Place {
         assert!(Command::new("chmod").args(["+x", &path]).status().unwrap().success());
     }
     place
-}
-
-/// Checks until it holds; each check is a search.
-fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
-    (0..LOOKS_MAX).any(|_| {
-        std::thread::park_timeout(std::time::Duration::from_millis(20));
-        is_so()
-    })
 }
 
 fn rows(place: &Place, search: &str) -> String {
