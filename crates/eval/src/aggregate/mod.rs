@@ -199,6 +199,7 @@ impl AggregatePlan {
     /// Values of merged states: the BY fields, then the aggregates.
     pub fn finish(&self, merged: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let groups = merged.num_rows();
+        assert_eq!(merged.num_columns(), self.by.len() + self.parts().count(), "merged states are of this plan");
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();
         for (at, name) in self.by.iter().enumerate() {
             columns.push((name.clone(), keys::shown_key(name, merged.column(at))));

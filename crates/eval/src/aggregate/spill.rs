@@ -59,11 +59,12 @@ impl SpilledPartials {
             }
             rows_of[(hasher.finish() >> 32) as usize % PARTS].push(u32_of(row));
         }
+        let placed: usize = rows_of.iter().map(Vec::len).sum();
+        assert_eq!(placed, states.num_rows(), "every state is in one partition");
         for (part, places) in rows_of.into_iter().enumerate().filter(|(_, places)| !places.is_empty()) {
             self.states.push(&rows::take(states, &UInt32Array::from(places))?)?;
             self.parts.push(part as u8);
         }
-
         Ok(())
     }
 }
@@ -102,7 +103,9 @@ impl MergedFolders {
             let mut is_empty = true;
             for spilled in spilled.iter() {
                 for (at, _) in spilled.parts.iter().enumerate().filter(|(_, known)| usize::from(**known) == part) {
-                    folder.add_states(&spilled.states.batch(at)?)?;
+                    let states = spilled.states.batch(at)?;
+                    assert!(states.num_rows() > 0, "a partition has states where its list of batches says so");
+                    folder.add_states(&states)?;
                     is_empty = false;
                 }
             }
