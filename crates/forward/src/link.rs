@@ -85,7 +85,7 @@ enum LinkError {
 
 /// The last logged message about a server, so that it is logged once.
 #[derive(Default)]
-struct Told {
+struct Reachability {
     is_reached: Option<bool>,
 }
 
@@ -102,7 +102,7 @@ impl Link {
     pub async fn run(mut self) {
         let settings = BalanceSettings { seconds: self.group.balance_seconds, bytes: self.group.balance_bytes };
         let mut balance = Balance::new(settings, self.group.servers.len(), self.first);
-        let mut told: Vec<Told> = self.group.servers.iter().map(|_| Told::default()).collect();
+        let mut told: Vec<Reachability> = self.group.servers.iter().map(|_| Reachability::default()).collect();
         let mut reader = self.spool.reader(self.number);
         loop {
             let now = self.clock.elapsed_ns();
@@ -141,7 +141,7 @@ impl Link {
         server: usize,
         balance: &mut Balance,
         reader: &mut SpoolReader,
-        told: &mut Told,
+        told: &mut Reachability,
     ) -> Result<Flow, LinkError> {
         let place = &self.group.servers[server];
         let stream = self.connect(place).await?;

@@ -64,10 +64,10 @@ impl Amount {
 
 /// Counts events that enter the store.
 #[derive(Debug, Default)]
-pub(crate) struct Throughput(Mutex<Counted>);
+pub(crate) struct Throughput(Mutex<Totals>);
 
 #[derive(Debug, Default)]
-struct Counted {
+struct Totals {
     series: [BTreeMap<Arc<str>, Amount>; GROUPS.len()],
     /// Total of this round.
     all: Amount,
@@ -105,7 +105,7 @@ impl Throughput {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Counted> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Totals> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -60,7 +60,7 @@ impl Sight {
 pub type ReadSettings = Box<dyn Fn(&Sight, &Reader) -> Result<SearchSettings, Fault> + Send + Sync>;
 
 /// A service, and the generation of the configuration it was read from.
-struct Kept {
+struct CachedService {
     sight: Sight,
     reader: Reader,
     reading: u64,
@@ -80,7 +80,7 @@ pub struct Namespaces {
     /// Jobs of all namespaces.
     pub lasting: Arc<Jobs>,
     /// Services, most recently used first.
-    kept: Mutex<Vec<Kept>>,
+    kept: Mutex<Vec<CachedService>>,
     /// Generation of the configuration, incremented by each change.
     reading: AtomicU64,
     /// Read permissions from metadata, and their generation.
@@ -101,7 +101,7 @@ impl Namespaces {
         let first = Arc::new(settings.service_of_server(Arc::clone(&source), &jobs, None)?);
         let lasting = Arc::new(Jobs::new(Arc::clone(&jobs), settings.clock.clone()));
         let (reader, bytes) = (Reader::of_everything(), settings.layers.text_bytes());
-        let kept = Kept { sight: Sight::Apps, reader, reading: 0, bytes, service: Arc::clone(&first) };
+        let kept = CachedService { sight: Sight::Apps, reader, reading: 0, bytes, service: Arc::clone(&first) };
         let (kept, reading) = (Mutex::new(vec![kept]), AtomicU64::new(0));
         let readership = Mutex::new((0, Arc::new(read_readership(&data_dir))));
         Ok(Namespaces {
@@ -182,17 +182,18 @@ impl Namespaces {
         let settings = (self.read)(&sight, &reader)?;
         let bytes = settings.layers.text_bytes();
         let made = settings.service_of_server(Arc::clone(&self.source), &self.jobs, Some(&self.first))?;
-        Ok(self.keep(Kept { sight, reader, reading, bytes, service: Arc::new(made) }))
+        Ok(self.keep(CachedService { sight, reader, reading, bytes, service: Arc::new(made) }))
     }
 
-    fn locked(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn locked(&self) -> MutexGuard<'_, Vec<CachedService>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The cached service of this generation, marked as most recently used.
     fn take(&self, sight: &Sight, reader: &Reader, reading: u64) -> Option<Arc<SearchService>> {
         let mut kept = self.locked();
-        let is_asked = |other: &Kept| other.reading == reading && other.sight == *sight && other.reader == *reader;
+        let is_asked =
+            |other: &CachedService| other.reading == reading && other.sight == *sight && other.reader == *reader;
         let at = kept.iter().position(is_asked)?;
         let found = kept.remove(at);
         let service = Arc::clone(&found.service);
@@ -201,19 +202,19 @@ impl Namespaces {
     }
 
     /// Caches a service in place of outdated ones; returns the one that was created concurrently, if any.
-    fn keep(&self, made: Kept) -> Arc<SearchService> {
+    fn keep(&self, made: CachedService) -> Arc<SearchService> {
         let mut kept = self.locked();
-        let is_same = |other: &Kept| other.sight == made.sight && other.reader == made.reader;
+        let is_same = |other: &CachedService| other.sight == made.sight && other.reader == made.reader;
         let newer = kept.iter().find(|other| is_same(other) && other.reading >= made.reading);
         if let Some(newer) = newer {
             return Arc::clone(&newer.service);
         }
         let service = Arc::clone(&made.service);
-        let (mut gone, mut stays): (Vec<Kept>, Vec<Kept>) = kept.drain(..).partition(is_same);
+        let (mut gone, mut stays): (Vec<CachedService>, Vec<CachedService>) = kept.drain(..).partition(is_same);
         stays.insert(0, made);
         // The service of all apps, and the requested one, are kept.
-        let may_go = |kept: &Kept| kept.sight != Sight::Apps || kept.reader != Reader::of_everything();
-        let is_over = |stays: &[Kept]| {
+        let may_go = |kept: &CachedService| kept.sight != Sight::Apps || kept.reader != Reader::of_everything();
+        let is_over = |stays: &[CachedService]| {
             stays.len() > self.services_max
                 || stays.len() > NAMESPACES_MIN
                     && stays.iter().map(|kept| kept.bytes).sum::<usize>() > NAMESPACE_BYTES_MAX

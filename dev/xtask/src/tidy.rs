@@ -1,8 +1,8 @@
 //! House rules that the compiler does not check: sizes, module docs, names, forbidden words, parts of commands.
 //!
 //! Sizes have a ratchet (`dev/xtask/ratchet.txt`): a file or function over the limit is listed there with its size and
-//! may only shrink. The same applies to casts that may truncate a number (`dev/xtask/casts.txt`), counted by crate.
-//! `tidy --update` lowers both lists, never raises them.
+//! may only shrink. The same applies to casts that may truncate a number (`dev/xtask/casts.txt`), counted by crate, and to
+//! type names that many files define (`dev/xtask/type_names.txt`). `tidy --update` lowers the lists, never raises them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ use crate::root;
 const FILE_LINES_MAX: usize = 900;
 /// Maximum lines of a function.
 const FUNCTION_LINES_MAX: usize = 70;
+/// Maximum number of types in product code that have the same name.
+const SAME_NAMES_MAX: usize = 3;
 /// Module names without meaning.
 const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "manager", "misc"];
 /// Adjectives and adverbs without an ending that gives them away.
@@ -93,6 +95,7 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
     let mut oversize = BTreeMap::new();
     let mut casts = BTreeMap::new();
     let mut errors = ErrorTypes::default();
+    let mut names = BTreeMap::new();
     for file in &files {
         let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
         let name = file.strip_prefix(root()).unwrap_or(file).display().to_string();
@@ -101,6 +104,7 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
         errors.add(&name, &text);
         if let Some(owner) = crate_of(&name).filter(|_| !is_test_file(&name)) {
             *casts.entry(owner.to_owned()).or_default() += narrowing_casts(&text);
+            type_names(&text).for_each(|name| *names.entry(name).or_default() += 1);
         }
     }
     errors.check(&mut faults);
@@ -116,6 +120,10 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
             ));
         }
     }
+    names.retain(|_, count| *count > SAME_NAMES_MAX);
+    let names_path = root().join("dev/xtask/type_names.txt");
+    let allowed_names = read_ratchet(&names_path);
+    check_type_names(&names, &allowed_names, &mut faults);
     crate::commands::check(&mut faults)?;
     for (what, size) in &oversize {
         match ratchet.get(what) {
@@ -128,6 +136,9 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
         let kept = oversize.iter().filter(|(what, size)| ratchet.get(*what).is_some_and(|allowed| *size <= allowed));
         let text: String = kept.map(|(what, size)| format!("{size} {what}\n")).collect();
         std::fs::write(&ratchet_path, text).map_err(|error| format!("{}: {error}", ratchet_path.display()))?;
+        let of_names = names.iter().filter_map(|(name, count)| Some((name, count.min(allowed_names.get(name)?))));
+        let text: String = of_names.map(|(name, count)| format!("{count} {name}\n")).collect();
+        std::fs::write(&names_path, text).map_err(|error| format!("{}: {error}", names_path.display()))?;
         let lower =
             |owner: &String, count: usize| allowed_casts.get(owner).map_or(count, |allowed| count.min(*allowed));
         let text: String = casts.iter().map(|(owner, count)| format!("{} {owner}\n", lower(owner, *count))).collect();
@@ -181,6 +192,28 @@ impl ErrorTypes {
                     "crates/{owner}: `{name}` is a public error without a kind; implement `HasKind` for it"
                 ));
             }
+        }
+    }
+}
+
+/// Names of the types that the product part of a file defines at its top level.
+fn type_names(text: &str) -> impl Iterator<Item = String> {
+    product_lines(text).into_iter().filter_map(|line| {
+        let line = match line.strip_prefix("pub(") {
+            Some(rest) => rest.split_once(") ")?.1,
+            None => line.strip_prefix("pub ").unwrap_or(line),
+        };
+        let rest = ["struct ", "enum ", "trait ", "type "].iter().find_map(|kind| line.strip_prefix(kind))?;
+        Some(word(rest))
+    })
+}
+
+/// Reports names that more types have than are allowed: a reader has to open the file to know which one is meant.
+fn check_type_names(names: &BTreeMap<String, usize>, allowed: &BTreeMap<String, usize>, faults: &mut Vec<String>) {
+    for (name, count) in names {
+        let most = allowed.get(name).copied().unwrap_or(SAME_NAMES_MAX);
+        if *count > most {
+            faults.push(format!("{count} types are named `{name}`, {most} are allowed: say what the new one is"));
         }
     }
 }
@@ -444,6 +477,27 @@ mod tests {
                     /// The rows.\n/// Which they are.\npub struct C;\n/// How it runs.\nfn d() {}\n/// Whether it is.\npub fn e() {}\n";
         let told = "the doc comment of a public item opens with a noun or verb phrase, not with a question word";
         assert_eq!(faults("crates/a/src/lib.rs", text), [format!("crates/a/src/lib.rs:2: {told}")]);
+    }
+
+    #[test]
+    fn type_names_do_not_spread() {
+        let text = "pub struct State {\n}\npub(crate) enum Step {\n}\ntype Kind = u8;\nimpl Iterator for Step {\n    type Item = u8;\n}\n";
+        assert_eq!(type_names(text).collect::<Vec<_>>(), ["State", "Step", "Kind"]);
+        let list = |pairs: &[(&str, usize)]| pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        let told = |count: usize| {
+            let mut faults = Vec::new();
+            check_type_names(
+                &list(&[("State", count), ("Step", 4)]),
+                &list(&[("State", 12), ("Step", 4)]),
+                &mut faults,
+            );
+            faults
+        };
+        assert!(told(12).is_empty());
+        assert_eq!(told(13), ["13 types are named `State`, 12 are allowed: say what the new one is"]);
+        let mut faults = Vec::new();
+        check_type_names(&list(&[("New", 4)]), &BTreeMap::new(), &mut faults);
+        assert_eq!(faults, ["4 types are named `New`, 3 are allowed: say what the new one is"]);
     }
 
     #[test]

@@ -84,17 +84,17 @@ fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
 }
 
 /// What a path of `properties` names.
-struct Named {
+struct SettingPath {
     conf: String,
     stanza: String,
     key: String,
     scope: Scope,
 }
 
-impl Named {
-    fn of(parts: &PathParts, caller: &Caller) -> Result<Named, ApiError> {
+impl SettingPath {
+    fn of(parts: &PathParts, caller: &Caller) -> Result<SettingPath, ApiError> {
         let part = |name: &str| parts.get(name).cloned().unwrap_or_default();
-        Ok(Named { conf: part("file"), stanza: part("name"), key: part("key"), scope: scope_of(parts, caller)? })
+        Ok(SettingPath { conf: part("file"), stanza: part("name"), key: part("key"), scope: scope_of(parts, caller)? })
     }
 }
 
@@ -154,7 +154,7 @@ async fn stanzas(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let Named { conf, scope, .. } = Named::of(&parts, &caller)?;
+    let SettingPath { conf, scope, .. } = SettingPath::of(&parts, &caller)?;
     let place = format!("/services/{PROPERTIES}/{}", escaped(&conf));
     let objects = with_objects(&state, &caller, move |objects, viewer| {
         objects.check_there(&conf, &scope)?;
@@ -170,15 +170,15 @@ async fn make_stanza(
     caller: Caller,
     Settings(form): Settings,
 ) -> Result<Response, ApiError> {
-    let Named { conf, scope, .. } = Named::of(&parts, &caller)?;
+    let SettingPath { conf, scope, .. } = SettingPath::of(&parts, &caller)?;
     let (name, file) = (form.required("__stanza")?.to_owned(), conf.clone());
     let make = move |objects: &Objects, viewer: &Permissions| objects.create(&file, &name, &[], &scope, viewer);
     change(&state, &caller, &conf, make).await?;
     Ok((StatusCode::CREATED, told(Form::of(form.get("output_mode")), "The stanza was made.")).into_response())
 }
 
-async fn shown(state: &ApiState, caller: &Caller, named: Named) -> Result<ConfObject, ApiError> {
-    let Named { conf, stanza, scope, .. } = named;
+async fn shown(state: &ApiState, caller: &Caller, named: SettingPath) -> Result<ConfObject, ApiError> {
+    let SettingPath { conf, stanza, scope, .. } = named;
     with_objects(state, caller, move |objects, viewer| objects.get(&conf, &stanza, &scope, viewer)).await
 }
 
@@ -188,7 +188,7 @@ async fn settings(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let asked = Named::of(&parts, &caller)?;
+    let asked = SettingPath::of(&parts, &caller)?;
     let place = format!("/services/{PROPERTIES}/{}/{}", escaped(&asked.conf), escaped(&asked.stanza));
     let object = shown(&state, &caller, asked).await?;
     let entry = |(key, value): (&String, &String)| {
@@ -206,12 +206,12 @@ async fn set(
 ) -> Result<Response, ApiError> {
     let mode = Form::of(form.get("output_mode"));
     let settings = form.all().into_iter().filter(|(key, _)| key != "output_mode").collect();
-    write(&state, &caller, Named::of(&parts, &caller)?, settings).await?;
+    write(&state, &caller, SettingPath::of(&parts, &caller)?, settings).await?;
     Ok(told(mode, "The stanza was changed."))
 }
 
 async fn value(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
-    let asked = Named::of(&parts, &caller)?;
+    let asked = SettingPath::of(&parts, &caller)?;
     let key = asked.key.clone();
     let mut object = shown(&state, &caller, asked).await?;
     let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={key}"));
@@ -225,7 +225,7 @@ async fn set_value(
     caller: Caller,
     Settings(form): Settings,
 ) -> Result<Response, ApiError> {
-    let asked = Named::of(&parts, &caller)?;
+    let asked = SettingPath::of(&parts, &caller)?;
     let setting = (asked.key.clone(), form.required("value")?.to_owned());
     write(&state, &caller, asked, vec![setting]).await?;
     Ok(told(Form::of(form.get("output_mode")), "The setting was changed."))
@@ -234,10 +234,10 @@ async fn set_value(
 async fn write(
     state: &ApiState,
     caller: &Caller,
-    asked: Named,
+    asked: SettingPath,
     settings: Vec<(String, String)>,
 ) -> Result<ConfObject, ApiError> {
-    let Named { conf, stanza, scope, .. } = asked;
+    let SettingPath { conf, stanza, scope, .. } = asked;
     let file = conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| objects.edit(&file, &stanza, &settings, &scope, viewer);
     change(state, caller, &conf, make).await

@@ -111,7 +111,7 @@ async fn stream(
             "too many open streams: at most {STREAMS_PER_USER_MAX} per user and {STREAMS_MAX} in all; close one"
         ))
     })?;
-    let watch = Watch { told: Told::new(zone, count), job, is_over: false, _place: place };
+    let watch = Watch { told: StreamState::new(zone, count), job, is_over: false, _place: place };
     let body = Body::from_stream(futures::stream::unfold(watch, Watch::next));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())
@@ -120,7 +120,7 @@ async fn stream(
 /// A client watching a job.
 struct Watch {
     job: Arc<SearchJob>,
-    told: Told,
+    told: StreamState,
     is_over: bool,
     _place: StreamPlace,
 }
@@ -152,7 +152,7 @@ impl Watch {
 }
 
 /// What a client has received so far.
-struct Told {
+struct StreamState {
     zone: TimeZone,
     count: usize,
     state: String,
@@ -168,9 +168,9 @@ struct News {
     is_last: bool,
 }
 
-impl Told {
-    fn new(zone: TimeZone, count: usize) -> Told {
-        Told { zone, count, state: String::new(), spans: (0, BTreeMap::new()), previews: 0, rows: 0 }
+impl StreamState {
+    fn new(zone: TimeZone, count: usize) -> StreamState {
+        StreamState { zone, count, state: String::new(), spans: (0, BTreeMap::new()), previews: 0, rows: 0 }
     }
 
     /// What the client has not received yet.

@@ -18,8 +18,8 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_search::cell::iso_time;
 use quarry_search::jobs::{
-    Asked, CreateError, JobFolderError, JobState, JobStatus, ROWS_MAX, ReadFigures, SAVED_TTL_S, SearchJob, StartedJob,
-    TTL_S,
+    CreateError, JobFolderError, JobOptions, JobState, JobStatus, ROWS_MAX, ReadFigures, SAVED_TTL_S, SearchJob,
+    StartedJob, TTL_S,
 };
 use quarry_search::{SearchParams, SearchService};
 use quarry_stdx::{Fault, log};
@@ -210,7 +210,7 @@ async fn create(
     let most = parameters.number("max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
     let params = params_of(&parameters, &caller, Some(most))?;
     let is_not_backfilled = !is_backfilled(&parameters);
-    let asked = Asked { real_time, is_not_backfilled, ..asked_of(&parameters, &place)? };
+    let asked = JobOptions { real_time, is_not_backfilled, ..asked_of(&parameters, &place)? };
     let is_waited_for = mode == Some("blocking");
     begin(&state, &caller, &service, params, asked, (is_waited_for, Form::of(parameters.get("output_mode")))).await
 }
@@ -221,7 +221,7 @@ pub(super) async fn begin(
     caller: &Caller,
     service: &Arc<SearchService>,
     params: SearchParams,
-    asked: Asked,
+    asked: JobOptions,
     (is_waited_for, form): (bool, Form),
 ) -> Result<Response, ApiError> {
     let (text, jobs, service) = (params.text.clone(), Arc::clone(&state.jobs), Arc::clone(service));
@@ -261,12 +261,12 @@ fn refusal(text: &str, error: CreateError) -> ApiError {
 }
 
 /// The job options of a request.
-fn asked_of(parameters: &Parameters, Path(parts): &PathParts) -> Result<Asked, ApiError> {
+fn asked_of(parameters: &Parameters, Path(parts): &PathParts) -> Result<JobOptions, ApiError> {
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let seconds = |name: &str| -> Result<Option<i64>, ApiError> {
         Ok(parameters.number(name)?.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX)))
     };
-    Ok(Asked {
+    Ok(JobOptions {
         id: text("id"),
         label: text("label"),
         saved: None,

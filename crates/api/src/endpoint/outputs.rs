@@ -273,13 +273,13 @@ async fn show(
 }
 
 /// Requested group and settings of a server.
-struct Asked {
+struct ServerForm {
     group: Option<String>,
     settings: Vec<(String, String)>,
 }
 
-fn asked_of(form: &Parameters) -> Result<Asked, ApiError> {
-    let mut asked = Asked { group: form.text("group"), settings: Vec::new() };
+fn asked_of(form: &Parameters) -> Result<ServerForm, ApiError> {
+    let mut asked = ServerForm { group: form.text("group"), settings: Vec::new() };
     let given = form.clone().all().into_iter();
     for (key, value) in given.filter(|(key, _)| !matches!(key.as_str(), "output_mode" | "name" | "group")) {
         if !OF_SERVER.contains(&key.as_str()) {

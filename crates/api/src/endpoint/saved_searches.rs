@@ -16,7 +16,7 @@ use quarry_engine::SearchShape;
 use quarry_event::TimeNs;
 use quarry_event::time::{Cron, NS_PER_SEC, parse_time};
 use quarry_search::SearchParams;
-use quarry_search::jobs::{Asked, JobStatus, ROWS_MAX};
+use quarry_search::jobs::{JobOptions, JobStatus, ROWS_MAX};
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content, NO_CONTENT, SID};
@@ -132,7 +132,7 @@ async fn dispatch(
     };
     // Periods of the schedule do not apply to a manual run.
     let ttl_s = option("dispatch.ttl").and_then(|text| text.parse().ok());
-    let asked = Asked {
+    let asked = JobOptions {
         id: None,
         label: Some(object.name.clone()),
         saved: Some(object.name.clone()),
@@ -142,7 +142,7 @@ async fn dispatch(
         auto_cancel_s: 0,
         time_max_s: number("dispatch.max_time")?.map_or(0, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
         priority: PRIORITY,
-        ..Asked::default()
+        ..JobOptions::default()
     };
     begin(&state, &caller, &service, params, asked, (false, Form::of(form.get("output_mode")))).await
 }

@@ -23,7 +23,7 @@ const OLD_MAGIC: &[u8; 8] = b"QFPOS\0\0\x01";
 /// Positions by file identity.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
-    known: BTreeMap<Key, Known>,
+    known: BTreeMap<Key, PositionEntry>,
     /// Sequence number of the last change, and the file.
     ages: BTreeSet<(u64, Key)>,
     /// Lengths of identifying heads that occurred; no others are looked up.
@@ -35,7 +35,7 @@ pub(super) struct Positions {
 type Key = (u128, u16, u32);
 
 #[derive(Debug)]
-struct Known {
+struct PositionEntry {
     position: FilePosition,
     age: u64,
 }
@@ -55,7 +55,7 @@ impl Positions {
         let key = key(&identity.scope, &identity.head, identity.variant);
         self.lengths.insert(key.1);
         self.clock += 1;
-        if let Some(before) = self.known.insert(key, Known { position, age: self.clock }) {
+        if let Some(before) = self.known.insert(key, PositionEntry { position, age: self.clock }) {
             self.ages.remove(&(before.age, key));
         }
         self.ages.insert((self.clock, key));

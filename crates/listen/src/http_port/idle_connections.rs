@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 /// All idle connections.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waiting(Arc<Mutex<Queue>>);
+pub(crate) struct IdleConnections(Arc<Mutex<Queue>>);
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -19,7 +19,7 @@ struct Queue {
     by_age: BTreeMap<u64, Arc<Notify>>,
 }
 
-impl Waiting {
+impl IdleConnections {
     fn locked(&self) -> MutexGuard<'_, Queue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -39,7 +39,7 @@ impl Waiting {
 /// A connection, idle from its beginning.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    waiting: Waiting,
+    waiting: IdleConnections,
     close: Arc<Notify>,
     state: Mutex<State>,
 }
@@ -54,7 +54,7 @@ struct State {
 
 impl Waiter {
     /// A new connection, idle.
-    pub(crate) fn new(waiting: &Waiting) -> Waiter {
+    pub(crate) fn new(waiting: &IdleConnections) -> Waiter {
         let waiter = Waiter { waiting: waiting.clone(), close: Arc::default(), state: Mutex::default() };
         waiter.wait(&mut waiter.locked());
         waiter

@@ -47,7 +47,7 @@ use tower_service::Service;
 
 use answer_notes::{AnswerNotes, Noting};
 use idle_connections::{AnswerBody, AtWork};
-pub(crate) use idle_connections::{Waiter, Waiting};
+pub(crate) use idle_connections::{IdleConnections, Waiter};
 pub use limits::Bounds;
 pub(crate) use limits::connections_max;
 use lingering_close::Lingering;
@@ -128,9 +128,9 @@ struct Shared {
     bounds: Bounds,
     /// Local address.
     address: IpAddr,
-    waiting: Waiting,
+    waiting: IdleConnections,
     /// Connections in their handshake.
-    shaking: Waiting,
+    shaking: IdleConnections,
     counts: Counts,
 }
 

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::limits::ConnectionPermit;
-use super::senders::Held;
+use super::senders::SenderEntry;
 use super::tcp::{ACCEPT_WAIT, BUSY_WAIT, GATHER, host_of, secured};
 use super::{Port, Stanzas, stopped};
 use crate::sockets::listen_on;
@@ -119,13 +119,13 @@ enum SessionError {
 }
 
 /// Receipts of batches, and the ids to acknowledge with them.
-type Waiting = (Vec<Box<dyn Receipt>>, Vec<u64>);
+type Acknowledgment = (Vec<Box<dyn Receipt>>, Vec<u64>);
 
 struct Session<'a> {
     port: &'a Port,
     forwarder: Forwarder,
     /// Appends in progress, and the ids they will acknowledge.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Acknowledgment>,
     place: ConnectionPermit<'a>,
     /// State of a forwarder that numbers its batches.
     numbers: Option<Numbers>,
@@ -136,7 +136,7 @@ struct Session<'a> {
 /// State of a forwarder that numbers its batches.
 struct Numbers {
     identity: Arc<FileIdentity>,
-    held: Held,
+    held: SenderEntry,
     /// The last stored number.
     last: u64,
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use quarry_stdx::log;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::http_port::{Waiter, Waiting, connections_max};
+use crate::http_port::{IdleConnections, Waiter, connections_max};
 
 /// Maximum connections of all ports together, and their maximum share (in sixteenths) of the open-file limit.
 const CONNECTIONS_MAX: usize = 16_384;
@@ -24,7 +24,7 @@ pub(crate) struct Limits {
     connections: AtomicUsize,
     held_bytes: AtomicUsize,
     /// Connections that have sent nothing yet; the oldest is closed when a new one needs room.
-    mute: Waiting,
+    mute: IdleConnections,
     /// Connections closed that way.
     closed: AtomicU64,
     /// Connections refused for lack of room.

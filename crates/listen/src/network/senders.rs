@@ -25,7 +25,7 @@ struct SenderTurn {
 
 /// Ownership of the entry by a connection; released when dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct SenderEntry {
     _busy: OwnedMutexGuard<()>,
     latest: watch::Receiver<u64>,
     number: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Held {
 
 impl Senders {
     /// Takes over the entry of `sender` once the connection that holds it has ended; that one is told to end.
-    pub(crate) async fn take(&self, sender: &str) -> Option<Held> {
+    pub(crate) async fn take(&self, sender: &str) -> Option<SenderEntry> {
         let place = self.place(sender)?;
         let mut number = 0;
         place.latest.send_modify(|latest| {
@@ -44,7 +44,7 @@ impl Senders {
         });
         let latest = place.latest.subscribe();
         let busy = Arc::clone(&place.busy).lock_owned().await;
-        let held = Held { _busy: busy, latest, number, _place: place };
+        let held = SenderEntry { _busy: busy, latest, number, _place: place };
         // A later connection took over.
         (!held.is_replaced()).then_some(held)
     }
@@ -62,7 +62,7 @@ impl Senders {
     }
 }
 
-impl Held {
+impl SenderEntry {
     fn is_replaced(&self) -> bool {
         *self.latest.borrow() != self.number
     }

@@ -16,7 +16,7 @@ use quarry_stdx::{Fault, log};
 use super::input_context::{Shared, Stores, check, metadata};
 use super::run::{NewReader, Task};
 use super::schedule::Schedule;
-use super::scheme::{self, Scheme, Told};
+use super::scheme::{self, RunEnvironment, Scheme};
 use super::scripts;
 use crate::files;
 use crate::group::Program;
@@ -136,7 +136,7 @@ impl ModularProgram {
             schedule = Some(schedule.map_or(own.clone(), |known| known.sooner(own)));
         }
         let inputs: Vec<&ProgramInput> = group.iter().map(|(input, _)| input).collect();
-        let told = Told {
+        let told = RunEnvironment {
             host: &shared.host,
             address: shared.address,
             checkpoints: &checkpoints.display().to_string(),

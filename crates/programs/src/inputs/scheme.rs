@@ -153,7 +153,7 @@ fn read_scheme(text: &str) -> Result<Scheme, Fault> {
 }
 
 /// Values passed in addition to the stanzas.
-pub(crate) struct Told<'a> {
+pub(crate) struct RunEnvironment<'a> {
     pub(crate) host: &'a str,
     pub(crate) address: Option<std::net::SocketAddr>,
     pub(crate) checkpoints: &'a str,
@@ -161,7 +161,7 @@ pub(crate) struct Told<'a> {
 }
 
 /// The configuration for a program's standard input.
-pub(crate) fn configuration(told: &Told<'_>, inputs: &[&ProgramInput]) -> String {
+pub(crate) fn configuration(told: &RunEnvironment<'_>, inputs: &[&ProgramInput]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<input>\n");
     let mut element = |name: &str, text: &str| {
         out.push_str(&format!("  <{name}>{}</{name}>\n", escape_xml(text)));

@@ -84,12 +84,12 @@ pub struct KeptJobs {
 }
 
 /// A job that is kept.
-struct Kept {
+struct StoredJob {
     sid: String,
     facts: Value,
 }
 
-impl Kept {
+impl StoredJob {
     fn number(&self, name: &str) -> i64 {
         self.facts[name].as_i64().unwrap_or(0)
     }
@@ -144,9 +144,9 @@ impl KeptJobs {
     }
 
     /// All stored jobs, newest first.
-    fn all(&self) -> Vec<Kept> {
-        let kept = self.names().into_iter().filter_map(|sid| self.facts(&sid).map(|facts| Kept { sid, facts }));
-        let mut kept: Vec<Kept> = kept.collect();
+    fn all(&self) -> Vec<StoredJob> {
+        let kept = self.names().into_iter().filter_map(|sid| self.facts(&sid).map(|facts| StoredJob { sid, facts }));
+        let mut kept: Vec<StoredJob> = kept.collect();
         kept.sort_by_key(|job| std::cmp::Reverse((job.number("ended"), job.sid.clone())));
         kept
     }

@@ -26,7 +26,7 @@ use quarry_conf::Permissions;
 use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 
 pub use self::job::{JobState, JobStatus, SearchJob, StartedJob};
-pub use self::record::{Asked, JobRecord, SearchLevel};
+pub use self::record::{JobOptions, JobRecord, SearchLevel};
 pub use self::rounds::ROUND_ROWS_MAX;
 pub(crate) use self::rounds::{ROUND_BYTES_MAX, Rounds, pause_after};
 pub use self::rows::{RESULT_BYTES_MAX, RowsView};
@@ -138,7 +138,7 @@ impl Jobs {
         &self,
         service: &Arc<SearchService>,
         params: SearchParams,
-        asked: Asked,
+        asked: JobOptions,
     ) -> Result<StartedJob, CreateError> {
         if self.locked().values().filter(|job| !job.state().is_over()).count() >= UNFINISHED_MAX {
             return Err(CreateError::TooMany);

@@ -9,7 +9,7 @@ use crate::service::{SearchParams, saved_name};
 
 /// Options of a job besides its search.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct JobOptions {
     /// Its name; a new one when absent.
     pub id: Option<String>,
     /// Display name.
@@ -88,7 +88,7 @@ pub struct JobRecord {
     pub(crate) is_real_time: bool,
 }
 
-impl Asked {
+impl JobOptions {
     /// What is written down of a job.
     pub(super) fn record(&self, sid: &str, params: &SearchParams, now: TimeNs) -> JobRecord {
         JobRecord {

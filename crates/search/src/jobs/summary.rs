@@ -66,9 +66,9 @@ pub struct FieldValue {
     pub count: u64,
 }
 
-/// Accumulator of a field.
+/// Statistics of a field, accumulated over rows.
 #[derive(Default)]
-struct Counted {
+struct FieldAccumulator {
     rows: u64,
     values: HashMap<String, u64>,
     is_cut: bool,
@@ -80,7 +80,7 @@ struct Counted {
     squares: f64,
 }
 
-impl Counted {
+impl FieldAccumulator {
     fn add(&mut self, value: &str) {
         let mut end = value.len().min(VALUE_BYTES_MAX);
         while !value.is_char_boundary(end) {
@@ -131,7 +131,7 @@ pub(super) fn summarise(
     zone: &TimeZone,
 ) -> Result<JobSummary, SearchError> {
     let names: Vec<&String> = view.fields().iter().take(FIELDS_MAX).collect();
-    let mut counted: Vec<Counted> = names.iter().map(|_| Counted::default()).collect();
+    let mut counted: Vec<FieldAccumulator> = names.iter().map(|_| FieldAccumulator::default()).collect();
     let mut rows = 0;
     for table in view.tables(zone) {
         for row in table?.rows() {
@@ -146,6 +146,6 @@ pub(super) fn summarise(
             }
         }
     }
-    let fields = names.into_iter().cloned().zip(counted.into_iter().map(Counted::summary)).collect();
+    let fields = names.into_iter().cloned().zip(counted.into_iter().map(FieldAccumulator::summary)).collect();
     Ok(JobSummary { rows, times, fields })
 }

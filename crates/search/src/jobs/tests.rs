@@ -49,13 +49,13 @@ impl World {
         World { jobs: Jobs::new(kept, Arc::clone(&clock) as SharedClock), service: Arc::new(service), clock }
     }
 
-    fn create(&self, user: &str, text: &str, asked: Asked) -> Result<StartedJob, CreateError> {
+    fn create(&self, user: &str, text: &str, asked: JobOptions) -> Result<StartedJob, CreateError> {
         let params = SearchParams { text: text.to_owned(), permissions: viewer(user), ..SearchParams::default() };
         self.jobs.create(&self.service, params, asked)
     }
 
     fn run(&self, text: &str) -> Arc<SearchJob> {
-        let started = self.create("eva", text, Asked { status_buckets: 100, ..Asked::default() }).unwrap();
+        let started = self.create("eva", text, JobOptions { status_buckets: 100, ..JobOptions::default() }).unwrap();
         let job = Arc::clone(started.job());
         started.run(None);
         assert_eq!(job.state(), JobState::Done, "{:?}", job.status().failure);
@@ -78,7 +78,7 @@ fn first_cells(job: &SearchJob, offset: usize, count: usize) -> Vec<String> {
 fn a_job_is_there_while_it_waits_runs_and_after_a_restart_until_its_time_is_over() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
-    let started = world.create("eva", "* | stats count by kind", Asked::default()).unwrap();
+    let started = world.create("eva", "* | stats count by kind", JobOptions::default()).unwrap();
     let sid = started.job().sid().to_owned();
     let get = |world: &World, user: &str| world.jobs.get(&sid, &viewer(user));
     assert_eq!(get(&world, "eva").unwrap().state(), JobState::Queued);
@@ -137,7 +137,7 @@ fn a_paused_job_reads_nothing_until_it_goes_on_or_ends() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     for end in ["resume", "finalize", "cancel"] {
-        let started = world.create("eva", "* | stats count", Asked::default()).unwrap();
+        let started = world.create("eva", "* | stats count", JobOptions::default()).unwrap();
         let job = Arc::clone(started.job());
         world.jobs.pause(&job).unwrap();
         assert_eq!(job.state(), JobState::Paused);
@@ -168,7 +168,7 @@ fn the_result_of_a_job_that_was_finalised_early_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     for is_early in [true, false] {
-        let started = world.create("eva", "* | stats count", Asked::default()).unwrap();
+        let started = world.create("eva", "* | stats count", JobOptions::default()).unwrap();
         let job = Arc::clone(started.job());
         if is_early {
             world.jobs.pause(&job).unwrap();
@@ -223,7 +223,7 @@ fn a_job_gives_its_turn_back_while_it_is_paused_and_tells_that_its_rows_are_many
     let turn = || CountedTurn::take(&held, &grown);
     let counts = || (held.load(Ordering::SeqCst), grown.load(Ordering::SeqCst));
     for (text, grows) in [("* | stats count", 0), ("* | eval long=printf(\"%0200d\", number)", 1)] {
-        let started = world.create("eva", text, Asked::default()).unwrap();
+        let started = world.create("eva", text, JobOptions::default()).unwrap();
         let job = Arc::clone(started.job());
         world.jobs.pause(&job).unwrap();
         grown.store(0, Ordering::SeqCst);
@@ -241,7 +241,7 @@ fn a_job_gives_its_turn_back_while_it_is_paused_and_tells_that_its_rows_are_many
         assert_eq!((job.state(), counts()), (JobState::Done, (0, grows)), "{text}");
     }
     let waiting: Vec<StartedJob> =
-        (0..=PAUSED_MAX).map(|_| world.create("eva", "*", Asked::default()).unwrap()).collect();
+        (0..=PAUSED_MAX).map(|_| world.create("eva", "*", JobOptions::default()).unwrap()).collect();
     let paused = waiting.iter().map(|started| world.jobs.pause(started.job()).is_ok());
     assert_eq!(paused.filter(|is_paused| *is_paused).count(), PAUSED_MAX);
 }
@@ -250,7 +250,7 @@ fn a_job_gives_its_turn_back_while_it_is_paused_and_tells_that_its_rows_are_many
 fn what_a_job_asks_for_is_kept_and_what_goes_wrong_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
-    let asked = |id: &str| Asked { id: Some(id.to_owned()), ..Asked::default() };
+    let asked = |id: &str| JobOptions { id: Some(id.to_owned()), ..JobOptions::default() };
     let named = world.create("eva", "*", asked("mine.1")).unwrap();
     assert!(matches!(
         world.create("eva", "*", asked("mine.1")),
@@ -261,15 +261,18 @@ fn what_a_job_asks_for_is_kept_and_what_goes_wrong_is_told() {
     }
     named.run(None);
     let before = std::fs::read_dir(folder.path().join("dispatch")).unwrap().count();
-    assert!(matches!(world.create("eva", "* | stast", Asked::default()), Err(CreateError::Search(_))));
+    assert!(matches!(world.create("eva", "* | stast", JobOptions::default()), Err(CreateError::Search(_))));
     assert_eq!(std::fs::read_dir(folder.path().join("dispatch")).unwrap().count(), before, "no folder is left");
-    let failing = world.create("eva", "| loadjob nosuch.1", Asked::default()).unwrap();
+    let failing = world.create("eva", "| loadjob nosuch.1", JobOptions::default()).unwrap();
     let job = Arc::clone(failing.job());
     failing.run(None);
     let status = job.status();
     assert!(status.state == JobState::Failed && status.failure.unwrap().contains("nosuch.1"));
-    let limited =
-        world.create("eva", "* | table number", Asked { time_max_s: 5, auto_cancel_s: 3, ..Asked::default() });
+    let limited = world.create(
+        "eva",
+        "* | table number",
+        JobOptions { time_max_s: 5, auto_cancel_s: 3, ..JobOptions::default() },
+    );
     let limited = limited.unwrap();
     let job = Arc::clone(limited.job());
     world.clock.advance_ns(4 * NS_PER_SEC);
@@ -284,7 +287,8 @@ fn what_a_job_asks_for_is_kept_and_what_goes_wrong_is_told() {
 fn a_search_that_ran_when_its_server_ended_was_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
-    let started = world.create("eva", "*", Asked { id: Some("long".to_owned()), ..Asked::default() }).unwrap();
+    let started =
+        world.create("eva", "*", JobOptions { id: Some("long".to_owned()), ..JobOptions::default() }).unwrap();
     world.clock.advance_ns(48 * 3_600 * NS_PER_SEC);
     KeptJobs::new(
         folder.path(),
@@ -310,7 +314,7 @@ fn jobs_of_a_user_take_as_much_of_the_disk_as_the_roles_say() {
         let limits = SearchLimits { disk_bytes: Some(bytes), time_s, ..SearchLimits::default() };
         let permissions = Arc::new(viewer(user).as_ref().clone().with_limits(limits));
         let params = SearchParams { text: "*".to_owned(), permissions, ..SearchParams::default() };
-        world.jobs.create(&world.service, params, Asked::default())
+        world.jobs.create(&world.service, params, JobOptions::default())
     };
     let quota = 2 << 20;
     let first = of(&world, "eva", quota, None).unwrap();
@@ -339,7 +343,7 @@ fn a_sample_is_about_one_of_so_many_events_and_the_same_ones_each_time() {
         let shape = SearchShape { sample, ..SearchShape::default() };
         let params =
             SearchParams { text: text.to_owned(), permissions: viewer("eva"), shape, ..SearchParams::default() };
-        let started = world.jobs.create(&world.service, params, Asked::default()).unwrap();
+        let started = world.jobs.create(&world.service, params, JobOptions::default()).unwrap();
         let job = Arc::clone(started.job());
         started.run(None);
         assert_eq!(job.state(), JobState::Done, "{:?}", job.status().failure);
@@ -358,7 +362,7 @@ fn a_sample_is_about_one_of_so_many_events_and_the_same_ones_each_time() {
 fn events_behind_a_report_are_those_it_read() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
-    let asked = Asked { level: SearchLevel::Verbose, ..Asked::default() };
+    let asked = JobOptions { level: SearchLevel::Verbose, ..JobOptions::default() };
     let started = world.create("eva", "kind=k1 | eval a=number+1 | stats count by a", asked).unwrap();
     let job = Arc::clone(started.job());
     started.run(None);
@@ -374,7 +378,7 @@ fn a_real_time_job_follows_its_window_until_it_is_finalised() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     let window = RealTimeWindow::of((Some("rt-100s"), Some("rt")), false).unwrap();
-    let asked = || Asked { real_time: window.clone(), status_buckets: 100, ..Asked::default() };
+    let asked = || JobOptions { real_time: window.clone(), status_buckets: 100, ..JobOptions::default() };
     let started = world.create("eva", "* | stats count", asked()).unwrap();
     let job = Arc::clone(started.job());
     let work = std::thread::spawn(move || started.run(None));

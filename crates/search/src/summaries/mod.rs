@@ -278,7 +278,7 @@ impl SummaryStore for ModelSummaries {
 
     fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, Fault> {
         match self.folder.open(name) {
-            Ok(file) => Ok(Some(Arc::new(Kept(file)))),
+            Ok(file) => Ok(Some(Arc::new(OpenSummary(file)))),
             Err(BlobError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -295,9 +295,9 @@ impl SummaryStore for ModelSummaries {
 }
 
 /// An open summary.
-struct Kept(Arc<dyn ReadAt>);
+struct OpenSummary(Arc<dyn ReadAt>);
 
-impl SummaryFile for Kept {
+impl SummaryFile for OpenSummary {
     fn bytes(&self) -> u64 {
         self.0.len()
     }
