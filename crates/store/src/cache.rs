@@ -1,16 +1,51 @@
 //! A bounded LRU cache.
 //!
-//! A scan of more than fits would replace every entry before its next use (LRU's worst case). A cache for scans
-//! therefore admits only every [`REFUSED`]th value once it is full (bimodal insertion): most of what it has stays, and
-//! what is asked for again and again still comes in.
+//! A scan of more than fits would replace every entry before its next use (LRU's worst case). A [`ScanCache`] therefore
+//! has two parts: one that is full admits only every [`REFUSED`]th value (bimodal insertion), so that most of it stays;
+//! the other keeps the most recent of the values that were refused, so that little that is read again at once is found.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use crate::sync::lock;
 
-/// New values of a full cache for scans, of which one is admitted.
+/// Number of new values of which a full cache for scans admits one.
 const REFUSED: u64 = 8;
+/// Part of the memory of a cache for scans that keeps the most recent values: one in so many bytes.
+const RECENT_PART: usize = 4;
+
+/// A cache of values that scans read one after the other, and that cost little to make again.
+#[derive(Debug)]
+pub(crate) struct ScanCache<K, V> {
+    lasting: Cache<K, V>,
+    recent: Cache<K, V>,
+}
+
+impl<K: Ord + Copy, V: Clone> ScanCache<K, V> {
+    pub(crate) fn new(weight_max: usize) -> ScanCache<K, V> {
+        let recent = Cache::new(weight_max / RECENT_PART);
+        let lasting = Cache { is_for_scans: true, ..Cache::new(weight_max - recent.weight_max) };
+        ScanCache { lasting, recent }
+    }
+
+    /// The value of `key`; marks it as used.
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
+        self.lasting.get(key).or_else(|| self.recent.get(key))
+    }
+
+    /// Adds a value, unless it is heavier than a part of the cache.
+    pub(crate) fn put(&self, key: K, value: V, weight: usize) {
+        if !self.lasting.put(key, value.clone(), weight) {
+            self.recent.put(key, value, weight);
+        }
+    }
+
+    /// Removes the keys that `drops` selects.
+    pub(crate) fn remove_if(&self, drops: impl Fn(&K) -> bool) {
+        self.lasting.remove_if(&drops);
+        self.recent.remove_if(&drops);
+    }
+}
 
 /// A shared cache; `weight_max` bounds the sum of its entries' weights.
 #[derive(Debug)]
@@ -44,11 +79,6 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
         Cache { weight_max, is_for_scans: false, inner: Mutex::new(inner) }
     }
 
-    /// A cache of values that scans read one after the other, and that cost little to make again.
-    pub(crate) fn for_scans(weight_max: usize) -> Cache<K, V> {
-        Cache { is_for_scans: true, ..Cache::new(weight_max) }
-    }
-
     /// The value of `key`; marks it as used.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let mut inner = lock(&self.inner);
@@ -61,10 +91,10 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
         Some(entry.value.clone())
     }
 
-    /// Adds a value; one heavier than the whole cache is not stored.
-    pub(crate) fn put(&self, key: K, value: V, weight: usize) {
+    /// Adds a value and returns whether it did; one heavier than the whole cache is not stored.
+    pub(crate) fn put(&self, key: K, value: V, weight: usize) -> bool {
         if weight > self.weight_max {
-            return;
+            return false;
         }
         // Declared before the lock, so that values are freed after it.
         let mut removed = Vec::new();
@@ -72,7 +102,7 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
         if self.is_for_scans && inner.weight + weight > self.weight_max {
             inner.offered += 1;
             if !inner.offered.is_multiple_of(REFUSED) {
-                return;
+                return false;
             }
         }
         removed.extend(inner.remove(&key));
@@ -86,6 +116,7 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
             let oldest = *oldest;
             removed.extend(inner.remove(&oldest));
         }
+        true
     }
 
     /// Removes the keys that `drops` selects.
@@ -108,6 +139,8 @@ impl<K: Ord + Copy, V> Inner<K, V> {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
     #[test]
@@ -126,31 +159,33 @@ mod tests {
         assert_eq!(cache.get(&1), None);
     }
 
-    /// How many of the values that a scan reads the cache has.
-    fn scan(cache: &Cache<usize, usize>, values: std::ops::Range<usize>) -> usize {
-        let is_known = |value: usize| {
-            let known = cache.get(&value);
-            if known.is_none() {
-                cache.put(value, value, 1);
-            }
-            known.is_some()
-        };
-        values.filter(|value| is_known(*value)).count()
-    }
-
     #[test]
     fn a_scan_of_more_than_fits_keeps_most_of_what_is_there() {
-        let (plain, for_scans) = (Cache::new(80), Cache::for_scans(80));
-        for cache in [&plain, &for_scans] {
-            assert_eq!(scan(cache, 0..100), 0);
-        }
+        let (plain, for_scans) = (Cache::new(80), ScanCache::new(80));
+        let in_plain = |values: Range<usize>| {
+            values.filter(|value| plain.get(value).is_some() || !plain.put(*value, *value, 1)).count()
+        };
+        let in_scans = |values: Range<usize>| {
+            let is_known = |value: &usize| {
+                let known = for_scans.get(value);
+                if known.is_none() {
+                    for_scans.put(*value, *value, 1);
+                }
+                known.is_some()
+            };
+            values.filter(is_known).count()
+        };
+        assert_eq!((in_plain(0..120), in_scans(0..120)), (0, 0));
         for _ in 0..20 {
-            assert_eq!(scan(&plain, 0..100), 0);
-            assert!(scan(&for_scans, 0..100) > 60);
+            assert_eq!(in_plain(0..120), 0);
+            assert!(in_scans(0..120) > 40);
         }
-        // Other values that are read again and again replace them.
-        assert_eq!(scan(&for_scans, 100..150), 0);
-        let rounds = (0..100).take_while(|_| scan(&for_scans, 100..150) < 50).count();
+        // Few values are found when they are read again at once; more replace the others if they are read repeatedly.
+        assert_eq!((in_scans(200..215), in_scans(200..215)), (0, 15));
+        assert_eq!(in_scans(300..350), 0);
+        let rounds = (0..100).take_while(|_| in_scans(300..350) < 50).count();
         assert!((1..100).contains(&rounds), "{rounds}");
+        for_scans.remove_if(|_| true);
+        assert_eq!(in_scans(0..1), 0);
     }
 }

@@ -23,7 +23,7 @@ use quarry_event::{Page, TermQuery};
 use quarry_stdx::number::usize_of;
 use quarry_stdx::{Fault, HasKind};
 
-use crate::cache::Cache;
+use crate::cache::{Cache, ScanCache};
 use crate::deletion::{Hold, RowSet};
 use crate::remote::copies::{Copies, OpenObject, Part, Remotes};
 use crate::sync::lock;
@@ -140,7 +140,7 @@ pub(crate) struct Readers {
     ranged_filters: Cache<u64, Arc<RemoteFilter>>,
     pub(crate) faults: Faults,
     pub(crate) pages: Cache<PageKey, Arc<Page>>,
-    pub(crate) columns: Cache<ColumnKey, Arc<PageColumn>>,
+    pub(crate) columns: ScanCache<ColumnKey, Arc<PageColumn>>,
     /// Memory budget of read-ahead in remote buckets.
     pub(crate) read_ahead: ReadAheadBudget,
     /// Sequence number of bucket uses.
@@ -244,7 +244,7 @@ impl Readers {
             ranged_filters: Cache::new(options.open_buckets_max),
             faults: Faults::default(),
             pages: Cache::new(options.page_cache_bytes),
-            columns: Cache::for_scans(options.column_cache_bytes),
+            columns: ScanCache::new(options.column_cache_bytes),
             read_ahead: ReadAheadBudget::default(),
             uses: AtomicU64::new(0),
         }
