@@ -60,6 +60,11 @@ impl CollectorTokens {
         self.collector.get_or_init(|| Arc::clone(collector));
     }
 
+    /// Whether a collector listens, so that changes count at once.
+    pub fn is_attached(&self) -> bool {
+        self.collector.get().is_some()
+    }
+
     /// All tokens.
     pub fn list(&self) -> Vec<CollectorToken> {
         self.read().into_iter().map(told).collect()

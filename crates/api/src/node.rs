@@ -314,7 +314,9 @@ pub trait Node: Send + Sync {
     fn remove_events_of(&self, index: &str) -> Result<usize, Fault>;
     /// Tokens of the HTTP Event Collector by name.
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError>;
-    /// Writes a token to inputs.conf, effective at once; returns it.
+    /// Whether the HTTP Event Collector listens.
+    fn collector_listens(&self) -> bool;
+    /// Writes a token to inputs.conf, effective at once if the collector listens; returns it.
     fn write_collector_token(&self, change: &TokenChange) -> Result<CollectorToken, TokenError>;
     /// Removes a token from inputs.conf, effective at once.
     fn remove_collector_token(&self, name: &str) -> Result<(), TokenError>;

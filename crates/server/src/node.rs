@@ -355,6 +355,10 @@ impl Node for LocalNode {
         Ok(self.tokens.list())
     }
 
+    fn collector_listens(&self) -> bool {
+        self.tokens.is_attached()
+    }
+
     fn write_collector_token(&self, change: &TokenChange) -> Result<CollectorToken, TokenError> {
         self.tokens.write(change, &|index| self.settings().check_index(index))
     }

@@ -3,7 +3,7 @@
 //! Each verb is one REST request ([`crate::node_client`]). Each kind is a table row ([`crate::cli::objects`]), from which command line, help,
 //! completions and manual pages are generated. Not here: adding files once ([`crate::add`]).
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
 
@@ -66,7 +66,8 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     if *verb == ObjectVerb::Add
         && let Some(token) = entries(&answer).first().and_then(|entry| entry.get("token")?.as_str())
     {
-        log::info(format!("token {token}"));
+        // On standard output, so that a script can take it.
+        writeln!(std::io::stdout().lock(), "{token}")?;
     }
     tell_messages(&answer);
     tell_new_index(&client, request);
@@ -195,9 +196,15 @@ fn confirm_removal(client: &NodeClient, root: &str, name: &str) -> Result<(), Fa
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(format!("{told}: confirm it with --yes")));
     }
-    let terminal = console::Term::stderr();
-    terminal.write_str(&format!("{told}. Remove it? [y/N] "))?;
-    match terminal.read_line()?.trim().to_ascii_lowercase().as_str() {
+    let mut err = std::io::stderr().lock();
+    write!(err, "{told}. Remove it? [y/N] ")?;
+    err.flush()?;
+    // Ctrl-D answers with nothing.
+    let mut answer = String::new();
+    if std::io::stdin().read_line(&mut answer)? == 0 {
+        writeln!(err)?;
+    }
+    match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),
         _ => Err(Failure::Usage(format!("index {name} stays"))),
     }

@@ -29,6 +29,8 @@ const TITLE: &str = "http";
 const PATH: &str = "/services/data/inputs/http";
 /// Prefix of tokens' names in answers, as in their stanzas.
 const PREFIX: &str = "http://";
+/// Message where no collector listens.
+const FROM_START: &str = "The HTTP Event Collector does not listen yet: it does from the next start of the node.";
 /// Settings of a token.
 const SETTINGS: &[&str] = &["token", "index", "indexes", "host", "source", "sourcetype", "disabled", "useACK"];
 /// Parameters that affect only the answer's form.
@@ -89,8 +91,18 @@ async fn known(state: &ApiState) -> Result<Vec<CollectorToken>, ApiError> {
     Ok(blocking(move || node.collector_tokens()).await??)
 }
 
-fn answer(token: &CollectorToken, parameters: &Parameters) -> Response {
-    Feed::of(TITLE, PATH.to_owned(), vec![entry(token)]).answer(Form::of(parameters.get("output_mode")))
+/// The answer to a change.
+fn changed(state: &ApiState, token: &CollectorToken, parameters: &Parameters) -> Response {
+    let told = if state.node.collector_listens() { None } else { Some(FROM_START) };
+    answer(Feed { told, ..feed_of(token) }, parameters)
+}
+
+fn feed_of(token: &CollectorToken) -> Feed {
+    Feed::of(TITLE, PATH.to_owned(), vec![entry(token)])
+}
+
+fn answer(feed: Feed, parameters: &Parameters) -> Response {
+    feed.answer(Form::of(parameters.get("output_mode")))
 }
 
 async fn list(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
@@ -102,18 +114,18 @@ async fn create(State(state): State<ApiState>, form: Parameters) -> Result<Respo
     let at = settings.iter().position(|(name, _)| name == "name");
     let name = at.map(|at| settings.remove(at).1).ok_or_else(|| ApiError::bad_request("name is missing"))?;
     let made = write(&state, TokenChange { name: bare(&name).to_owned(), is_new: true, settings }).await?;
-    Ok((StatusCode::CREATED, answer(&made, &form)).into_response())
+    Ok((StatusCode::CREATED, changed(&state, &made, &form)).into_response())
 }
 
 async fn show(State(state): State<ApiState>, parts: PathParts, parameters: Parameters) -> Result<Response, ApiError> {
     let name = name_of(&parts);
     let found = known(&state).await?.into_iter().find(|token| token.name == name);
-    Ok(answer(&found.ok_or(TokenError::Unknown { name })?, &parameters))
+    Ok(answer(feed_of(&found.ok_or(TokenError::Unknown { name })?), &parameters))
 }
 
 async fn change(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
     let change = TokenChange { name: name_of(&parts), is_new: false, settings: settings_of(form.clone()) };
-    Ok(answer(&write(&state, change).await?, &form))
+    Ok(changed(&state, &write(&state, change).await?, &form))
 }
 
 async fn switch(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
@@ -124,7 +136,7 @@ async fn switch(State(state): State<ApiState>, parts: PathParts, form: Parameter
     };
     let settings = vec![("disabled".to_owned(), disabled.to_owned())];
     let change = TokenChange { name: name_of(&parts), is_new: false, settings };
-    Ok(answer(&write(&state, change).await?, &form))
+    Ok(changed(&state, &write(&state, change).await?, &form))
 }
 
 async fn remove(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {

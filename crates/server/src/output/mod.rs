@@ -243,7 +243,10 @@ impl<'a> OutputWriter<'a> {
         let mut text = Vec::new();
         write(&mut text)?;
         let is_json = matches!(self.style.form, OutputForm::Json | OutputForm::Ndjson);
-        self.out.write_all(text_width::harmless(&String::from_utf8_lossy(&text), is_json).as_bytes())
+        // Line by line, so that Ctrl-C ends it between two of them.
+        let text = String::from_utf8_lossy(&text);
+        let mut lines = text.split_inclusive('\n');
+        lines.try_for_each(|line| self.out.write_all(text_width::harmless(line, is_json).as_bytes()))
     }
 
     /// Writes what follows the last row; returns statistics.

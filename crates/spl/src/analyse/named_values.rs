@@ -28,7 +28,7 @@ pub fn asked_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
         _ => None,
     };
     let group = |part| match part {
-        &SearchExpr::Or(ref parts) => parts.iter().map(word).collect(),
+        SearchExpr::Or(parts) => parts.iter().map(word).collect(),
         one => word(one).map(|word| vec![word]),
     };
     let is_any = |word: &&SearchPattern| word.text.chars().all(|c| c == '*');

@@ -29,7 +29,7 @@ use quarry_stdx::SharedClock;
 
 use self::roster::{Job, Roster};
 use self::stanza::Stanza;
-use self::tail::Counted;
+use self::tail::{Counted, Tail};
 use self::watcher::Watcher;
 use self::worker::Worker;
 use crate::{InputError, Sink};
@@ -150,6 +150,14 @@ impl Monitor {
     /// Reports an error of a file, if it is new.
     fn tell_fault(&self, job: &Job, error: &InputError) {
         self.tell_new(job, error.to_string());
+    }
+
+    /// Counts what a file gave since `before`, and tells what its dates leave open.
+    fn note_taken(&self, job: &Job, before: Counted, tail: &Tail) {
+        self.count(before, tail.counted);
+        if let Some(told) = tail.about_dates() {
+            self.tell_new(job, format!("{}: {told}", job.path.display()));
+        }
     }
 
     /// Reports what is odd about a file, unless it was the last thing reported about it.

@@ -332,6 +332,20 @@ fn a_file_that_cannot_be_read_is_told_once_and_tried_again() {
     assert!(told[0].contains("a.log.gz"), "{told:?}");
 }
 
+/// However a file's lines come to be read: at once, or when enough is known of it, when it is quiet, or at its end.
+#[test]
+fn dates_of_an_unknown_order_are_told() {
+    for settings in ["sourcetype = other\n", "sourcetype =\n"] {
+        let mut world = World::new(settings);
+        world.append("a.log", "05/03/2026 10:00:00 started\n");
+        world.wait(10.0);
+        assert_eq!(world.events(), ["05/03/2026 10:00:00 started"]);
+        let told = world.told.lock().unwrap();
+        assert_eq!(told.len(), 1, "{settings} {told:?}");
+        assert!(told[0].contains("a.log: dates are read with the month first"), "{told:?}");
+    }
+}
+
 /// Operations on files.
 #[derive(Clone, Debug)]
 enum Step {

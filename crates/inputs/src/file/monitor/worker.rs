@@ -174,7 +174,7 @@ impl<'a> Worker<'a> {
         let Some(Session { mut tail, job, .. }) = self.close(number) else { return Ok(()) };
         let before = tail.counted;
         tail.abandon_lines(&mut *self.sink)?;
-        self.monitor.count(before, tail.counted);
+        self.monitor.note_taken(&job, before, &tail);
         if tail.is_waiting() {
             if self.remnants.len() >= REMNANTS_MAX {
                 self.take_remnants(i64::MAX)?;
@@ -191,7 +191,7 @@ impl<'a> Worker<'a> {
             self.sink.set_routing(self.stanza(&job).settings.routing.as_deref());
             let before = tail.counted;
             let taken = tail.abandon(&mut *self.sink);
-            self.monitor.count(before, tail.counted);
+            self.monitor.note_taken(&job, before, &tail);
             self.sink.end_file();
             taken?;
         }
@@ -315,10 +315,7 @@ impl<'a> Worker<'a> {
         let Some(session) = self.open.get_mut(&job.number) else { return Ok(()) };
         let (before, kept) = (session.tail.counted, session.tail.kept());
         let reached = session.tail.read(wall, TURN_BYTES, &mut self.buffer, &mut *self.sink);
-        self.monitor.count(before, session.tail.counted);
-        if let Some(told) = session.tail.about_dates() {
-            self.monitor.tell_new(job, format!("{}: {told}", job.path.display()));
-        }
+        self.monitor.note_taken(&session.job, before, &session.tail);
         match reached? {
             Reached::More => {
                 session.note(now, true, kept);
@@ -385,7 +382,7 @@ impl<'a> Worker<'a> {
         let (before, kept) = (session.tail.counted, session.tail.kept());
         let taken =
             if due == Due::Begin { session.tail.begin(&mut *self.sink) } else { session.tail.pause(&mut *self.sink) };
-        self.monitor.count(before, session.tail.counted);
+        self.monitor.note_taken(&session.job, before, &session.tail);
         match due {
             Due::Pause => session.note_paused(now, kept),
             _ => session.note(now, false, kept),
@@ -416,7 +413,7 @@ impl<'a> Worker<'a> {
         let Some(mut session) = self.close(number) else { return Ok(()) };
         let before = session.tail.counted;
         let finished = session.tail.finish(&mut *self.sink);
-        self.monitor.count(before, session.tail.counted);
+        self.monitor.note_taken(&session.job, before, &session.tail);
         finished?;
         if session.tail.has_more() {
             self.monitor.roster.want(number);
@@ -466,7 +463,7 @@ impl<'a> Worker<'a> {
         } else {
             tail.finish(&mut *self.sink)
         };
-        self.monitor.count(before, session.tail.counted);
+        self.monitor.note_taken(&session.job, before, &session.tail);
         taken
     }
 
