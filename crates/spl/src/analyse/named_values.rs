@@ -23,16 +23,25 @@ pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPat
 /// alternatives of an OR or one word, at least one. An OR with other conditions is no such group.
 pub fn asked_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
-    let word = |part| match part {
-        &SearchExpr::Keyword(ref word) | &SearchExpr::Term(ref word) | &SearchExpr::Case(ref word) => Some(word),
-        _ => None,
-    };
-    let group = |part| match part {
-        SearchExpr::Or(parts) => parts.iter().map(word).collect(),
-        one => word(one).map(|word| vec![word]),
-    };
     let is_any = |word: &&SearchPattern| word.text.chars().all(|c| c == '*');
-    required(&search.expr).iter().filter_map(group).filter(|group| !group.iter().any(is_any)).collect()
+    let groups = required(&search.expr).iter().filter_map(alternatives_of);
+    groups.filter(|group| !group.iter().any(is_any)).collect()
+}
+
+/// The word that a part of a condition is.
+fn word_of(part: &SearchExpr) -> Option<&SearchPattern> {
+    match part {
+        SearchExpr::Keyword(word) | SearchExpr::Term(word) | SearchExpr::Case(word) => Some(word),
+        _ => None,
+    }
+}
+
+/// The words of which a part of a condition requires one.
+fn alternatives_of(part: &SearchExpr) -> Option<Vec<&SearchPattern>> {
+    match part {
+        SearchExpr::Or(parts) => parts.iter().map(word_of).collect(),
+        one => word_of(one).map(|word| vec![word]),
+    }
 }
 
 /// The parts that must all hold.
