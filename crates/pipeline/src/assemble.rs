@@ -18,6 +18,7 @@ use crate::host::HostRules;
 use crate::lines::Line;
 use crate::merge::{MergeRules, OpenEvent};
 use crate::pipeline::{PipelineCounters, ResumeHint};
+use crate::recognise::DateOrder;
 use crate::text::{append_text, is_text, text_of};
 use crate::timestamp::{AHEAD_BYTES, FoundTimestamp, TimeHistory, Timestamper};
 use crate::typing::Typing;
@@ -273,7 +274,10 @@ impl Assembler {
     ) {
         let (time, is_own) = self.timestamper.time(found);
         counters.bad_timestamps += u64::from(!is_own);
-        counters.ambiguous_dates += u64::from(is_own && found.is_some_and(|found| found.is_ambiguous));
+        // Dates with points have the day first unless something shows otherwise, which nobody is surprised by.
+        let is_month_first = |found: &FoundTimestamp| found.read == Some(DateOrder::MonthDayYear);
+        let is_ambiguous = found.is_some_and(|found| found.is_ambiguous && is_month_first(&found));
+        counters.ambiguous_dates += u64::from(is_own && is_ambiguous);
         let text = if start >= self.ascii_from || is_text(raw) {
             raw
         } else {

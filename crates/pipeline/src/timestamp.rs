@@ -197,7 +197,7 @@ pub(crate) struct FoundTimestamp {
     pub(crate) parts: DateTimeParts,
     form: Form,
     /// The order in which the numbers of its date were read.
-    read: Option<DateOrder>,
+    pub(crate) read: Option<DateOrder>,
     /// The order of dates that it shows.
     order: Option<DateOrder>,
     /// Whether its date is another day in another order, and nothing has shown the order.

@@ -4,6 +4,7 @@
 //! pipeline sets, files are added in parallel and reported in the given order.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::ops::{ControlFlow, Range};
@@ -53,7 +54,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     if files.is_empty() && !wrong.is_empty() {
         return Err(wrong.swap_remove(0).into());
     }
-    let settings = Settings::of_data_dir(data_dir);
+    let settings = Settings::of_data_dir_quietly(data_dir);
+    let faults_told = settings.tell_faults(data_dir, false);
     if arguments.node.uri.is_none() {
         settings.check_index(&arguments.index)?;
     }
@@ -88,6 +90,12 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         // Another node has settings of its own.
         let keeps = Some(keeps).filter(|_| arguments.node.uri.is_none());
         notes(&arguments.index, &seen, settings.clock.now_ns(), keeps).iter().for_each(|note| total.remarks.tell(note));
+    }
+    if arguments.node.uri.is_none() {
+        // Not once only: what was added just now was read without these settings.
+        let faults = total.sourcetypes.iter().flat_map(|name| settings.faults_of_sourcetype(name));
+        let faults: Vec<String> = faults.filter(|fault| !faults_told.contains(fault)).collect();
+        faults.iter().for_each(|fault| total.remarks.tell(&format!("warning: {fault}")));
     }
     total.remarks.end();
     let seconds = (settings.clock.elapsed_ns() - started) as f64 / NS_PER_SEC as f64;
@@ -425,6 +433,7 @@ struct Total {
     truncated_lines: u64,
     dropped_events: u64,
     interrupted: bool,
+    sourcetypes: BTreeSet<String>,
     remarks: Remarks,
 }
 
@@ -500,6 +509,7 @@ impl Total {
         } else {
             self.files += 1;
         }
+        self.sourcetypes.extend(report.sourcetype.clone());
         self.resumed += usize::from(report.resumed_at > 0 && !report.skipped);
         self.bytes += report.bytes;
         self.events += report.events;

@@ -51,15 +51,22 @@ impl Settings {
         settings
     }
 
-    fn tell_faults(&self, data_dir: &Path, again: bool) {
+    /// Errors in the stanza of a sourcetype in props.conf.
+    pub(crate) fn faults_of_sourcetype(&self, sourcetype: &str) -> Vec<String> {
+        let stanza = format!(": [{sourcetype}] ");
+        self.faults().into_iter().filter(|fault| fault.contains("props.conf") && fault.contains(&stanza)).collect()
+    }
+
+    /// Reports errors that were not reported before, or all of them `again`; returns those.
+    pub(crate) fn tell_faults(&self, data_dir: &Path, again: bool) -> Vec<String> {
         let faults = self.faults();
         let (file, text) = (data_dir.join(TOLD_FAULTS), faults.join("\n"));
         let told = std::fs::read_to_string(&file).unwrap_or_default();
         if (faults.is_empty() && told.is_empty()) || (told == text && !again) {
-            return;
+            return Vec::new();
         }
         let known: BTreeSet<&str> = told.lines().filter(|_| !again).collect();
-        let fresh: Vec<&String> = faults.iter().filter(|fault| !known.contains(fault.as_str())).collect();
+        let fresh: Vec<String> = faults.iter().filter(|fault| !known.contains(fault.as_str())).cloned().collect();
         fresh.iter().for_each(log::warning);
         if !fresh.is_empty() {
             log::note("`quarry btool check` lists all faults of the configuration; commands tell each of them once");
@@ -68,6 +75,7 @@ impl Settings {
         if data_dir.is_dir() {
             drop(private_file::write(&file, &text));
         }
+        fresh
     }
 
     /// Errors of the configuration, each once.

@@ -13,6 +13,9 @@ use crate::interrupt::Interrupt;
 /// Attempts to type the same password twice.
 const TRIES_MAX: usize = 3;
 
+/// Ctrl-D.
+const END_OF_INPUT: char = '\u{4}';
+
 /// A new password, typed or read.
 pub(crate) fn new_password(name: &str) -> Result<String, Failure> {
     let password = if std::io::stdin().is_terminal() { typed_password(name)? } else { read_password()? };
@@ -42,7 +45,12 @@ pub(crate) fn typed(what: &str) -> Result<String, Failure> {
         // Where the terminal is gone, nothing is left to restore.
         let _gone = (tcsetattr(&tty, OptionalActions::Flush, &settings), other.write_line(""));
     };
-    Ok(Interrupt::ending(restore, || terminal.read_secure_line())??)
+    let line = Interrupt::ending(restore, || terminal.read_secure_line())??;
+    // Ctrl-D ends the input; as a character, no password has it.
+    if line.is_empty() || line.contains(END_OF_INPUT) {
+        return Err(Failure::Usage("no password was typed".to_owned()));
+    }
+    Ok(line)
 }
 
 /// A line of standard input.

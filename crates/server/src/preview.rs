@@ -68,7 +68,7 @@ pub(crate) struct Previewed {
 
 /// Prints the preview of a file.
 pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failure> {
-    let settings = Settings::of_data_dir(data_dir);
+    let settings = Settings::of_data_dir_quietly(data_dir);
     let zone = zone::of_option(arguments.zone.as_deref())?;
     let sourcetype = arguments.sourcetype.clone();
     let host = arguments.host.clone();
@@ -131,6 +131,7 @@ fn of_head(
     let preview = made.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     let (zone, zone_reason) = zone_of(asked, settings, &info, &preview);
     let mut notes = notes_on_zone(settings, &info, &preview, context.now);
+    notes.extend(settings.faults_of_sourcetype(&preview.sourcetype).iter().map(|fault| format!("warning: {fault}")));
     notes.extend(preview.about_dates.iter().map(|told| format!("note: {told}")));
     let bytes = text.head.len();
     if !text.is_whole {

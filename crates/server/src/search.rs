@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::Namespace;
 use quarry_engine::Stopper;
 use quarry_event::time::{NS_PER_SEC, parse_time};
+use quarry_inputs::InputError;
 use quarry_inputs::file::{OneshotOptions, Rotation, add_file, expand};
 use quarry_search::DEFAULT_INDEX;
 use quarry_search::{Outcome, ResultTable, Row, SearchParams, SearchService};
@@ -724,7 +725,13 @@ fn read_files(
                 .iter()
                 .for_each(|warning| remarks.tell(&format!("warning: {}: {warning}", path.display()))),
             Err(error) => {
-                remarks.tell(&format!("error: {error}"));
+                let told = match error {
+                    InputError::Partly { fault, report } => {
+                        format!("{fault}; {} events before that place are searched", report.events)
+                    }
+                    error => error.to_string(),
+                };
+                remarks.tell(&format!("error: {told}"));
                 all_read = false;
             }
         }

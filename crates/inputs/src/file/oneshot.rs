@@ -107,7 +107,13 @@ pub fn add_file(
     let absolute = if is_stdin { STDIN_SOURCE.to_owned() } else { absolute_text(path) };
     let wrong = |error: std::io::Error| InputError::read(path, &error);
     let Some(handle) = (if is_stdin { None } else { Handle::open(path).map_err(wrong)? }) else {
-        let file = OpenFile::open_until(path, &options.ended)?;
+        let file = match OpenFile::open_until(path, &options.ended) {
+            // Nothing came until nobody waited any more.
+            Err(_) if options.ended.load(Ordering::Relaxed) => {
+                return Ok(FileReport { interrupted: true, ..FileReport::default() });
+            }
+            file => file?,
+        };
         let context = context_of(options, file.modified_ns);
         let pipeline = Pipeline::new(info_of(&absolute, options), props, context);
         let pipeline = pipeline.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })?;

@@ -80,3 +80,21 @@ fn what_is_odd_is_told() {
     }
     assert_eq!(place.run(&["preview", "missing.log"]).code, 2);
 }
+
+/// Other faults are told once; a wrong setting of a sourcetype changes whatever is read with it.
+#[test]
+fn invalid_settings_of_a_sourcetype_are_told_each_time_it_is_used() {
+    let place = Place::new();
+    let local = place.data().join("etc/system/local");
+    std::fs::create_dir_all(&local).unwrap();
+    std::fs::write(local.join("props.conf"), "[shop]\nTZ = Mars/One\n[other]\nTZ = Venus/Two\n").unwrap();
+    let log = place.write("a.log", "2026-11-20 10:00:00 one\n");
+    let preview = place.run(&["preview", &log, "--sourcetype", "shop"]);
+    let said = format!("{}{}", preview.out, preview.err);
+    assert!(said.contains("[shop] TZ = Mars/One") && !said.contains("Venus"), "{said}");
+    for round in 0..2 {
+        let added = place.run(&["add", "oneshot", &log, "--again", "--sourcetype", "shop"]);
+        assert_eq!(added.err.matches("[shop] TZ = Mars/One").count(), 1, "{}", added.err);
+        assert_eq!(added.err.contains("Venus"), round == 0, "{}", added.err);
+    }
+}
