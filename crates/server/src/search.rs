@@ -756,7 +756,7 @@ fn ask_server(
     stop: &SearchStop,
     out: &mut SearchOutput<'_>,
 ) -> Result<Answer, Failure> {
-    let (text, id) = (ordered_text(arguments), new_id());
+    let (text, id) = (shown_text(arguments), new_id());
     let mut form = vec![("search", text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
     form.push(("id", &id));
     stop.set(StopAction::FinishOnServer(remote.clone(), id.clone()));
