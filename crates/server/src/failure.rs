@@ -42,7 +42,7 @@ pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     ),
     (
         INTERRUPTED,
-        "ended by Ctrl-C: by the second, or by the first while rows were shown, before a server answered, or while files were added through a server",
+        "interrupted by Ctrl-C: twice, or once while rows were shown, before a server answered, or while files were sent to a server",
     ),
 ];
 

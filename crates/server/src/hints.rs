@@ -551,7 +551,7 @@ mod tests {
             assert_eq!(said(text, 0, &[]), [says], "{text}");
         }
         assert_eq!(said("\"nosuch\" error", 0, &[]), ["no event contains `nosuch`"]);
-        let either = "no event contains `nosuch` or `nosuch2`; words are matched whole: write *nosuch* OR *nosuch2* for a part of a word";
+        let either = "no event contains `nosuch` or `nosuch2` (character 8: `nosuch OR nosuch2`); words are matched whole: write *nosuch* OR *nosuch2* for a part of a word";
         assert_eq!(said("error (nosuch OR nosuch2)", 0, &[]), [either]);
         assert_eq!(said("nosuch OR error", 0, &[]), Vec::<String>::new());
         assert_eq!(said("bnosuch*", 0, &[]), ["no event contains `bnosuch*`"]);

@@ -69,11 +69,13 @@ pub(crate) struct Previewed {
 /// Prints the preview of a file.
 pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failure> {
     let settings = Settings::of_data_dir_quietly(data_dir);
+    let faults_told = settings.tell_faults(data_dir, false);
     let zone = zone::of_option(arguments.zone.as_deref())?;
     let sourcetype = arguments.sourcetype.clone();
     let host = arguments.host.clone();
     let asked = Asked { path: &arguments.file, sourcetype, host, zone, events: arguments.events };
-    let made = of_file(&asked, &settings)?;
+    let mut made = of_file(&asked, &settings)?;
+    made.notes.retain(|note| !faults_told.iter().any(|fault| note.ends_with(fault)));
     let mut out = Pager::open(arguments.output == PreviewForm::Text);
     match arguments.output {
         PreviewForm::Json => writeln!(out, "{}", to_json(&asked, &made))?,

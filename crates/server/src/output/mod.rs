@@ -349,7 +349,7 @@ mod tests {
             (OutputForm::Raw, "a\\x1b[31mred\\u{9b}2J\tb\n"),
             (OutputForm::Csv, "_raw\na\\x1b[31mred\\u{9b}2J\tb\n"),
             (OutputForm::Ndjson, "{\"_raw\":\"a\\u001b[31mred\\u009b2J\\tb\"}\n"),
-            (OutputForm::Table, "_raw\na\\x1b[31mred\\u{9b}2J     b\n"),
+            (OutputForm::Table, "_raw\na\\x1b[31mred\\u{9b}2J    b\n"),
         ] {
             let style = OutputStyle { form, width: Some(NO_WRAP), ..TERMINAL };
             let shown_there = shown(event, 1, style);
