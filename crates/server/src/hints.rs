@@ -495,7 +495,9 @@ mod tests {
                 vec![row(&[("sourcetype", "access"), ("totalCount", "9")])]
             } else if search.contains("lower('user')=\"eva\"") {
                 vec![row(&[("user", "EVA")])]
-            } else if search.contains("lower(") || (search.contains("nosuch") && !search.contains("*nosuch*")) {
+            } else if search.contains("lower(")
+                || (search.contains("nosuch") && !search.contains("*nosuch*") && !search.contains("OR error"))
+            {
                 Vec::new()
             } else {
                 ["status", "user", "host", "sourcetype", "date_hour"]
