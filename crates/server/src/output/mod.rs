@@ -211,6 +211,7 @@ impl<'a> OutputWriter<'a> {
         let before = self.written.rows;
         if self.style.events {
             self.written.rows += part.len();
+            self.written.has_more_than_zeros |= !part.is_empty();
         } else {
             self.written.add(part);
         }

@@ -72,6 +72,9 @@ fn rows_that_come_in_parts_make_one_whole() {
     assert_eq!(rows.len(), 20_000);
     assert_eq!((&rows[0]["line"], &rows[19_999]["line"]), (&19_999.into(), &0.into()));
     assert_eq!(place.run(&["search", "nothing", &log, "-o", "json"]).good(), "[]\n");
+    // The newest events, which hints look at, have other values; but one event was found.
+    let one = place.run(&["search", "line=7", &log]);
+    assert_eq!((one.out.lines().count(), one.err.as_str()), (1, ""), "{one:?}");
     let nothing = place.run(&["search", "nothing", &log]);
     assert_eq!((nothing.out.as_str(), nothing.err.contains("no results")), ("", true), "{nothing:?}");
     let table = place.run(&["search", "line=7 OR line=8", &log]).good();
