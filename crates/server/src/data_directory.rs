@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quarry_apps::{read_apps, read_configuration, read_readable, read_view, read_with_own};
-use quarry_conf::{Layers, Namespace, PropsResolver, Readable, Reader, ServerSettings, View, missing_rules};
+use quarry_conf::{
+    ConfWarning, Layers, Namespace, PropsResolver, Readable, Reader, ServerSettings, View, missing_rules,
+};
 use quarry_engine::{DeletionRecord, IngestExpressions};
 use quarry_event::EventBatch;
 use quarry_ingest::{Deleting, IngestError, deletion_on_record};
@@ -53,8 +55,9 @@ impl Settings {
 
     /// Errors in the stanza of a sourcetype in props.conf.
     pub(crate) fn faults_of_sourcetype(&self, sourcetype: &str) -> Vec<String> {
-        let stanza = format!(": [{sourcetype}] ");
-        self.faults().into_iter().filter(|fault| fault.contains("props.conf") && fault.contains(&stanza)).collect()
+        let is_of_it =
+            |warning: &&ConfWarning| warning.stanza == sourcetype && Path::new(&*warning.file).ends_with("props.conf");
+        self.layers.warnings().iter().filter(is_of_it).map(ToString::to_string).collect()
     }
 
     /// Reports errors that were not reported before, or all of them `again`; returns those.
