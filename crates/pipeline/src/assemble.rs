@@ -274,7 +274,7 @@ impl Assembler {
     ) {
         let (time, is_own) = self.timestamper.time(found);
         counters.bad_timestamps += u64::from(!is_own);
-        // Dates with points have the day first unless something shows otherwise, which nobody is surprised by.
+        // A date with points is read with the day first, as is usual. Only reading the month first may be a surprise.
         let is_month_first = |found: &FoundTimestamp| found.read == Some(DateOrder::MonthDayYear);
         let is_ambiguous = found.is_some_and(|found| found.is_ambiguous && is_month_first(&found));
         counters.ambiguous_dates += u64::from(is_own && is_ambiguous);

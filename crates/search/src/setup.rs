@@ -51,8 +51,8 @@ pub struct SearchSettings {
     pub host: String,
     /// The data directory, if there is one.
     pub data_dir: Option<PathBuf>,
-    /// Whether searches read files in place: then the data directory gives them knowledge and lookups, but neither takes
-    /// what they leave behind (history, results, spilled rows) nor has summaries of what they read.
+    /// Whether searches read files in place. The data directory then only provides knowledge and lookups: history,
+    /// results and spilled rows are not written there, and its summaries do not apply.
     pub in_place: bool,
     /// Starts programs of custom commands and alert actions.
     pub commands: Option<Arc<dyn CommandSource>>,

@@ -2,16 +2,16 @@
 //!
 //! A scan of more than fits would replace every entry before its next use (LRU's worst case). A [`ScanCache`] therefore
 //! has two parts: one that is full admits only every [`REFUSED`]th value (bimodal insertion), so that most of it stays;
-//! the other keeps the most recent of the values that were refused, so that little that is read again at once is found.
+//! the other keeps the most recent of the values that were refused, so that a few values that are read again soon are found.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use crate::sync::lock;
 
-/// Number of new values of which a full cache for scans admits one.
+/// A full cache for scans admits one in this many new values.
 const REFUSED: u64 = 8;
-/// Part of the memory of a cache for scans that keeps the most recent values: one in so many bytes.
+/// One in this many bytes of a cache for scans keeps the most recent values.
 const RECENT_PART: usize = 4;
 
 /// A cache of values that scans read one after the other, and that cost little to make again.

@@ -438,7 +438,7 @@ impl TemplatePage {
     }
 }
 
-/// Why texts cannot be rebuilt; a number rather than a message, since it is asked for every value.
+/// Error of rebuilding texts. It has no message, because a result is returned for every value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Misfit {
     /// The texts exceed the page.
@@ -483,8 +483,8 @@ fn fill(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(),
     }
 }
 
-/// Appends a template filled with the next values of its variables. Most of them are no templates themselves, so there
-/// are few calls.
+/// Appends a template filled with the next values of its variables. Most values are not templates themselves, so
+/// recursion is rare.
 fn fill_template(plan: &Plan, code: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Misfit> {
     for step in plan.steps_of(code) {
         out.put(&plan.literals, step.literal_at as usize, step.literal_len as usize)?;

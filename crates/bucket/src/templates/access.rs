@@ -60,7 +60,7 @@ impl Piece {
     }
 
     /// End of a variable of this kind that starts at `at`; `None` if none does. Not inlined, so that variables of other
-    /// kinds need not prepare for it.
+    /// kinds save no registers for it.
     #[inline(never)]
     pub(super) fn end(self, text: &[u8], at: usize) -> Option<usize> {
         let followed_by = |end: usize, byte: u8| (text.get(end) == Some(&byte)).then_some(end);
@@ -115,7 +115,7 @@ fn ends_here(text: &[u8], at: usize) -> bool {
 
 /// Adds the names before the time of a line that begins like an access log, and returns the position of the bracket.
 pub(super) fn split_names(text: &[u8], variables: &mut Vec<Variable>) -> Option<usize> {
-    // Most lines have no such bracket, which is found out sooner than what their names are.
+    // Most lines have no such bracket, and looking for one is cheaper than splitting the names before it.
     if !matches!(text.first(), Some(b'{' | b'<')) && !memchr_iter(b'[', text).any(|at| opens_day(text, at)) {
         return None;
     }

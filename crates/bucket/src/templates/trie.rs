@@ -281,8 +281,8 @@ impl Edge {
     }
 }
 
-/// Whether two texts are equal. Not inlined: the search for the next edge, which mostly compares eight bytes, would
-/// prepare for this each time.
+/// Whether two texts are equal. Not inlined: otherwise the search for the next edge, which mostly compares eight bytes,
+/// would save registers for this each time.
 #[inline(never)]
 fn are_equal(one: &[u8], other: &[u8]) -> bool {
     same(one, other)
@@ -300,7 +300,7 @@ pub(super) fn head_of(text: &[u8]) -> u64 {
     if let Some(head) = text.first_chunk::<8>() {
         return u64::from_le_bytes(*head);
     }
-    // Two ends that overlap cover the rest.
+    // Two overlapping reads cover all bytes.
     let len = text.len();
     if let (Some(head), Some(tail)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
         return u64::from(u32::from_le_bytes(*head)) | u64::from(u32::from_le_bytes(*tail)) << (8 * (len - 4));

@@ -198,7 +198,7 @@ fn right_aligned(text: &[u8]) -> u64 {
     zeroes | byte(0) | byte(len / 2) | byte(len - 1)
 }
 
-/// The number of eight digits, the first in the lowest byte; `None` if one of them is none.
+/// The number of eight digits, the first in the lowest byte; `None` if a byte is not a digit.
 #[inline(always)]
 fn eight_digits(word: u64) -> Option<i64> {
     let digits = word ^ ZEROES;
@@ -206,7 +206,7 @@ fn eight_digits(word: u64) -> Option<i64> {
     if (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080 != 0 {
         return None;
     }
-    // Pairs of digits, then of pairs, then of those: each product adds the higher place, ten times, to the lower one.
+    // Digits become pairs, pairs fours, and fours eight: each step adds the higher part, multiplied, to the lower one.
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
     Some(((fours * 10_000 + (fours >> 32)) & 0xffff_ffff).cast_signed())
