@@ -211,15 +211,19 @@ pub(crate) struct FoundTimestamp {
 impl FoundTimestamp {
     /// The way it is written, for people.
     fn name(self) -> &'static str {
-        match (self.form, self.read) {
+        let name = match (self.form, self.read) {
             (Form::Triple, Some(DateOrder::DayMonthYear)) => "day, month, year, time",
-            (Form::Triple, Some(DateOrder::MonthDayYear)) if self.is_ambiguous => {
-                "month, day, year, time (nothing shows whether the day comes first)"
-            }
+            (Form::Triple, Some(DateOrder::MonthDayYear)) if self.is_ambiguous => match self.parts.hour {
+                Some(_) => "month, day, year, time (nothing shows whether the day comes first)",
+                None => "month, day, year (nothing shows whether the day comes first)",
+            },
             (Form::Triple, Some(DateOrder::MonthDayYear)) => "month, day, year, time",
             (Form::NoYear, Some(DateOrder::DayMonthYear)) => "day and month without a year, time",
             (form, _) => form.name(),
-        }
+        };
+        // A lone date is a timestamp too.
+        let is_lone_date = self.parts.hour.is_none() && self.form != Form::Configured;
+        if is_lone_date { name.strip_suffix(", time").unwrap_or(name) } else { name }
     }
 }
 

@@ -51,24 +51,24 @@ impl ResultTable {
         ResultTable { fields, batches, zone }
     }
 
-    /// A table of texts received from a server: `values_of` returns the values of a cell by row and field, none for
+    /// A table of texts received from a server: `values_of` returns the values of a cell by row and column, none for
     /// null.
     pub fn of_texts<'a>(
         fields: &[String],
         rows: usize,
         zone: TimeZone,
-        values_of: impl Fn(usize, &str) -> &'a [String],
+        values_of: impl Fn(usize, usize) -> &'a [String],
     ) -> Result<ResultTable, ArrowError> {
-        let column = |field: &String| -> ArrayRef {
+        let column = |column: usize| -> ArrayRef {
             let mut lists = ListBuilder::new(StringViewBuilder::new());
             for row in 0..rows {
-                let values = values_of(row, field);
+                let values = values_of(row, column);
                 values.iter().for_each(|text| lists.values().append_value(text));
                 lists.append(!values.is_empty());
             }
             Arc::new(lists.finish())
         };
-        let columns: Vec<ArrayRef> = fields.iter().map(column).collect();
+        let columns: Vec<ArrayRef> = (0..fields.len()).map(column).collect();
         let schema =
             fields.iter().zip(&columns).map(|(name, column)| Field::new(name, column.data_type().clone(), true));
         let schema = Arc::new(Schema::new(schema.collect::<Vec<_>>()));

@@ -104,7 +104,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     writeln!(std::io::stdout().lock(), "{summary}")?;
     Ok(if total.failed > 0 {
         failure::STORAGE
-    } else if total.interrupted {
+    } else if total.interrupted || total.is_all_left_out() {
         failure::PARTIAL
     } else {
         0
@@ -517,6 +517,11 @@ impl Total {
         self.truncated_lines += report.truncated_lines;
         self.dropped_events += report.dropped_events;
         self.interrupted |= report.interrupted;
+    }
+
+    /// Whether there were files and each was left out as binary.
+    fn is_all_left_out(&self) -> bool {
+        self.binary > 0 && self.files + self.skipped.count + self.empty.count + self.failed == 0
     }
 
     fn summary(&self, seconds: f64) -> String {

@@ -3,9 +3,12 @@
 //! The search runs in the server (`search/jobs/export` with `search_mode=realtime`), which sends each event as a line of
 //! JSON. Not here: searches that end ([`crate::search`]).
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 
 use jiff::tz::TimeZone;
+use quarry_spl::Severity;
+use quarry_spl::analyse::{command_among_words, transforming_command};
 use quarry_stdx::log;
 use serde_json::Value;
 
@@ -40,6 +43,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
     ];
     form.extend(zone_name.as_deref().map(|zone| ("zone", zone)));
     tell_unknown_indexes(cli, arguments, &remote, &zone)?;
+    tell_probable_mistakes(cli, arguments)?;
     let mut lines = std::io::BufReader::new(remote.follow(&form)?);
     if terminal::is_interactive() {
         log::info(format!("following `{}` as new events come; Ctrl-C ends it", arguments.text));
@@ -61,11 +65,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
             log::note(message["text"].as_str().unwrap_or_default());
         }
         if row["preview"] == true {
-            return Err(Failure::Usage(
-                "-f shows events as they come, and this search makes a report of them: create a job with \
-                 search_mode=realtime, or leave the report out"
-                    .into(),
-            ));
+            return Err(of_table("this search"));
         }
         let result = &row["result"];
         if result.is_object() {
@@ -81,20 +81,43 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
     Ok(0)
 }
 
+/// The error of a search whose answer is a table; `maker` is what makes it.
+fn of_table(maker: &str) -> Failure {
+    Failure::Usage(format!(
+        "-f shows events as they come, and {maker} makes a table of them: leave it out, or create a job with \
+         search_mode=realtime"
+    ))
+}
+
 /// Writes an event as a line of JSON, as `-o ndjson` does.
 fn write_object(result: &Value, zone: &TimeZone, out: &mut dyn Write) -> Result<(), Failure> {
     let texts = |value: &Value| -> Vec<String> {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         value.as_array().map_or_else(|| vec![text(value)], |values| values.iter().map(text).collect())
     };
-    let row: AnswerRow =
-        result.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), texts(value))).collect();
-    let mut fields: Vec<String> = row.keys().cloned().collect();
+    let object: BTreeMap<&String, &Value> = result.as_object().into_iter().flatten().collect();
+    let mut fields: Vec<String> = object.keys().map(|name| (*name).clone()).collect();
     // The time first, as in other outputs.
     fields.sort_by_key(|name| (name != "_time", name.starts_with('_') && name != "_raw"));
+    let row: AnswerRow = fields.iter().filter_map(|name| object.get(name)).map(|value| texts(value)).collect();
     let style =
         OutputStyle { form: OutputForm::Ndjson, has_head: false, events: true, color: false, width: terminal::width() };
     Ok(output::write(&table_of(&fields, &[row], zone)?, style, out)?)
+}
+
+/// Notes on what is probably not meant: nobody would learn it from a search that goes on without finding anything.
+fn tell_probable_mistakes(cli: &Cli, arguments: &SearchArgs) -> Result<(), Failure> {
+    let parsed = quarry_spl::parse(&arguments.text);
+    let mut remarks = parsed.diagnostics;
+    remarks.retain(|remark| remark.severity == Severity::Warning);
+    if remarks.is_empty() {
+        remarks.extend(command_among_words(&arguments.text, &parsed.pipeline.commands));
+    }
+    let mut err = std::io::stderr().lock();
+    for remark in &remarks {
+        failure::report_diagnostic(&arguments.text, remark, &mut err, terminal::colors_on_stderr(cli.color))?;
+    }
+    Ok(())
 }
 
 /// Notes on indexes that do not exist: their events would be waited for in silence.
@@ -121,6 +144,10 @@ fn check(arguments: &SearchArgs) -> Result<(), Failure> {
     }
     if !matches!(arguments.form(), OutputForm::Table | OutputForm::Raw | OutputForm::Json | OutputForm::Ndjson) {
         return Err(Failure::Usage("-f prints events as text, or with -o json one object per line".into()));
+    }
+    let commands = quarry_spl::parse(&arguments.text).pipeline.commands;
+    if let Some(stage) = transforming_command(&commands) {
+        return Err(of_table(&format!("`{}`", stage.command.name())));
     }
     search::check_words(arguments)
 }

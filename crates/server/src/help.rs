@@ -219,5 +219,9 @@ mod tests {
             let long = text.lines().find(|line| !line.starts_with(INDENT) && width(line) > 80 && line.contains(' '));
             assert_eq!(long, None, "{name}");
         }
+        let mut list = Vec::new();
+        assert!(run(None, Some(80), &mut list).is_ok());
+        let list = String::from_utf8(list).unwrap();
+        assert_eq!(list.lines().find(|line| width(line) > 80), None);
     }
 }

@@ -6,6 +6,7 @@
 
 mod absent_values;
 mod absent_words;
+mod conditions_apart;
 mod generators;
 mod indexes;
 mod span_edges;
@@ -183,7 +184,14 @@ fn absent(
     }
     let fields: Vec<&str> = read.iter().map(|field| field.name.as_str()).collect();
     let values = absent_values::of_values(&fields, commands, scope, ask);
-    if values.is_empty() { other_case(found, commands, ask) } else { values }
+    if !values.is_empty() {
+        return values;
+    }
+    let cased = other_case(found, commands, ask);
+    match cased.is_empty() {
+        true => conditions_apart::remark(found, commands, scope, ask).into_iter().collect(),
+        false => cased,
+    }
 }
 
 /// Notes on names that differ from a default field by case alone: no event has such a field.
@@ -549,11 +557,11 @@ mod tests {
     #[test]
     fn a_word_that_no_event_has_is_named_before_fields_are() {
         for text in ["error nosuch | table statu", "error nosuch"] {
-            let says = "no event contains `nosuch` (character 7); words are matched whole: write *nosuch* for a part of a word";
+            let says = "no event contains the word `nosuch` (character 7); words are matched whole: write *nosuch* for a part of a word";
             assert_eq!(said(text, 0, &[]), [says], "{text}");
         }
         assert_eq!(said("\"nosuch\" error", 0, &[]), ["no event contains `nosuch`"]);
-        let either = "no event contains `nosuch` or `nosuch2` (character 8: `nosuch OR nosuch2`); words are matched whole: write *nosuch* OR *nosuch2* for a part of a word";
+        let either = "no event contains the word `nosuch` or `nosuch2` (character 8: `nosuch OR nosuch2`); words are matched whole: write *nosuch* OR *nosuch2* for a part of a word";
         assert_eq!(said("error (nosuch OR nosuch2)", 0, &[]), [either]);
         assert_eq!(said("nosuch OR error", 0, &[]), Vec::<String>::new());
         assert_eq!(said("bnosuch*", 0, &[]), ["no event contains `bnosuch*`"]);

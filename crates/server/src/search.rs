@@ -283,14 +283,18 @@ pub(crate) fn rows_of_server(
     zone: &TimeZone,
 ) -> Option<Vec<HintRow>> {
     let count = HINT_ROWS_MAX.to_string();
-    let mut form = vec![("search", text), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", count.as_str())];
+    let mut form =
+        vec![("search", text), ("exec_mode", "oneshot"), ("output_mode", "json_rows"), ("count", count.as_str())];
     form.extend(earliest.map(|time| ("earliest_time", time)));
     form.extend(latest.map(|time| ("latest_time", time)));
     let zone = zone::name(zone);
     form.extend(zone.as_deref().map(|zone| ("zone", zone)));
     let mut found = Vec::new();
-    let mut take = |_: &[String], rows: &[AnswerRow]| {
-        let row = |row: &AnswerRow| row.iter().map(|(name, values)| (name.clone(), values.join(" "))).collect();
+    let mut take = |fields: &[String], rows: &[AnswerRow]| {
+        let row = |row: &AnswerRow| {
+            let cells = fields.iter().zip(row).filter(|(_, values)| !values.is_empty());
+            cells.map(|(name, values)| (name.clone(), values.join(" "))).collect()
+        };
         found.extend(rows.iter().map(row));
         Ok(())
     };
@@ -427,7 +431,7 @@ impl SearchStop {
                 Ok(()) => tell(),
                 // The search has not begun, waits for others, or has ended meanwhile.
                 Err(_) => {
-                    log::info("stopped before the server answered");
+                    log::info("stopped before an answer was shown");
                     std::process::exit(i32::from(failure::INTERRUPTED));
                 }
             },
@@ -757,7 +761,8 @@ fn ask_server(
     out: &mut SearchOutput<'_>,
 ) -> Result<Answer, Failure> {
     let (text, id) = (shown_text(arguments), new_id());
-    let mut form = vec![("search", text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
+    let mut form =
+        vec![("search", text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json_rows"), ("count", "0")];
     form.push(("id", &id));
     stop.set(StopAction::FinishOnServer(remote.clone(), id.clone()));
     out.progress = Some(SearchProgress::start(None, &stop.interrupt));

@@ -156,8 +156,11 @@ impl Remote {
     /// The result of a finished job.
     pub(crate) fn job_result(&self, sid: &str, zone: &TimeZone) -> Result<RemoteAnswer, Failure> {
         let zone = zone::name(zone).map(|zone| format!("&zone={}", encoded(&zone))).unwrap_or_default();
-        let path =
-            format!("{}/search/v2/jobs/{}/results?output_mode=json&count={PAGE_ROWS}{zone}", self.root, encoded(sid));
+        let path = format!(
+            "{}/search/v2/jobs/{}/results?output_mode=json_rows&count={PAGE_ROWS}{zone}",
+            self.root,
+            encoded(sid)
+        );
         let remote = self.clone();
         let page = move |offset: usize| {
             let mut answer = remote.answer(remote.get(&format!("{path}&offset={offset}")))?;
@@ -175,7 +178,7 @@ impl Remote {
     /// The rows of a search with a short answer, and whether they are events.
     pub(crate) fn search_table(&self, text: &str, zone: &TimeZone) -> Result<(ResultTable, bool), Failure> {
         let name = zone::name(zone);
-        let mut form = vec![("search", text), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
+        let mut form = vec![("search", text), ("exec_mode", "oneshot"), ("output_mode", "json_rows"), ("count", "0")];
         form.extend(name.as_deref().map(|name| ("zone", name)));
         let answer = self.search(&form)?;
         let (events, mut names, mut found) = (answer.events, Vec::new(), Vec::new());
@@ -294,7 +297,7 @@ fn body_of(answer: Response) -> Box<dyn Read> {
 
 /// Rows of an answer as a table.
 pub(crate) fn table_of(fields: &[String], rows: &[AnswerRow], zone: &TimeZone) -> Result<ResultTable, Failure> {
-    let values_of = |row: usize, field: &str| rows[row].get(field).map(Vec::as_slice).unwrap_or_default();
+    let values_of = |row: usize, column: usize| rows[row].get(column).map(Vec::as_slice).unwrap_or_default();
     let table = ResultTable::of_texts(fields, rows.len(), zone.clone(), values_of);
     table.map_err(|error| Failure::Storage(format!("the server's answer cannot be shown: {error}")))
 }

@@ -27,11 +27,16 @@ const NOT_PARSED_MAX: usize = 1_000;
 /// Counts and prints the result.
 pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
     let path = &arguments.file;
-    let unreadable = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
-    let file = BufReader::new(std::fs::File::open(path).map_err(unreadable)?);
+    let unreadable = |error: std::io::Error| {
+        let is_search =
+            error.kind() == std::io::ErrorKind::NotFound && path.to_string_lossy().contains([' ', '|', '=']);
+        let hint = if is_search { ": name a file of searches; `quarry spl explain 'SEARCH'` checks one" } else { "" };
+        Failure::Usage(format!("{}: {error}{hint}", path.display()))
+    };
+    let file = BufReader::new(std::fs::File::open(path).map_err(&unreadable)?);
     let mut counts = Counts::default();
     for (at, line) in file.lines().enumerate() {
-        let line = line.map_err(unreadable)?;
+        let line = line.map_err(&unreadable)?;
         if line.trim().is_empty() {
             continue;
         }

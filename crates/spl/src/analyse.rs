@@ -12,10 +12,13 @@ mod search_texts;
 
 use crate::ast::{Pipeline, SearchExpr, Stage};
 use crate::commands::Beginning;
+use crate::diagnostic::Diagnostic;
+use crate::lints;
 pub use field_needs::FieldNeeds;
 pub(crate) use named_values::always_compared;
 pub use named_values::{
-    EqualsWhat, FieldOrigin, ReadField, WhereEquals, asked_values, asked_words, asks_for, named_fields, where_equals,
+    EqualsWhat, FieldOrigin, ReadField, WhereEquals, asked_conditions, asked_values, asked_words, asks_for,
+    named_fields, where_equals,
 };
 pub(crate) use read_fields::{RAW, TIME, lacking_fields};
 pub use read_fields::{expr_fields, search_fields};
@@ -34,12 +37,23 @@ pub(crate) fn needed_before(commands: &[Stage], after: FieldNeeds) -> FieldNeeds
 
 /// Whether the output is a table of results rather than events.
 pub fn is_transforming(commands: &[Stage]) -> bool {
-    commands.iter().any(|stage| stage.command.node().makes_table())
+    transforming_command(commands).is_some()
 }
 
 /// Whether a search begins by selecting events itself.
 pub fn begins_with_events(commands: &[Stage]) -> bool {
     commands.first().is_some_and(|stage| matches!(stage.command.begins_with(), Beginning::Events(_)))
+}
+
+/// The first command that makes a table of events.
+pub fn transforming_command(commands: &[Stage]) -> Option<&Stage> {
+    commands.iter().find(|stage| stage.command.node().makes_table())
+}
+
+/// A remark, with a hint, on words of the leading search that read as a command with its arguments. They may be meant
+/// as words: it is of use where the search finds nothing.
+pub fn command_among_words(text: &str, commands: &[Stage]) -> Option<Diagnostic> {
+    lints::command_among_words(text, commands)
 }
 
 /// Whether a condition contains a subsearch.

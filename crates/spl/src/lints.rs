@@ -167,6 +167,32 @@ pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, fou
     }
 }
 
+/// The words of the leading search that read as a command with its arguments, however usual they are in a log: a remark
+/// for a search that finds nothing.
+pub(crate) fn command_among_words(text: &str, commands: &[Stage]) -> Option<Diagnostic> {
+    let stage = commands.first()?;
+    let Command::Search(search) = &stage.command else { return None };
+    let parts = match &search.expr {
+        SearchExpr::And(parts) => parts.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let words = parts.iter().filter_map(|part| match part {
+        SearchExpr::Keyword(word) if !word.quoted && is_command(&word.text) => Some(word),
+        _ => None,
+    });
+    words.take(TRIES_MAX).find_map(|word| {
+        let before = text.get(stage.span.start..word.span.start)?.trim();
+        let command = text.get(word.span.start..stage.span.end)?;
+        let has_arguments = command.len() > word.text.len();
+        let is_led = !before.is_empty() && !before.eq_ignore_ascii_case("search");
+        if !has_arguments || !is_led || !parse_commands(command, true, &BTreeSet::new()).is_ok() {
+            return None;
+        }
+        let remark = Diagnostic::warning(format!("`{}` is searched for as a word", word.text), word.span);
+        Some(remark.with_hint(format!("for the command, a `|` goes before it: {before} | {command}")))
+    })
+}
+
 /// Whether words of a search are meant as a command: they parse as one and are unlikely in a log.
 fn is_meant(name: &str, command: &str, only_fields: bool) -> bool {
     let arguments = command[name.len()..].trim();

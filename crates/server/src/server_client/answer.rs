@@ -1,6 +1,6 @@
-//! The rows of a search or of a job, read one by one, never completely in memory.
+//! The rows of a search or of a job, read one by one, never completely in memory. They come as arrays (`json_rows`),
+//! without the name of each field in each row.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufReader, Read};
 
@@ -10,8 +10,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 
 use crate::failure::Failure;
 
-/// A row: values by field.
-pub(crate) type AnswerRow = BTreeMap<String, Vec<String>>;
+/// A row: the values of each field, in the order of the fields.
+pub(crate) type AnswerRow = Vec<Vec<String>>;
 
 /// Consumer of the fields of all rows and of some rows.
 pub(crate) type TakeRows<'t> = &'t mut dyn FnMut(&[String], &[AnswerRow]) -> Result<(), Failure>;
@@ -80,32 +80,63 @@ impl Reading<'_> {
 }
 
 #[derive(Deserialize)]
-struct Named {
-    name: String,
-}
-
-#[derive(Deserialize)]
 struct Message {
     #[serde(default)]
     text: String,
 }
 
-/// One value or several.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Texts {
-    One(String),
-    Several(Vec<String>),
-    Other(serde_json::Value),
+/// The values of a field in a row: none, one or several.
+struct CellTexts(Vec<String>);
+
+impl<'de> Deserialize<'de> for CellTexts {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<CellTexts, D::Error> {
+        from.deserialize_any(CellVisitor)
+    }
 }
 
-impl Texts {
-    fn all(self) -> Vec<String> {
-        match self {
-            Texts::One(text) => vec![text],
-            Texts::Several(texts) => texts,
-            Texts::Other(value) => vec![value.to_string()],
+struct CellVisitor;
+
+impl<'de> Visitor<'de> for CellVisitor {
+    type Value = CellTexts;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a value, a list of values or null")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<CellTexts, E> {
+        Ok(CellTexts(Vec::new()))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<CellTexts, E> {
+        self.visit_string(text.to_owned())
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<CellTexts, E> {
+        Ok(CellTexts(vec![text]))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<CellTexts, E> {
+        self.visit_string(value.to_string())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<CellTexts, E> {
+        self.visit_string(number.to_string())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<CellTexts, E> {
+        self.visit_string(number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<CellTexts, E> {
+        self.visit_string(number.to_string())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<CellTexts, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(text) = list.next_element::<String>()? {
+            texts.push(text);
         }
+        Ok(CellTexts(texts))
     }
 }
 
@@ -121,7 +152,7 @@ impl<'de> Visitor<'de> for &mut Reading<'_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("an object with fields, messages and results")
+        out.write_str("an object with fields, messages and rows")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
@@ -130,10 +161,8 @@ impl<'de> Visitor<'de> for &mut Reading<'_> {
                 "messages" => {
                     self.messages = map.next_value::<Vec<Message>>()?.into_iter().map(|message| message.text).collect();
                 }
-                "fields" => {
-                    self.fields = map.next_value::<Vec<Named>>()?.into_iter().map(|field| field.name).collect();
-                }
-                "results" => map.next_value_seed(Rows(self))?,
+                "fields" => self.fields = map.next_value()?,
+                "rows" => map.next_value_seed(Rows(self))?,
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -161,9 +190,12 @@ impl<'de> Visitor<'de> for Rows<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<(), A::Error> {
         let (mut part, mut bytes): (Vec<AnswerRow>, usize) = (Vec::new(), 0);
-        while let Some(row) = rows.next_element::<BTreeMap<String, Texts>>()? {
-            let row: AnswerRow = row.into_iter().map(|(name, values)| (name, values.all())).collect();
-            bytes += row.values().flatten().map(String::len).sum::<usize>();
+        while let Some(row) = rows.next_element::<Vec<CellTexts>>()? {
+            let row: AnswerRow = row.into_iter().map(|values| values.0).collect();
+            if row.len() != self.0.fields.len() {
+                return Err(A::Error::custom("a row has another number of values than there are fields"));
+            }
+            bytes += row.iter().flatten().map(String::len).sum::<usize>();
             part.push(row);
             if part.len() >= PART_ROWS || bytes >= PART_BYTES {
                 bytes = 0;
@@ -193,34 +225,31 @@ mod tests {
 
     #[test]
     fn rows_come_in_parts_with_their_fields_and_messages() {
-        let rows: Vec<String> = (0..=PART_ROWS).map(|row| format!(r#"{{"n":"{row}","m":["a","b"]}}"#)).collect();
+        let rows: Vec<String> = (0..=PART_ROWS).map(|row| format!(r#"["{row}",["a","b"],null]"#)).collect();
         let text = format!(
-            r#"{{"preview":false,"messages":[{{"type":"WARN","text":"cut"}}],"fields":[{{"name":"n"}},{{"name":"m"}}],"results":[{}],"highlighted":{{}}}}"#,
+            r#"{{"preview":false,"messages":[{{"type":"WARN","text":"cut"}}],"fields":["n","m","o"],"rows":[{}]}}"#,
             rows.join(",")
         );
         let (parts, messages) = read(&text);
         assert_eq!(messages.unwrap(), ["cut"]);
         assert_eq!(parts.iter().map(|(_, rows)| rows.len()).collect::<Vec<_>>(), [PART_ROWS, 1]);
-        assert!(parts.iter().all(|(fields, _)| *fields == ["n", "m"]));
+        assert!(parts.iter().all(|(fields, _)| *fields == ["n", "m", "o"]));
         let last = &parts[1].1[0];
-        assert_eq!(
-            (last["n"].as_slice(), last["m"].as_slice()),
-            (&[PART_ROWS.to_string()][..], &["a".into(), "b".into()][..])
-        );
+        assert_eq!(*last, [vec![PART_ROWS.to_string()], vec!["a".to_owned(), "b".to_owned()], Vec::new()]);
     }
 
     #[test]
     fn pages_are_read_until_one_is_empty() {
         let page = |rows: &str| -> Box<dyn std::io::Read> {
-            let text = format!(r#"{{"messages":[],"fields":[{{"name":"n"}}],"results":[{rows}]}}"#);
+            let text = format!(r#"{{"messages":[],"fields":["n"],"rows":[{rows}]}}"#);
             Box::new(std::io::Cursor::new(text.into_bytes()))
         };
-        let body = page(r#"{"n":"1"},{"n":"2"}"#);
-        let more: NextPage = Box::new(move |offset| Ok(page(if offset == 2 { r#"{"n":"3"}"# } else { "" })));
+        let body = page(r#"["1"],["2"]"#);
+        let more: NextPage = Box::new(move |offset| Ok(page(if offset == 2 { r#"["3"]"# } else { "" })));
         let mut read = Vec::new();
         let answer = RemoteAnswer { partial: false, events: false, body, more: Some(more) };
         let messages = answer.read(&mut |_, rows| {
-            read.extend(rows.iter().map(|row| row["n"].join("")));
+            read.extend(rows.iter().map(|row| row[0].join("")));
             Ok(())
         });
         assert!(messages.unwrap().is_empty());
@@ -229,10 +258,12 @@ mod tests {
 
     #[test]
     fn an_answer_without_rows_has_fields_and_one_that_is_cut_off_fails() {
-        let (parts, messages) = read(r#"{"messages":[],"fields":[{"name":"n"}],"results":[]}"#);
+        let (parts, messages) = read(r#"{"messages":[],"fields":["n"],"rows":[]}"#);
         assert!(messages.unwrap().is_empty());
         assert_eq!(parts, [(vec!["n".to_owned()], vec![])]);
-        let (_, cut) = read(r#"{"messages":[],"fields":[{"name":"n"}],"results":[{"n":"1"},"#);
-        assert!(matches!(cut, Err(Failure::Storage(_))));
+        for torn in [r#"["1"],"#, r#"["1","2"]]}"#] {
+            let (_, failed) = read(&format!(r#"{{"messages":[],"fields":["n"],"rows":[{torn}"#));
+            assert!(matches!(failed, Err(Failure::Storage(_))), "{torn}");
+        }
     }
 }

@@ -210,6 +210,8 @@ fn files_of_which_nothing_is_added_are_named() {
     assert!(ran.out.trim_end().ends_with("1 file failed"), "{ran:?}");
     let none = place.run(&["add", "oneshot", &missing]);
     assert_eq!((none.code, none.out.as_str()), (2, ""), "{none:?}");
+    let all_left_out = place.run(&["add", "oneshot", &binary]);
+    assert_eq!(all_left_out.code, 5, "{all_left_out:?}");
 }
 
 #[test]
@@ -253,7 +255,8 @@ fn odd_files_are_added_without_trouble() {
     assert!(place.run(&["add", "oneshot", &empty]).good().starts_with("added 0 events"));
     let garbage: Vec<u8> = (0..200_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
     let garbage = place.write("garbage.bin", garbage);
-    place.run(&["add", "oneshot", &garbage]).good();
+    let left_out = place.run(&["add", "oneshot", &garbage]);
+    assert!(left_out.code == 5 && left_out.out.starts_with("added 0 events"), "{left_out:?}");
     let long = place.write("long.log", vec![b'x'; 100_000_000]);
     let said = place.run(&["add", "oneshot", &long, "--index", "long"]).good();
     assert!(said.contains("added 1 events") || said.contains("added 1 event "), "{said}");

@@ -54,6 +54,74 @@ fn following_an_index_that_does_not_exist_is_told() {
 }
 
 #[test]
+fn following_words_that_read_as_a_command_is_told() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..3));
+    place.run(&["add", "oneshot", &log]).good();
+    let _server = Server::start(&place);
+    for (search, says) in [
+        ("error where x=1", "`where` is searched for as a word"),
+        ("error head 5", "for the command, a `|` goes before it: error | head 5"),
+    ] {
+        let mut following =
+            place.command(&["search", "-f", search]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut told = BufReader::new(following.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(told.any(|line| line.contains(says)), "{search}");
+        following.kill().unwrap();
+        following.wait().unwrap();
+    }
+    for (search, command) in [("* | stats count", "stats"), ("* | table host", "table")] {
+        let refused = place.run(&["search", "-f", search]);
+        let says = format!("-f shows events as they come, and `{command}` makes a table of them");
+        assert!(refused.code == 2 && refused.err.contains(&says), "{refused:?}");
+        assert!(!refused.err.contains("following"), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_search_that_finds_nothing_says_which_of_its_conditions_fails() {
+    let place = Place::new();
+    let log = place.write(
+        "app.log",
+        "2026-11-20T10:00:00Z level=error host web1 status=200\n\
+         2026-11-20T10:00:01Z level=info table of contents status=404\n\
+         2026-11-20T10:00:02Z level=info errors in a table status=404\n",
+    );
+    place.run(&["add", "oneshot", &log]).good();
+    let table = [
+        ("error table host", "none meets all of them", "for the command, a `|` goes before it: error | table host"),
+        ("error contents", "none meets all of them", "write OR for events that meet one of them: error OR contents"),
+        ("error host status=404", "none meets all of them", "without `status=404` there are events"),
+        ("error head 5", "no event contains `head`", "for the command, a `|` goes before it: error | head 5"),
+        ("error top status", "no event contains `top`", "error | top status"),
+        ("error rare status", "no event contains `rare`", "error | rare status"),
+        ("error tail 2", "no event contains `tail`", "error | tail 2"),
+        ("error sort -status", "no event contains `sort`", "error | sort -status"),
+        ("error fields status", "no event contains `fields`", "error | fields status"),
+        ("content", "no event contains the word `content`", "write *content* for a part of a word"),
+        ("nosuchword", "no event contains `nosuchword`", ""),
+        ("error --earliest -1h", "no event contains `--earliest`", "quarry search '…' --earliest …"),
+        ("source=*x.log*", "no event meets `source=*x.log*`", "`| metadata type=sources` lists"),
+        ("error status>900", "no event meets `status>900`", ""),
+    ];
+    for is_served in [false, true] {
+        let _server = is_served.then(|| Server::start(&place));
+        for (search, says, hint) in table {
+            let ran = place.run(&["search", search]);
+            assert!(ran.err.contains(says) && ran.err.contains(hint), "{search}: {ran:?}");
+            assert_eq!(
+                ran.err.matches("warning: ").count() + ran.err.matches("note: ").count(),
+                1,
+                "{search}: {ran:?}"
+            );
+        }
+    }
+    // What later commands remove is no matter of the conditions.
+    let ran = place.run(&["search", "level=info table | where status=200"]);
+    assert!(!ran.err.contains("conditions"), "{ran:?}");
+}
+
+#[test]
 fn events_in_the_future_are_told() {
     let place = Place::new();
     let date = Command::new("date").args(["-u", "+%s"]).output().unwrap();

@@ -28,6 +28,20 @@ pub fn asked_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     groups.filter(|group| !group.iter().any(is_any)).collect()
 }
 
+/// The places of the conditions that the leading search requires of each event, as far as they are one word, phrase or
+/// comparison; `IN`, `OR`, `NOT` and subsearches are omitted.
+pub fn asked_conditions(commands: &[Stage]) -> Vec<Span> {
+    let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
+    let place = |part: &SearchExpr| match part {
+        SearchExpr::Keyword(word) => Some(word.span),
+        SearchExpr::Compare { field, value, case_sensitive: false, .. } | SearchExpr::Indexed { field, value } => {
+            Some(Span { start: field.span.start, end: value.span.end })
+        }
+        _ => None,
+    };
+    required(&search.expr).iter().filter_map(place).filter(|place| place.start < place.end).collect()
+}
+
 /// The word that a part of a condition is.
 fn word_of(part: &SearchExpr) -> Option<&SearchPattern> {
     match part {

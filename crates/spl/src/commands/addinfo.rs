@@ -14,7 +14,7 @@ impl Syntax for AddInfoCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["addinfo"],
         syntax: "addinfo",
-        summary: "Adds the time range and the identifier of the search to every row",
+        summary: "Adds the time range and the ID of the search to every row",
         group: Group::Fields,
         ..CommandInfo::DEFAULT
     };

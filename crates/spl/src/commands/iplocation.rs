@@ -26,7 +26,7 @@ impl Syntax for IpLocationCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["iplocation"],
         syntax: "iplocation [prefix=] [allfields=] FIELD",
-        summary: "Adds the country, region, city and coordinates of an IP address",
+        summary: "Adds country, region, city and coordinates of an IP address",
         group: Group::Fields,
         kind: Kind::Row,
         ..CommandInfo::DEFAULT
