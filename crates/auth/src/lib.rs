@@ -579,8 +579,11 @@ impl Auth {
             state.throttle.failed(attempt.user_hash, origin, now_ns);
             drop(state);
             let is_first = is_right && !attempt.may_be_right;
-            let reason =
-                if is_first { "the first password from another machine" } else { "wrong user name or password" };
+            let reason = if is_first {
+                "the first password, from another machine or through a proxy"
+            } else {
+                "wrong user name or password"
+            };
             self.note(&attempt, "failed", Some(reason));
             return Err(AuthError::Denied);
         };

@@ -161,7 +161,8 @@ fn the_first_password_is_good_on_this_machine_only() {
     }
     let told = auth.take_audit();
     assert!(
-        told.iter().any(|record| record.event.reason == Some("the first password from another machine")),
+        told.iter()
+            .any(|record| record.event.reason == Some("the first password, from another machine or through a proxy")),
         "{told:?}"
     );
     let console = auth.authenticate(Some(&format!("Splunk {}", auth.local_token())), &Origin::LOCAL).unwrap();

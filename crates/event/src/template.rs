@@ -199,6 +199,8 @@ pub struct ValueTraits {
     pub string_contents: bool,
     /// Whether each value is a single JSON scalar ([`is_json_scalar`]); `false` means unknown.
     pub json_scalars: bool,
+    /// All values, ascending, where they are few; `None` if they are many or unknown.
+    pub value_set: Option<Arc<[Box<str>]>>,
 }
 
 /// Whether a text is valid between the quotes of a JSON string: every quote is escaped, and every escape is valid and
@@ -255,6 +257,7 @@ fn is_json_number(text: &[u8]) -> bool {
 impl ValueTraits {
     /// Adds another value. `first` tells whether it is the first one.
     pub fn add(&mut self, value: &[u8], first: bool) {
+        self.value_set = None;
         self.bytes.add_all(value);
         if let ([head, ..], [.., last]) = (value, value) {
             self.firsts.insert(*head);

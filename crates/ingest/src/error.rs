@@ -12,6 +12,18 @@ pub enum IngestError {
     /// There is no data directory.
     #[error("there is no data directory {}: name one with --data-dir, or add data first", .0.display())]
     NoDataFolder(PathBuf),
+    /// The folder is of something else.
+    #[error(
+        "{} is no data directory: it holds `{entry}`; name an empty or a new folder with --data-dir (every file of a data \
+         directory is closed to other users)",
+        folder.display()
+    )]
+    ForeignFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// One of its entries.
+        entry: String,
+    },
     /// The configuration of volumes is invalid.
     #[error(transparent)]
     Volumes(#[from] Fault),
@@ -30,6 +42,7 @@ impl HasKind for IngestError {
     fn kind(&self) -> ErrorKind {
         match self {
             IngestError::NoDataFolder(_) => ErrorKind::NotFound,
+            IngestError::ForeignFolder { .. } => ErrorKind::Invalid,
             IngestError::Volumes(fault) => fault.kind(),
             IngestError::Store(error) => error.kind(),
             IngestError::Thread(_) => ErrorKind::Unavailable,

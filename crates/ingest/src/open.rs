@@ -54,7 +54,7 @@ pub fn open_to_add(
     settings: &InputSettings,
     variables: &Variables,
 ) -> Result<Arc<Store>, IngestError> {
-    private_folder::close(data_dir);
+    close(data_dir)?;
     let options = store_options(data_dir, settings, variables)?;
     let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
     Ok(store)
@@ -66,11 +66,21 @@ pub fn open_to_serve(
     settings: &InputSettings,
     variables: &Variables,
 ) -> Result<Arc<Store>, IngestError> {
-    private_folder::close(data_dir);
+    close(data_dir)?;
     let mut options = store_options(data_dir, settings, variables)?;
     options.compaction.bucket_merging = true;
     let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
     Ok(store)
+}
+
+/// Makes an existing data directory private; refuses a folder of something else.
+fn close(data_dir: &Path) -> Result<(), IngestError> {
+    if let Some(entry) = private_folder::foreign_entry(data_dir) {
+        let entry = entry.to_string_lossy().into_owned();
+        return Err(IngestError::ForeignFolder { folder: data_dir.to_owned(), entry });
+    }
+    private_folder::close(data_dir);
+    Ok(())
 }
 
 /// Opens an existing store for writing.
@@ -124,7 +134,7 @@ pub fn rebuild_catalog_of(
     id: &str,
 ) -> Result<Rebuilt, IngestError> {
     let remote = remote_options(layers, clock, variables)?;
-    private_folder::close(data_dir);
+    close(data_dir)?;
     let catalog = catalog_settings(data_dir, layers, variables)?;
     let options = StoreOptions { remote, catalog, ..StoreOptions::at(data_dir) };
     let rebuilt = rebuild_catalog(&options, id)?;

@@ -6,10 +6,11 @@
 
 use jiff::tz::TimeZone;
 use quarry_conf::PropsSettings;
-use quarry_event::time::{ClockFields, NS_PER_SEC, ResolveContext, TimeNs};
+use quarry_event::time::{ClockFields, DateTimeParts, NS_PER_SEC, ResolveContext, TimeNs};
 
 use crate::error::PipelineError;
 use crate::pipeline::PipelineContext;
+use crate::recognise::exchanged;
 use crate::timestamp::{FoundTimestamp, Timestamper};
 
 /// Clocks differ from UTC by multiples of a quarter of an hour ...
@@ -53,9 +54,16 @@ impl WrittenTimes {
     }
 }
 
-/// The timestamp found, if it stands for `time`.
+/// The timestamp found, if it stands for `time`: day and month may have been read in the other order, which its source had
+/// shown.
 fn written(found: &FoundTimestamp, time: TimeNs) -> Option<WrittenTime> {
-    let parts = &found.parts;
+    let other = || exchanged(&found.parts, found.read?);
+    written_as(&found.parts, found.place, time)
+        .or_else(|| other().and_then(|(parts, _)| written_as(&parts, found.place, time)))
+}
+
+/// The timestamp with these parts, if it stands for `time`.
+fn written_as(parts: &DateTimeParts, (start, end): (usize, usize), time: TimeNs) -> Option<WrittenTime> {
     let context = ResolveContext { now: time, tz: &TimeZone::UTC, last: Some(time) };
     let zone = if parts.epoch.is_some() { Some(0) } else { parts.offset };
     let ahead = parts.resolve(&context)?.div_euclid(NS_PER_SEC) - time.div_euclid(NS_PER_SEC);
@@ -69,7 +77,6 @@ fn written(found: &FoundTimestamp, time: TimeNs) -> Option<WrittenTime> {
         None => ahead % ZONE_STEP_SECS == 0 && ahead.abs() <= ZONE_SECS_MAX,
     };
     let offset = zone.map_or(ahead, i64::from);
-    let (start, end) = found.place;
     is_own.then(|| WrittenTime { clock: ClockFields::at(time, offset), zone, start, end })
 }
 
@@ -95,6 +102,12 @@ mod tests {
         assert_eq!(shown("Nov 20 04:00:00 web up", NOON), Some((20, 4, None, 0, 15)));
         // Half an hour west of UTC, the day before.
         assert_eq!(shown("23:30:00 up", NOON + 12 * 3600 * NS_PER_SEC), Some((20, 23, None, 0, 8)));
+        // The source has shown that the day comes first, or that the month does.
+        let fifth = NOON - 15 * 86_400 * NS_PER_SEC;
+        for text in ["05/11/2026 12:00:00 up", "11/05/2026 12:00:00 up", "05-11-2026 12:00:00 up"] {
+            assert_eq!(shown(text, fifth), Some((5, 12, None, 0, 19)), "{text}");
+        }
+        assert_eq!(shown("05/12/2026 12:00:00 up", fifth), None);
         assert_eq!(shown("2026-11-20T12:00:01Z up", NOON), None);
         assert_eq!(shown("2026-11-20 12:01:00 up", NOON), None);
         assert_eq!(shown("up", NOON), None);

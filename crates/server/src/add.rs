@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,6 +69,9 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     let zone = zone::of_option(arguments.zone.as_deref())?;
     // A server may be in another zone than whoever adds the file, and `preview` here.
     let zone_sent = arguments.zone.clone().or_else(|| zone::name(&zone::machine()));
+    if files.iter().any(|file| file.as_os_str() == STDIN) && std::io::stdin().is_terminal() {
+        log::info(terminal::TYPED);
+    }
     let started = settings.clock.elapsed_ns();
     let told = Told { files: &files, inner: Mutex::default() };
     told.miss(&wrong);

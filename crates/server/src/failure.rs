@@ -16,7 +16,7 @@ use quarry_stdx::{ErrorKind, Fault, HasKind};
 use quarry_store::StoreError;
 
 use crate::hints::NO_PLACE;
-use crate::output::line_folding::{told, width_of_stderr};
+use crate::output::line_folding::{CYAN, PLAIN, RED, YELLOW, told, width_of_stderr};
 use crate::output::text_width::{char_width, cut, visible, width};
 
 /// Wrong usage of the command line.
@@ -51,11 +51,6 @@ pub(crate) fn exit_codes() -> String {
     let rows = EXIT_CODES.iter().map(|(code, means)| format!("  {code:<5}{means}\n"));
     format!("Exit codes:\n{}", rows.collect::<String>())
 }
-
-const RED: &str = "\u{1b}[1;31m";
-const YELLOW: &str = "\u{1b}[1;33m";
-const CYAN: &str = "\u{1b}[1;36m";
-const PLAIN: &str = "\u{1b}[0m";
 
 /// Maximum width of the excerpt around an error, in columns.
 const EXCERPT_COLUMNS: usize = 100;

@@ -6,10 +6,10 @@
 
 mod absent_values;
 mod absent_words;
-mod conditions_apart;
 mod generators;
 mod indexes;
 mod span_edges;
+mod unmet_conditions;
 mod unseen_fields;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,8 +147,15 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
     if !wrong.is_empty() {
         return wrong;
     }
-    let wrong = wrong_fields(found, commands, &wanted, (&scope, &sourcetypes), ask);
-    if wrong.is_empty() { absent(found, commands, (&read, &scope), ask) } else { wrong }
+    let mut notes = wrong_fields(found, commands, &wanted, (&scope, &sourcetypes), ask);
+    if notes.is_empty() {
+        notes = absent(found, commands, (&read, &scope), ask);
+    }
+    // Otherwise a warning explains it.
+    if notes.is_empty() && found.rows == 0 && parsed.diagnostics.is_empty() {
+        notes.extend(unmet_conditions::remark(found, commands, &scope, ask));
+    }
+    notes
 }
 
 /// Notes on words that no event contains, and on hosts and sources that none has.
@@ -184,14 +191,7 @@ fn absent(
     }
     let fields: Vec<&str> = read.iter().map(|field| field.name.as_str()).collect();
     let values = absent_values::of_values(&fields, commands, scope, ask);
-    if !values.is_empty() {
-        return values;
-    }
-    let cased = other_case(found, commands, ask);
-    match cased.is_empty() {
-        true => conditions_apart::remark(found, commands, scope, ask).into_iter().collect(),
-        false => cased,
-    }
+    if values.is_empty() { other_case(found, commands, ask) } else { values }
 }
 
 /// Notes on names that differ from a default field by case alone: no event has such a field.

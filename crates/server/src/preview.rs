@@ -17,7 +17,7 @@ use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
 use crate::output::line_folding::folded;
 use crate::output::pager::Pager;
-use crate::output::text_width::{cut, visible};
+use crate::output::text_width::{cut, harmless, visible};
 use crate::printed_commands::quoted;
 use crate::{terminal, zone};
 
@@ -244,7 +244,7 @@ fn write_text(
     terminal: Option<usize>,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let told = |line: String| terminal.map_or_else(|| line.clone(), |columns| folded(&line, columns));
+    let told = |line: String| terminal.map_or_else(|| line.clone(), |columns| folded(&harmless(&line, false), columns));
     let (preview, bytes, shown) = (&made.preview, made.bytes, asked.shown_zone());
     let path = asked.path.display();
     let reason_of_type = sourcetype_reason(asked, preview);

@@ -718,7 +718,7 @@ fn read_files(
         options.source = is_stdin.then(|| "stdin".to_owned());
         match is_stdin && std::io::stdin().is_terminal() {
             // A line of progress would be drawn over what is typed.
-            true => log::info("reading what is typed; Ctrl-D on a line of its own ends it"),
+            true => log::info(terminal::TYPED),
             false => bar.begin(&path),
         }
         let read = add_file(&path, &options, &settings.props, &mut MemorySink(store), &mut bar);

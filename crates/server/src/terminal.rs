@@ -16,6 +16,9 @@ pub(crate) fn colors(choice: ColorChoice) -> bool {
     }
 }
 
+/// Told to a person whose lines are read.
+pub(crate) const TYPED: &str = "reading what is typed; Ctrl-D on a line of its own ends it";
+
 /// Width of a terminal that does not tell it.
 const COLUMNS: u16 = 80;
 

@@ -6,6 +6,7 @@
 //! ([`close`]). The top folder is changed last, so that a private top folder means nothing is left to do. Files the
 //! owner wrote below `etc` keep their modes; the private top folder protects them.
 
+use std::ffi::OsString;
 use std::fs::{Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -21,11 +22,42 @@ const OWNER: u32 = 0o700;
 const DEPTH_MAX: usize = 64;
 /// The configuration folder, written by the owner.
 const CONFIGURATION: &str = "etc";
+/// Any of these makes a folder a data directory, whatever else its owner keeps there.
+const MARKERS: [&str; 6] = ["catalog.sqlite", "catalog.postgresql", "etc/apps", "etc/auth", "etc/system", "etc/users"];
+/// Entries of data directories, and of the root of a file system.
+const ENTRIES: [&str; 16] = [
+    "cache",
+    "catalog.sqlite-shm",
+    "catalog.sqlite-wal",
+    "datamodel_summary",
+    "db",
+    "dispatch",
+    "etc",
+    "forward",
+    "kvstore",
+    "lock",
+    "lost+found",
+    "run",
+    "share",
+    "thaweddb",
+    "var",
+    "wal",
+];
 
 /// Makes all files that this process and its children create private (umask). Must be called before other threads
 /// start.
 pub fn close_new_files() {
     rustix::process::umask(Mode::from_raw_mode(OTHERS));
+}
+
+/// An entry of a folder that is no data directory, and that a data directory does not have either: the folder was probably
+/// named by mistake. `None` if the folder may be used, or cannot be read.
+pub fn foreign_entry(data_dir: &Path) -> Option<OsString> {
+    if MARKERS.iter().any(|marker| data_dir.join(marker).exists()) {
+        return None;
+    }
+    let mut names = data_dir.read_dir().ok()?.filter_map(Result::ok).map(|entry| entry.file_name());
+    names.find(|name| !ENTRIES.iter().any(|known| *known == name))
 }
 
 /// Makes an existing data directory private; failures are logged.
@@ -81,6 +113,21 @@ mod tests {
 
     fn mode(path: &Path) -> u32 {
         path.symlink_metadata().unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_folder_of_others_is_no_data_directory() {
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join("data");
+        assert_eq!(foreign_entry(&data), None, "it is made");
+        for folder in ["wal", "db", "lost+found", "etc"] {
+            std::fs::create_dir_all(data.join(folder)).unwrap();
+            assert_eq!(foreign_entry(&data), None, "{folder}");
+        }
+        std::fs::write(data.join("notes.txt"), "x").unwrap();
+        assert_eq!(foreign_entry(&data).unwrap(), "notes.txt");
+        std::fs::create_dir_all(data.join("etc/system/local")).unwrap();
+        assert_eq!(foreign_entry(&data), None, "notes beside a configuration");
     }
 
     #[test]

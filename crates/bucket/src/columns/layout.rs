@@ -12,6 +12,7 @@ use crate::block::{BlockAt, BlockKind};
 use crate::columns::counts;
 use crate::columns::{MAX_POOL_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS};
 use crate::limits::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
+use crate::templates::{VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use crate::wire::{Cursor, Malformed, put_run, put_signed, put_varint};
 
 const TEMPLATES: u8 = 0;
@@ -25,10 +26,11 @@ const BLOCKS: u8 = 2;
 const SHARED: u8 = 3;
 
 /// Flag bits before the counts of a column: every value of the parent has a value here; each value is complete between
-/// JSON quotes; each value is a JSON scalar.
+/// JSON quotes; each value is a JSON scalar; the texts of the dictionary follow.
 const SAME_COUNTS: u8 = 1;
 const STRING_CONTENTS: u8 = 2;
 const JSON_SCALARS: u8 = 4;
+const VALUE_SET: u8 = 8;
 
 const INTEGER: u8 = 0;
 const PADDED: u8 = 1;
@@ -145,13 +147,19 @@ impl Layout {
             let parent = column.parent.and_then(|parent| self.stored.get(parent as usize));
             let is_content = if column.traits.string_contents { STRING_CONTENTS } else { 0 };
             let is_scalar = if column.traits.json_scalars { JSON_SCALARS } else { 0 };
-            let content = is_content | is_scalar;
+            let value_set = column.traits.value_set.as_deref();
+            let content = is_content | is_scalar | value_set.map_or(0, |_| VALUE_SET);
             match parent {
                 Some(parent) if parent.counts == stored.counts => out.push(content | SAME_COUNTS),
                 _ => {
                     out.push(content);
                     stored.counts.iter().for_each(|count| put_varint(out, u64::from(*count)));
                 }
+            }
+            if let Some(set) = value_set {
+                assert_eq!(ColumnKind::Dictionary { len: u32_of(set.len()) }, column.kind, "the set is the dictionary");
+                assert!(set.len() <= VALUE_SET_MAX, "a reader takes no larger set");
+                set.iter().for_each(|text| put_run(out, text.as_bytes()));
             }
             stored.put(out);
         }
@@ -247,7 +255,7 @@ fn read_column(
     let form = cursor.u8("whether every value of the parent has one")?;
     traits.string_contents = form & STRING_CONTENTS != 0;
     traits.json_scalars = form & JSON_SCALARS != 0;
-    let counts = match form & !(STRING_CONTENTS | JSON_SCALARS) {
+    let counts = match form & !(STRING_CONTENTS | JSON_SCALARS | VALUE_SET) {
         SAME_COUNTS => most.to_vec(),
         0 => {
             let count = |most: &u32| cursor.count32("values of a page", *most as usize);
@@ -255,6 +263,9 @@ fn read_column(
         }
         _ => return Err(Malformed(format!("the counts of a column are of form {form}"))),
     };
+    if form & VALUE_SET != 0 {
+        traits.value_set = Some(read_value_set(cursor, &kind)?);
+    }
     if parent.is_none() && counts != events {
         return Err(Malformed(format!("column {number} without parent does not have a value per event")));
     }
@@ -262,6 +273,23 @@ fn read_column(
     let stored = StoredColumn::read(cursor, &kind, counts, layout.pools.len())?;
     debug_assert!(values <= MAX_SLAB_EVENTS as u64);
     Ok((Column { parent, kind, traits, values }, stored))
+}
+
+/// The texts of a small dictionary.
+fn read_value_set(cursor: &mut Cursor<'_>, kind: &ColumnKind) -> Result<Arc<[Box<str>]>, Malformed> {
+    let ColumnKind::Dictionary { len } = *kind else {
+        return Err(Malformed::new("a column without a dictionary lists its texts"));
+    };
+    if len as usize > VALUE_SET_MAX {
+        return Err(Malformed(format!("{len} texts of a dictionary are listed")));
+    }
+    let texts: Result<Vec<Box<str>>, Malformed> =
+        (0..len).map(|_| cursor.text("a text of a dictionary", VALUE_SET_BYTES_MAX).map(Box::from)).collect();
+    let texts = texts?;
+    match texts.is_sorted_by(|one, next| one < next) {
+        true => Ok(texts.into()),
+        false => Err(Malformed::new("the listed texts of a dictionary do not ascend")),
+    }
 }
 
 impl StoredColumn {

@@ -12,7 +12,7 @@ use crate::columns::layout::Layout;
 use crate::columns::{PageFacts, SlabColumns, TemplatePage};
 use crate::encode::tests::SPLITTER;
 use crate::error::BlockPosition;
-use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
+use crate::templates::{SlabColumn, SlabValues, TemplateSlab, VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use crate::{
     BucketReader, EncodeOptions, EncodedBucket, MAX_PAGE_EVENTS, MemoryObject, SlabSource, encode, encode_slabs,
     encode_verified, verify_against, verify_slabs,
@@ -101,6 +101,12 @@ fn column(parent: Option<u32>, of: SlabValues, values: &[Value], events: usize) 
     values.iter().enumerate().for_each(|(at, (_, text))| traits.add(text, at == 0));
     let before = |page: usize| values.partition_point(|(row, _)| (*row as usize) < page * MAX_PAGE_EVENTS) as u32;
     let page_starts = (0..=events.div_ceil(MAX_PAGE_EVENTS)).map(before).collect();
+    if matches!(of, SlabValues::Dictionary { .. }) {
+        let distinct: BTreeSet<&str> = values.iter().map(|(_, text)| std::str::from_utf8(text).unwrap()).collect();
+        let bytes: usize = distinct.iter().map(|text| text.len()).sum();
+        let is_few = distinct.len() <= VALUE_SET_MAX && bytes <= VALUE_SET_BYTES_MAX;
+        traits.value_set = is_few.then(|| distinct.into_iter().map(Box::from).collect());
+    }
     SlabColumn { parent, path: 0, values: of, traits, page_starts }
 }
 
@@ -320,13 +326,26 @@ fn split_with_wrong_traits(events: &EventBatch) -> Option<TemplateSlab> {
     Some(slab)
 }
 
+/// As [`split_by_words`], but a listed value is another one.
+fn split_with_a_wrong_value_set(events: &EventBatch) -> Option<TemplateSlab> {
+    let mut slab = split_by_words(events)?;
+    let listed = slab.columns.iter_mut().find_map(|column| column.traits.value_set.as_mut()).unwrap();
+    let mut texts = listed.to_vec();
+    *texts.last_mut().unwrap() = "zzz".into();
+    *listed = texts.into();
+    Some(slab)
+}
+
 #[test]
 fn wrong_traits_are_found_by_a_check() {
-    SPLITTER.set(Some(split_with_wrong_traits));
-    let encoded = encode(&[lines(100)], &EncodeOptions::default()).unwrap();
-    SPLITTER.set(None);
-    let error = open(&encoded).check().unwrap_err();
-    assert!(error.to_string().contains("column 0 is not what its traits say"), "{error}");
+    let splits: [fn(&EventBatch) -> Option<TemplateSlab>; 2] = [split_with_wrong_traits, split_with_a_wrong_value_set];
+    for split in splits {
+        SPLITTER.set(Some(split));
+        let encoded = encode(&[lines(100)], &EncodeOptions::default()).unwrap();
+        SPLITTER.set(None);
+        let error = open(&encoded).check().unwrap_err();
+        assert!(error.to_string().contains("is not what its traits say"), "{error}");
+    }
 }
 
 fn without_counts(layout: &Layout) -> Layout {

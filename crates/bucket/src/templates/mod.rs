@@ -34,6 +34,7 @@ use quarry_event::template::{NumberFormat, Template, ValueTraits};
 use crate::limits::MAX_PAGE_EVENTS;
 use builder::{Builder, Kind};
 use dictionary::TextRun;
+pub(crate) use traits::{VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use trie::Span;
 
 /// Events split at a time; their texts stay in the cache until the last column has processed them.
@@ -186,7 +187,7 @@ fn finish_values(kind: Kind) -> (SlabValues, ValueTraits) {
         Kind::Dictionary { interner, mut codes } => {
             let (sorted, renamed) = interner.into_sorted();
             codes.iter_mut().for_each(|code| *code = renamed[*code as usize]);
-            let traits = traits::of_texts(&sorted);
+            let traits = traits::of_dictionary(&sorted);
             let TextRun { bytes, ends } = sorted;
             (SlabValues::Dictionary { bytes, ends, codes }, traits)
         }

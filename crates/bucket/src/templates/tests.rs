@@ -149,10 +149,12 @@ fn check_traits(slab: &TemplateSlab) {
         let mut filler = Filler::new(slab);
         let mut found = ValueTraits::default();
         let mut text = Vec::new();
+        let mut distinct = BTreeSet::new();
         let values = len(&slab.columns[column].values);
         for at in 0..values {
             text.clear();
             filler.next(column, &mut text);
+            distinct.insert(text.clone());
             found.add(&text, at == 0);
             let said = &slab.columns[column].traits;
             assert!(!said.string_contents || is_string_content(&text), "{}", String::from_utf8_lossy(&text));
@@ -164,6 +166,9 @@ fn check_traits(slab: &TemplateSlab) {
             within(found.bytes, said.bytes) && within(found.firsts, said.firsts) && within(found.lasts, said.lasts)
         );
         assert!(said.min_len <= found.min_len && said.max_len >= found.max_len, "{said:?} {found:?}");
+        if let Some(listed) = &said.value_set {
+            assert!(listed.iter().map(|text| text.as_bytes()).eq(distinct.iter().map(Vec::as_slice)), "{said:?}");
+        }
     }
 }
 

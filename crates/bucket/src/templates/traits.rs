@@ -14,6 +14,18 @@ const DIGITS: ByteSet = ByteSet::of(b"0123456789");
 const HEX: ByteSet = ByteSet::of(b"0123456789abcdef");
 const MONTH_LETTERS: ByteSet = ByteSet::of(b"JanFebMarAprMayJunJulAugSepOctNovDec");
 
+/// Maximum number of texts that a value set lists.
+pub(crate) const VALUE_SET_MAX: usize = 16;
+/// Maximum number of their bytes.
+pub(crate) const VALUE_SET_BYTES_MAX: usize = 128;
+
+/// Exact traits of the texts of a dictionary, which are distinct and ascend.
+pub(super) fn of_dictionary(texts: &TextRun) -> ValueTraits {
+    let is_few = texts.ends.len() <= VALUE_SET_MAX && texts.bytes.len() <= VALUE_SET_BYTES_MAX;
+    let each = || texts.iter().map(|text| std::str::from_utf8(text).ok().map(Box::from));
+    ValueTraits { value_set: if is_few { each().collect() } else { None }, ..of_texts(texts) }
+}
+
 /// Exact traits of these texts.
 pub(super) fn of_texts(texts: &TextRun) -> ValueTraits {
     let mut seen = [false; 256];
@@ -49,6 +61,7 @@ pub(super) fn of_numbers(format: NumberFormat, min: i64, max: i64) -> ValueTrait
         max_len: len,
         string_contents: true,
         json_scalars: false,
+        value_set: None,
     };
     match format {
         NumberFormat::Integer => signed(min, max, DIGITS, 0),
@@ -101,6 +114,7 @@ fn signed(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
         max_len: len(min).max(len(max)),
         string_contents: true,
         json_scalars: true,
+        value_set: None,
     }
 }
 

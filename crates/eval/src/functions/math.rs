@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{Number, exact_number};
+use quarry_stdx::number::u32_of;
 
 use super::call::{Call, Prepared, Run, integer, number, take};
 use crate::expr::order_values;
@@ -141,23 +142,17 @@ fn round<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
         return Value::Float(value);
     }
     let digits = digits.min(ROUND_DIGITS_MAX) as usize;
-    // Rounds the decimal as displayed, so that 1.005 gives 1.01 although its double is slightly smaller.
-    let decimal = Decimal::of(exact).and_then(|decimal| decimal.fixed(digits as u32));
-    let text = decimal.unwrap_or_else(|| format!("{:.digits$}", round_to(value, digits)));
-    let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
-    Value::owned(if is_zero { text.trim_start_matches('-').to_owned() } else { text })
+    args.first().map_or(Value::Null, |number| Value::owned(fixed(number, exact, digits)))
 }
 
-/// Rounds a double that is not a decimal.
-fn round_to(value: f64, digits: usize) -> f64 {
-    let scale = 10f64.powi(digits as i32);
-    let scaled = value * scale;
-    if !scaled.is_finite() {
-        return value;
-    }
-    // The product of a short decimal and a power of ten is off by an ulp or two at most.
-    let nudged = scaled + scaled.signum() * scaled.abs() * f64::EPSILON * 2.0;
-    nudged.round() / scale
+/// A number with this many decimals. The decimal is rounded as it is displayed, so that 1.005 gives 1.01 although its double
+/// is slightly smaller, half away from zero; zero has no sign.
+pub(super) fn fixed(value: &Value<'_>, number: Number, digits: usize) -> String {
+    let shown = || Decimal::of_text(&value.text()?);
+    let decimal = Decimal::of(number).or_else(shown).and_then(|decimal| decimal.fixed(u32_of(digits)));
+    let text = decimal.unwrap_or_else(|| format!("{:.digits$}", number.as_f64()));
+    let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
+    if is_zero { text.trim_start_matches('-').to_owned() } else { text }
 }
 
 /// The smallest or largest of all values; texts are larger than numbers.

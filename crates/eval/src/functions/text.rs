@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{Number, exact_number};
 
 use super::call::{Call, Prepared, Run, integer, map_texts, part_of, take};
+use super::math::fixed;
 use super::printf;
 use crate::messages::TEXT_BYTES_MAX;
 use crate::messages::{Loss, note};
@@ -202,7 +202,7 @@ fn tostring<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     match format.as_str() {
         "hex" => Value::owned(sign_and(number, |whole| format!("0x{whole:X}"))),
         "binary" => Value::owned(sign_and(number, |whole| format!("{whole:b}"))),
-        "commas" => Value::owned(with_commas(number)),
+        "commas" => Value::owned(with_commas(&value, number)),
         "duration" => Value::owned(duration(number.as_f64())),
         _ => value.into_text().map_or(Value::Null, Value::Text),
     }
@@ -218,18 +218,14 @@ fn sign_and(number: Number, write: impl Fn(u64) -> String) -> String {
 }
 
 /// With thousands separators, and two decimals if there is a fraction.
-fn with_commas(number: Number) -> String {
+fn with_commas(value: &Value<'_>, number: Number) -> String {
     let is_whole = matches!(number, Number::Int(_)) || number.as_f64().fract() == 0.0;
-    let digits = if is_whole { 0 } else { 2 };
-    // Rounded as a decimal, like `round`; numbers with more digits than a decimal are rounded as doubles.
-    let exact = Decimal::of(number).and_then(|decimal| decimal.fixed(digits));
-    let text = exact.unwrap_or_else(|| format!("{:.*}", digits as usize, number.as_f64()));
-    let (text, number) = (text.trim_start_matches('-'), number.as_f64());
+    // Rounded as by `round`.
+    let text = fixed(value, number, if is_whole { 0 } else { 2 });
+    let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |text| ("-", text));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut out = String::with_capacity(text.len() + text.len() / 3 + 1);
-    if number < 0.0 {
-        out.push('-');
-    }
+    out.push_str(sign);
     for (at, digit) in whole.char_indices() {
         if at > 0 && (whole.len() - at).is_multiple_of(3) {
             out.push(',');

@@ -90,6 +90,16 @@ impl Decimal {
         }
     }
 
+    /// The decimal that a text of digits writes, with a sign and a point at most; `None` for more than 38 digits.
+    pub fn of_text(text: &str) -> Option<Decimal> {
+        let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let is_plain = !whole.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let scale = u32::try_from(fraction.len()).ok()?;
+        let units: i128 = if is_plain { format!("{whole}{fraction}").parse().ok()? } else { return None };
+        Some(Decimal::new(sign * units, scale))
+    }
+
     /// The decimal of at most fifteen digits that a double represents.
     pub fn of_float(value: f64) -> Option<Decimal> {
         // NaN is below no bound.

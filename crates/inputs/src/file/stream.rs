@@ -24,24 +24,26 @@ pub(super) struct Stream {
     file: File,
     /// Set when nobody waits any more.
     ended: Arc<AtomicBool>,
+    /// Whether the end was read. A terminal would go on after it: Ctrl-D would have to be typed for each read.
+    is_over: bool,
 }
 
 impl Stream {
     pub(super) fn open(path: &Path, ended: &Arc<AtomicBool>) -> io::Result<Stream> {
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        Ok(Stream { file, ended: Arc::clone(ended) })
+        Ok(Stream { file, ended: Arc::clone(ended), is_over: false })
     }
 
     pub(super) fn of_stdin(ended: &Arc<AtomicBool>) -> io::Result<Stream> {
         let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-        Ok(Stream { file, ended: Arc::clone(ended) })
+        Ok(Stream { file, ended: Arc::clone(ended), is_over: false })
     }
 }
 
 impl Read for Stream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
+        while !self.is_over {
             if self.ended.load(Ordering::Relaxed) {
                 return Err(io::Error::other(NOBODY_WAITS));
             }
@@ -54,8 +56,12 @@ impl Read for Stream {
             }
             match self.file.read(into) {
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                read => return read,
+                read => {
+                    self.is_over = matches!(read, Ok(0)) && !into.is_empty();
+                    return read;
+                }
             }
         }
+        Ok(0)
     }
 }

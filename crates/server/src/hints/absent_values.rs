@@ -1,8 +1,8 @@
 //! Hints for a search that asks for what no event has, although its field exists: a misspelt value, event type or tag,
 //! and a `rex` whose pattern matches nothing.
 //!
-//! Values are compared with the most frequent ones of recent events, so a value that is rare is called absent from what
-//! was looked at, not absent.
+//! Values are compared with the most frequent ones of recent events; one that is not among them is searched for before it is
+//! called absent.
 
 use quarry_spl::analyse::asked_values;
 use quarry_spl::ast::{Command, RexCommand, SearchPattern, Stage};
@@ -49,9 +49,15 @@ pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: A
             continue;
         }
         let is_known = |value: &SearchPattern| known.iter().any(|known| known.eq_ignore_ascii_case(&value.text));
+        // A value may be rare, or occur in older events only.
+        let mut is_absent = |value: &SearchPattern| {
+            let quoted = value.text.replace('\\', "\\\\").replace('"', "\\\"");
+            let probe = format!("{scope} {field}=\"{quoted}\" | head 1 | table {field}");
+            !is_known(value) && (by_name.is_some() || ask(&probe).is_some_and(|rows| rows.is_empty()))
+        };
         let wrong: Vec<Diagnostic> = asked
             .iter()
-            .filter(|value| !is_known(value))
+            .filter(|value| is_absent(value))
             .map(|value| remark(field, value, &known, by_name.is_some()))
             .collect();
         if !wrong.is_empty() {
@@ -66,7 +72,7 @@ fn remark(field: &str, value: &SearchPattern, known: &[&str], by_name: bool) -> 
     let message = match (by_name, field) {
         (true, "eventtype") => format!("there is no event type `{text}`"),
         (true, _) => format!("there is no {field} `{text}`"),
-        (false, _) => format!("no event that was looked at has the value `{text}` in `{field}`"),
+        (false, _) => format!("no event has the value `{text}` in `{field}`"),
     };
     let remark = Diagnostic::warning(message, value.span);
     match nearest(text, known.iter().copied()) {

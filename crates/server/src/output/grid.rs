@@ -50,7 +50,11 @@ impl Fit {
 impl Grid {
     /// An empty grid for a terminal of this width, or for another output.
     pub(crate) fn new(headings: Vec<Heading>, terminal: Option<usize>) -> Grid {
-        Grid { headings, rows: Vec::new(), terminal }
+        let heading = |heading: Heading| match terminal {
+            Some(_) => Heading { text: visible(&heading.text).into_owned(), ..heading },
+            None => heading,
+        };
+        Grid { headings: headings.into_iter().map(heading).collect(), rows: Vec::new(), terminal }
     }
 
     /// Adds a row; line breaks in cells are kept.

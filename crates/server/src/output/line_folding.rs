@@ -1,10 +1,19 @@
 //! Folds help and prose to the terminal's width: long lines are broken at blanks and continued below the beginning of
 //! their text. Escape codes take no columns.
 
+use std::borrow::Cow;
 use std::io::IsTerminal;
 
-use super::text_width::width;
+use super::text_width::{harmless, is_unsafe, width};
 use crate::printed_commands::completed;
+
+/// Colours of messages: red, yellow, cyan and the end of any.
+pub(crate) const RED: &str = "\u{1b}[1;31m";
+pub(crate) const YELLOW: &str = "\u{1b}[1;33m";
+pub(crate) const CYAN: &str = "\u{1b}[1;36m";
+pub(crate) const PLAIN: &str = "\u{1b}[0m";
+/// All of them.
+const SHADES: [&str; 4] = [RED, YELLOW, CYAN, PLAIN];
 
 /// Maximum hanging indent (a name before its description).
 const HANG_MAX: usize = 40;
@@ -18,10 +27,32 @@ pub(crate) fn width_of_stderr() -> Option<u16> {
 /// A message for standard error: its commands name the data directory, and it is folded on a terminal.
 pub(crate) fn told(text: &str) -> String {
     let text = completed(text);
+    let text = harmless_beside(&text, &SHADES);
     match width_of_stderr() {
         Some(columns) => folded(&text, usize::from(columns)),
         None => text.into_owned(),
     }
+}
+
+/// The text with control characters escaped, as names of files and fields may have them, but for our own colours.
+fn harmless_beside<'t>(text: &'t str, shades: &[&str]) -> Cow<'t, str> {
+    if !text.contains(|c| is_unsafe(c) && c != '\n') {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        if let Some(shade) = shades.iter().find(|shade| rest.starts_with(**shade)) {
+            out.push_str(shade);
+            rest = &rest[shade.len()..];
+            continue;
+        }
+        let next = rest.char_indices().skip(1).find(|(_, c)| *c == '\u{1b}');
+        let len = next.map_or(rest.len(), |(at, _)| at);
+        out.push_str(&harmless(&rest[..len], false));
+        rest = &rest[len..];
+    }
+    Cow::Owned(out)
 }
 
 /// The text with no line wider than `columns`, as far as its words allow.
@@ -89,6 +120,18 @@ fn shown_width(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_keep_their_own_colours_and_no_control_character_of_data() {
+        let shown = |text: &str| harmless_beside(text, &SHADES).into_owned();
+        for plain in ["one\ntwo", "\u{1b}[1;33mnote\u{1b}[0m: é ü"] {
+            assert_eq!(shown(plain), plain);
+        }
+        let name = "eve\u{1b}]0;OWNED\u{7}\u{1b}[2J\u{1b}[31mé\u{202e}";
+        let says = "\u{1b}[1;33mnote\u{1b}[0m: eve\\x1b]0;OWNED\\x07\\x1b[2J\\x1b[31mé\\u{202e}, tom";
+        assert_eq!(shown(&format!("\u{1b}[1;33mnote\u{1b}[0m: {name}, tom")), says);
+        assert_eq!(shown("\u{1b}é"), "\\x1bé");
+    }
 
     #[test]
     fn long_lines_go_on_below_their_text() {

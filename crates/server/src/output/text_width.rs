@@ -59,7 +59,7 @@ pub(crate) fn harmless(text: &str, is_json: bool) -> Cow<'_, str> {
 }
 
 /// Characters that act on a terminal or change text direction (U+202A to U+202E, U+2066 to U+2069).
-fn is_unsafe(c: char) -> bool {
+pub(crate) fn is_unsafe(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -103,6 +103,13 @@ fn a_search_that_finds_nothing_says_which_of_its_conditions_fails() {
         ("error --earliest -1h", "no event contains `--earliest`", "quarry search '…' --earliest …"),
         ("source=*x.log*", "no event meets `source=*x.log*`", "`| metadata type=sources` lists"),
         ("error status>900", "no event meets `status>900`", ""),
+        ("level=error status=404", "none meets all of them", "level=error OR status=404"),
+        (
+            "level=info | where like(_raw, \"%zz%\")",
+            "`where like(_raw, \"%zz%\")` keeps none of the events before it",
+            "",
+        ),
+        ("level=info | eval n=1 | search n=2 | head 3", "`search n=2` keeps none of the events before it", ""),
     ];
     for is_served in [false, true] {
         let _server = is_served.then(|| Server::start(&place));

@@ -1,5 +1,7 @@
 //! Match attempts: runs the automaton from one position over all possible continuations of a template.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 use quarry_event::template::{ByteSet, ValueTraits};
 use regex_automata::Anchored;
@@ -36,12 +38,14 @@ pub(super) struct PassKey {
     bytes: [[u64; 4]; 3],
     min_len: u32,
     max_len: u32,
+    value_set: Option<Arc<[Box<str>]>>,
 }
 
 impl PassKey {
     fn new(live: &[Live], traits: &ValueTraits) -> PassKey {
         let bytes = [traits.bytes, traits.firsts, traits.lasts].map(|bytes| bytes.words());
-        PassKey { live: live.into(), bytes, min_len: traits.min_len, max_len: traits.max_len }
+        let (min_len, max_len, value_set) = (traits.min_len, traits.max_len, traits.value_set.clone());
+        PassKey { live: live.into(), bytes, min_len, max_len, value_set }
     }
 }
 
@@ -67,7 +71,7 @@ impl Planner {
         let in_variable = template.literal(start.part).is_none();
         self.begin(template, start, &mut attempts)?;
         if let Some(FlatPart::Variable(_, traits)) = template.part(start.part) {
-            let inside = ValueTraits { firsts: traits.bytes, min_len: 1, ..traits.clone() };
+            let inside = ValueTraits { firsts: traits.bytes, min_len: 1, value_set: None, ..traits.clone() };
             self.through_variable(&mut attempts, &inside)?;
             place = TemplatePosition { part: start.part + 1, offset: 0 };
         }
@@ -245,7 +249,27 @@ impl Planner {
         Ok(())
     }
 
+    /// Steps over each of these values.
+    fn pass_values(&mut self, attempts: &mut Attempts, values: &[Box<str>]) -> Result<(), TooMuch> {
+        let from = std::mem::take(&mut attempts.live);
+        let mut ends: Vec<Live> = Vec::new();
+        for value in values {
+            let mut live = from.clone();
+            for byte in value.as_bytes() {
+                live = self.step(&live, &[*byte], attempts)?;
+            }
+            ends.extend(live);
+        }
+        ends.sort_unstable();
+        ends.dedup();
+        attempts.live = ends;
+        Ok(())
+    }
+
     fn pass_variable(&mut self, attempts: &mut Attempts, traits: &ValueTraits) -> Result<(), TooMuch> {
+        if let Some(values) = &traits.value_set {
+            return self.pass_values(attempts, values);
+        }
         let shortest = traits.min_len.min(LENGTH_MAX);
         let mut current = std::mem::take(&mut attempts.live);
         let mut ends = if shortest == 0 { current.clone() } else { Vec::new() };

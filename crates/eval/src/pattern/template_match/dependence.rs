@@ -16,6 +16,7 @@
 
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use quarry_event::template::{ByteSet, ValueTraits};
@@ -111,10 +112,12 @@ pub(super) struct PassedVariable {
     bytes: [[u64; 4]; 3],
     min_len: u32,
     max_len: u32,
+    value_set: Option<Arc<[Box<str>]>>,
 }
 
-/// What became of configurations over variables. Windows of many templates begin with the same ones, such as those of a time.
-pub(super) type KnownOutcomes = HashMap<PassedVariable, Vec<KeptConfiguration>, foldhash::fast::FixedState>;
+/// Successors of configurations over variables; `None` if they are too many. Windows of many templates begin with the same
+/// variables, such as those of a time.
+pub(super) type KnownOutcomes = HashMap<PassedVariable, Option<Vec<KeptConfiguration>>, foldhash::fast::FixedState>;
 
 /// One step of the walk: the successors of each configuration.
 struct Layer {
@@ -217,6 +220,12 @@ impl Planner {
                     }
                     view.extend(traits.min_len.to_le_bytes());
                     view.extend(traits.max_len.to_le_bytes());
+                    let values = traits.value_set.as_deref().unwrap_or_default();
+                    number(&mut view, values.len());
+                    for value in values {
+                        number(&mut view, value.len());
+                        view.extend(value.as_bytes());
+                    }
                 }
                 FlatPart::Variable(..) => {}
             }
@@ -439,14 +448,49 @@ impl<'a> Walk<'a> {
             bytes: [traits.bytes, traits.firsts, traits.lasts].map(|bytes| bytes.words()),
             min_len: traits.min_len,
             max_len: traits.max_len,
+            value_set: traits.value_set.clone(),
         };
         if let Some(known) = self.known.get(&key) {
             self.steps += 1;
+            let known = known.as_ref().ok_or(Unclear)?;
             return Ok(known.iter().map(Configuration::of_kept).collect());
         }
-        let ends = self.find_outcomes(from, part, traits)?;
-        if self.known.len() < PASSED_MAX {
-            self.known.insert(key, ends.iter().map(Configuration::kept).collect());
+        let before = self.steps;
+        let ends = match &traits.value_set {
+            Some(values) => self.outcomes_of_values(from, part, values),
+            None => self.find_outcomes(from, part, traits),
+        };
+        // A variable that alone takes most of the steps of a window is no easier in the next one.
+        let is_settled = ends.is_ok() || self.steps - before > STEPS_MAX / 2;
+        if is_settled && self.known.len() < PASSED_MAX {
+            let kept = ends.as_ref().ok().map(|ends| ends.iter().map(Configuration::kept).collect());
+            self.known.insert(key, kept);
+        }
+        ends
+    }
+
+    /// The successors over each of these values.
+    fn outcomes_of_values(
+        &mut self,
+        from: &Configuration,
+        part: usize,
+        values: &[Box<str>],
+    ) -> Result<Vec<Configuration>, Unclear> {
+        let starts = part < self.window.starts_end.part;
+        let mut ends = Vec::new();
+        for value in values {
+            let bytes = value.as_bytes();
+            let mut one = if bytes.is_empty() { from.after_empty(part) } else { from.clone() };
+            for (at, byte) in bytes.iter().enumerate() {
+                let before = match at {
+                    0 => Position::Fixed(TemplatePosition { part, offset: 0 }),
+                    _ => Position::Within(part, 0),
+                };
+                one.move_here(Position::Within(part, 0));
+                let starts = starts && !is_inside_character(bytes, at + 1);
+                one = self.step(&one, *byte, before, Position::Here, starts)?;
+            }
+            add(&mut ends, one)?;
         }
         Ok(ends)
     }
@@ -465,10 +509,7 @@ impl<'a> Walk<'a> {
         let (mut ends, mut seen) = (Vec::new(), Vec::new());
         if traits.min_len == 0 {
             // After an empty value, the positions are those before it.
-            let mut same = from.clone();
-            let place = TemplatePosition { part: part + 1, offset: 0 };
-            same.rename(Position::Fixed(TemplatePosition { part, offset: 0 }), Position::Fixed(place));
-            ends.push(same);
+            ends.push(from.after_empty(part));
         }
         let mut current = vec![from.clone()];
         let starts = part < self.window.starts_end.part;
@@ -626,6 +667,14 @@ impl Configuration {
         let list = kept.list.iter().map(|(state, registers)| (*state, Registers::from(&**registers)));
         let matched = kept.matched.as_ref().map(|registers| Registers::from(&**registers));
         Configuration { behind: kept.behind, list: list.collect(), matched }
+    }
+
+    /// The configuration after an empty value, whose end is its start.
+    fn after_empty(&self, part: usize) -> Configuration {
+        let (start, end) = (TemplatePosition { part, offset: 0 }, TemplatePosition { part: part + 1, offset: 0 });
+        let mut same = self.clone();
+        same.rename(Position::Fixed(start), Position::Fixed(end));
+        same
     }
 
     /// Replaces every [`Position::Here`] by another position.
@@ -814,6 +863,9 @@ fn deciding_parts(layers: &[Layer], mut behind: Vec<Told>) -> Vec<usize> {
 
 /// A text allowed by the traits of a variable; `None` if that requires non-ASCII characters.
 fn filler(traits: &ValueTraits) -> Option<Box<str>> {
+    if let Some(values) = &traits.value_set {
+        return values.first().cloned();
+    }
     let ascii = |bytes: ByteSet| bytes.iter().find(u8::is_ascii);
     if traits.min_len == 0 {
         return Some("".into());

@@ -1,5 +1,5 @@
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -20,6 +20,21 @@ struct Sketch {
     template: FlatTemplate,
     /// Values of each part; a literal has one.
     values: Vec<Vec<String>>,
+}
+
+impl Sketch {
+    /// The same template where the traits of each variable list its values.
+    fn with_value_sets(&self) -> Sketch {
+        let parts = self.template.parts().iter().zip(&self.values).map(|(part, values)| match part {
+            FlatPart::Literal(_) => part.clone(),
+            FlatPart::Variable(column, traits) => {
+                let values: BTreeSet<Box<str>> = values.iter().map(|value| value.as_str().into()).collect();
+                let value_set = Some(values.into_iter().collect());
+                FlatPart::Variable(*column, ValueTraits { value_set, ..traits.clone() })
+            }
+        });
+        Sketch { template: FlatTemplate::new(parts), values: self.values.clone() }
+    }
 }
 
 fn sketch(parts: Vec<Result<String, Vec<String>>>) -> Sketch {
@@ -163,8 +178,14 @@ fn check_apart(
     }
 }
 
-/// Compares the plan with the expression itself on every text, up to a number of them; says whether it was known.
+/// Compares the plans with the expression itself, where the values of variables are listed and where they are not;
+/// returns whether they were known.
 fn check(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
+    check_texts(regex, planner, sketch) && check_texts(regex, planner, &sketch.with_value_sets())
+}
+
+/// Compares the plan with the expression itself on every text, up to a number of them; returns whether it was known.
+fn check_texts(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
     const TEXTS_MAX: usize = 60;
     let windows = match planner.plan(&sketch.template) {
         MatchPlan::Unknown => return false,
@@ -369,6 +390,24 @@ fn only_the_variables_a_match_reads_are_asked() {
     // The byte after a settled match is not needed, although it is a variable.
     let found = windows(shard, "on shard-<1|x> <ann|bob>");
     assert_eq!(found[0].variables, [1]);
+}
+
+#[test]
+fn listed_values_that_all_match_decide_before_what_follows() {
+    let regex = Regex::new(r"^[^\r\n]*?\b(?<level>DEBUG|INFO|WARN)\b").unwrap();
+    let sketch = written("2026-11-25 <INFO|WARN> [exec-<1|22>] <a.b.C|x.WARN.Codec> - it <user=ann|b>");
+    let planned = |sketch: &Sketch| match Planner::new(&regex, [1]).unwrap().plan(&sketch.template) {
+        MatchPlan::Windows(windows) => windows,
+        other => panic!("{other:?}"),
+    };
+    let listed = planned(&sketch.with_value_sets());
+    assert_eq!(listed.len(), 1);
+    let place = |part| TemplatePosition { part, offset: 0 };
+    assert_eq!(listed[0].groups.as_ref().unwrap()[1], Some((place(1), place(2))));
+    assert!(listed[0].certain && listed[0].read.is_empty() && listed[0].end.part == 2, "{listed:?}");
+    // Otherwise the level may also be another word of four letters.
+    assert!(planned(&sketch)[0].groups.is_none());
+    assert!(check(&regex, &mut Planner::new(&regex, [1]).unwrap(), &sketch));
 }
 
 #[test]
