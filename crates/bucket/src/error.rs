@@ -17,15 +17,15 @@ pub enum BucketError {
         "bucket is damaged at {place}: {reason}; restore the object from a copy or take the bucket out of the index"
     )]
     Corrupt {
-        /// Where.
+        /// Position of the damage.
         place: BlockPosition,
-        /// What does not fit.
+        /// The violated rule of the format.
         reason: String,
     },
     /// Written by a newer version; intact, but not readable here.
     #[error("bucket needs a newer quarry at {place}: {reason}; upgrade this node before reading it")]
     Unsupported {
-        /// Where.
+        /// Position of what is unknown.
         place: BlockPosition,
         /// The unknown version, kind or codec.
         reason: String,
@@ -41,7 +41,7 @@ pub enum BucketError {
     /// The input exceeds a limit of the format.
     #[error("{what} is {value}, above the limit {limit_name} = {limit}; split the input")]
     Limit {
-        /// What was counted.
+        /// Name of the limited quantity.
         what: &'static str,
         /// Its value.
         value: u64,
@@ -53,9 +53,9 @@ pub enum BucketError {
     /// The encoded bucket does not decode to its input: keep the input (WAL) and report the bug.
     #[error("encoded bucket differs from its input at {place}: {what}; the input is kept, please report this")]
     Mismatch {
-        /// Where.
+        /// Position of the difference.
         place: BlockPosition,
-        /// Which column or structure differs.
+        /// The column or structure that differs.
         what: String,
     },
 }

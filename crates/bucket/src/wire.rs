@@ -4,7 +4,7 @@
 
 use quarry_stdx::number::u32_of;
 
-/// Why bytes are malformed; the caller adds the position.
+/// Reason why bytes are malformed; the caller adds the position.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) String);
 

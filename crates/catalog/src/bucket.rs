@@ -50,7 +50,7 @@ pub struct BucketRow {
     pub object_bytes: u64,
     /// Bytes of the term filter object.
     pub filter_bytes: u64,
-    /// When it was sealed or compacted, nanoseconds.
+    /// Time of sealing or compaction, in nanoseconds since 1970.
     pub created: i64,
     /// Number of times its events were compacted; 0 for a sealed bucket.
     pub level: u32,

@@ -12,7 +12,7 @@ use std::fmt;
 use crate::CatalogError;
 use crate::checksum::{TABLES, Table};
 
-/// What the domain methods need of a running transaction.
+/// Statements of a running transaction, for the domain methods.
 pub(crate) trait Transaction {
     /// Runs a statement without result rows; returns the number of changed rows.
     fn execute(&self, sql: &str, values: &[Value<'_>]) -> Outcome<u64>;
@@ -21,7 +21,7 @@ pub(crate) trait Transaction {
     fn query(&self, sql: &str, values: &[Value<'_>], each: &mut dyn FnMut(Row) -> Outcome<()>) -> Outcome<()>;
 }
 
-/// Why a transaction failed.
+/// Reason why a transaction failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// A row or a table does not fit its checksum or its type.

@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quarry_event::TimeNs;
 
-/// Prefix of catalog settings: since when an index was to be emptied, and its newest bucket at that time.
+/// Prefix of catalog settings: time at which an index was to be emptied, and its newest bucket at that time.
 pub(crate) const SETTING: &str = "emptying/";
 
 /// Indexes waiting to be emptied, and those reported as too large.
 #[derive(Debug, Default)]
 pub(crate) struct Emptying {
-    /// Since when, and the newest bucket at that time.
+    /// Time since which each waits, and its newest bucket at that time.
     pub(crate) since: BTreeMap<String, (TimeNs, u64)>,
     /// Indexes whose newest bucket alone exceeds their limit.
     pub(crate) too_large: BTreeSet<String>,

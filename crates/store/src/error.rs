@@ -1,4 +1,4 @@
-//! What can go wrong in the store.
+//! Errors of the store.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub enum StoreError {
     Corrupt {
         /// Bucket id.
         bucket: String,
-        /// What is wrong, with slab, page, block and offset.
+        /// The damage, with slab, page, block and offset.
         reason: String,
     },
     /// Too little space is left. Nothing was stored; appends work again when there is space.
@@ -53,7 +53,7 @@ pub enum StoreError {
          anew", path.display(), data.display()
     )]
     CatalogMissing {
-        /// Where the catalog should be.
+        /// Expected path of the catalog.
         path: PathBuf,
         /// Folder that holds objects or log segments.
         data: PathBuf,
@@ -147,7 +147,7 @@ pub enum StoreError {
     /// A batch exceeds a limit; split it.
     #[error("{what} of a batch is {value}, above the limit of {limit}; split the batch")]
     TooLarge {
-        /// What was counted.
+        /// Name of the limited quantity.
         what: &'static str,
         /// Its value.
         value: u64,
@@ -174,7 +174,7 @@ pub enum StoreError {
     /// Sealing fails and the waiting slabs fill their memory limit; appends work again when sealing does.
     #[error("cannot take more events, because sealing fails: {reason}")]
     SealStalled {
-        /// Why the last seal failed.
+        /// Error of the last seal.
         reason: String,
     },
     /// The write-ahead log is of a newer version.
@@ -198,7 +198,7 @@ pub enum StoreError {
     NotThawed {
         /// The folder.
         path: PathBuf,
-        /// What is wrong.
+        /// Reason.
         reason: Fault,
     },
     /// The catalog failed.
@@ -209,7 +209,7 @@ pub enum StoreError {
     Blob(#[from] BlobError),
 }
 
-/// Where an index keeps its buckets, in words.
+/// Location of an index's buckets, in words.
 fn place(volume: Option<&str>) -> String {
     volume.map_or_else(|| "in the data directory".to_owned(), |volume| format!("on volume {volume}"))
 }

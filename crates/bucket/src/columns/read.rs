@@ -112,8 +112,8 @@ impl SlabColumns {
         source.fetch_ahead(ranges)
     }
 
-    /// When a search reads ahead: fetches the chunks of some columns in a page and in the next pages, with their pools
-    /// and dictionaries.
+    /// Fetches the chunks of some columns in a page and in the next pages, with their pools and dictionaries, if a
+    /// search reads ahead.
     pub(super) fn fetch_for_search(
         &self,
         source: &ObjectSource,
@@ -133,8 +133,8 @@ impl SlabColumns {
         source.fetch_for_search(ranges)
     }
 
-    /// When a search reads a page or two of a slab: fetches all columns of a page at once, which takes no longer than
-    /// fetching one. Bucket-wide dictionaries are large and are fetched only on request.
+    /// Fetches all columns of a page at once if a search reads a page or two of the slab, which takes no longer than
+    /// fetching one column. Bucket-wide dictionaries are large and are fetched only on request.
     pub(crate) fn fetch_page_for_search(&self, source: &ObjectSource, page: usize) -> Result<(), BucketError> {
         let Some(search) = source.search().filter(|search| search.is_for_few_events()) else { return Ok(()) };
         let mut ranges = search.blocks_with(page, &|kind| matches!(kind, BlockKind::Time | BlockKind::Meta));
@@ -409,7 +409,7 @@ impl TemplatePage {
         }
     }
 
-    /// When a search reads ahead: fetches a column and the parent columns needed to find its rows, unless read.
+    /// Fetches a column and the parent columns needed to find its rows, unless read, if a search reads ahead.
     fn fetch_with_parents(&self, column: u32) -> Result<(), BucketError> {
         if self.source.search().is_none() {
             return Ok(());

@@ -358,8 +358,8 @@ fn values_are_counted_where_they_are_few() {
     reader.check().unwrap();
 }
 
-/// What the column layout block says is changed byte by byte, which compression would not let through: everything that is
-/// still accepted is read.
+/// Changes the column layout block byte by byte, which its compression would otherwise detect: whatever is still
+/// accepted must be readable.
 #[test]
 fn any_shape_block_is_refused_or_read() {
     CHECKSUMS_DECIDE.set(false);

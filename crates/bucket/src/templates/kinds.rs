@@ -77,7 +77,7 @@ fn sample_of(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> 
     sample
 }
 
-/// How to split texts like these.
+/// Splitter for the texts of a kind, and the JSON schemas that it shares.
 fn way_of(sample: &EventBatch) -> (Splitter, Vec<objects::Schema>) {
     let schemas = objects::learn(sample);
     if !schemas.is_empty() || has_few_templates(sample) {

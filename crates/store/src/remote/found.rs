@@ -31,7 +31,7 @@ pub(super) struct FoundObject {
     pub(super) modified_ns: i64,
 }
 
-/// Which object of a bucket.
+/// Kind of an object of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FoundKind {
     Part(Part),

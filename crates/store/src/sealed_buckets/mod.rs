@@ -131,7 +131,7 @@ static INSTANCES: AtomicU64 = AtomicU64::new(0);
 /// State shared by all searches of sealed buckets.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    /// Which store of this process this is.
+    /// Number of the store among those opened in this process.
     pub(crate) instance: u64,
     objects: Arc<Objects>,
     open: Cache<u64, Arc<OpenBucket>>,

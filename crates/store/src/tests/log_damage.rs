@@ -57,7 +57,7 @@ fn without(numbers: &[u64]) -> Vec<String> {
     all.filter(|(number, _)| !numbers.contains(&(*number as u64))).map(|(_, text)| text).collect()
 }
 
-/// Where record `number` starts; all are equally long.
+/// Offset of record `number`; all are equally long.
 fn start_of(bytes: &[u8], number: u64) -> usize {
     32 + (bytes.len() - 32) / RECORDS as usize * number as usize
 }

@@ -108,7 +108,7 @@ pub(super) fn options(dir: &Path, volume: Arc<dyn BlobStore>, cache_bytes_max: u
     StoreOptions { remote: Some(Arc::new(remote)), ..small(dir) }
 }
 
-/// Where each bucket is, by number.
+/// Location of each bucket, by number.
 pub(super) fn states(store: &Store) -> Vec<Option<RemoteState>> {
     store.shared.state().sealed.values().map(|bucket| bucket.copies.state()).collect()
 }

@@ -167,7 +167,7 @@ impl BlobStore for FaultyVolume {
     }
 }
 
-/// Where index `main` is in a life.
+/// Possible locations of index `main`.
 const PLACES: [Option<&str>; 3] = [Some("cold"), Some("warm"), None];
 
 struct World {

@@ -1,4 +1,4 @@
-//! Which pieces lines of access logs fall into, and which lines are none.
+//! Split of access-log lines into pieces, and lines that are not of this format.
 
 use super::super::variables::{split_event, variable_end};
 use super::*;
