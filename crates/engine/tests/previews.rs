@@ -100,7 +100,7 @@ fn lines(batches: &[RecordBatch]) -> Vec<String> {
     batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| line(batch, row))).collect()
 }
 
-/// How many events a preview may be of: those of the newest pages, or what it says itself.
+/// Numbers of events that a preview may cover: those of the newest pages, or the count that it states itself.
 fn events_of(preview: &Preview, slab_events: u64) -> Vec<u64> {
     let rows = preview.rows.iter().map(|batch| batch.num_rows() as u64).sum();
     let counts = preview.rows.iter().filter_map(|batch| batch.column_by_name("count"));

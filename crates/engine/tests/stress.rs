@@ -1,5 +1,5 @@
-//! What searches meet that nobody plans for: very many fields, keys and indexes, and very large events. Each answers right
-//! within its limit of memory, as the searches account for it.
+//! Searches at extremes: very many fields, keys and indexes, and very large events. Each answers correctly within its
+//! memory limit, as the searches account for it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

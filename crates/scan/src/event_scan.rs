@@ -59,7 +59,7 @@ pub struct EventScan {
     pub(crate) rexes: Rexes,
     /// Readers for patterns whose fields other fields are computed from.
     pub(crate) computed_rexes: Rexes,
-    /// What is known about template slabs so far.
+    /// Facts about template slabs, as far as needed so far.
     pub(crate) slabs: Slabs,
     /// Top-k threshold of a sort that keeps few rows.
     pub(crate) top_k: Option<TopKThreshold>,

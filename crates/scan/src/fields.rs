@@ -259,7 +259,7 @@ impl FieldRules {
         self.props.extracts_field(field)
     }
 
-    /// How these fields are extracted: the automatic part, and the rules that produce some of them, in order.
+    /// Extraction of these fields: the automatic part, and the rules that produce some of them, in order.
     pub(super) fn cutting(&self, meta: &Metadata, names: &[String], messages: &Messages) -> Class {
         let rules = self.of(meta, messages);
         let of_fields: Vec<Arc<Extract>> =

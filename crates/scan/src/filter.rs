@@ -20,7 +20,7 @@ use super::event_fields::{given_column, given_values, is_given, is_in_text};
 use super::fields::{FieldRules, Projection};
 use super::template_pages::{Conditions, WrittenWords};
 
-/// Where field values come from.
+/// Sources of field values.
 pub(crate) struct Origins<'a> {
     /// Rules of field extraction.
     pub rules: &'a FieldRules,

@@ -54,7 +54,7 @@ pub(crate) fn engine(partial_state_bytes: usize, props: &str) -> Engine {
 /// Bytes that are enough for everything here.
 pub(crate) const PLENTY: usize = 64 << 20;
 
-/// What a search gave.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) rows: Vec<String>,

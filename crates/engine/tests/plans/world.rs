@@ -16,7 +16,7 @@ use quarry_store::{AppendRequest, Deletion, IndexSelector, Segment, Snapshot, St
 use quarry_testworld::request;
 
 const SECOND: i64 = 1_000_000_000;
-/// When the first event happened.
+/// Time of the first event.
 pub(crate) const START: i64 = 1_790_000_000 * SECOND;
 /// Events of a batch.
 const BATCH: u64 = 97;
@@ -136,7 +136,7 @@ fn delete_doomed(store: &Store) {
     assert_eq!(deleted, deletion.events());
 }
 
-/// Where events come from.
+/// Source of the events: a store, with or without its templates.
 #[derive(Clone)]
 pub(crate) struct Kept {
     store: Arc<Store>,
@@ -177,7 +177,7 @@ pub(crate) struct Place {
     pub(crate) kept: Arc<Kept>,
 }
 
-/// What a store holds, as it is or as texts only.
+/// The contents of a store, with templates or as texts only.
 pub(crate) fn place(name: &'static str, store: &Arc<Store>, texts_only: bool) -> Place {
     Place { name, kept: Arc::new(Kept { store: Arc::clone(store), texts_only }) }
 }
@@ -266,7 +266,7 @@ pub(crate) fn tiny() -> Slicing {
     Slicing { window_pages: 1, workers: Some(4), step_rows: 3 }
 }
 
-/// What a search gave: columns of a report, rows, messages; or its error.
+/// Result of a search: the columns of a report, rows and messages; or its error.
 pub(crate) type Answer = Result<Vec<String>, String>;
 
 /// Starts a search; gives its faults.

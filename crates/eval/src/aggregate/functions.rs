@@ -47,9 +47,9 @@ pub enum Body {
     List,
     /// A value of one row.
     Pick {
-        /// Which row.
+        /// Order by which the row is selected.
         key: PickKey,
-        /// Which value of it.
+        /// Value of the row to show.
         shown: OfRow,
     },
     /// Computed from the earliest and the latest row.
@@ -58,7 +58,7 @@ pub enum Body {
     Sparkline {
         /// Seconds of a span, if given.
         width: Option<i64>,
-        /// What is read of the values.
+        /// Values that count.
         reads: LineReads,
         /// Computes the number of a span; `None` for unsupported functions.
         point: Option<PointValue>,

@@ -61,7 +61,7 @@ impl Moments {
         }
     }
 
-    /// What the distances are from.
+    /// Origin of the distances that are added up: the first number if it is large, else 0.
     #[inline]
     fn origin(&self) -> f64 {
         let (first, _) = self.first;

@@ -61,7 +61,7 @@ fn rows(rows: &[(i64, &str, &str)]) -> RecordBatch {
     batch_of([("_time", times), ("g", group), ("v", value)], rows.len()).unwrap()
 }
 
-/// How rows reach their groups.
+/// Distribution of the rows over folders.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     /// All slices in one folder.
@@ -171,7 +171,7 @@ fn a_function_has_one_value_in_one_state_and_in_columns() {
     }
 }
 
-/// What the planner is told of a function must hold for its states.
+/// The planner relies on `depends_on`, so states must not depend on anything else.
 #[test]
 fn functions_depend_on_what_their_rows_state() {
     let orders = [ROWS.to_vec(), ROWS.iter().rev().copied().collect()];

@@ -395,7 +395,7 @@ fn integer_column(
     Ok(Some(Arc::new(rows.iter().map(value_of).collect::<Int64Array>())))
 }
 
-/// Where a template has a field whose values are integers.
+/// Location in a template of a field whose values are integers.
 #[derive(Clone, Copy)]
 enum IntegerPlace {
     Null,

@@ -1,5 +1,5 @@
-//! Where the values of one field are in the texts of a slab: for each template a location, the columns that hold them,
-//! and the rows that need their text.
+//! Locations of the values of one field in the texts of a slab: for each template a location, the columns that hold
+//! them, and the rows that need their text.
 //!
 //! Not here: how a location is found (`fields`), and how it is read (`columns`).
 

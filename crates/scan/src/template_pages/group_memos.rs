@@ -1,8 +1,8 @@
-//! What a pattern found, remembered group by group.
+//! Cached results of a pattern, group by group.
 //!
-//! Where one window gives several groups, of which each depends on values of its own, such as a thread and a file, their
-//! answers together are as many as there are pairs. By itself each has no more than its own values. What a row says of a
-//! group holds for every row that has a match and the same values there.
+//! If the groups of a window depend on different variables, such as a thread and a file, caching them together takes an
+//! entry per combination of values. Cached separately, a group takes an entry per combination of its own values: the
+//! result of one row holds for every matching row with the same values there.
 //!
 //! Not here: which values decide about a group ([`quarry_eval::pattern::template_match`]).
 
@@ -17,7 +17,7 @@ pub(super) struct GroupMemos {
 
 /// Answers by some of the codes of a window.
 struct Memo<T> {
-    /// Which of the codes.
+    /// Positions among the window's codes.
     places: Vec<usize>,
     answers: CombinationMemo<T>,
 }

@@ -91,7 +91,7 @@ fn is_closed(traits: &ValueTraits, after: Option<u8>) -> bool {
         && after.is_none_or(|byte| VALUE_ENDS.contains(byte))
 }
 
-/// What is known of the text before a part.
+/// State of the text before a part, as far as it is known.
 #[derive(Default)]
 struct Before {
     /// Inside a quoted value.
@@ -173,7 +173,7 @@ mod tests {
         &["7", "/p?ref=1&q=2", "ref=", "a b", "x=\"", "\"y\"", "ref=a ref=b", "=", "", "k=v;ref=z", "ref=\"q"];
 
     proptest! {
-        /// Whatever surrounds the variables, a pair found in their values is that of the text.
+        /// A pair found in the values of variables is that of the text, whatever surrounds the variables.
         #[test]
         fn a_pair_in_values_is_that_of_the_text(
             parts in prop::collection::vec(prop_oneof![

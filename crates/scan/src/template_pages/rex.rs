@@ -124,7 +124,7 @@ pub(super) struct BranchOf {
     column: u32,
 }
 
-/// What a pattern reads of a flat template.
+/// Windows of a flat template in which a pattern may match.
 pub(super) struct Leaf {
     /// The parts that contain the windows.
     template: FlatTemplate,
@@ -147,7 +147,7 @@ struct Asked {
     decider: Option<Decider>,
     /// Answers group by group, in place of `memo`, where together they would be too many.
     apart: Option<GroupMemos>,
-    /// Where literals that a match needs can be, if the pattern runs on free text.
+    /// Possible positions of the literals that a match needs, if the pattern runs on free text.
     sites: Option<Sites>,
 }
 
@@ -428,7 +428,7 @@ impl TemplateNode {
     }
 }
 
-/// What is needed to run a pattern.
+/// Pattern with everything needed to run it.
 pub(super) struct Work<'a> {
     pub regex: &'a Regex,
     /// Whether an empty group counts as absent.
@@ -437,7 +437,7 @@ pub(super) struct Work<'a> {
     groups: &'a [(usize, String)],
     pub planner: &'a mut Planner,
     literals: &'a Literals,
-    /// What the values of the page contain; `None` if each row is better tested by itself.
+    /// Literals found in the values of the page; `None` if each row is better tested by itself.
     hits: Option<PageHits>,
     pub text: Vec<u8>,
     pub codes: Vec<u32>,

@@ -62,7 +62,7 @@ pub enum SeriesTest {
     In {
         /// Whether the greatest rather than the smallest series are kept.
         top: bool,
-        /// How many series.
+        /// Number of series.
         count: usize,
     },
     /// `< N`, `<= N`, `> N` or `>= N`.

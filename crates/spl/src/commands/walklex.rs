@@ -31,7 +31,7 @@ pub struct WalkLexCommand {
     pub search: Pipeline,
 }
 
-/// What `walklex` lists.
+/// Value of `type`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Listed {
     Fields,

@@ -42,7 +42,7 @@ struct Closed {
     bytes: usize,
 }
 
-/// How a transaction ended.
+/// Final state of a transaction: complete (`closed_txn`), or an event without a transaction (`_txn_orphan`).
 #[derive(Clone, Copy)]
 pub(super) struct Ending {
     pub(super) closed: bool,

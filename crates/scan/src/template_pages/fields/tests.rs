@@ -1,4 +1,4 @@
-//! Which templates tell where their fields are, and which values make them leave it to the text.
+//! Locations of fields in templates, and values for which they are read from the text.
 
 use std::sync::Arc;
 
@@ -444,7 +444,7 @@ fn value_in_text(text: &str, escaped: bool) -> Option<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-    /// Whatever is said of a template holds for each of its texts.
+    /// The location of a field in a template holds for each of its texts.
     #[test]
     fn locations_agree_with_the_extraction_of_every_text(
         literals in prop::collection::vec(piece_text(4), 3..5),

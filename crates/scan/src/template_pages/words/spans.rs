@@ -44,7 +44,7 @@ enum SpanPart {
     Value { column: u32, cut: Cut },
 }
 
-/// Which end of a part is left out.
+/// End of a part that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
     Nothing,
@@ -55,7 +55,7 @@ enum Cut {
 }
 
 impl Cut {
-    /// What is left of a text, and the cut if it left something out.
+    /// The rest of a text, and the cut if it left something out.
     fn of(self, text: &[u8]) -> (&[u8], Cut) {
         match self {
             Cut::Start(kept) if kept < text.len() => (&text[text.len() - kept..], self),
@@ -359,7 +359,7 @@ fn rows_with(numbers: &[(u32, i64)], page: &mut PageReader<'_>) -> Result<Vec<u3
     Ok(rows)
 }
 
-/// How the values of a variable are read for the rows of a page.
+/// Reader for the values of a variable in the rows of a page.
 enum Values {
     Dictionary(Arc<Dictionary>),
     Texts,
