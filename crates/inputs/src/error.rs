@@ -17,7 +17,7 @@ pub enum InputError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's or the decoder's error.
         reason: String,
     },
     /// A file became shorter between two reads, as when it is truncated in rotation.
@@ -41,7 +41,7 @@ pub enum InputError {
     Pattern {
         /// As typed.
         pattern: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// The configuration of the file's sourcetype is invalid.
@@ -49,7 +49,7 @@ pub enum InputError {
     Pipeline {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The invalid setting.
         source: PipelineError,
     },
     /// The sink refused the events.
@@ -65,7 +65,7 @@ pub enum InputError {
     Partly {
         /// The error.
         fault: Box<InputError>,
-        /// What was added before it.
+        /// Counts of the events before the error.
         report: Box<FileReport>,
     },
 }

@@ -136,6 +136,6 @@ pub trait EventStore: Send + Sync {
     }
     /// Receives warnings about events; the same one may come often.
     fn tell(&self, _text: &str) {}
-    /// Why this index accepts no events, if so.
+    /// Fails with the reason if this index accepts no events.
     fn check_index(&self, index: &str) -> Result<(), Fault>;
 }

@@ -63,7 +63,7 @@ pub(crate) struct Timestamper {
     minute: Option<(DateTimeParts, TimeNs)>,
     /// The last minute of log time whose date now and the file's last change left ambiguous.
     ambiguous: Option<DateTimeParts>,
-    /// Where other pipelines of the source learn its order of dates.
+    /// Registry through which other pipelines of the source learn its order of dates.
     shared: Option<(Arc<DateOrders>, SourceKey)>,
     /// The order that other pipelines had shown; evidence in the source itself takes precedence.
     order_of_others: Option<DateOrder>,
@@ -82,7 +82,7 @@ pub(crate) struct TimeHistory {
 }
 
 impl TimeHistory {
-    /// What remains true for text far from the last timestamp.
+    /// The part that remains valid for text far from the last timestamp.
     pub(crate) fn far_behind(self) -> TimeHistory {
         TimeHistory { order: self.order, ..TimeHistory::default() }
     }
@@ -492,7 +492,7 @@ impl Timestamper {
         Explained { time, reason, zone }
     }
 
-    /// Why the text yields no time.
+    /// Reason why the text yields no time, if it does not.
     fn refusal(&mut self, text: &[u8], found: Option<FoundTimestamp>) -> Option<NoTime> {
         let Some(found) = found else {
             let has_prefix = self.prefix.as_ref().is_none_or(|prefix| prefix.find_end(text).is_some());

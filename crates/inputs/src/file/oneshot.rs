@@ -333,7 +333,7 @@ pub(crate) fn take_samples(handle: &Handle, path: &Path, pipeline: &mut Pipeline
     Ok(())
 }
 
-/// What the start of the file implies for reading from its middle; `was_growing` as in [`Pipeline::hint_of_head`].
+/// State for reading from the middle of a file, derived from its start; `was_growing` as in [`Pipeline::hint_of_head`].
 pub(crate) fn hint(
     handle: &Handle,
     path: &Path,

@@ -25,7 +25,7 @@ struct Tested {
     address: SocketAddr,
     /// Signals that `/wait` is running, and lets it end.
     go_on: Arc<[Notify; 2]>,
-    /// How many notes of `/noted` ran.
+    /// Number of notes of `/noted` that ran.
     noted: Arc<AtomicU64>,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,

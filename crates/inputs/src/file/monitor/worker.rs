@@ -50,7 +50,7 @@ pub(crate) struct Worker<'a> {
     props: &'a PropsResolver,
     sink: Box<dyn Sink + 'a>,
     open: BTreeMap<FileNumber, Session>,
-    /// When to check a file again.
+    /// Files with the times of their next checks, soonest first.
     due: BTreeSet<(i64, FileNumber)>,
     /// Files without a session, waiting for their time.
     waiting: BTreeMap<FileNumber, Job>,
@@ -60,11 +60,11 @@ pub(crate) struct Worker<'a> {
     buffer: Vec<u8>,
 }
 
-/// Since when a file is undecided.
+/// Time since which a file is undecided, and the state of its origin.
 #[derive(Clone, Copy)]
 struct Undecided {
     since: i64,
-    /// How far its origin had been read. If that one is read on, the wait starts over.
+    /// Offset up to which its origin had been read. The wait starts over if the origin is read on.
     origin_offset: u64,
 }
 

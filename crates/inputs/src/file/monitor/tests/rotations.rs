@@ -325,7 +325,7 @@ impl Log {
         std::fs::remove_file(self.world.path(name)).unwrap();
     }
 
-    /// What is wrong with the events stored in the end.
+    /// Describes missing or duplicate events at the end.
     fn fault(mut self, what: &str) -> Option<String> {
         self.world.wait(14.0);
         let mut events = self.world.events();
