@@ -103,7 +103,7 @@ impl SearchSettings {
         self.service_with(source, Some(Arc::clone(jobs)), whole)
     }
 
-    /// Where the files of knowledge are that searches use.
+    /// Location of the knowledge files that searches use.
     fn knowledge_place(&self) -> KnowledgePlace<'_> {
         match (self.data_dir.as_deref(), self.view.as_deref()) {
             (None, _) => KnowledgePlace::None,

@@ -37,7 +37,7 @@ use crate::{terminal, zone};
 
 /// Minimum bytes for which a rate is shown.
 const RATED_BYTES_MIN: u64 = 1_000_000;
-/// How far in the future events may be without a note: clocks differ, zones differ by more.
+/// Maximum time in the future that events may have without a note: clocks differ, zones differ by more.
 const AHEAD_MAX: SignedDuration = SignedDuration::from_mins(20);
 /// Maximum file names in the summary.
 const NAMES_MAX: usize = 5;

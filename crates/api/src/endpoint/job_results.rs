@@ -286,7 +286,7 @@ struct Page {
     zone: TimeZone,
 }
 
-/// Why a page was not sent completely.
+/// Reason why a page was not sent completely.
 enum Ended {
     Unread(SearchError),
     Left,

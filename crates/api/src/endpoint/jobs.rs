@@ -543,7 +543,7 @@ fn content(status: &JobStatus) -> Map<String, Value> {
     content
 }
 
-/// What the job has read of buckets on remote volumes, under Splunk's names; empty if nothing.
+/// Reads of buckets on remote volumes by the job, under Splunk's names; empty if there were none.
 fn performance(reads: &ReadFigures) -> Value {
     if reads.is_empty() {
         return json!({});

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::atom::Fields;
 
-/// Where named schemas are in the document.
+/// Location of named schemas in the document.
 pub(super) const SCHEMAS: &str = "#/components/schemas/";
 
 /// A member of an object: its name and its shape.

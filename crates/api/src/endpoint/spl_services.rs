@@ -113,7 +113,7 @@ fn text_of(parameters: &Parameters) -> Result<String, ApiError> {
     Ok(text.to_owned())
 }
 
-/// How a request counts positions in its search.
+/// Unit of positions in the search of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Positions {
     Bytes,

@@ -89,7 +89,7 @@ pub struct JobRecord {
 }
 
 impl JobOptions {
-    /// What is written down of a job.
+    /// Record of a job with these options.
     pub(super) fn record(&self, sid: &str, params: &SearchParams, now: TimeNs) -> JobRecord {
         JobRecord {
             sid: sid.to_owned(),
