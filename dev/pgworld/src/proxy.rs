@@ -13,7 +13,7 @@ pub enum Cut {
     Message(usize),
     /// Instead of passing on a `COMMIT`.
     BeforeCommit,
-    /// When the server has answered a `COMMIT`, instead of passing on the answer.
+    /// After the server has answered a `COMMIT`, instead of passing on the answer.
     AfterCommit,
 }
 
@@ -31,7 +31,7 @@ struct State {
     cuts: usize,
 }
 
-/// What to do with a message.
+/// Treatment of a message.
 enum Verdict {
     Pass,
     Cut,

@@ -24,14 +24,14 @@ use super::peer::Peer;
 
 /// Clients that ask at once, as the goal has it.
 const CLIENTS: usize = 16;
-/// How long clients ask.
+/// Time for which clients ask.
 const MEASURED: Duration = Duration::from_secs(10);
 /// Rounds over all questions when nothing is added.
 const ROUNDS_ALONE: usize = 2;
 /// Index that the events are added to when nobody searches them.
 const OTHER_INDEX: &str = "load_alone";
 
-/// What a server does with events that are added while it is searched.
+/// Load test of a server: events are added while it is searched.
 pub(super) struct Load<'a> {
     /// The data directory with the first draw in it.
     pub(super) data: &'a Path,
