@@ -12,7 +12,7 @@ pub enum BucketError {
     /// The object's bytes could not be fetched; a retry may help.
     #[error("bucket object cannot be read: {0}; retry, then check the storage")]
     Read(#[from] ReadError),
-    /// The bytes are not what was written. Other slabs and buckets can still be searched.
+    /// The bytes differ from those written. Other slabs and buckets can still be searched.
     #[error(
         "bucket is damaged at {place}: {reason}; restore the object from a copy or take the bucket out of the index"
     )]
@@ -25,7 +25,7 @@ pub enum BucketError {
     /// Written by a newer version; intact, but not readable here.
     #[error("bucket needs a newer quarry at {place}: {reason}; upgrade this node before reading it")]
     Unsupported {
-        /// Position of what is unknown.
+        /// Position of the unknown part.
         place: BlockPosition,
         /// The unknown version, kind or codec.
         reason: String,

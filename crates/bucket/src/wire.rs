@@ -35,7 +35,7 @@ pub(crate) fn put_run(out: &mut Vec<u8>, run: &[u8]) {
     out.extend_from_slice(run);
 }
 
-/// Reads what the functions above wrote.
+/// Reads the encodings of the functions above.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],

@@ -35,7 +35,7 @@ pub enum CatalogError {
         /// The last error.
         reason: String,
     },
-    /// A catalog is to be copied to where there is one.
+    /// The destination of a copy has a catalog already.
     #[error("catalog {place} is not empty, and another cannot be copied there")]
     NotEmpty {
         /// Destination of the copy.

@@ -34,7 +34,7 @@ pub(crate) enum Failure {
     Lost(String),
     /// Another session holds the lock of the schema.
     Locked,
-    /// A catalog is to be copied to where there is one.
+    /// The destination of a copy has a catalog already.
     NotEmpty,
     /// An error that no other attempt would mend.
     Final(CatalogError),
@@ -200,8 +200,8 @@ impl<T: FromCell> FromCell for Option<T> {
 /// A running transaction, and the digests it has changed so far.
 pub(crate) struct Act<'a> {
     transaction: &'a dyn Transaction,
-    /// Per table, the XOR of the checksums that came and went. Written once, at the end: a commit of many rows changes
-    /// each digest with one statement.
+    /// Per table, the XOR of the checksums of added and removed rows. Written once, at the end: a commit of many rows
+    /// changes each digest with one statement.
     changed: [Shared<i64>; TABLES.len()],
 }
 

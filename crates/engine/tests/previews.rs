@@ -52,7 +52,7 @@ struct World {
 }
 
 impl World {
-    /// Slabs of so many events are sealed.
+    /// A world whose slabs are sealed at `slab_events` events.
     fn new(workers: usize, slab_events: usize) -> World {
         let folder = tempfile::tempdir().unwrap();
         let text = |at: u64| format!("n={at} kind=k{} size={} text", at % 7, at * 31 % 1_000);

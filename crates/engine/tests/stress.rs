@@ -15,7 +15,7 @@ use quarry_testworld::{NoTables, request};
 const MEGABYTE: usize = 1 << 20;
 const SECOND: i64 = 1_000_000_000;
 
-/// A search over some events in so much memory, and what is asserted of its rows.
+/// A search over some events within a memory limit, and the assertion about its rows.
 struct Case {
     name: &'static str,
     events: fn() -> EventBatch,

@@ -40,7 +40,7 @@ const ANSWER_SECONDS_MAX: u64 = 20;
 const HEARTBEAT_NS: i64 = 30_000_000_000;
 const NANOS: i64 = 1_000_000_000;
 
-/// A group and what its connections need.
+/// A group of indexers with everything that its connections need.
 pub struct Link {
     /// Its settings in outputs.conf.
     pub group: OutputGroup,

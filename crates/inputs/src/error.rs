@@ -88,7 +88,7 @@ impl InputError {
     pub(crate) fn read(path: &Path, error: &std::io::Error) -> InputError {
         let path = path.to_path_buf();
         let reason = match error.kind() {
-            // That of `read_exact`; what unpacking says of a cut file has a text of its own.
+            // The error of `read_exact`; unpacking reports a truncated file with a text of its own.
             ErrorKind::UnexpectedEof if error.get_ref().is_none() => return InputError::Shortened { path },
             ErrorKind::NotFound => "no such file".to_owned(),
             ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -97,7 +97,7 @@ impl InputError {
         InputError::Read { path, reason }
     }
 
-    /// Report of what was added before the error, if anything.
+    /// Counts of the events before the error, if there were any.
     pub fn report(&self) -> Option<&FileReport> {
         match self {
             InputError::Partly { report, .. } => Some(report),

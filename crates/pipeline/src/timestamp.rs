@@ -1,8 +1,8 @@
 //! `_time` of an event.
 //!
-//! Timestamp assignment. Sources in order: the event's text by `TIME_FORMAT`, the text by recognition, the previous
-//! time of the source, the file's modification time, now. A time outside `MAX_DAYS_*` is rejected, as is one that jumps
-//! beyond `MAX_DIFF_SECS_*` in a form that is not the source's usual one.
+//! Sources in order: the event's text by `TIME_FORMAT`, the text by recognition, the previous time of the source, the
+//! file's modification time, now. A time outside `MAX_DAYS_*` is rejected, as is one that jumps beyond
+//! `MAX_DIFF_SECS_*` in a form that is not the source's usual one.
 //!
 //! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. It is taken from, in this
 //! order: a date that is valid in one order only, in the event or in the text read ahead ([`Timestamper::look_ahead`]); a

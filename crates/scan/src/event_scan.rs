@@ -213,7 +213,7 @@ impl EventScan {
         segment: &Arc<dyn Segment>,
         context: &CommandContext,
     ) -> Result<Option<Vec<PageRef>>, EngineError> {
-        // What arrived before the requested range of index time need not be opened.
+        // Segments that arrived before the requested range of index time need not be opened.
         let is_too_old = |earliest: TimeNs| segment.latest_arrival().is_some_and(|latest| latest < earliest);
         if self.index_range.earliest.is_some_and(is_too_old) {
             return Ok(Some(Vec::new()));

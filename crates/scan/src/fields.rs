@@ -102,7 +102,7 @@ impl Projection {
             || self.patterns.iter().any(|p| wildcard_parts(p, field).is_some())
     }
 
-    /// Whether fields are requested whose names only the event texts tell.
+    /// Whether the request includes fields whose names are only known from the event texts.
     pub(crate) fn wants_unnamed(&self) -> bool {
         self.all || !self.patterns.is_empty()
     }

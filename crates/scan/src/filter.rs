@@ -51,7 +51,7 @@ pub(crate) struct EventFilter {
 
 /// A test on raw text and metadata.
 enum Early {
-    /// Cannot tell.
+    /// Unknown.
     Maybe,
     /// The text contains a word.
     Word(WordPattern),

@@ -237,7 +237,7 @@ fn sourcetype_reason<'a>(asked: &Asked<'_>, preview: &'a Preview) -> &'a str {
     }
 }
 
-/// The preview for people, on a terminal of so many columns.
+/// Writes the preview as text; `terminal` is the width of the terminal, if there is one.
 fn write_text(
     asked: &Asked<'_>,
     made: &Previewed,

@@ -273,7 +273,7 @@ impl Remote {
         let message = message_of(&body).unwrap_or_else(|| unreadable(self.address(), answer.status().as_u16(), &body));
         match answer.status() {
             StatusCode::NOT_FOUND => Failure::NoApp(message),
-            // Not the search is wrong, but who asks.
+            // The search may be correct, but the caller is refused.
             StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => Failure::Usage(message),
             status if status.is_client_error() => Failure::Search(message),
             _ => Failure::Storage(message),

@@ -3,7 +3,8 @@
 //! A retention round that would empty an index is more often caused by a wrong setting or clock than intended, and
 //! cannot be undone. It is therefore reported, and carried out only after it has been due for the configured time. The
 //! waiting state is in the catalog and survives a restart. An index whose buckets expire one by one never waits. A
-//! bucket that had expired before it was written waits for as long from then: whoever adds an old log finds it.
+//! bucket that had expired before it was written waits for as long from then on, so that an old log can be searched
+//! after it was added.
 //!
 //! This module holds the state; `retire` uses it.
 

@@ -58,7 +58,7 @@ pub enum StoreError {
         /// Folder that holds objects or log segments.
         data: PathBuf,
     },
-    /// A catalog is to be made where there is one.
+    /// A catalog to be created exists already.
     #[error("there is a catalog already, {}; move it away first, if it is lost for good", path.display())]
     CatalogExists {
         /// The catalog.
@@ -87,7 +87,7 @@ pub enum StoreError {
     /// The settings of the database with the catalog are wrong.
     #[error("server.conf: [catalog] {0}")]
     CatalogSettings(Fault),
-    /// The catalog is to be copied to where it is.
+    /// The destination of a copy of the catalog is its current place.
     #[error("the catalog is in {place} already")]
     CatalogThere {
         /// Its place.
@@ -96,7 +96,7 @@ pub enum StoreError {
     /// The catalog is to be copied to a database, and none is configured.
     #[error("server.conf has no [catalog] url to copy the catalog to or from: postgresql://USER@HOST:PORT/DATABASE")]
     NoDatabase,
-    /// A catalog is to be made of volumes where there is data that is not on them.
+    /// A catalog cannot be rebuilt from volumes in a folder that holds data of its own.
     #[error(
         "{} holds data, which a catalog made of volumes would not have; move the folder away first, and bring back what was \
          not uploaded with `quarry bucket thaw`", data.display()
@@ -108,7 +108,7 @@ pub enum StoreError {
     /// Something needs remote volumes and there are none.
     #[error("indexes.conf has no remote volume; put its stanza [volume:NAME] and the remotePath of indexes there")]
     NoVolumes,
-    /// An index is to be migrated to where it is not configured to be.
+    /// The destination of a migration is not the configured place of the index.
     #[error(
         "index {index} is configured to keep its buckets {}, not {}: set remotePath = {} in its stanza of indexes.conf, \
          restart, and migrate then",

@@ -100,7 +100,7 @@ async fn list(
     links(&folder, children.iter(), parameters)
 }
 
-/// Links to what is below a path.
+/// Links to the entries below a path.
 pub(super) fn links<'c>(
     folder: &str,
     children: impl Iterator<Item = &'c Child>,

@@ -197,7 +197,7 @@ fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Re
     outlet.flush(let_go)
 }
 
-/// Sends what arrives.
+/// Sends events as they arrive.
 fn send(events: &NewEvents, mode: OutputMode, turns: &Turns, outlet: &mut Outlet) {
     let mut offset = 0;
     while !outlet.is_closed() && !turns.is_ending() {

@@ -386,7 +386,7 @@ impl TemplatePage {
         Ok(read)
     }
 
-    /// Whether a column is at hand.
+    /// Whether a column is in memory already.
     pub fn holds(&self, column: u32) -> bool {
         self.kept(column).is_some()
     }
@@ -401,7 +401,7 @@ impl TemplatePage {
         self.columns.below(column)
     }
 
-    /// Takes what was read of this page and column before. Anything that cannot be that is ignored.
+    /// Takes the column as an earlier read of this page returned it; anything that cannot be this column is ignored.
     pub fn hold(&mut self, column: u32, known: Arc<PageColumn>) {
         let expected = self.columns.layout.stored.get(column as usize).map(|stored| stored.counts[self.page] as usize);
         if expected == Some(known.values.len()) {

@@ -19,7 +19,7 @@ use super::{objects, outline};
 
 /// Texts sampled per sourcetype.
 const SAMPLE_TEXTS: usize = 1_024;
-/// Bytes of them.
+/// Maximum bytes of these texts.
 const SAMPLE_BYTES: usize = 1 << 20;
 /// Minimum percentage of a slab's events for a sourcetype to be a kind of its own; the remaining events form one more
 /// kind.

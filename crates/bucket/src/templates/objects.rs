@@ -602,7 +602,7 @@ mod tests {
         }
     }
 
-    /// Each key is new: looking all of them up in one another would take longer than sealing may.
+    /// Every key is new: a quadratic lookup of the keys would take longer than sealing may.
     #[test]
     fn objects_of_very_many_members_are_left_out() {
         let text = |number: usize| {

@@ -165,7 +165,7 @@ impl Segment for Texts {
     }
 }
 
-/// An empty store whose slabs hold so many events.
+/// An empty store whose slabs hold `slab_events` events.
 pub(crate) fn store_of(dir: &Path, slab_events: usize) -> Arc<Store> {
     let options = StoreOptions { slab_events, ..StoreOptions::at(dir) };
     Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap()
@@ -248,7 +248,7 @@ pub(crate) fn has_templates(place: &Place) -> bool {
     snapshot.segments.iter().all(|segment| segment.has_templates(0))
 }
 
-/// An engine with so much memory, reading in such portions.
+/// An engine with this memory limit and slicing.
 pub(crate) fn engine(memory_bytes: usize, slicing: Slicing) -> Engine {
     let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: PROPS.into() };
     engine_of(vec![source], memory_bytes, slicing)

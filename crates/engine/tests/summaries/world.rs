@@ -201,7 +201,7 @@ pub(crate) fn open(dir: &Path, slab_events: usize) -> Arc<World> {
     World::open(dir, slab_events, false, text)
 }
 
-/// Summarises, as long as so many pages are read.
+/// Summarises until `pages` pages are read.
 pub(crate) fn summarise(world: &Arc<World>, engine: &Engine, pages: usize) -> SummaryReport {
     let request = SummaryRequest {
         model: "Web".into(),

@@ -34,7 +34,7 @@ pub(crate) struct Manner {
     pub(crate) dictionary: usize,
     /// Whether text in quotes is one variable.
     pub(crate) quotes: bool,
-    /// Every so manieth text is a template of one variable.
+    /// Interval of texts that become a template of one variable; 0 for none.
     pub(crate) outliers: usize,
     /// Whether the segment tells which rows may hold a token.
     pub(crate) rows_known: bool,

@@ -1,4 +1,4 @@
-//! Every function gives the same whether its rows came in one slice or in many.
+//! Every function has the same result whether its rows come in one slice or in many.
 
 mod dictionary_codes;
 
@@ -78,7 +78,7 @@ fn answer_by(stats: &str, slices: &[RecordBatch], way: Way) -> Vec<String> {
     let (plan, context) = (plan(stats), context());
     let mut folders: Vec<Folder> = Vec::new();
     for (rows, slice) in slices.iter().zip(0..) {
-        // What has no groups cannot be given away.
+        // A single state without groups is never spilled.
         let limit = if way == Way::States && !plan.by.is_empty() { 0 } else { usize::MAX };
         if folders.is_empty() || way == Way::Folders {
             folders.push(Folder::with_limit(&plan, limit, &context));

@@ -208,7 +208,7 @@ fn a_star_may_be_a_plain_byte() {
     assert!(!contains_word("ein Ärger".as_bytes(), "ärger", true));
 }
 
-/// The pattern matcher as slowly as it can be said: every start, every way to spend the stars.
+/// Reference matcher by brute force: every number of bytes for every `*`.
 fn whole_match(text: &[u8], pattern: &[u8]) -> bool {
     match pattern.split_first() {
         None => text.is_empty(),

@@ -224,7 +224,7 @@ impl Keeper {
     }
 }
 
-/// Passes batches to the sink until there are none; if stopped from outside, returns how far it came.
+/// Passes batches to the sink until there are none; if stopped from outside, returns the state of reading so far.
 fn store(
     received: Receiver<ReadBatch>,
     returned: &Sender<EventBatch>,

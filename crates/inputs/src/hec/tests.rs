@@ -58,7 +58,7 @@ struct Hands {
     comes: Receiver<usize>,
     lets_in: Sender<()>,
     stores: Sender<Result<(), AppendError>>,
-    /// Whether receipts say that what comes next of `stores` is there.
+    /// Whether receipts report that their result, the next of `stores`, is available.
     is_stored: Arc<AtomicBool>,
 }
 

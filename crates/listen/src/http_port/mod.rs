@@ -266,7 +266,7 @@ impl Shared {
         None
     }
 
-    /// Tells a client that there is no room, unless too many are being told. In clear text only; a TLS connection is
+    /// Refuses a client for lack of room, unless too many are being refused. In clear text only; a TLS connection is
     /// just closed.
     fn refuse(&self, mut stream: TcpStream, refusals: &Arc<Semaphore>) {
         self.counts.refused.fetch_add(1, Ordering::Relaxed);

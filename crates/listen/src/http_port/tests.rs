@@ -36,7 +36,7 @@ async fn later() -> &'static str {
     "later"
 }
 
-/// An answer whose note counts.
+/// An answer whose note increments the count.
 fn noted(count: Arc<AtomicU64>) -> axum::response::Response {
     let note = AnswerNote::new(move || {
         count.fetch_add(1, Ordering::SeqCst);

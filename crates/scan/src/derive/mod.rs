@@ -54,7 +54,7 @@ pub(crate) struct Derivations {
     tables: Tables,
     context: ExprContext,
     wanted: Wanted,
-    /// Fields to take from columns: without the fields of events whose texts are rebuilt for display anyway.
+    /// Fields to take from columns, without those of events whose texts are rebuilt for display anyway.
     of_columns: Wanted,
     /// Fields that the condition tests, each with the events in which a rule may produce it.
     tested: Vec<(String, Option<Scope>)>,

@@ -40,7 +40,7 @@ impl FieldLocations {
         size_of::<FieldLocations>() + self.places.len() * size_of::<ValueLocation>() + doubts
     }
 
-    /// Whether it is known of so many keys, and no others.
+    /// Whether it is known for exactly this number of keys.
     pub(super) fn has_keys(&self, keys: usize) -> bool {
         let may_have = |known: usize| known == 0 || known == keys;
         self.places.len() == keys && may_have(self.doubts.len()) && may_have(self.patterned.len())

@@ -23,7 +23,8 @@ struct Memo<T> {
 }
 
 impl GroupMemos {
-    /// Nothing known yet of a window whose codes are those of these columns and parts; `None` where a part is not among them.
+    /// An empty cache for a window whose codes are those of these columns and parts; `None` if it depends on another
+    /// part.
     pub(super) fn new(apart: &Apart, columns: &[(u32, usize)], template: &FlatTemplate) -> Option<GroupMemos> {
         let is_variable = |part: &&usize| matches!(template.parts().get(**part), Some(FlatPart::Variable(..)));
         let places = |parts: &[usize]| -> Option<Vec<usize>> {
@@ -34,8 +35,8 @@ impl GroupMemos {
         Some(GroupMemos { matched: Memo::new(places(&apart.matched)?), groups: groups.collect::<Option<_>>()? })
     }
 
-    /// Whether a row with these codes has a match, whose groups are in `found` then; `None` where not all is known. `some`
-    /// is room for codes.
+    /// Whether a row with these codes has a match, whose groups are then in `found`; `None` if an answer is missing.
+    /// `some` is a reusable buffer.
     pub(super) fn known(&self, codes: &[u32], some: &mut Vec<u32>, found: &mut Vec<u32>) -> Option<bool> {
         if !self.matched.known(codes, some)? {
             return Some(false);

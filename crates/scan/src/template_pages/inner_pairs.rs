@@ -1,6 +1,6 @@
 //! `key=value` pairs inside the values of single variables, as in the query string of a quoted request.
 //!
-//! Where each such variable stands between bytes that end any value, and no quoted value can be open before it, the pairs
+//! If each such variable stands between bytes that end any value, and no quoted value can be open before it, the pairs
 //! in its value are those of the text ([`quarry_pipeline::extract::auto_kv`]): the rest of the text is not needed.
 //!
 //! Not here: which variables may contain a key ([`super::key_end`]); keys in literals ([`super::fields`]).
@@ -22,8 +22,8 @@ pub(super) struct InnerPair {
 }
 
 impl InnerPair {
-    /// The location of a field that can only be a pair in the values of these columns; `None` if what lies around them
-    /// may have an effect on it.
+    /// The location of a field that can only be a pair in the values of these columns; `None` if the text around them
+    /// may affect it.
     pub(super) fn place(
         name: &str,
         columns: &[u32],

@@ -52,7 +52,7 @@ enum Scalar {
     Quoted,
 }
 
-/// Facts about the columns of a slab; `None` where values do not keep their role in the grammar.
+/// Facts about the columns of a slab; `None` for columns whose values do not keep their role in the grammar.
 pub(super) struct JsonColumns<'a> {
     template_set: &'a TemplateSet,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
@@ -66,7 +66,7 @@ pub(super) struct JsonColumns<'a> {
 #[derive(Default)]
 struct Sample {
     text: String,
-    /// The range of each part of the template in it.
+    /// Range of each part of the template in the text.
     parts: Vec<(Range<usize>, TemplatePart)>,
     /// Ranges of escapes, or of variables whose values may contain some.
     escapes: Vec<Range<usize>>,

@@ -124,7 +124,8 @@ impl Slabs {
     }
 }
 
-/// Asserts that each name has a location for each key, also where other searches computed them for these templates.
+/// Asserts that each name has a location for each key, including those that other searches computed for these
+/// templates.
 fn assert_whole(found: &[Arc<FieldLocations>], names: usize, keys: usize) {
     assert_eq!(found.len(), names, "each name has locations");
     assert!(found.iter().all(|field| field.has_keys(keys)), "a field has a location for each key");

@@ -81,7 +81,7 @@ pub struct JobRecord {
     pub(crate) priority: u8,
     #[serde(default)]
     pub(crate) level: SearchLevel,
-    /// One of so many events is looked at.
+    /// Sampling ratio N: one of N events is read.
     #[serde(default)]
     pub(crate) sample_ratio: u32,
     #[serde(default)]

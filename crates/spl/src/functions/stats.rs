@@ -12,7 +12,7 @@ use self::StatsFunction::{
 };
 use super::{Arity, FunctionHelp, ResultType};
 
-/// A stats function, with what its name says of it.
+/// A stats function, with the parameters that are part of its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum StatsFunction {
     /// `count`, `c`.

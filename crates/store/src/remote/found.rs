@@ -23,7 +23,7 @@ pub(super) struct FoundObjects {
     pub(super) objects: Vec<FoundObject>,
 }
 
-/// One of them.
+/// One object of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FoundObject {
     pub(super) key: String,

@@ -42,7 +42,7 @@ fn written(dir: &Path) -> (StoreOptions, PathBuf) {
     (options, logs(dir).pop().unwrap())
 }
 
-/// Texts of the store and the names of what is damaged, as search, `verify` and the messages agree.
+/// Texts of the store and names of its damaged parts, on which search, `verify` and messages agree.
 fn look(store: &Store) -> (Vec<String>, Vec<String>) {
     let mut snapshot = all(store);
     let damaged: Vec<String> = snapshot.damaged.drain(..).map(|damage| damage.bucket).collect();

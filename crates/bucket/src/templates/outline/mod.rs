@@ -343,7 +343,7 @@ impl Cutter<'_, '_> {
         }
     }
 
-    /// The same for one chunk that a pair may begin with, or that may go on behind a comma.
+    /// The same for one chunk that may begin with a pair, or continue after a comma.
     #[inline(never)]
     fn chunk(&mut self, at: usize) -> usize {
         let (end, pair) = self.line.chunk(at);

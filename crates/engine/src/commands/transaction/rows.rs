@@ -94,8 +94,8 @@ impl ClosedRows {
         self.waiting.len() >= self.look_at.0 || self.waiting_bytes >= self.look_at.1.min(self.bytes_max)
     }
 
-    /// Turns transactions into rows that no other one at `latest` or before can precede; all of them if too many would
-    /// remain.
+    /// Makes rows of the transactions that no other transaction at `latest` or earlier can precede; of all if too many
+    /// would remain.
     pub(super) fn make_rows(
         &mut self,
         latest: TimeNs,

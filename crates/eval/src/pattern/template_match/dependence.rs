@@ -104,7 +104,7 @@ pub(super) struct KeptConfiguration {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PassedVariable {
     from: KeptConfiguration,
-    /// The variable, as configurations say where they are.
+    /// Number of the variable's part, to which positions in configurations refer.
     part: usize,
     /// Whether a match of the window may start in it.
     starts: bool,
@@ -634,7 +634,7 @@ impl Configuration {
         self.rename(Position::Here, to);
     }
 
-    /// Tells the positions within a variable that was passed apart by their threads, where several have one.
+    /// Numbers the positions within a passed variable by their threads, if several have one.
     fn number_within(&mut self, part: usize) {
         let here = Position::Within(part, 0);
         let all = self.list.iter_mut().map(|(_, registers)| registers).chain(&mut self.matched);

@@ -304,7 +304,7 @@ fn one_planner_serves_many_templates() {
     }
 }
 
-/// A template that two others begin with, and how each of them goes on.
+/// Two templates with a common beginning.
 fn forks() -> impl Strategy<Value = [Sketch; 2]> {
     let part = || prop_oneof![piece(5).prop_map(Ok), variable().prop_map(Err)];
     let parts = move |longest: usize| prop::collection::vec(part(), 0..longest);

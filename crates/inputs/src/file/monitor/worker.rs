@@ -336,7 +336,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Whether nobody has written to a file for as long as one is kept open.
+    /// Whether a file has been unchanged for longer than one is kept open.
     fn is_long_quiet(&self, path: &Path, stanza: &Stanza) -> bool {
         let modified = path.metadata().ok().and_then(|metadata| crate::file::open::modified_ns(&metadata));
         let wait = wait_ns(stanza.settings.close_after_seconds);

@@ -3,7 +3,7 @@
 //! Such a match lies in a few adjacent parts, a *span*. Only the texts of these parts are put together and searched, row
 //! by row, not whole texts; if one variable of few values decides, once per value and slab.
 //!
-//! At the ends where a part was shortened the text goes on: a match there is not bounded.
+//! The text continues beyond a shortened part: a match there is not bounded.
 
 use std::sync::Arc;
 
@@ -220,8 +220,8 @@ impl Planner<'_> {
         Span { parts, around, needed }
     }
 
-    /// Numbers of which one is in every match: where all variables are numbers between breakers, a run of the word without
-    /// breakers is the whole of one of them. The run is chosen that is expected in the fewest rows.
+    /// Numbers of which every match contains one: if all variables are numbers between breakers, a run of the word
+    /// without breakers is one whole number. The run expected in the fewest rows is chosen.
     fn needed(&self, parts: &[SpanPart], around: Around) -> Option<Box<[(u32, i64)]>> {
         let whole = self.probe.whole.as_ref().filter(|whole| whole.bound == WordBound::Breaker && around.free)?;
         let is_break = |byte: Option<&u8>| byte.is_some_and(|byte| is_breaker(*byte));

@@ -20,7 +20,7 @@ use crate::file::monitor::tail::{Opened, Reached, Tail, TailOptions};
 /// Long enough to identify a file by its first bytes.
 const PADDING: usize = 60;
 
-/// A log, and what was written to it.
+/// A log and the lines written to it.
 struct Log {
     world: World,
     expected: Vec<String>,

@@ -1,4 +1,4 @@
-//! Files too short to identify by their first bytes: what proves that one of them was read before.
+//! Files too short to identify by their first bytes: evidence that one of them was read before.
 
 use proptest::prelude::*;
 
