@@ -244,7 +244,7 @@ pub struct Written {
     pub events: u64,
     /// Bytes of their texts, including a line feed after each.
     pub bytes: u64,
-    /// Some of them.
+    /// A sample of the events.
     pub samples: Samples,
 }
 

@@ -413,8 +413,7 @@ impl World<'_> {
     }
 }
 
-/// Runs commands until the round is over; those that fail because the node is killed or a volume does not answer are
-/// what this is about.
+/// Runs commands until the round is over; failures because the node is killed or a volume does not answer are expected.
 fn operate(
     node: &Node,
     main: Option<&'static str>,

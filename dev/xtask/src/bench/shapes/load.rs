@@ -22,7 +22,7 @@ use super::super::server::Server;
 use super::append_to;
 use super::peer::Peer;
 
-/// Clients that ask at once, as the goal has it.
+/// Concurrent clients, as in the goal.
 const CLIENTS: usize = 16;
 /// Time for which clients ask.
 const MEASURED: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ pub(super) struct Load<'a> {
     pub(super) data: &'a Path,
     /// Folder with the files of the second draw.
     pub(super) more: &'a Path,
-    /// Bytes of them.
+    /// Bytes of these files.
     pub(super) more_bytes: u64,
     pub(super) shape: &'a dyn Shape,
     pub(super) queries: &'a [Query],
@@ -128,7 +128,7 @@ impl Load<'_> {
     }
 }
 
-/// Milliseconds of all questions, asked so many times.
+/// Milliseconds of all questions, asked in this number of rounds.
 fn latencies(server: &Server, queries: &[Query], rounds: usize) -> Result<Vec<f64>, String> {
     let mut connection = server.connect()?;
     let mut times = Vec::new();

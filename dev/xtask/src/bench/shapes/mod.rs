@@ -156,7 +156,7 @@ fn measure(
     report.ingested(shape.name(), written.bytes, written.events, &figures, &loaded);
     keep_partial_states(&data, false)?;
     if options.is_ingest {
-        // The figures of indexing are told.
+        // The figures of indexing are reported above.
     } else if options.is_load {
         measure_load(shape, &written, options, &data, duckdb, report)?;
     } else {
