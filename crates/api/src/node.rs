@@ -207,7 +207,7 @@ pub struct NodeCondition {
     pub host: String,
     /// Its data directory.
     pub folder: String,
-    /// When it started, in nanoseconds since 1970.
+    /// Time of its start, in nanoseconds since 1970.
     pub started: TimeNs,
     /// Cores of the machine.
     pub cores: usize,

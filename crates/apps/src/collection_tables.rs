@@ -27,7 +27,7 @@ const CONF: &str = "collections.conf";
 /// Name of collections in metadata.
 const COLLECTIONS_KIND: &str = "collections";
 
-/// Which documents are replaced by rows.
+/// Documents that rows replace.
 pub(crate) enum Rewrite<'r> {
     /// All.
     All,

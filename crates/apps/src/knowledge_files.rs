@@ -19,7 +19,7 @@ pub enum KnowledgePlace<'a> {
     None,
     /// All apps of a data directory, and the private objects of a namespace if one is given.
     Apps(&'a Path, Option<&'a Namespace>),
-    /// What a view of a data directory sees.
+    /// Files that a view of a data directory sees.
     View(&'a Path, &'a View),
 }
 

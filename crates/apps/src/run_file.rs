@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 /// Path relative to the data directory. Readable only by its owner, because it contains a token.
 pub const RUN_FILE: &str = "run/server.json";
-/// Where the file is written before it has a lock.
+/// Path at which the file is written before it has a lock.
 const UNLOCKED: &str = "run/server.starting";
 /// Key of the data directory's device and inode.
 const PLACE: &str = "place";

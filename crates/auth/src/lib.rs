@@ -85,7 +85,7 @@ pub enum AuthError {
     BadRecord {
         /// User name.
         user: String,
-        /// What is wrong.
+        /// Reason.
         reason: String,
     },
 }

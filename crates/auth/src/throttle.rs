@@ -20,12 +20,12 @@ pub const FREE_OF_USER: u32 = 50;
 pub const WAIT_S_MAX: i64 = 60;
 /// Failures are forgotten after this time without another one.
 const FORGET_S: i64 = 15 * 60;
-/// How long a successful login makes a user trusted at an address.
+/// Seconds for which a successful login makes a user trusted at an address.
 const TRUST_S: i64 = 24 * 3600;
 /// Maximum counters; the one unchanged for longest is evicted.
 const TALLIES_MAX: usize = 10_000;
 
-/// What failures are counted by.
+/// Key by which failures are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     UserAt(Keyed, u128),

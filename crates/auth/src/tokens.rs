@@ -42,7 +42,7 @@ pub struct TokenRecord {
     pub user: String,
     /// Audience: free text for the purpose.
     pub audience: String,
-    /// Who created it, and where.
+    /// User and node that created it.
     pub issuer: String,
     /// Creation time in seconds since 1970, like the following.
     pub issued_s: i64,

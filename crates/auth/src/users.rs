@@ -82,7 +82,7 @@ impl UserChange {
         }
     }
 
-    /// What kind of change it is, in the words of audit events.
+    /// Kind of change, in the words of audit events.
     pub(crate) fn operation(&self) -> &'static str {
         match self {
             UserChange::Add { .. } => "create",

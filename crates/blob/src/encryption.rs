@@ -107,7 +107,7 @@ fn nonce_of(block: u64) -> Nonce {
     Nonce::assume_unique_for_key(nonce)
 }
 
-/// What is authenticated with the data key of an object.
+/// Additional authenticated data of an object's data key.
 fn bound_to(name: &str, id: &str, len: u64) -> Vec<u8> {
     [name.as_bytes(), &[0], id.as_bytes(), &[0], &len.to_le_bytes()].concat()
 }

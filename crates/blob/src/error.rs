@@ -1,4 +1,4 @@
-//! What can go wrong with an object.
+//! Errors of blob stores.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,11 +31,11 @@ pub enum BlobError {
     /// The operating system failed; after a put, nothing of the object was stored.
     #[error("cannot {action} {}: {reason}", path.display())]
     Io {
-        /// What was tried.
+        /// Operation.
         action: &'static str,
         /// File or folder it was tried on.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// A remote store did not answer, or answered with errors, in all attempts.
@@ -69,13 +69,13 @@ pub enum BlobError {
     Damaged {
         /// Its name.
         name: String,
-        /// What does not match.
+        /// The difference.
         reason: String,
     },
     /// The settings of a remote store are invalid.
     #[error("the remote store cannot be used: {reason}")]
     Settings {
-        /// What is wrong and what to do.
+        /// Problem and remedy.
         reason: String,
     },
 }

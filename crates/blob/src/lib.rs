@@ -82,6 +82,6 @@ pub struct Listed {
     pub name: String,
     /// Its size in the store; 0 if the store does not report it.
     pub bytes: u64,
-    /// When it was written, by the clock of its store; 0 where the store does not say.
+    /// Time of writing in nanoseconds since 1970, by the clock of its store; 0 if the store does not report it.
     pub modified_ns: i64,
 }

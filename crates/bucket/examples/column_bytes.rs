@@ -1,4 +1,4 @@
-//! Where the bytes of compacted logs are: `column_bytes LEVEL FILE [MEGABYTES]` encodes a file slab by slab into one
+//! Stored bytes of compacted logs by column: `column_bytes LEVEL FILE [MEGABYTES]` encodes a file slab by slab into one
 //! bucket, verifies it and prints bytes per event of each column, largest first. A development tool.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 

@@ -1,4 +1,4 @@
-//! How irregular logs are stored: `irregular_sizes MEGABYTES SAMPLES_FOLDER [NAME...]`, a line per log.
+//! Stored sizes of irregular logs: `irregular_sizes MEGABYTES SAMPLES_FOLDER [NAME...]` prints a line per log.
 //!
 //! Stored bytes (object and filter) as sealed and as compacted against zstd level 3 over blocks of 8 MB, and the speed
 //! of encoding and verifying on one core. With names: only logs whose names begin so, with the bytes of each kind of

@@ -47,7 +47,7 @@ pub(crate) enum BlockKind {
     LocatorPart = 19,
 }
 
-/// Where a block lies.
+/// Kind, offset and length of a block in the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockAt {
     pub(crate) kind: BlockKind,

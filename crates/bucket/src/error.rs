@@ -12,20 +12,20 @@ pub enum BucketError {
     /// The object's bytes could not be fetched; a retry may help.
     #[error("bucket object cannot be read: {0}; retry, then check the storage")]
     Read(#[from] ReadError),
-    /// The bytes are not what was written. Other slabs and buckets can still be searched.
+    /// The bytes differ from those written. Other slabs and buckets can still be searched.
     #[error(
         "bucket is damaged at {place}: {reason}; restore the object from a copy or take the bucket out of the index"
     )]
     Corrupt {
-        /// Where.
+        /// Position of the damage.
         place: BlockPosition,
-        /// What does not fit.
+        /// The violated rule of the format.
         reason: String,
     },
     /// Written by a newer version; intact, but not readable here.
     #[error("bucket needs a newer quarry at {place}: {reason}; upgrade this node before reading it")]
     Unsupported {
-        /// Where.
+        /// Position of the unknown part.
         place: BlockPosition,
         /// The unknown version, kind or codec.
         reason: String,
@@ -41,7 +41,7 @@ pub enum BucketError {
     /// The input exceeds a limit of the format.
     #[error("{what} is {value}, above the limit {limit_name} = {limit}; split the input")]
     Limit {
-        /// What was counted.
+        /// Name of the limited quantity.
         what: &'static str,
         /// Its value.
         value: u64,
@@ -53,9 +53,9 @@ pub enum BucketError {
     /// The encoded bucket does not decode to its input: keep the input (WAL) and report the bug.
     #[error("encoded bucket differs from its input at {place}: {what}; the input is kept, please report this")]
     Mismatch {
-        /// Where.
+        /// Position of the difference.
         place: BlockPosition,
-        /// Which column or structure differs.
+        /// The column or structure that differs.
         what: String,
     },
 }

@@ -235,7 +235,7 @@ fn located_tests<'a>(template_set: &TemplateSet, wanted: Wanted<'a>, asked: Aske
     tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect()
 }
 
-/// What to search for in the values of a column.
+/// Test for the values of a column.
 enum Sought<'a> {
     Values(RareTest<'a>),
     /// Codes of a shared dictionary, ascending, so that only its entries had to be tested.

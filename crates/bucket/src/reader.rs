@@ -113,7 +113,7 @@ pub struct PageInfo {
     pub metas: MetaSet,
 }
 
-/// Where to search for tokens.
+/// Scope of a search for tokens.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     /// The slab.

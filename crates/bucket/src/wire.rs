@@ -4,7 +4,7 @@
 
 use quarry_stdx::number::u32_of;
 
-/// Why bytes are malformed; the caller adds the position.
+/// Reason why bytes are malformed; the caller adds the position.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) String);
 
@@ -35,7 +35,7 @@ pub(crate) fn put_run(out: &mut Vec<u8>, run: &[u8]) {
     out.extend_from_slice(run);
 }
 
-/// Reads what the functions above wrote.
+/// Reads the encodings of the functions above.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],

@@ -20,7 +20,7 @@ Dec 10 06:55:52 gate kernel: eth0: link up, 1000 Mbps, full duplex
 Dec 10 06:55:59 gate cron[7710]: (root) CMD (run-parts /etc/cron.hourly) run 99812f77
 ";
 
-/// What is stored, in hundredths of what zstd level 3 takes.
+/// Stored bytes as a percentage of the size at zstd level 3.
 fn percent_of_zstd(events: &[String], zstd_level: i32) -> usize {
     let mut batch = EventBatch { index_time: START_S * 1_000_000_000, ..EventBatch::default() };
     let name: Arc<str> = "irregular".into();

@@ -50,7 +50,7 @@ pub struct BucketRow {
     pub object_bytes: u64,
     /// Bytes of the term filter object.
     pub filter_bytes: u64,
-    /// When it was sealed or compacted, nanoseconds.
+    /// Time of sealing or compaction, in nanoseconds since 1970.
     pub created: i64,
     /// Number of times its events were compacted; 0 for a sealed bucket.
     pub level: u32,
@@ -274,7 +274,7 @@ impl Catalog {
         self.read(|act| bucket_of(act, number))
     }
 
-    /// The bucket whose remote objects are called this, where that is not made of number and time.
+    /// The bucket whose remote objects have this stem, if the stem is not made of its number and time.
     pub fn bucket_with_stem(&self, stem: &str) -> Result<Option<BucketRow>, CatalogError> {
         self.read(|act| one_bucket(act, "bucket.stem = ?1", values![stem]))
     }
@@ -306,7 +306,7 @@ fn write_log_position(act: &Act<'_>, checkpoints: &[LoggedCheckpoint], log_posit
     write_setting(act, LOG_POSITION, &log_position.to_string())
 }
 
-/// Retires a bucket that was merged into bucket `top`, which holds from now on what had been merged into that one, too.
+/// Retires a bucket that was merged into bucket `top`. Buckets merged into it earlier count as merged into `top`, too.
 fn merge_into(act: &Act<'_>, number: u64, top: u64) -> Outcome<()> {
     let inner = merged_into(act, number)?;
     let input = bucket_of(act, number)?.map(|bucket| BucketRow { state: BucketState::Retired, ..bucket });

@@ -27,7 +27,7 @@ pub(crate) trait Database: fmt::Debug + Send + Sync {
     /// Runs a transaction that only reads, with the same view of all rows from its first statement to its last.
     fn read(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError>;
 
-    /// Where it is, for messages.
+    /// Database file, or the place in a database, for messages.
     fn place(&self) -> &str;
 
     /// Closes it; a database that is a file is then complete in that file.

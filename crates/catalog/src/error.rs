@@ -1,4 +1,4 @@
-//! What can go wrong with the catalog.
+//! Errors of the catalog.
 
 use std::path::Path;
 
@@ -32,13 +32,13 @@ pub enum CatalogError {
         place: String,
         /// Seconds waited.
         waited: u64,
-        /// What failed last.
+        /// The last error.
         reason: String,
     },
-    /// A catalog is to be copied to where there is one.
+    /// The destination of a copy has a catalog already.
     #[error("catalog {place} is not empty, and another cannot be copied there")]
     NotEmpty {
-        /// Where the copy was to go.
+        /// Destination of the copy.
         place: String,
     },
     /// The file is not a catalog, or is damaged.
@@ -46,7 +46,7 @@ pub enum CatalogError {
     Corrupt {
         /// Database file, or the place in a database.
         place: String,
-        /// What the database said.
+        /// The database's error, or the checksum that does not match.
         reason: String,
     },
     /// A newer quarry wrote it.
@@ -64,7 +64,7 @@ pub enum CatalogError {
     Failed {
         /// Database file, or the place in a database.
         place: String,
-        /// What the database said.
+        /// The database's error.
         reason: String,
     },
 }

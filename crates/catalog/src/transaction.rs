@@ -12,7 +12,7 @@ use std::fmt;
 use crate::CatalogError;
 use crate::checksum::{TABLES, Table};
 
-/// What the domain methods need of a running transaction.
+/// Statements of a running transaction, for the domain methods.
 pub(crate) trait Transaction {
     /// Runs a statement without result rows; returns the number of changed rows.
     fn execute(&self, sql: &str, values: &[Value<'_>]) -> Outcome<u64>;
@@ -21,7 +21,7 @@ pub(crate) trait Transaction {
     fn query(&self, sql: &str, values: &[Value<'_>], each: &mut dyn FnMut(Row) -> Outcome<()>) -> Outcome<()>;
 }
 
-/// Why a transaction failed.
+/// Reason why a transaction failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// A row or a table does not fit its checksum or its type.
@@ -34,7 +34,7 @@ pub(crate) enum Failure {
     Lost(String),
     /// Another session holds the lock of the schema.
     Locked,
-    /// A catalog is to be copied to where there is one.
+    /// The destination of a copy has a catalog already.
     NotEmpty,
     /// An error that no other attempt would mend.
     Final(CatalogError),
@@ -200,8 +200,8 @@ impl<T: FromCell> FromCell for Option<T> {
 /// A running transaction, and the digests it has changed so far.
 pub(crate) struct Act<'a> {
     transaction: &'a dyn Transaction,
-    /// Per table, the XOR of the checksums that came and went. Written once, at the end: a commit of many rows changes
-    /// each digest with one statement.
+    /// Per table, the XOR of the checksums of added and removed rows. Written once, at the end: a commit of many rows
+    /// changes each digest with one statement.
     changed: [Shared<i64>; TABLES.len()],
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Range {
     pub(crate) to: Vec<u8>,
 }
 
-/// Where matching documents may be found.
+/// Access to documents that may match: by key, or by a range of an acceleration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
     Key(String),
@@ -106,7 +106,7 @@ fn keys_of(tests: &[(&FieldPath, &Test)]) -> Option<Plan> {
     (probes.len() <= PROBES_MAX).then_some(Plan { probes, worth: WORTH_OF_KEY })
 }
 
-/// How far a query's tests cover an acceleration: equal values of its first fields, then bounds of the next one.
+/// Part of an acceleration that a query's tests cover: equal values of its first fields, then bounds of the next one.
 struct Reach {
     prefixes: Vec<Vec<u8>>,
     /// Number of fields with equality.

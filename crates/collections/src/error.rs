@@ -28,7 +28,7 @@ pub enum CollectionError {
     Corrupt {
         /// Its file.
         path: PathBuf,
-        /// What is wrong.
+        /// The database's error.
         reason: String,
     },
     /// Any other failure.
@@ -36,7 +36,7 @@ pub enum CollectionError {
     Failed {
         /// Its file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
 }

@@ -83,7 +83,7 @@ impl Sort {
     }
 }
 
-/// Top-k: the row ids of the first so many documents in an order.
+/// Top-k: the row ids of the first `most` documents in an order.
 pub(crate) struct FirstFew<'s> {
     sort: &'s Sort,
     most: usize,

@@ -181,7 +181,7 @@ impl View {
         View { namespace, others }
     }
 
-    /// Whose view it is.
+    /// The namespace whose view it is.
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
     }

@@ -82,7 +82,7 @@ pub enum Problem {
     /// Saved searches with a schedule.
     #[error("enableSched has no effect: searches are not run by a schedule yet ({searches} of this file ask for it)")]
     NotScheduled {
-        /// How many.
+        /// Number of them.
         searches: usize,
     },
     /// A pattern in a stanza name that is not a valid regular expression.

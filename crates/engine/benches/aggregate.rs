@@ -1,4 +1,4 @@
-//! How fast rows fold into groups on one core, beside what the hardware allows.
+//! Throughput of aggregation on one core, beside what the hardware allows.
 //!
 //! `cargo bench -p quarry-engine --features measure --bench aggregate`. Rows are synthetic and come in batches as a
 //! scan delivers them; a run folds all of them and makes the result. The ceiling is a loop that does nothing but count.

@@ -354,7 +354,7 @@ impl SubsearchExplainer for Explainer {
     }
 }
 
-/// What a scan does on behalf of later commands, besides extractions.
+/// Work that a scan does on behalf of later commands, besides extractions.
 fn pushed_into(scan: &Scan) -> Vec<String> {
     let mut pushed = Vec::new();
     if scan.fields == FieldSource::IndexTime {
@@ -395,7 +395,7 @@ fn shortened(text: &str) -> String {
 }
 
 impl Runner {
-    /// What remains after index, time, metadata and terms.
+    /// Segments and pages that remain after each pruning step: index, time, metadata, terms.
     fn pruning_steps(
         &self,
         scan: &EventScan,

@@ -490,7 +490,7 @@ fn base_search_of(name: &DataModelName, knowledge: &dyn KnowledgeSource) -> Opti
     model.chain(&object).ok()?.first()?.base_search.clone()
 }
 
-/// Which thread makes the rows of a search.
+/// Thread that makes the rows of a search: the search's own, or the reader's.
 enum RowThread {
     Own,
     Reader,

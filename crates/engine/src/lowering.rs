@@ -47,7 +47,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// How the step consumes rows.
+    /// Demand of the step on the order and number of its rows.
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Step::Row { ordered: false, .. } => Kind::Row,
@@ -66,7 +66,7 @@ impl Step {
     }
 }
 
-/// What lowering needs from its environment.
+/// Interface of lowering to the running search.
 pub(crate) trait Environment {
     /// The search's context.
     fn context(&self) -> &CommandContext;
@@ -78,13 +78,13 @@ pub(crate) trait Environment {
     fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError>;
     /// An owned environment, for commands that create steps while they run.
     fn detached(&self) -> Arc<dyn Environment + Send + Sync>;
-    /// Where tables are written.
+    /// Store of lookup tables and models, and of the files of `dump`.
     fn lookups(&self) -> Arc<dyn LookupSource>;
     /// Commands of apps.
     fn commands(&self) -> Arc<dyn CommandSource>;
     /// Event types, tags and macros.
     fn knowledge(&self) -> Arc<dyn KnowledgeSource>;
-    /// Where events are kept.
+    /// Store of the events.
     fn source(&self) -> Arc<dyn SnapshotSource>;
     /// Name of the node.
     fn node_name(&self) -> String;

@@ -178,7 +178,7 @@ fn rate_name(at: usize) -> String {
     format!("__r{at}")
 }
 
-/// How the rates of series are combined for their group.
+/// Function that combines the rates of several series into the rate of their group.
 fn fold_of(aggregate: &Aggregate) -> StatsFunction {
     match aggregate.function {
         StatsFunction::SeriesRate { sum: true } => StatsFunction::Sum,

@@ -17,7 +17,7 @@ use quarry_spl::macros::Macro;
 use quarry_store::{IndexSelector, MemoryStore, Snapshot, StoreError};
 use quarry_testworld::request;
 
-/// What was done to the node, and the tables and models that it has.
+/// A node that records side effects, with its lookup tables and models.
 #[derive(Default)]
 struct Node {
     doings: Mutex<Vec<String>>,

@@ -12,7 +12,7 @@ use quarry_testworld::{NoTables, request};
 
 /// Enough to read a search, and not to run it.
 const SMALL_STACK_BYTES: usize = 512 << 10;
-/// What the system gives a thread that asks for nothing.
+/// Default stack size of a thread.
 const THREAD_STACK_BYTES: usize = 2 << 20;
 
 /// The last line of the answer, or the error; with the messages.

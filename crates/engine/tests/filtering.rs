@@ -27,7 +27,7 @@ const EVENTS: [&str; 12] = [
     "user=alice status=2000",
 ];
 
-/// What JSON may write in another way than a search does.
+/// Events whose JSON strings contain escapes that a search may write differently.
 const ESCAPED: [&str; 12] = [
     "{\"name\":\"Jos\\u00e9\"}",
     "{\"name\":\"José\"}",

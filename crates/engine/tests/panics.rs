@@ -57,7 +57,7 @@ fn world() -> (Engine, Arc<Mined>) {
     (engine, Arc::new(Mined { store, armed: Arc::new(AtomicBool::new(true)) }))
 }
 
-/// How many rows come, or the error: the same whoever makes them.
+/// Number of rows, or the error; it is the same on both threads that may make the rows.
 fn ask(engine: &Engine, world: &Arc<Mined>, search: &str, range: TimeRange) -> Result<usize, String> {
     let queued = rows_of(engine, Engine::start, world, search, range);
     assert_eq!(rows_of(engine, Engine::start_here, world, search, range), queued, "{search}");

@@ -1,5 +1,5 @@
-//! What a search may do is what its user may do: commands are refused before anything runs, wherever they stand, and
-//! indexes that may not be searched hold nothing.
+//! A search may do no more than its user: refused commands fail before anything runs, wherever they stand, and indexes
+//! that may not be searched appear empty.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -17,7 +17,7 @@ use quarry_spl::macros::Macro;
 use quarry_store::{BucketListing, IndexSelector, ListingState, MemoryStore, Snapshot, StoreError};
 use quarry_testworld::request;
 
-/// What was done to the node: tables written, programs begun, events kept, snapshots of events taken.
+/// A node that counts side effects: tables written, programs started, events kept, snapshots taken.
 #[derive(Default)]
 struct Node {
     tables: AtomicUsize,

@@ -52,7 +52,7 @@ struct World {
 }
 
 impl World {
-    /// Slabs of so many events are sealed.
+    /// A world whose slabs are sealed at `slab_events` events.
     fn new(workers: usize, slab_events: usize) -> World {
         let folder = tempfile::tempdir().unwrap();
         let text = |at: u64| format!("n={at} kind=k{} size={} text", at % 7, at * 31 % 1_000);
@@ -100,7 +100,7 @@ fn lines(batches: &[RecordBatch]) -> Vec<String> {
     batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| line(batch, row))).collect()
 }
 
-/// How many events a preview may be of: those of the newest pages, or what it says itself.
+/// Numbers of events that a preview may cover: those of the newest pages, or the count that it states itself.
 fn events_of(preview: &Preview, slab_events: u64) -> Vec<u64> {
     let rows = preview.rows.iter().map(|batch| batch.num_rows() as u64).sum();
     let counts = preview.rows.iter().filter_map(|batch| batch.column_by_name("count"));

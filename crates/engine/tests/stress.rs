@@ -1,5 +1,5 @@
-//! What searches meet that nobody plans for: very many fields, keys and indexes, and very large events. Each answers right
-//! within its limit of memory, as the searches account for it.
+//! Searches at extremes: very many fields, keys and indexes, and very large events. Each answers correctly within its
+//! memory limit, as the searches account for it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ use quarry_testworld::{NoTables, request};
 const MEGABYTE: usize = 1 << 20;
 const SECOND: i64 = 1_000_000_000;
 
-/// A search over some events in so much memory, and what is asserted of its rows.
+/// A search over some events within a memory limit, and the assertion about its rows.
 struct Case {
     name: &'static str,
     events: fn() -> EventBatch,

@@ -10,7 +10,7 @@ pub enum EngineError {
     /// The search is invalid; the text is for the user.
     #[error("{}", bounded(message.clone()))]
     Invalid {
-        /// What is wrong and what to do.
+        /// Problem and remedy.
         message: String,
         /// Position in the search, if known.
         span: Option<Span>,
@@ -32,7 +32,7 @@ pub enum EngineError {
     /// Something the search needs other than events failed: a table, a program, the node.
     #[error("{}", bounded(fault.to_string()))]
     Failed {
-        /// What failed.
+        /// The error, which names what failed.
         fault: Fault,
         /// Position in the search, if known.
         span: Option<Span>,
@@ -40,7 +40,7 @@ pub enum EngineError {
     /// A limit was reached.
     #[error("{what}: limit {limit} = {value} reached")]
     Limit {
-        /// What exceeded it.
+        /// The command or function that exceeded it.
         what: String,
         /// Name of the limit.
         limit: &'static str,

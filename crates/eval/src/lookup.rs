@@ -40,7 +40,7 @@ pub trait LookupSource: Send + Sync {
     fn table(&self, name: &str) -> Result<Option<LookupTable>, Fault>;
     /// Existing names, for suggestions.
     fn names(&self) -> Vec<String>;
-    /// Where tables are searched for, for the error message about a missing one.
+    /// Places searched for tables, as the error about a missing one lists them.
     fn searched(&self) -> Option<String> {
         None
     }

@@ -83,7 +83,7 @@ struct LinearPlaces {
     places: regex::CaptureLocations,
     prefixed: Option<OnePassMatch>,
     one_pass: Option<OnePassMatch>,
-    /// Where the last match is.
+    /// The method that found the last match, which has its positions.
     found_by: Search,
 }
 
@@ -294,7 +294,7 @@ fn linear(pattern: &str) -> Option<regex::Regex> {
     regex::RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build().ok()
 }
 
-/// Where to continue after a match; after an empty one, skips a whole character.
+/// Position from which to search for the match after this one; after an empty match, skips a whole character.
 fn next_start(text: &str, (start, end): (usize, usize)) -> usize {
     if end > start {
         return end;

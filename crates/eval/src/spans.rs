@@ -77,7 +77,7 @@ pub struct TimeSpans {
     current: std::ops::Range<TimeNs>,
 }
 
-/// Where spans of a fixed length are counted from.
+/// Origin of spans with a fixed length.
 #[derive(Clone, Copy, Debug)]
 enum Align {
     At(TimeNs),

@@ -69,7 +69,7 @@ const FEW_METAS: usize = 32;
 #[derive(Clone, Debug, Default)]
 pub struct KnownMetas {
     position: BTreeMap<Metadata, u32>,
-    /// How many of the batch's metadata are in it.
+    /// Number of the batch's metadata in it.
     seen: usize,
 }
 

@@ -121,7 +121,7 @@ fn tokens_by_blocks<const BYTES: usize>(text: &[u8], mut token: impl FnMut(&[u8]
     }
 }
 
-/// Where text goes on after the breaker at `at`. The code of a percent-encoded one contains no other breaker.
+/// Start of the text after the breaker at `at`. The code of a percent-encoded one contains no other breaker.
 #[inline(always)]
 fn after_breaker(text: &[u8], at: usize) -> usize {
     let code = if text[at] == b'%' { percent_major_len(text, at).saturating_sub(1) } else { 0 };

@@ -6,7 +6,7 @@
 const BACKOFF_NS: (i64, i64) = (500_000_000, 30_000_000_000);
 const NANOS: i64 = 1_000_000_000;
 
-/// When to switch to the next server.
+/// Conditions for switching to the next server; the first to be met counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BalanceSettings {
     /// Time on one server.
@@ -21,7 +21,7 @@ pub struct Balance {
     settings: BalanceSettings,
     servers: Vec<Server>,
     next: usize,
-    /// When the current one was connected, and the bytes it was sent.
+    /// Connection time of the current one, and the bytes it was sent.
     since: i64,
     sent: u64,
 }

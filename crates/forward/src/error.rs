@@ -37,7 +37,7 @@ pub enum ForwardError {
     Pattern {
         /// The pattern.
         pattern: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }

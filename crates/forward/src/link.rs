@@ -40,7 +40,7 @@ const ANSWER_SECONDS_MAX: u64 = 20;
 const HEARTBEAT_NS: i64 = 30_000_000_000;
 const NANOS: i64 = 1_000_000_000;
 
-/// A group and what its connections need.
+/// A group of indexers with everything that its connections need.
 pub struct Link {
     /// Its settings in outputs.conf.
     pub group: OutputGroup,
@@ -60,7 +60,7 @@ pub struct Link {
     pub first: usize,
 }
 
-/// Why a connection failed.
+/// Reason why a connection failed.
 #[derive(Debug, thiserror::Error)]
 enum LinkError {
     #[error("{0}")]
@@ -89,7 +89,7 @@ struct Reachability {
     is_reached: Option<bool>,
 }
 
-/// How a connection ended without an error.
+/// Reason for ending a connection without an error.
 enum Flow {
     /// Switch to another server.
     Next,
@@ -263,9 +263,9 @@ struct Flight<'a> {
     /// Numbers and sizes of records in flight.
     window: VecDeque<(u64, usize)>,
     window_bytes: usize,
-    /// When something was last acknowledged or nothing was in flight.
+    /// Time of the last acknowledgement, or at which nothing was in flight.
     progress: i64,
-    /// When something was last written, and since when pending bytes wait.
+    /// Time of the last write, and time since which pending bytes wait.
     wrote: i64,
     stuck: i64,
     is_leaving: bool,

@@ -17,7 +17,7 @@ pub enum InputError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's or the decoder's error.
         reason: String,
     },
     /// A file became shorter between two reads, as when it is truncated in rotation.
@@ -41,7 +41,7 @@ pub enum InputError {
     Pattern {
         /// As typed.
         pattern: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// The configuration of the file's sourcetype is invalid.
@@ -49,7 +49,7 @@ pub enum InputError {
     Pipeline {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The invalid setting.
         source: PipelineError,
     },
     /// The sink refused the events.
@@ -65,7 +65,7 @@ pub enum InputError {
     Partly {
         /// The error.
         fault: Box<InputError>,
-        /// What was added before it.
+        /// Counts of the events before the error.
         report: Box<FileReport>,
     },
 }
@@ -88,7 +88,7 @@ impl InputError {
     pub(crate) fn read(path: &Path, error: &std::io::Error) -> InputError {
         let path = path.to_path_buf();
         let reason = match error.kind() {
-            // That of `read_exact`; what unpacking says of a cut file has a text of its own.
+            // The error of `read_exact`; unpacking reports a truncated file with a text of its own.
             ErrorKind::UnexpectedEof if error.get_ref().is_none() => return InputError::Shortened { path },
             ErrorKind::NotFound => "no such file".to_owned(),
             ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -97,7 +97,7 @@ impl InputError {
         InputError::Read { path, reason }
     }
 
-    /// Report of what was added before the error, if anything.
+    /// Counts of the events before the error, if there were any.
     pub fn report(&self) -> Option<&FileReport> {
         match self {
             InputError::Partly { report, .. } => Some(report),

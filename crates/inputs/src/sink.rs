@@ -56,8 +56,8 @@ pub trait Sink {
     /// Groups of indexers for what follows, as set by the input. Used by forwarders only.
     fn set_routing(&mut self, _groups: Option<&str>) {}
 
-    /// Nothing more comes for now of the file whose positions were looked up last: others with the same beginning may
-    /// be read.
+    /// The file whose positions were looked up last has no more data for now: others with the same beginning may be
+    /// read.
     fn end_file(&mut self) {}
 
     /// Waits until everything accepted is durable.
@@ -136,6 +136,6 @@ pub trait EventStore: Send + Sync {
     }
     /// Receives warnings about events; the same one may come often.
     fn tell(&self, _text: &str) {}
-    /// Why this index accepts no events, if so.
+    /// Fails with the reason if this index accepts no events.
     fn check_index(&self, index: &str) -> Result<(), Fault>;
 }

@@ -74,7 +74,7 @@ pub(crate) struct Range {
     pub(crate) area: f64,
 }
 
-/// Which values are outliers.
+/// Condition for outliers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Threshold {
     /// Those of least density.

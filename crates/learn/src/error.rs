@@ -9,11 +9,11 @@ pub enum LearnError {
     /// A limit was exceeded.
     #[error("{what}: {value}, the limit is {limit}")]
     Limit {
-        /// What exceeds the limit, and what to do.
+        /// Quantity that exceeds the limit, and remedy.
         what: String,
         /// Actual number.
         value: usize,
-        /// How much there may be.
+        /// Maximum.
         limit: usize,
     },
     /// The rows do not yield a model.

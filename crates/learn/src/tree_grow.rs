@@ -29,7 +29,7 @@ pub(crate) enum Truth<'a> {
     Numbers(&'a [f64]),
 }
 
-/// How trees grow.
+/// Parameters of growing trees.
 #[derive(Clone, Debug)]
 pub(crate) struct Growth {
     trees: usize,

@@ -21,7 +21,7 @@ use crate::tls;
 
 /// Interval of the search for idle channels.
 const IDLE_EVERY: Duration = Duration::from_secs(60);
-/// How long shutdown waits for senders.
+/// Time that shutdown waits for senders.
 const STOP_WAIT: Duration = Duration::from_secs(5);
 
 /// ALPN protocols of gRPC clients.

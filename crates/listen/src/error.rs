@@ -26,7 +26,7 @@ pub enum ListenError {
     Stanza {
         /// Name of the stanza, or of all that share the port.
         stanza: String,
-        /// What is wrong with it.
+        /// Problem and remedy.
         reason: String,
     },
     /// The certificate cannot be used or generated.

@@ -32,7 +32,7 @@ const METADATA_MARK: &[u8] = b"***SPLUNK***";
 pub(crate) struct EventRules {
     pub(crate) hosts: Option<HostRules>,
     pub(crate) typing: Option<Box<Typing>>,
-    /// Which indexes take events.
+    /// Indexes that accept events.
     pub(crate) indexes: Arc<IndexNames>,
 }
 
@@ -47,10 +47,10 @@ pub(crate) struct Assembler {
     columns: Option<HeaderRules>,
     header: Option<Header>,
     meta: Metadata,
-    /// Which lines set other metadata, and whether one did.
+    /// Lines that may set other metadata, and whether one did.
     header_mode: HeaderMode,
     is_renamed: bool,
-    /// Why events are not in the index named by such a line.
+    /// Reason why events are not in the index named by such a line.
     refused: Option<String>,
     /// Index of `meta` in the batch of the current call.
     meta_row: Option<u32>,
@@ -114,7 +114,7 @@ impl Assembler {
         }
     }
 
-    /// Why an event did not go to the index named by a rule.
+    /// Reason why an event did not go to the index named by a rule or a line.
     pub(crate) fn refused_index(&self) -> Option<&str> {
         let of_rules = self.rules_of_events.typing.as_ref().and_then(|typing| typing.refused());
         of_rules.or(self.refused.as_deref())

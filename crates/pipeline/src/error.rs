@@ -29,7 +29,7 @@ pub enum PipelineError {
     TimeFormat {
         /// The sourcetype it was resolved for.
         sourcetype: String,
-        /// What is wrong.
+        /// Fault of the format.
         reason: FormatError,
     },
     /// An index-time rule that cannot be executed.

@@ -15,7 +15,7 @@ use crate::pattern::Pattern;
 /// Maximum number of columns with fields.
 pub const COLUMNS_MAX: usize = 1_000;
 
-/// How columns are read.
+/// Rules for reading columns.
 #[derive(Debug)]
 pub(crate) struct HeaderRules {
     settings: HeaderSettings,

@@ -37,7 +37,7 @@ pub(crate) struct HostRules {
     last: Option<(Arc<str>, u32)>,
 }
 
-/// How to find a host in an event.
+/// Rule that finds a host in an event.
 #[derive(Debug)]
 enum Rule {
     Syslog,

@@ -32,7 +32,7 @@ pub(crate) struct Line<'a> {
     pub(crate) is_cut: bool,
 }
 
-/// How far a breaker may go.
+/// State of the input after these bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
     /// More bytes will come.

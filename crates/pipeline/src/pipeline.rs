@@ -136,7 +136,7 @@ struct Opening {
     plan: Plan,
 }
 
-/// How to begin.
+/// Start of a pipeline: with settings, or with a guess of the sourcetype.
 #[derive(Debug)]
 enum Plan {
     Ready(Box<Running>),

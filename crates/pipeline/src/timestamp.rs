@@ -1,8 +1,8 @@
 //! `_time` of an event.
 //!
-//! Timestamp assignment. Sources in order: the event's text by `TIME_FORMAT`, the text by recognition, the previous
-//! time of the source, the file's modification time, now. A time outside `MAX_DAYS_*` is rejected, as is one that jumps
-//! beyond `MAX_DIFF_SECS_*` in a form that is not the source's usual one.
+//! Sources in order: the event's text by `TIME_FORMAT`, the text by recognition, the previous time of the source, the
+//! file's modification time, now. A time outside `MAX_DAYS_*` is rejected, as is one that jumps beyond
+//! `MAX_DIFF_SECS_*` in a form that is not the source's usual one.
 //!
 //! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. It is taken from, in this
 //! order: a date that is valid in one order only, in the event or in the text read ahead ([`Timestamper::look_ahead`]); a
@@ -63,7 +63,7 @@ pub(crate) struct Timestamper {
     minute: Option<(DateTimeParts, TimeNs)>,
     /// The last minute of log time whose date now and the file's last change left ambiguous.
     ambiguous: Option<DateTimeParts>,
-    /// Where other pipelines of the source learn its order of dates.
+    /// Registry through which other pipelines of the source learn its order of dates.
     shared: Option<(Arc<DateOrders>, SourceKey)>,
     /// The order that other pipelines had shown; evidence in the source itself takes precedence.
     order_of_others: Option<DateOrder>,
@@ -82,7 +82,7 @@ pub(crate) struct TimeHistory {
 }
 
 impl TimeHistory {
-    /// What remains true for text far from the last timestamp.
+    /// The part that remains valid for text far from the last timestamp.
     pub(crate) fn far_behind(self) -> TimeHistory {
         TimeHistory { order: self.order, ..TimeHistory::default() }
     }
@@ -496,7 +496,7 @@ impl Timestamper {
         Explained { time, reason, zone }
     }
 
-    /// Why the text yields no time.
+    /// Reason why the text yields no time, if it does not.
     fn refusal(&mut self, text: &[u8], found: Option<FoundTimestamp>) -> Option<NoTime> {
         let Some(found) = found else {
             let has_prefix = self.prefix.as_ref().is_none_or(|prefix| prefix.find_end(text).is_some());

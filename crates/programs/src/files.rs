@@ -51,7 +51,7 @@ pub(crate) fn of_script(home: &Path, stanza: &str, text: &str, by_shell: bool) -
     Ok((file, program))
 }
 
-/// How to run a file with arguments.
+/// Command line that runs a file with arguments.
 pub(crate) fn program(home: &Path, file: &Path, arguments: Vec<String>, by_shell: bool) -> Result<Program, Fault> {
     let folder = file.parent().unwrap_or(home).to_path_buf();
     let ends_in = |ending: &str| file.extension().is_some_and(|extension| extension == ending);

@@ -1,4 +1,4 @@
-//! What the engine passes to a scan: rules, labels, progress and summaries.
+//! Environment of a scan, passed in by the engine: rules, labels, progress and summaries.
 
 use std::sync::Arc;
 

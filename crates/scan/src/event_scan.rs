@@ -59,7 +59,7 @@ pub struct EventScan {
     pub(crate) rexes: Rexes,
     /// Readers for patterns whose fields other fields are computed from.
     pub(crate) computed_rexes: Rexes,
-    /// What is known about template slabs so far.
+    /// Facts about template slabs, as far as needed so far.
     pub(crate) slabs: Slabs,
     /// Top-k threshold of a sort that keeps few rows.
     pub(crate) top_k: Option<TopKThreshold>,
@@ -213,7 +213,7 @@ impl EventScan {
         segment: &Arc<dyn Segment>,
         context: &CommandContext,
     ) -> Result<Option<Vec<PageRef>>, EngineError> {
-        // What arrived before the requested range of index time need not be opened.
+        // Segments that arrived before the requested range of index time need not be opened.
         let is_too_old = |earliest: TimeNs| segment.latest_arrival().is_some_and(|latest| latest < earliest);
         if self.index_range.earliest.is_some_and(is_too_old) {
             return Ok(Some(Vec::new()));

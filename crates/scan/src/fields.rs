@@ -102,7 +102,7 @@ impl Projection {
             || self.patterns.iter().any(|p| wildcard_parts(p, field).is_some())
     }
 
-    /// Whether fields are requested whose names only the event texts tell.
+    /// Whether the request includes fields whose names are only known from the event texts.
     pub(crate) fn wants_unnamed(&self) -> bool {
         self.all || !self.patterns.is_empty()
     }
@@ -259,7 +259,7 @@ impl FieldRules {
         self.props.extracts_field(field)
     }
 
-    /// How these fields are extracted: the automatic part, and the rules that produce some of them, in order.
+    /// Extraction of these fields: the automatic part, and the rules that produce some of them, in order.
     pub(super) fn cutting(&self, meta: &Metadata, names: &[String], messages: &Messages) -> Class {
         let rules = self.of(meta, messages);
         let of_fields: Vec<Arc<Extract>> =

@@ -20,7 +20,7 @@ use super::event_fields::{given_column, given_values, is_given, is_in_text};
 use super::fields::{FieldRules, Projection};
 use super::template_pages::{Conditions, WrittenWords};
 
-/// Where field values come from.
+/// Sources of field values.
 pub(crate) struct Origins<'a> {
     /// Rules of field extraction.
     pub rules: &'a FieldRules,
@@ -51,7 +51,7 @@ pub(crate) struct EventFilter {
 
 /// A test on raw text and metadata.
 enum Early {
-    /// Cannot tell.
+    /// Unknown.
     Maybe,
     /// The text contains a word.
     Word(WordPattern),

@@ -82,7 +82,7 @@ impl Drop for End<'_, '_> {
     }
 }
 
-/// How far the workers have got.
+/// Progress of the workers.
 #[derive(Default)]
 struct Reached {
     /// The last run that a worker took.

@@ -24,7 +24,7 @@ use crate::partial_states::{PartKey, PlanStates, WindowPart};
 /// Slabs per worker from which on each slab is read by a single worker.
 const SLABS_PER_WORKER: usize = 4;
 
-/// What a worker does with the rows of its windows; a slice's number is the window's index in the list.
+/// Consumer of the rows of a worker's windows; a slice's number is the window's index in the list.
 pub(crate) trait SliceWork: Send {
     /// Whether it accepts dictionary-coded columns, and rows without `_time` where that is not requested.
     fn reads_codes(&self) -> bool;

@@ -92,7 +92,7 @@ impl TopKThreshold {
         Some(self.field()).filter(|_| !self.is_made)
     }
 
-    /// Which of these rows may be in the result, by their values of the field; `None` if all may.
+    /// Mask of the rows that may be in the result, by their values of the field; `None` if all may.
     pub(crate) fn keep(&self, values: Option<&ArrayRef>, count: usize) -> Option<Vec<bool>> {
         let worst = {
             let ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +112,7 @@ impl TopKThreshold {
         kept.contains(&false).then_some(kept)
     }
 
-    /// Which rows of a coded column may be in the result; each text is ranked once.
+    /// Mask of the rows of a coded column that may be in the result; each text is ranked once.
     fn keep_codes(
         &self,
         coded: &DictionaryColumn,

@@ -23,7 +23,7 @@ pub struct LiveReport {
     rounds: Rounds,
     clock: SharedClock,
     zone: TimeZone,
-    /// When the next round begins, on the clock's monotonic time.
+    /// Start of the next round, on the clock's monotonic time.
     next_ns: i64,
     /// The rows that were shown last.
     shown: Option<Vec<RecordBatch>>,

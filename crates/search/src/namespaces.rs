@@ -128,7 +128,7 @@ impl Namespaces {
         is_seen
     }
 
-    /// What a user sees without a namespace.
+    /// Objects that a user sees without a namespace.
     fn sight_of(&self, user: &str) -> Sight {
         let own = Namespace::new(user, APP_DEFAULT).ok().flatten();
         let own = own.filter(|own| own.user().is_some() && user_folder(&self.data_dir, own).is_some());

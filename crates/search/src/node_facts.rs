@@ -256,7 +256,7 @@ impl NodeFacts {
         Ok(entries)
     }
 
-    /// What the summaries of each data model take of the disk.
+    /// Disk space of the summaries of each data model.
     fn summaries_of_models(&self) -> Vec<NodeEntry> {
         let mut models: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for row in self.summaries.status().iter() {

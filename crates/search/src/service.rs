@@ -78,9 +78,9 @@ pub enum SearchError {
     /// A time in the request is invalid.
     #[error("{name}: {reason}")]
     Time {
-        /// Which one.
+        /// Name of the parameter.
         name: &'static str,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// The search failed.
@@ -137,7 +137,7 @@ pub struct Outcome {
     pub elapsed_ms: u64,
 }
 
-/// How the engine starts a search.
+/// Function of the engine that starts a search.
 type StartSearch = fn(&Engine, SearchRequest, Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>>;
 
 /// Components of a service.

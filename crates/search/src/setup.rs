@@ -37,7 +37,7 @@ pub struct SearchSettings {
     pub layers: Layers,
     /// The namespace's view that `layers` are restricted to, if any.
     pub view: Option<Arc<View>>,
-    /// Without a view, whose private objects count besides those of all apps, if anyone's.
+    /// Without a view, the namespace whose private objects are visible besides those of all apps.
     pub own: Option<Namespace>,
     /// Readable objects of apps; `layers` contain nothing else.
     pub readable: Arc<Readable>,
@@ -103,7 +103,7 @@ impl SearchSettings {
         self.service_with(source, Some(Arc::clone(jobs)), whole)
     }
 
-    /// Where the files of knowledge are that searches use.
+    /// Location of the knowledge files that searches use.
     fn knowledge_place(&self) -> KnowledgePlace<'_> {
         match (self.data_dir.as_deref(), self.view.as_deref()) {
             (None, _) => KnowledgePlace::None,

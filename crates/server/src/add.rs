@@ -37,7 +37,7 @@ use crate::{terminal, zone};
 
 /// Minimum bytes for which a rate is shown.
 const RATED_BYTES_MIN: u64 = 1_000_000;
-/// How far in the future events may be without a note: clocks differ, zones differ by more.
+/// Maximum time in the future that events may have without a note: clocks differ, zones differ by more.
 const AHEAD_MAX: SignedDuration = SignedDuration::from_mins(20);
 /// Maximum file names in the summary.
 const NAMES_MAX: usize = 5;
@@ -95,7 +95,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         notes(&arguments.index, &seen, settings.clock.now_ns(), keeps).iter().for_each(|note| total.remarks.tell(note));
     }
     if arguments.node.uri.is_none() {
-        // Not once only: what was added just now was read without these settings.
+        // Reported each time, because the events just added were read without these settings.
         let faults = total.sourcetypes.iter().flat_map(|name| settings.faults_of_sourcetype(name));
         let faults: Vec<String> = faults.filter(|fault| !faults_told.contains(fault)).collect();
         faults.iter().for_each(|fault| total.remarks.tell(&format!("warning: {fault}")));

@@ -28,7 +28,7 @@ pub(crate) struct Cli {
     /// Data directory: data, configuration and catalog.
     #[arg(long, global = true, default_value = crate::printed_commands::DATA_DIR_DEFAULT, value_name = "DIR")]
     pub(crate) data_dir: PathBuf,
-    /// When to colour the output.
+    /// Control when the output is coloured.
     #[arg(long, global = true, default_value = "auto", value_name = "WHEN")]
     pub(crate) color: ColorChoice,
     /// Command to run.
@@ -36,7 +36,7 @@ pub(crate) struct Cli {
     pub(crate) verb: Verb,
 }
 
-/// When output is coloured.
+/// Condition for coloured output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
     /// Only on a terminal.
@@ -256,7 +256,7 @@ pub(crate) struct NodeArgs {
     pub(crate) insecure: bool,
 }
 
-/// Where a search or an object belongs.
+/// App and user of a search or an object.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct NamespaceArgs {
     /// App of the search or object. A search in an app sees the app's knowledge and what others share; all by default.
@@ -375,13 +375,13 @@ pub(crate) enum CatalogVerb {
     /// Copy the catalog to the database of `[catalog] url` in server.conf, or from there to a file, and use it there. No
     /// server may run meanwhile; the former catalog is kept.
     Migrate {
-        /// Where the catalog is to be.
+        /// New place of the catalog.
         #[arg(value_name = "PLACE")]
         to: CatalogTo,
     },
 }
 
-/// Where a catalog can be.
+/// Kinds of catalogs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CatalogTo {
     /// The configured database.

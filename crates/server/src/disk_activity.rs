@@ -1,4 +1,4 @@
-//! What the disk of a folder has done since the machine started, from `/proc/diskstats`.
+//! Activity of a folder's disk since the machine started, from `/proc/diskstats`.
 //!
 //! The device is that of the folder's file system; overlays and network file systems have none, and no figures. Fields of
 //! the file: Linux, Documentation/admin-guide/iostats.rst.

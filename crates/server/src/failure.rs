@@ -57,7 +57,7 @@ const EXCERPT_COLUMNS: usize = 100;
 /// Indentation of the excerpt.
 const EXCERPT_INDENT: usize = 2;
 
-/// Why a verb failed.
+/// Failure of a verb.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The command line asks for something impossible.
@@ -66,7 +66,7 @@ pub(crate) enum Failure {
     Spl {
         /// The search.
         text: String,
-        /// What is wrong with it.
+        /// Errors and warnings with their positions in it.
         diagnostics: Vec<Diagnostic>,
     },
     /// The search cannot be run; no position is known.

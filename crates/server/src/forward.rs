@@ -29,7 +29,7 @@ const QUEUE_FOLDER: &str = "forward";
 const RUN_FILE: &str = "run/forward.json";
 /// Interval of reports about losses.
 const TELL_EVERY: Duration = Duration::from_secs(30);
-/// How long shutdown waits for running requests.
+/// Time that shutdown waits for running requests.
 const STOP_WAIT: Duration = Duration::from_secs(10);
 /// Thread that syncs the queue.
 const SYNC_THREAD: &str = "quarry-queue";

@@ -18,7 +18,7 @@ static CURRENT: Mutex<Option<Action>> = Mutex::new(None);
 /// Whether the process has its handler.
 static HAS_HANDLER: AtomicBool = AtomicBool::new(false);
 
-/// What a press does.
+/// Effect of Ctrl-C.
 struct Action {
     interrupt: Interrupt,
     on_first: Box<dyn Fn() + Send>,

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::open_node::{OpenNode, THREAD_STACK_BYTES};
 use crate::server_client::{Remote, credentials, message_of, read_json, unreadable};
 
-/// What answers a request.
+/// Process that answers requests.
 pub(crate) enum NodeClient {
     /// A server.
     Server(Remote),

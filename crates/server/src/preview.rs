@@ -31,7 +31,7 @@ const EVENTS_MAX: usize = 10_000;
 const SHOWN_COLUMNS: usize = 160;
 /// Indentation of an event's text.
 const TEXT_INDENT: usize = 6;
-/// How far in the future a time may be without a note: clocks differ, zones differ by more.
+/// Maximum time in the future that is shown without a note: clocks differ, zones differ by more.
 const AHEAD_NS_MAX: i64 = 20 * 60 * NS_PER_SEC;
 /// Lines of an event shown on a terminal.
 const SHOWN_LINES: usize = 8;
@@ -62,7 +62,7 @@ pub(crate) struct Previewed {
     /// Zone of times without one, and its origin.
     zone: String,
     zone_reason: String,
-    /// What may be wrong with the zone.
+    /// Notes and warnings: the zone, faults of the sourcetype, ambiguous dates, a partial read.
     notes: Vec<String>,
 }
 
@@ -237,7 +237,7 @@ fn sourcetype_reason<'a>(asked: &Asked<'_>, preview: &'a Preview) -> &'a str {
     }
 }
 
-/// The preview for people, on a terminal of so many columns.
+/// Writes the preview as text; `terminal` is the width of the terminal, if there is one.
 fn write_text(
     asked: &Asked<'_>,
     made: &Previewed,

@@ -132,7 +132,7 @@ pub(crate) struct EndedJob {
     pub(crate) sid: String,
     /// Whether Ctrl-C ended it.
     pub(crate) is_stopped: bool,
-    /// How long it was waited for, in nanoseconds.
+    /// Time that it was waited for, in nanoseconds.
     pub(crate) ran_ns: i64,
 }
 

@@ -36,7 +36,7 @@ use crate::server_client::Remote;
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 /// Interval of job maintenance.
 const JOBS_EVERY: Duration = Duration::from_secs(2);
-/// How long shutdown waits for running requests.
+/// Time that shutdown waits for running requests.
 const STOP_WAIT: Duration = Duration::from_secs(10);
 /// Blocking threads besides those of searches: logins, inputs that wait for the disk, long answers, searches that are
 /// paused or wait for others.
@@ -115,7 +115,7 @@ pub(crate) fn address_of(option: &str, text: &str) -> Result<SocketAddr, Failure
     parsed.map_err(|_| Failure::Usage(format!("{option} {text}: give an address and a port, as in 127.0.0.1:8089")))
 }
 
-/// Where and how to listen.
+/// Addresses to listen on, with TLS of the management port.
 struct Asked {
     management: SocketAddr,
     /// TLS of the management port.
@@ -309,7 +309,7 @@ fn tell_messages(node: &LocalNode, told: i64) -> i64 {
     fresh.last().map_or(told, |message| message.time)
 }
 
-/// What the command line has to know about the server.
+/// Contents of the run file, by which the command line finds the server: addresses and a token.
 fn addresses(
     management: SocketAddr,
     hec: Option<SocketAddr>,

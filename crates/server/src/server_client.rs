@@ -40,7 +40,7 @@ const CONNECT_WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct Remote {
     /// Scheme, host and port.
     base: String,
-    /// What it is shown.
+    /// `Authorization` header of the requests.
     authorization: String,
     agent: ureq::Agent,
     /// Root of search paths.
@@ -207,7 +207,7 @@ impl Remote {
         answer["sid"].as_str().map(str::to_owned).ok_or_else(no_id)
     }
 
-    /// Why a job failed, if it did.
+    /// Reason why a job failed, if it did.
     pub(crate) fn failure_of_job(&self, sid: &str) -> Result<Option<String>, Failure> {
         let path = format!("{}/search/jobs/{}?output_mode=json", self.root, encoded(sid));
         let answer = read_json(&self.read(self.get(&path))?)?;
@@ -276,7 +276,7 @@ impl Remote {
         let message = message_of(&body).unwrap_or_else(|| unreadable(self.address(), answer.status().as_u16(), &body));
         match answer.status() {
             StatusCode::NOT_FOUND => Failure::NoApp(message),
-            // Not the search is wrong, but who asks.
+            // The search may be correct, but the caller is refused.
             StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => Failure::Usage(message),
             status if status.is_client_error() => Failure::Search(message),
             _ => Failure::Storage(message),
@@ -329,7 +329,7 @@ pub(crate) fn message_of(body: &str) -> Option<String> {
     }
 }
 
-/// What is said of an error without a message, as that of a proxy in between: a page is not printed.
+/// Text for an error response without a message, such as that of a proxy in between: an HTML page is not printed.
 pub(crate) fn unreadable(address: &str, status: u16, body: &str) -> String {
     let first = body.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let is_page = first.starts_with(['<', '{', '[']);

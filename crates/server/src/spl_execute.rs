@@ -145,7 +145,7 @@ fn is_plain(name: &str) -> bool {
     name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// What an event needs to satisfy a condition; of alternatives, the first.
+/// Collects the fields and words that an event needs to satisfy a condition; of alternatives, the first.
 fn ask(expr: &SearchExpr, fields: &mut BTreeMap<String, String>, words: &mut Vec<String>) {
     let value = |text: &str| {
         let text = text.replace('*', "");

@@ -148,7 +148,7 @@ fn json_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Value {
     })
 }
 
-/// What can exclude data before it is read.
+/// Properties of the search that exclude data before it is read.
 fn prunes_by(events: &ExplainedEvents) -> Vec<&'static str> {
     let is_bounded = events.range.earliest.is_some() || events.range.latest.is_some();
     let pruning_steps = [(true, "index"), (is_bounded, "time"), (events.has_terms, "terms")];

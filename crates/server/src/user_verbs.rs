@@ -19,7 +19,7 @@ use crate::node_client::NodeClient;
 use crate::password_input::new_password;
 use crate::server_client::encoded;
 
-/// Where users are.
+/// Path of the users.
 const USERS: &str = "/services/authentication/users";
 
 /// Runs the verb.

@@ -1,5 +1,5 @@
-//! How long searches take to parse and to analyse: `cargo run --release -p quarry-spl --example parse_times FILE`, where
-//! each line of FILE is a search, or a JSON object with one under `search_expanded`.
+//! Times to parse and to analyse searches: `cargo run --release -p quarry-spl --example parse_times FILE`, where each
+//! line of FILE is a search, or a JSON object with one under `search_expanded`.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used)]
 

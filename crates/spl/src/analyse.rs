@@ -30,7 +30,7 @@ pub fn required_fields(commands: &[Stage]) -> FieldNeeds {
     needed_before(commands, FieldNeeds::everything())
 }
 
-/// What is needed before commands, given what is needed after them.
+/// Fields needed before these commands, given those needed after them.
 pub(crate) fn needed_before(commands: &[Stage], after: FieldNeeds) -> FieldNeeds {
     commands.iter().rev().fold(after, |needs, stage| stage.command.node().fields_before(needs))
 }

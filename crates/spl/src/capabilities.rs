@@ -54,7 +54,7 @@ mod tests {
         found
     }
 
-    /// How each command that takes a capability is written; `inputcsv` reads as `inputlookup` does.
+    /// An example of each command that requires a capability; `inputcsv` reads as `inputlookup` does.
     const EXAMPLES: &[(&str, &str)] = &[
         ("collect", "* | collect index=summary"),
         ("delete", "error | delete"),

@@ -88,7 +88,7 @@ pub struct SpanMap {
 struct Piece {
     /// First byte in the expanded text.
     at: usize,
-    /// Where it comes from.
+    /// Its origin in the text as written.
     from: Span,
     /// Whether the text was copied byte for byte.
     verbatim: bool,

@@ -136,32 +136,32 @@ fn find(table: &[Word], word: &str) -> Option<&'static str> {
     table.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, hint)| *hint)
 }
 
-/// What to write instead of this command.
+/// Hint at the SPL equivalent of a command.
 pub(crate) fn command(name: &str) -> Option<&'static str> {
     find(COMMANDS, name)
 }
 
-/// What to write instead of this eval function.
+/// Hint at the SPL equivalent of an eval function.
 pub(crate) fn function(name: &str) -> Option<&'static str> {
     find(FUNCTIONS, name)
 }
 
-/// What to write instead of a function with a similar name.
+/// Hint at the SPL equivalent of the known eval function with the most similar name.
 pub(crate) fn near_function(name: &str) -> Option<&'static str> {
     nearest(name, FUNCTIONS.iter().map(|(known, _)| *known)).and_then(function)
 }
 
-/// What to write instead of an aggregate with a similar name.
+/// Hint at the SPL equivalent of the known aggregate with the most similar name.
 pub(crate) fn near_aggregate(name: &str) -> Option<&'static str> {
     nearest(name, AGGREGATES.iter().map(|(known, _)| *known)).and_then(aggregate)
 }
 
-/// What to write instead of this aggregate.
+/// Hint at the SPL equivalent of an aggregate.
 pub(crate) fn aggregate(name: &str) -> Option<&'static str> {
     find(AGGREGATES, name)
 }
 
-/// What to write instead of the text after an expression.
+/// Hint at the SPL equivalent of the text after an expression.
 pub(crate) fn after_expression(text: &str) -> Option<&'static str> {
     let word = text.split(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default();
     let sign =

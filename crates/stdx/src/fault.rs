@@ -10,7 +10,7 @@ use crate::ErrorKind;
 
 /// An error enum whose cases have kinds. Converting it to a [`Fault`] keeps the kind and the text.
 pub trait HasKind: Display {
-    /// What it means to the caller.
+    /// Meaning of the error to the caller.
     fn kind(&self) -> ErrorKind;
 }
 

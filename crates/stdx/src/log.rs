@@ -44,7 +44,7 @@ fn keep_one(level: &'static str, text: &str) {
     kept.push_back(Kept { level, text: text.to_owned() });
 }
 
-/// How a message is laid out.
+/// Layout of messages.
 static LAYOUT: OnceLock<fn(&str) -> String> = OnceLock::new();
 
 /// Sets the layout of messages, once per process; on a terminal, long messages are wrapped.
@@ -56,7 +56,7 @@ pub fn set_layout(layout: fn(&str) -> String) {
 /// Writes a line to standard error.
 pub type LineWriter = fn(&[u8]);
 
-/// How a line is written, where that is not to standard error alone.
+/// Writer of lines, if they do not go to standard error alone.
 static WRITER: OnceLock<LineWriter> = OnceLock::new();
 
 /// Sets how lines are written, once per process; a program that draws on the terminal writes them beside that.

@@ -14,9 +14,9 @@ use std::path::Path;
 
 use rustix::fs::Mode;
 
-/// What group and others may do.
+/// Mode bits of the group and others.
 const OTHERS: u32 = 0o077;
-/// What the owner may do.
+/// Mode bits of the owner.
 const OWNER: u32 = 0o700;
 /// Maximum nesting depth of the walk.
 const DEPTH_MAX: usize = 64;

@@ -7,13 +7,13 @@ use quarry_stdx::SharedClock;
 
 /// Maximum gain of the wall clock over elapsed time; more means that the clock was set.
 const GAIN_MAX_NS: i64 = 60 * 60 * NS_PER_SEC;
-/// How long a clock that was set is not trusted.
+/// Time for which a clock that was set is not trusted.
 const DOUBT_NS: i64 = 24 * 60 * 60 * NS_PER_SEC;
 /// Beyond this gain a clock is never trusted at once: the effective time advances at double speed until it catches up.
 pub(crate) const FAR_NS: i64 = 7 * DOUBT_NS;
 /// Catalog setting with the last trusted time.
 pub(crate) const BELIEVED: &str = "retention_time";
-/// How far the trusted time moves before it is saved again.
+/// Advance of the trusted time after which it is saved again.
 const SAVE_EVERY_NS: i64 = 60 * 60 * NS_PER_SEC;
 
 /// The wall clock for retention.

@@ -1,4 +1,4 @@
-//! What can go wrong in the store.
+//! Errors of the store.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub enum StoreError {
     Corrupt {
         /// Bucket id.
         bucket: String,
-        /// What is wrong, with slab, page, block and offset.
+        /// The damage, with slab, page, block and offset.
         reason: String,
     },
     /// Too little space is left. Nothing was stored; appends work again when there is space.
@@ -53,12 +53,12 @@ pub enum StoreError {
          anew", path.display(), data.display()
     )]
     CatalogMissing {
-        /// Where the catalog should be.
+        /// Expected path of the catalog.
         path: PathBuf,
         /// Folder that holds objects or log segments.
         data: PathBuf,
     },
-    /// A catalog is to be made where there is one.
+    /// A catalog to be created exists already.
     #[error("there is a catalog already, {}; move it away first, if it is lost for good", path.display())]
     CatalogExists {
         /// The catalog.
@@ -87,7 +87,7 @@ pub enum StoreError {
     /// The settings of the database with the catalog are wrong.
     #[error("server.conf: [catalog] {0}")]
     CatalogSettings(Fault),
-    /// The catalog is to be copied to where it is.
+    /// The destination of a copy of the catalog is its current place.
     #[error("the catalog is in {place} already")]
     CatalogThere {
         /// Its place.
@@ -96,7 +96,7 @@ pub enum StoreError {
     /// The catalog is to be copied to a database, and none is configured.
     #[error("server.conf has no [catalog] url to copy the catalog to or from: postgresql://USER@HOST:PORT/DATABASE")]
     NoDatabase,
-    /// A catalog is to be made of volumes where there is data that is not on them.
+    /// A catalog cannot be rebuilt from volumes in a folder that holds data of its own.
     #[error(
         "{} holds data, which a catalog made of volumes would not have; move the folder away first, and bring back what was \
          not uploaded with `quarry bucket thaw`", data.display()
@@ -108,7 +108,7 @@ pub enum StoreError {
     /// Something needs remote volumes and there are none.
     #[error("indexes.conf has no remote volume; put its stanza [volume:NAME] and the remotePath of indexes there")]
     NoVolumes,
-    /// An index is to be migrated to where it is not configured to be.
+    /// The destination of a migration is not the configured place of the index.
     #[error(
         "index {index} is configured to keep its buckets {}, not {}: set remotePath = {} in its stanza of indexes.conf, \
          restart, and migrate then",
@@ -147,7 +147,7 @@ pub enum StoreError {
     /// A batch exceeds a limit; split it.
     #[error("{what} of a batch is {value}, above the limit of {limit}; split the batch")]
     TooLarge {
-        /// What was counted.
+        /// Name of the limited quantity.
         what: &'static str,
         /// Its value.
         value: u64,
@@ -174,7 +174,7 @@ pub enum StoreError {
     /// Sealing fails and the waiting slabs fill their memory limit; appends work again when sealing does.
     #[error("cannot take more events, because sealing fails: {reason}")]
     SealStalled {
-        /// Why the last seal failed.
+        /// Error of the last seal.
         reason: String,
     },
     /// The write-ahead log is of a newer version.
@@ -198,7 +198,7 @@ pub enum StoreError {
     NotThawed {
         /// The folder.
         path: PathBuf,
-        /// What is wrong.
+        /// Reason.
         reason: Fault,
     },
     /// The catalog failed.
@@ -209,7 +209,7 @@ pub enum StoreError {
     Blob(#[from] BlobError),
 }
 
-/// Where an index keeps its buckets, in words.
+/// Location of an index's buckets, in words.
 fn place(volume: Option<&str>) -> String {
     volume.map_or_else(|| "in the data directory".to_owned(), |volume| format!("on volume {volume}"))
 }

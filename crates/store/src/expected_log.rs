@@ -21,7 +21,7 @@ pub(crate) struct ExpectedLog {
     pub(crate) segments: Vec<ExpectedSegment>,
     /// Newest durable record, if known.
     pub(crate) durable: Option<u64>,
-    /// What is wrong with the mark, if there are records it should name.
+    /// Fault of the mark, if there are records it should name.
     pub(crate) mark_fault: Option<String>,
     listed: Vec<LogSegmentRow>,
 }

@@ -53,7 +53,7 @@ pub struct QueueFigures {
     pub appends: usize,
 }
 
-/// Which hot slabs to close.
+/// Hot slabs to close.
 #[derive(Clone, Debug)]
 pub(crate) enum Closing {
     /// Every one.

@@ -11,7 +11,7 @@ use crate::sync::lock;
 /// A message for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// When it happened.
+    /// Time at which it occurred.
     pub time: TimeNs,
     /// Message: what happened and what to do.
     pub text: String,

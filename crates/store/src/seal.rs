@@ -28,7 +28,7 @@ const TOGETHER_BYTES_MAX: usize = 8 << 20;
 /// Candidate names for the objects of one bucket.
 const NAMES_MAX: u32 = 1_000;
 
-/// Why a slab was not sealed.
+/// Reason why a slab was not sealed.
 enum Failure {
     /// A retry may succeed.
     Later(StoreError),

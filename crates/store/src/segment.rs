@@ -122,7 +122,7 @@ pub struct SlabIdentity {
 pub struct StoredSlab {
     /// Number of the bucket.
     pub bucket: u64,
-    /// When the bucket was sealed or compacted, nanoseconds: a number may be reused after a restart.
+    /// Time of the bucket's sealing or compaction, in nanoseconds since 1970: a number may be reused after a restart.
     pub created: TimeNs,
     /// Slab of the bucket.
     pub slab: u32,

@@ -51,7 +51,7 @@ pub(crate) struct SentRequests {
     run: u64,
     /// `None` in a read-only store.
     answers: Option<Arc<dyn DiskFile>>,
-    /// What the catalog lists. The holder may change the catalog; `inner` is locked after it, and only briefly.
+    /// Parts listed in the catalog. The holder may change the catalog; `inner` is locked after it, and only briefly.
     in_catalog: Mutex<Parts>,
     inner: Mutex<Inner>,
 }
@@ -71,7 +71,7 @@ struct Inner {
     candidate_parts: usize,
     /// Elapsed time at which these stop to be some.
     candidates_until: i64,
-    /// Why an answer could not be recorded.
+    /// Error that voided the file, until it is reported.
     fault: Option<StoreError>,
 }
 
@@ -272,7 +272,7 @@ impl SentRequests {
         Ok(())
     }
 
-    /// Why the file was voided; reported once.
+    /// Reason why the file was voided; reported once.
     pub(crate) fn take_fault(&self) -> Option<StoreError> {
         lock(&self.inner).fault.take()
     }

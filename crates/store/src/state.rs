@@ -108,7 +108,7 @@ pub(crate) struct State {
     pub(crate) compaction_requests: usize,
     /// A compaction is in an uninterruptible encode; it changes nothing afterwards if the store stops.
     pub(crate) compaction_encodes: bool,
-    /// Why the newest seal failed; `None` after a success.
+    /// Error of the newest seal; `None` after a success.
     pub(crate) seal_failure: Option<StoreError>,
     /// Number of failed seals, so that a waiter can tell a new failure from an old one.
     pub(crate) seal_failures: u64,
@@ -320,7 +320,7 @@ impl State {
         failed.for_each(|slab| slab.progress = Progress::Waiting);
     }
 
-    /// Why sealing makes no progress; `None` if it does.
+    /// Reason why sealing makes no progress; `None` if it does.
     pub(crate) fn stalled(&self) -> Option<String> {
         if let Some(failure) = &self.seal_failure {
             return Some(failure.to_string());

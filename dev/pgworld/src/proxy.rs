@@ -1,4 +1,4 @@
-//! A proxy that understands where the client's messages begin, and cuts connections there.
+//! A proxy that recognises the client's messages, and cuts connections between them.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ pub enum Cut {
     Message(usize),
     /// Instead of passing on a `COMMIT`.
     BeforeCommit,
-    /// When the server has answered a `COMMIT`, instead of passing on the answer.
+    /// After the server has answered a `COMMIT`, instead of passing on the answer.
     AfterCommit,
 }
 
@@ -31,7 +31,7 @@ struct State {
     cuts: usize,
 }
 
-/// What to do with a message.
+/// Treatment of a message.
 enum Verdict {
     Pass,
     Cut,
@@ -96,7 +96,7 @@ fn serve(client: TcpStream, socket: &Path, state: &Arc<Mutex<State>>) {
     });
 }
 
-/// Passes on whole messages: a length and what follows, and a type before it but in the first one.
+/// Passes on whole messages: a type, which the first message lacks, then a length and the contents.
 fn pass_messages(
     mut client: TcpStream,
     mut server: &UnixStream,

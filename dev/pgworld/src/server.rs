@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// Where Debian's packages keep the programs of each version.
+/// Folder in which Debian's packages keep the programs of each version.
 const PROGRAMS: &str = "/usr/lib/postgresql";
 /// Rounds and pause of waiting for a start or an end.
 const ROUNDS_MAX: usize = 1_200;

@@ -77,7 +77,7 @@ fn read_ratchet() -> BTreeMap<String, usize> {
 struct CrateFiles {
     /// File of each module.
     file_of: BTreeMap<Segments, String>,
-    /// What a name in a module refers to through `use`.
+    /// Paths that names in a module stand for through `use`.
     aliases: BTreeMap<(Segments, String), Segments>,
     /// Module and a path that it names; paths are absolute.
     named: Vec<(Segments, Segments)>,
@@ -211,7 +211,7 @@ impl CrateFiles {
         self.file_of.get(&module)
     }
 
-    /// What each file imports.
+    /// Imports of each file.
     fn arrows(&self) -> BTreeMap<&str, BTreeSet<&str>> {
         let mut arrows: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (module, path) in &self.named {

@@ -53,7 +53,7 @@ const EDGES: Table<'_> = &[
 /// Crates without async, files, sockets, clocks and randomness.
 const PURE: &[&str] = &["event", "conf", "pipeline", "bucket", "spl", "learn"];
 
-/// What no pure crate may depend on, directly or indirectly.
+/// Dependencies that no pure crate may have, directly or indirectly.
 const IMPURE: &[&str] = &["tokio", "mio", "socket2", "rusqlite", "axum"];
 
 /// Heavy dependencies and the crates that may name them.

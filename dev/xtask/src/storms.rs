@@ -53,7 +53,7 @@ const OTHER: (&str, &str) = ("other", "a password of storms");
 const START_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How lines become events.
+/// Assembly of lines into events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lines {
     Single,
@@ -274,7 +274,7 @@ fn login_storm(server: &Server) -> Result<Option<String>, String> {
     verdict(&format!("{} wrong logins of {CLIENTS} clients ({told})", statuses.len()), server, before, quiet, worst?)
 }
 
-/// What clients request.
+/// Requests of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
     Exports,
@@ -285,7 +285,7 @@ enum Asks {
     Pages,
 }
 
-/// How clients read answers.
+/// Pace at which clients read answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reads {
     AtOnce,

@@ -67,7 +67,7 @@ const FORBIDDEN: &[(&str, &str)] = &[
 ];
 
 /// Words that open a question. A doc comment that opens with one paraphrases the name of its item.
-const QUESTION_WORDS: &[&str] = &["What", "Why", "How", "Where", "Which"];
+const QUESTION_WORDS: &[&str] = &["What", "Why", "How", "Where", "Which", "When", "Who", "Whose"];
 
 /// Functions that parse SPL, as they are called.
 const SPL_PARSERS: &[&str] = &[
@@ -282,9 +282,7 @@ fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
     let is_product = name.contains("/src/") && !is_test_file(name) && !name.starts_with("dev/");
     let product = if is_product { product_lines(text).len() } else { 0 };
     for at in questions(text) {
-        faults.push(format!(
-            "{name}:{at}: the doc comment of a public item opens with a noun or verb phrase, not with a question word"
-        ));
+        faults.push(format!("{name}:{at}: a doc comment opens with a noun or verb phrase, not with a question word"));
     }
     let mut formatted = FormattedTexts::default();
     for (at, line) in text.lines().enumerate() {
@@ -306,21 +304,16 @@ fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Line numbers of doc comments of public items that open with a question word.
+/// Line numbers of doc comments that open with a question word.
 fn questions(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
-    let mut comment: Option<(usize, &str)> = None;
+    let mut is_inside = false;
     for (at, line) in text.lines().enumerate() {
         let code = line.trim_start();
-        match code.strip_prefix("///") {
-            Some(sentence) => drop(comment.get_or_insert((at + 1, sentence.trim_start()))),
-            None if code.starts_with("#[") => {}
-            None => {
-                let opening = comment.take().filter(|_| code.starts_with("pub "));
-                found
-                    .extend(opening.filter(|(_, first)| QUESTION_WORDS.contains(&word(first).as_str())).map(|of| of.0));
-            }
-        }
+        let sentence = code.strip_prefix("///").or_else(|| code.strip_prefix("//!"));
+        let opening = sentence.filter(|_| !is_inside).map(|sentence| word(sentence.trim_start()));
+        found.extend(opening.filter(|first| QUESTION_WORDS.contains(&first.as_str())).map(|_| at + 1));
+        is_inside = sentence.is_some();
     }
     found
 }
@@ -472,11 +465,13 @@ mod tests {
     }
 
     #[test]
-    fn doc_comments_of_public_items_are_no_questions() {
-        let text = "//! Head.\n/// Why it fails.\n#[derive(Debug)]\npub enum A {\n    /// Where it is.\n    B,\n}\n\
-                    /// The rows.\n/// Which they are.\npub struct C;\n/// How it runs.\nfn d() {}\n/// Whether it is.\npub fn e() {}\n";
-        let told = "the doc comment of a public item opens with a noun or verb phrase, not with a question word";
-        assert_eq!(faults("crates/a/src/lib.rs", text), [format!("crates/a/src/lib.rs:2: {told}")]);
+    fn doc_comments_are_no_questions() {
+        let text = "//! How it works.\n//! Where it is.\n\n/// The rows.\n/// Which they are.\n\
+                    pub struct A {\n    /// When it came.\n    at: u64,\n}\n/// Whether it is.\nfn b() {}\n\
+                    #[cold]\n/// Why it fails.\nfn c() {}\n";
+        let told = "a doc comment opens with a noun or verb phrase, not with a question word";
+        let expected = [1, 7, 13].map(|at| format!("crates/a/src/lib.rs:{at}: {told}"));
+        assert_eq!(faults("crates/a/src/lib.rs", text), expected);
     }
 
     #[test]

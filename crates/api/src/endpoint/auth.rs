@@ -59,7 +59,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 const SESSIONS: &str = "authentication/httpauth-tokens";
 /// One of them, by its key or its id.
 const ONE_SESSION: &str = "authentication/httpauth-tokens/{key}";
-/// How Splunk writes the time of the last use.
+/// Splunk's format of the time of the last use.
 const TIME_FORMAT: &str = "%a %b %e %H:%M:%S %Y";
 /// Content of a session.
 const SHOWN_SESSION: Shape = Shape::Object(&[
@@ -68,7 +68,7 @@ const SHOWN_SESSION: Shape = Shape::Object(&[
     ("timeAccessed", Shape::Text),
     ("userName", Shape::Text),
 ]);
-/// Why a session is not shown or ended.
+/// Error for a session that cannot be shown or ended.
 const NO_SESSION: &str = "there is no such session, or it is another user's";
 
 async fn sessions(

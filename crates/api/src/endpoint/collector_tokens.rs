@@ -25,7 +25,7 @@ use crate::{ApiState, CollectorToken, TokenChange, TokenError};
 const APP: &str = "splunk_httpinput";
 /// Title of the collection in Atom.
 const TITLE: &str = "http";
-/// Where the collection is.
+/// Path of the collection.
 const PATH: &str = "/services/data/inputs/http";
 /// Prefix of tokens' names in answers, as in their stanzas.
 const PREFIX: &str = "http://";

@@ -83,7 +83,7 @@ fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
     })
 }
 
-/// What a path of `properties` names.
+/// Conf file, stanza and key named by a path of `properties`, empty if absent, and the scope.
 struct SettingPath {
     conf: String,
     stanza: String,

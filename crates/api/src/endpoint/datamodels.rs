@@ -216,7 +216,7 @@ async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
     Ok(request.answer(TITLE, path(), found.entry(is_concise)))
 }
 
-/// What a request says of a model.
+/// Change of a model by a request.
 #[derive(Clone, Default)]
 struct Change {
     /// The definition to be stored.

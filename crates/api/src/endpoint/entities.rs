@@ -387,7 +387,7 @@ impl Kind {
 /// Finds a collection by the path of a request.
 type OfPath = dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync;
 
-/// How the collection of a request is found.
+/// Lookup of the collection of a request.
 #[derive(Clone)]
 pub(super) enum KindOf {
     /// By its path.

@@ -107,7 +107,7 @@ const UNAVAILABLE: &[(&str, &[&str], &str)] = &[
     ("shcluster/captain", &["artifacts", "info", "jobs", "members", "peers"], NO_HEADS),
     ("shcluster/member", &["artifacts", "info", "members"], NO_HEADS),
 ];
-/// What the manager of an indexer cluster tells.
+/// Endpoints of the manager of an indexer cluster.
 const OF_MANAGER: &[&str] =
     &["buckets", "fixup", "generation", "health", "indexes", "info", "peers", "redundancy", "sites", "status"];
 
@@ -157,7 +157,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 /// Error of a restart request: nothing would start the process again.
 const NO_RESTART: &str = "the node does not restart itself: have whatever runs it stop and start it (systemctl restart quarry); \
                           changes of objects count without that, those of inputs and indexes from the next start";
-/// Why it cannot be made a member.
+/// Errors of the unsupported actions in [`REFUSALS`].
 const STANDALONE: &str = "the node stores and searches its events alone: it cannot be made part of a cluster, and sends no searches \
                           to other nodes";
 const NO_DEPLOYMENT: &str = "the node sends no apps to forwarders: give them their configuration by other means";

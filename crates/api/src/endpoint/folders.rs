@@ -45,7 +45,7 @@ pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
     children(served).into_iter().map(of).collect()
 }
 
-/// What is below a folder.
+/// Entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Child {
     name: String,
@@ -62,7 +62,7 @@ impl Child {
     }
 }
 
-/// What is below each folder, by its path after the root.
+/// Entries of each folder, by its path after the root.
 fn children(served: &[Endpoint]) -> BTreeMap<String, BTreeSet<Child>> {
     let creating: BTreeSet<String> =
         served.iter().map(Endpoint::row).filter(|row| row.method == Method::POST).map(|row| row.path).collect();
@@ -100,7 +100,7 @@ async fn list(
     links(&folder, children.iter(), parameters)
 }
 
-/// Links to what is below a path.
+/// Links to the entries below a path.
 pub(super) fn links<'c>(
     folder: &str,
     children: impl Iterator<Item = &'c Child>,

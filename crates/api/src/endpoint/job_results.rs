@@ -56,7 +56,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let row = |method, name, summary, serve| Endpoint::new(method, path(name), search, summary, serve);
         let rows = |method, name, summary, serve| {
             let row = row(method, name, summary, serve).takes(ROWS).answers(AnswerShape::Rows);
-            // What a job does not have yet.
+            // The job may not have these rows yet.
             if name == "events" { row } else { row.or_answers(StatusCode::NO_CONTENT, AnswerShape::Nothing) }
         };
         [
@@ -286,7 +286,7 @@ struct Page {
     zone: TimeZone,
 }
 
-/// Why a page was not sent completely.
+/// Reason why a page was not sent completely.
 enum Ended {
     Unread(SearchError),
     Left,

@@ -151,7 +151,7 @@ impl Watch {
     }
 }
 
-/// What a client has received so far.
+/// State that a client has received so far.
 struct StreamState {
     zone: TimeZone,
     count: usize,
@@ -173,7 +173,7 @@ impl StreamState {
         StreamState { zone, count, state: String::new(), spans: (0, BTreeMap::new()), previews: 0, rows: 0 }
     }
 
-    /// What the client has not received yet.
+    /// Events that the client has not received yet.
     fn news(&mut self, job: &SearchJob) -> News {
         // A stream counts as an access.
         job.note_seen();

@@ -347,7 +347,8 @@ async fn show_acl(
     Ok(Feed::of("jobs", shown.path.clone(), vec![shown]).answer(Form::of(parameters.get("output_mode"))))
 }
 
-/// A job is its user's and the administrators'. The form says in which format the refusal is wanted.
+/// Refuses to share a job, which belongs to its user and the administrators. The form selects the format of the
+/// refusal.
 async fn refuse_acl(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -543,7 +544,7 @@ fn content(status: &JobStatus) -> Map<String, Value> {
     content
 }
 
-/// What the job has read of buckets on remote volumes, under Splunk's names; empty if nothing.
+/// Reads of buckets on remote volumes by the job, under Splunk's names; empty if there were none.
 fn performance(reads: &ReadFigures) -> Value {
     if reads.is_empty() {
         return json!({});

@@ -30,7 +30,7 @@ pub(super) struct ObjectRequest {
     /// The scope of the request.
     pub(super) scope: Scope,
     caller: Caller,
-    /// What is given.
+    /// Parameters of the query and the form.
     pub(super) parameters: Parameters,
 }
 

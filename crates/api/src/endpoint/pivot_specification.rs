@@ -32,7 +32,7 @@ const SAME: [&str; 3] = ["avg", "sum", "median"];
 /// Values of boolean fields.
 const TRUE: &str = "(\"true\", \"1\", \"t\")";
 const FALSE: &str = "(\"false\", \"0\", \"f\")";
-/// What a specification without cells and rows is answered; clients know this text.
+/// Error for a specification without cells and rows; clients know this text.
 const EMPTY: &str = "In handler 'datamodelpivot': Error in 'PivotReport': Must have non-empty cells or non-empty rows.";
 
 /// A specification.
@@ -265,7 +265,7 @@ impl Split {
         out
     }
 
-    /// What `tstats` groups by; `None` for a period that it does not have.
+    /// Field of the `by` clause of `tstats`, with a span; `None` for a period that it does not have.
     fn tstats_field(&self, object: &str) -> Option<String> {
         let name = self.field.full_name(object);
         let span = match self.period.as_deref() {

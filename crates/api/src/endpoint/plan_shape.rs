@@ -10,7 +10,7 @@ pub(super) const EXPLAINED: Shape = Shape::Object(&[
     ("plan", Shape::Named("Plan")),
     ("messages", TEXTS),
 ]);
-/// How a search runs.
+/// Plan of a search.
 pub(super) const PLAN: Shape = Shape::Object(&[
     ("events", Shape::Nullable(&READ)),
     (

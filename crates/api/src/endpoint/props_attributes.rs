@@ -35,7 +35,7 @@ const FIELDS_MAX: usize = 1_000;
 struct Attribute {
     path: &'static str,
     title: &'static str,
-    /// What the settings begin with; the whole name for a setting that a stanza has once.
+    /// Prefixes of the settings; the whole name for a setting that a stanza has once.
     prefixes: &'static [&'static str],
     fields: Fields,
     /// The value that parameters describe.

@@ -80,7 +80,7 @@ pub(super) async fn real_time_turn(state: &ApiState, caller: &Caller) -> Result<
     state.real_time_turns.take(user, Use::Search).await
 }
 
-/// What an export sends.
+/// Data that an export sends.
 enum Exported {
     Events(NewEvents),
     Report(LiveReport),
@@ -128,7 +128,7 @@ pub(super) async fn export_real_time(
     Ok((headers, body_of(None, Answer { chunks, attendance: None })).into_response())
 }
 
-/// What to export; `None` for the events of a window, which only a job can show.
+/// The data to export; `None` for the events of a window, which only a job can show.
 fn exported(
     service: Arc<SearchService>,
     params: SearchParams,
@@ -197,7 +197,7 @@ fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Re
     outlet.flush(let_go)
 }
 
-/// Sends what arrives.
+/// Sends events as they arrive.
 fn send(events: &NewEvents, mode: OutputMode, turns: &Turns, outlet: &mut Outlet) {
     let mut offset = 0;
     while !outlet.is_closed() && !turns.is_ending() {

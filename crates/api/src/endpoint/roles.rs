@@ -28,9 +28,9 @@ use crate::parameters::{Parameters, Settings};
 
 /// Roles.
 const ROLES: &str = "authorization/roles";
-/// What roles may do.
+/// Collection with the capabilities of all roles.
 const CAPABILITIES: &str = "authorization/capabilities";
-/// What the caller may let others do.
+/// Collection with the capabilities that the caller may grant.
 const GRANTABLE: &str = "authorization/grantable_capabilities";
 const MAY_GRANT: &str = "Lists the capabilities that the user may grant.";
 /// Maximum characters of a role's name.
@@ -373,7 +373,7 @@ async fn capabilities(State(state): State<ApiState>, parameters: Parameters) -> 
     page("capabilities", format!("/services/{CAPABILITIES}"), entries, &parameters.only("output_mode"))
 }
 
-/// Who may edit roles may grant all capabilities, others none.
+/// All capabilities for a caller who may edit roles, else none.
 async fn grantable(
     State(state): State<ApiState>,
     caller: Caller,

@@ -116,7 +116,7 @@ pub(crate) struct Endpoint {
     takes: &'static [&'static str],
     /// Required parameters.
     needs: &'static [&'static str],
-    /// What the body is.
+    /// Kind of body that it accepts.
     body: RequestBody,
     /// Answers of requests that succeed, by status; `None` until the row states them.
     answers: Option<Vec<(StatusCode, AnswerShape)>>,

@@ -25,7 +25,7 @@ use crate::turns::Use;
 pub(super) struct SearchCall {
     state: ApiState,
     pub(super) caller: Caller,
-    /// What is given.
+    /// Parameters of the query and the form.
     pub(super) parameters: Parameters,
     pub(super) service: Arc<SearchService>,
 }

@@ -399,7 +399,7 @@ pub(super) fn body_of(first: Option<Bytes>, rest: Answer) -> Body {
     Body::from_stream(stream::iter(first.map(Ok)).chain(rest))
 }
 
-/// Why an answer was not written completely.
+/// Reason why an answer was not written completely.
 enum Ended {
     Failed(SearchError),
     Left(Gone),

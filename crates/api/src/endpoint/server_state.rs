@@ -36,7 +36,7 @@ const KILOBYTE: u64 = 1 << 10;
 const MS_PER_PERCENT: u64 = 10;
 /// A disk counts as low below this multiple of the required free space.
 const SHORT_OF_DISK: u64 = 2;
-/// How long background failures affect the node's health, in nanoseconds.
+/// Time in nanoseconds for which background failures affect the node's health.
 const RECENT_NS: TimeNs = 60 * 60 * NS_PER_SEC;
 /// Name prefix of the node's own messages.
 const FAULT: &str = "node-fault-";

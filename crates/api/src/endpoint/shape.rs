@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::atom::Fields;
 
-/// Where named schemas are in the document.
+/// Location of named schemas in the document.
 pub(super) const SCHEMAS: &str = "#/components/schemas/";
 
 /// A member of an object: its name and its shape.
@@ -85,8 +85,7 @@ impl Shape {
         Shape::Settings(Settings { fields, more: OF_EVERY_STANZA })
     }
 
-    /// Its JSON Schema; `is_whole` says whether the members of an object are all there, which they are not where the
-    /// request selects some.
+    /// Its JSON Schema; `is_whole` says whether an object has all of its members, of which a request may select some.
     pub(super) fn schema(&self, is_whole: bool) -> Value {
         match self {
             Shape::Any => json!({}),

@@ -1,5 +1,5 @@
-//! `/api/v1/spl`: what an editor of searches needs: tokens, errors and warnings, completion, help, formatting, macros
-//! and plans.
+//! `/api/v1/spl`: services for search editors: tokens, errors and warnings, completion, help, formatting, macros and
+//! plans.
 //!
 //! Positions are byte offsets in the search, or UTF-16 units with `positions=utf-16`, as editors in browsers count.
 //! Nothing is run. Not here: the analysis itself (`quarry_spl::editing`).
@@ -113,7 +113,7 @@ fn text_of(parameters: &Parameters) -> Result<String, ApiError> {
     Ok(text.to_owned())
 }
 
-/// How a request counts positions in its search.
+/// Unit of positions in the search of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Positions {
     Bytes,

@@ -145,7 +145,7 @@ fn check_tag(tag: &str) -> Result<(), ApiError> {
     }
 }
 
-/// What a request changes.
+/// Tags that a request adds and removes.
 #[derive(Clone, Default)]
 struct Changes {
     added: Vec<(String, Tagged)>,

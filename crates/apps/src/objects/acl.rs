@@ -4,7 +4,7 @@ use quarry_conf::{ObjectAccess, Permissions, Sharing};
 
 use super::{NOBODY, Place};
 
-/// Who sees an object.
+/// Users who see an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectSharing {
     /// Only its user.

@@ -97,7 +97,7 @@ impl Place {
     }
 }
 
-/// Whose private files are visible.
+/// Users whose private files are visible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Users {
     None,

@@ -45,7 +45,7 @@ const GAP_BLOCKS: u64 = 2;
 const LOOK_BYTES: u64 = 16 << 20;
 /// Divisor of the cache size that is evicted when the disk is full.
 const FULL_DISK_SHARE: u64 = 8;
-/// How long to wait for another reader's fetch before checking again.
+/// Time to wait for another reader's fetch before checking again.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Size limits of a cache.

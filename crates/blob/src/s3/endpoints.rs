@@ -43,7 +43,7 @@ struct Health {
     resting_until_ns: Option<i64>,
 }
 
-/// How a request ended, as far as the server is responsible.
+/// Outcome of a request, as far as the server is responsible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It was answered.

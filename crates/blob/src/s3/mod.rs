@@ -53,9 +53,9 @@ const READS_AT_ONCE: usize = 8;
 const RANGES_AT_ONCE: usize = 32;
 /// Concurrent puts of one call.
 const PUTS_AT_ONCE: usize = 8;
-/// How often a listing is begun.
+/// Maximum attempts at a listing.
 const LISTINGS_MAX: u32 = 5;
-/// How often a range is read if its checksums do not match.
+/// Maximum reads of a range whose checksums do not match.
 const READS_MAX: u32 = 4;
 
 /// Objects in a container of an S3-compatible store.
@@ -210,7 +210,7 @@ fn with_trailer(bytes: &[u8]) -> Bytes {
     object.freeze()
 }
 
-/// What is known of an object after reading its end.
+/// Layout of an object, known after reading its end.
 struct Layout {
     name: String,
     sums: Sums,

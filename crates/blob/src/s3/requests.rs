@@ -66,11 +66,11 @@ pub(crate) type Keys = BoxStream<'static, object_store::Result<ObjectMeta>>;
 /// Some objects of a listing.
 pub(crate) struct Listing {
     pub(crate) objects: Vec<Listed>,
-    /// What follows; `None` at the end.
+    /// Rest of the listing; `None` at the end.
     pub(crate) rest: Option<Keys>,
 }
 
-/// Why a request failed.
+/// Reason why a request failed.
 enum Failure {
     NotFound,
     /// Permanent: a retry would fail as well.
@@ -104,7 +104,7 @@ impl Requests {
         })
     }
 
-    /// Where the store is, for messages.
+    /// Container and servers, for messages.
     pub(crate) fn place(&self) -> String {
         let urls: Vec<&str> = self.endpoints.urls().collect();
         format!("{} at {}", self.settings.container, urls.join(", "))

@@ -1,4 +1,4 @@
-//! How fast the parts of a bucket are on one core, each beside its ceiling.
+//! Throughput of the parts of a bucket on one core, each beside its ceiling.
 //!
 //! `cargo bench -p quarry-bucket --bench parts [-- NAME]` measures time with criterion, which shows the change since the
 //! run before; `QUARRY_BENCH_FILE` names a file whose first 64 MB are the slab, else lines are made. With `--once NAME`

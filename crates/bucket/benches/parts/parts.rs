@@ -18,7 +18,7 @@ const ZSTD_LEVEL: i32 = 1;
 const TERMS: usize = 400;
 const RAW: PageColumns = PageColumns { raw: true, index_time: false, fields: false };
 
-/// What a rate counts.
+/// Unit of a rate, with the amount of one run.
 #[derive(Clone, Copy)]
 pub(crate) enum Amount {
     /// Bytes of text.
@@ -32,13 +32,13 @@ pub(crate) type Work = Box<dyn FnMut() -> u64>;
 
 /// One part.
 pub(crate) struct Part {
-    /// What is measured.
+    /// Name of the measured operation.
     pub(crate) name: &'static str,
-    /// How much of it one run does.
+    /// Amount that one run processes.
     pub(crate) amount: Amount,
     /// The part itself.
     pub(crate) work: Work,
-    /// What its ceiling is.
+    /// Name of the ceiling.
     pub(crate) ceiling_name: &'static str,
     /// The ceiling over the same data.
     pub(crate) ceiling: Work,

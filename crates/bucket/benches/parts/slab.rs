@@ -50,7 +50,7 @@ impl<R: BufRead> Iterator for Slabs<R> {
     }
 }
 
-/// Lines like those of a small web shop, at least so many bytes; the same in every run.
+/// At least `bytes` bytes of lines like those of a small web shop; the same in every run.
 pub(crate) fn made_lines(bytes: usize) -> Vec<u8> {
     let mut state = 1u64;
     let mut next = |below: u64| {

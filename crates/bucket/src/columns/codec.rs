@@ -36,9 +36,9 @@ pub(super) const TEXTS_CUT: u8 = DELTA + 1;
 const MIN_ZSTD_BYTES: usize = 64;
 /// Planes are slower to read than packed bits: they must save at least 1/16 of the bytes.
 const PLANES_SAVE: usize = 16;
-/// Skewed numbers are, too.
+/// Frequency-coded numbers are slower to read, too: they must save at least 1/24 of the bytes.
 const SKEWED_SAVE: usize = 24;
-/// When sealing they must save at least 1/5: recent data is searched most, and compacted soon.
+/// Planes written when sealing must save at least 1/5: recent data is searched most, and compacted soon.
 const SEALED_PLANES_SAVE: usize = 5;
 /// Number of values in the sample that decides whether planes are tried on a whole chunk when sealing.
 const PLANES_SAMPLE: usize = 512;

@@ -50,7 +50,7 @@ pub(crate) struct Layout {
     pub(crate) pools: Vec<BlockAt>,
 }
 
-/// Where the values of a column are stored.
+/// Location of a column's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredColumn {
     /// Values in each page.
@@ -74,7 +74,7 @@ pub(crate) enum Stored {
     Shared { dictionary: BlockAt, component: u32, offset: u64, lens: Vec<u32> },
 }
 
-/// Where the texts of a dictionary are stored.
+/// Location of a dictionary's texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DictionaryAt {
     Pooled { pool: u32, start: u32, len: u32 },

@@ -112,8 +112,8 @@ impl SlabColumns {
         source.fetch_ahead(ranges)
     }
 
-    /// When a search reads ahead: fetches the chunks of some columns in a page and in the next pages, with their pools
-    /// and dictionaries.
+    /// Fetches the chunks of some columns in a page and in the next pages, with their pools and dictionaries, if a
+    /// search reads ahead.
     pub(super) fn fetch_for_search(
         &self,
         source: &ObjectSource,
@@ -133,8 +133,8 @@ impl SlabColumns {
         source.fetch_for_search(ranges)
     }
 
-    /// When a search reads a page or two of a slab: fetches all columns of a page at once, which takes no longer than
-    /// fetching one. Bucket-wide dictionaries are large and are fetched only on request.
+    /// Fetches all columns of a page at once if a search reads a page or two of the slab, which takes no longer than
+    /// fetching one column. Bucket-wide dictionaries are large and are fetched only on request.
     pub(crate) fn fetch_page_for_search(&self, source: &ObjectSource, page: usize) -> Result<(), BucketError> {
         let Some(search) = source.search().filter(|search| search.is_for_few_events()) else { return Ok(()) };
         let mut ranges = search.blocks_with(page, &|kind| matches!(kind, BlockKind::Time | BlockKind::Meta));
@@ -386,7 +386,7 @@ impl TemplatePage {
         Ok(read)
     }
 
-    /// Whether a column is at hand.
+    /// Whether a column is in memory already.
     pub fn holds(&self, column: u32) -> bool {
         self.kept(column).is_some()
     }
@@ -401,7 +401,7 @@ impl TemplatePage {
         self.columns.below(column)
     }
 
-    /// Takes what was read of this page and column before. Anything that cannot be that is ignored.
+    /// Takes the column as an earlier read of this page returned it; anything that cannot be this column is ignored.
     pub fn hold(&mut self, column: u32, known: Arc<PageColumn>) {
         let expected = self.columns.layout.stored.get(column as usize).map(|stored| stored.counts[self.page] as usize);
         if expected == Some(known.values.len()) {
@@ -409,7 +409,7 @@ impl TemplatePage {
         }
     }
 
-    /// When a search reads ahead: fetches a column and the parent columns needed to find its rows, unless read.
+    /// Fetches a column and the parent columns needed to find its rows, unless read, if a search reads ahead.
     fn fetch_with_parents(&self, column: u32) -> Result<(), BucketError> {
         if self.source.search().is_none() {
             return Ok(());

@@ -33,7 +33,7 @@ const INLINED_STEPS: usize = 16;
 /// And the number of bytes of its literals.
 const INLINED_BYTES: usize = 256;
 
-/// How to rebuild the columns of a slab.
+/// Plans for rebuilding the columns of a slab that have templates.
 #[derive(Debug)]
 pub(crate) struct Plans {
     /// Per column with templates.

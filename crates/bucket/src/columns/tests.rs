@@ -258,7 +258,7 @@ fn values_of_few_rows_are_those_of_the_whole_column() {
                 let same = |at: usize| texts.get(at) == all.get(read.place(present[at]).unwrap());
                 assert!(texts.ends.len() == present.len() && (0..present.len()).all(same), "column {column}");
             }
-            // What was read whole is not picked again.
+            // A column that was read as a whole is returned as a whole.
             few.column(columns - 1).unwrap();
             let kept = few.column_of_rows(columns - 1, &rows).unwrap();
             assert_eq!(kept.values.len(), whole.column(columns - 1).unwrap().values.len());
@@ -377,8 +377,8 @@ fn values_are_counted_where_they_are_few() {
     reader.check().unwrap();
 }
 
-/// What the column layout block says is changed byte by byte, which compression would not let through: everything that is
-/// still accepted is read.
+/// Changes the column layout block byte by byte, which its compression would otherwise detect: whatever is still
+/// accepted must be readable.
 #[test]
 fn any_shape_block_is_refused_or_read() {
     CHECKSUMS_DECIDE.set(false);

@@ -19,7 +19,7 @@ use super::{objects, outline};
 
 /// Texts sampled per sourcetype.
 const SAMPLE_TEXTS: usize = 1_024;
-/// Bytes of them.
+/// Maximum bytes of these texts.
 const SAMPLE_BYTES: usize = 1 << 20;
 /// Minimum percentage of a slab's events for a sourcetype to be a kind of its own; the remaining events form one more
 /// kind.
@@ -77,7 +77,7 @@ fn sample_of(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> 
     sample
 }
 
-/// How to split texts like these.
+/// Splitter for the texts of a kind, and the JSON schemas that it shares.
 fn way_of(sample: &EventBatch) -> (Splitter, Vec<objects::Schema>) {
     let schemas = objects::learn(sample);
     if !schemas.is_empty() || has_few_templates(sample) {

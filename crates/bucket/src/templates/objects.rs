@@ -96,7 +96,7 @@ impl Schema {
         &self.entries
     }
 
-    /// What follows the last variable.
+    /// Literal after the last variable.
     pub(super) fn end(&self) -> &[u8] {
         &self.end
     }
@@ -322,7 +322,7 @@ struct Learned {
 #[derive(Debug, Default)]
 struct Object {
     members: Vec<Member>,
-    /// How often the first of two members came immediately before the second.
+    /// Number of times that the first of two members came immediately before the second.
     order: BTreeMap<(usize, usize), u32>,
     /// Number of texts that have it.
     seen: u32,
@@ -478,7 +478,7 @@ impl Member {
 struct Writer<'l> {
     comma: &'l [u8],
     entries: Vec<Entry>,
-    /// What follows the last entry.
+    /// Literal after the last entry.
     literal: Vec<u8>,
 }
 
@@ -602,7 +602,7 @@ mod tests {
         }
     }
 
-    /// Each key is new: looking all of them up in one another would take longer than sealing may.
+    /// Every key is new: a quadratic lookup of the keys would take longer than sealing may.
     #[test]
     fn objects_of_very_many_members_are_left_out() {
         let text = |number: usize| {

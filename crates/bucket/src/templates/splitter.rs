@@ -48,7 +48,7 @@ const ODD_TIMES: u32 = 1 << 29;
 /// Depth of columns that are not split.
 const PLAIN_DEPTH: u8 = u8::MAX - 1;
 
-/// How the values of a column are split.
+/// Method of splitting the values of a column.
 #[derive(Debug)]
 pub(super) enum Splitter {
     /// Whole events.
@@ -65,8 +65,7 @@ pub(super) enum Splitter {
     Pair,
 }
 
-/// What all values so far are in terms of JSON. It cannot be derived from templates: `\\n12` may be a backslash and the
-/// word `n12`.
+/// JSON kind of all values so far. It cannot be derived from templates: `\\n12` may be a backslash and the word `n12`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AsJson {
     string_contents: bool,

@@ -20,7 +20,7 @@ const DIGITS_MAX: u32 = 20;
 const NS_PER_SEC: u64 = 1_000_000_000;
 const NS_PER_HOUR: i64 = 3_600_000_000_000;
 
-/// What to search for, lower-cased.
+/// Token or prefix to search for, lower-cased.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted<'a> {
     /// A whole token.

@@ -91,7 +91,7 @@ fn texts<'a>(bytes: &'a [u8], ends: &'a [u32], places: std::ops::Range<usize>) -
     ends[places].iter().map(move |end| &bytes[std::mem::replace(&mut start, *end as usize)..*end as usize])
 }
 
-/// What may be at the ends of a value, or of a run of parts.
+/// Bytes that may be at the ends of a value, or of a run of parts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reach {
     /// It may begin with a byte that is not a breaker.

@@ -64,7 +64,7 @@ impl Catalog {
     }
 }
 
-/// How a catalog is opened.
+/// Mode of opening a catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opening {
     Create,
@@ -263,7 +263,7 @@ impl PostgreSql {
         Patience { since: self.clock.elapsed_ns(), longest, pause: PAUSE }
     }
 
-    /// What a failure means to the caller.
+    /// Error for the caller after a failure.
     fn error(&self, failure: Failure, waited: Duration) -> CatalogError {
         let place = self.place.shown.clone();
         let unreachable = |reason: String| {
@@ -408,7 +408,7 @@ impl Patience {
     }
 }
 
-/// What may help after a failure.
+/// Remedy that may help after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Remedy {
     /// Nothing that this program can do.

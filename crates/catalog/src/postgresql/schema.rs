@@ -104,7 +104,7 @@ const TABLES_OF_VERSION_7: &str = r#"
 /// Number of tables in a schema.
 const TABLES_MAX: i64 = 11;
 
-/// What a schema holds.
+/// Contents of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Nothing, or there is no such schema.
@@ -113,7 +113,7 @@ pub(super) enum Found {
     Version(usize),
 }
 
-/// What the session's schema holds; refuses one that is not a whole catalog, and a newer version.
+/// Examines the session's schema; refuses one that is not a whole catalog, and a newer version.
 pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<Found> {
     let select = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = ?1";
     let act = Act::on(session);

@@ -1,4 +1,4 @@
-//! Where a catalog in PostgreSQL is, and how to get there.
+//! Settings of a catalog in PostgreSQL: its location, and how to connect to it.
 //!
 //! Not here: reading them from server.conf (conf, ingest), and the name of the schema, which the store keeps.
 

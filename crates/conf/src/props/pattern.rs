@@ -43,7 +43,7 @@ pub(crate) fn compiles(text: &str) -> bool {
     compile(text, Some(signs_from(text)), false).is_some()
 }
 
-/// Where the first path segment with a wildcard begins; the end if there is none.
+/// Start of the first path segment with a wildcard; the end if there is none.
 fn signs_from(text: &str) -> usize {
     let wildcard = [text.find('*'), text.find("...")].into_iter().flatten().min();
     wildcard.map_or(text.len(), |at| text[..at].rfind(['/', '\\']).map_or(0, |separator| separator + 1))

@@ -178,7 +178,7 @@ pub struct ProgramInput {
     pub sourcetype: Option<String>,
     /// Groups of outputs.conf that a forwarder sends the events to.
     pub routing: Option<String>,
-    /// When it runs.
+    /// Schedule: seconds between starts, or a cron expression.
     pub interval: String,
     /// Whether an app's program is started through a shell.
     pub starts_by_shell: bool,

@@ -28,7 +28,7 @@ impl Execute for ApplyCommand {
 /// Applies the model to all rows.
 struct Apply {
     command: ApplyCommand,
-    /// Where models are kept.
+    /// Store of the models.
     models: Arc<dyn LookupSource>,
 }
 

@@ -37,7 +37,7 @@ impl Execute for CollectCommand {
 struct Collect {
     /// Command.
     command: CollectCommand,
-    /// Where events are kept.
+    /// Store that the events are written to.
     source: Arc<dyn SnapshotSource>,
     /// Name of the node: host of events that name none.
     node: String,

@@ -8,7 +8,7 @@ use super::Execute;
 use crate::lowering::{Lowering, Step};
 
 impl Execute for DeleteCommand {
-    /// Where it is allowed, it is part of the plan's source.
+    /// An error: an allowed `delete` is part of the plan's source and has no steps.
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let message = "delete must follow a search of events and commands that look at one event at a time; it \
                        runs in no subsearch and for no command that runs searches";

@@ -31,7 +31,7 @@ pub(super) fn shown_names(rows: &RecordBatch) -> Vec<String> {
     names_of(rows).into_iter().filter(|name| !is_hidden(name)).collect()
 }
 
-/// What is known of a field.
+/// Statistics of a field over all rows.
 pub(super) struct FieldFacts {
     pub(super) name: String,
     pub(super) count: usize,

@@ -36,7 +36,7 @@ impl Execute for FitCommand {
 /// Learns from all rows.
 struct Fit {
     command: FitCommand,
-    /// Where models are kept.
+    /// Store of the models.
     models: Arc<dyn LookupSource>,
 }
 

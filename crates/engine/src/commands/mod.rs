@@ -29,7 +29,7 @@ macro_rules! dispatch {
     (nodes { $($variant:ident($module:ident::$node:ident),)* } short { $($short:ident,)* }) => {
         $(pub(crate) mod $module;)*
 
-        /// How a command runs.
+        /// The implementation of a command.
         pub(crate) fn execution(command: &Command) -> &dyn Execute {
             match command {
                 $(Command::$variant(node) => node,)*

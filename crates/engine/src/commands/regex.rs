@@ -43,7 +43,7 @@ impl RowCommand for RegexFilter {
 }
 
 impl RegexFilter {
-    /// Which values stay.
+    /// Mask of the rows that pass the filter: one of their values matches, or none does with `!=`.
     fn kept(&self, column: &ArrayRef) -> BooleanArray {
         let reader = ColumnReader::new(column);
         let matches = |row| reader.values(row).any(|value| self.regex.is_match(&value));

@@ -38,7 +38,7 @@ impl Execute for SpathCommand {
 #[derive(Clone)]
 struct EveryPath {
     command: Arc<SpathCommand>,
-    /// Where limits are reported.
+    /// Receives the warnings about exceeded limits.
     messages: Arc<Messages>,
 }
 

@@ -15,7 +15,7 @@ impl Execute for TailCommand {
     }
 }
 
-/// Keeps so many rows.
+/// Keeps the last rows, this many, and returns them in reverse order.
 struct Tail(usize);
 
 impl Blocking for Tail {

@@ -94,7 +94,7 @@ impl TimeWrap {
             .map_err(|error| EngineError::invalid(format!("timewrap: {error}")))
     }
 
-    /// How many periods before the last one a time lies, and the corresponding moment in the last one.
+    /// Age of a time in periods before the last one, and the corresponding moment in the last period.
     fn wrapped(&self, time: TimeNs, end: TimeNs, context: &CommandContext) -> Result<(u64, TimeNs), EngineError> {
         let length = length_of(&self.0.span).max(1);
         // Months and days vary in length: start from a low estimate and step forward.

@@ -156,7 +156,7 @@ struct Gathered<'c> {
     next: u64,
     /// Field values of the current event.
     key: Vec<Option<String>>,
-    /// When it was.
+    /// Time of the current event.
     now: TimeNs,
     done: ClosedRows,
     names: Names,
@@ -203,7 +203,7 @@ fn slot(place: usize, value: &str) -> u64 {
     FixedState::default().hash_one((place, value))
 }
 
-/// Why a transaction accepts no more events.
+/// Reason why a transaction accepts no more events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Closed,
@@ -394,7 +394,8 @@ impl<'c> Gathered<'c> {
         Ok(())
     }
 
-    /// How to end a transaction whose required start event is missing.
+    /// End of a transaction at its time limits or at the end of the input: evicted, if it still lacks the start event
+    /// that `startswith` demands.
     fn end_of_outlived(&self) -> End {
         if self.command.starts_with.is_some() { End::Evicted } else { End::Closed }
     }

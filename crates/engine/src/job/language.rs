@@ -1,4 +1,4 @@
-//! What editors ask of an engine: the errors and warnings of a search, its macros, and the names that it may use.
+//! Language services for editors: the errors and warnings of a search, its macros, and the names that it may use.
 //!
 //! Nothing is read or run. Not here: tokens, completion and formatting (`quarry_spl::editing`).
 

@@ -27,7 +27,7 @@ pub(super) struct MadeRows {
     state: State,
 }
 
-/// What to run.
+/// Input of [`MadeRows`].
 pub(super) enum Work {
     /// A search that is not planned yet.
     Search(Pipeline),

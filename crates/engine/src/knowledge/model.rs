@@ -48,7 +48,7 @@ pub(crate) struct DataObject {
     pub calculations: Vec<Calculation>,
 }
 
-/// How a root transaction object groups the events of other objects.
+/// Grouping of the events of other objects by a root transaction object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Grouping {
     /// `objectsToGroup`.
@@ -67,7 +67,7 @@ impl Grouping {
     }
 }
 
-/// How an object calculates fields.
+/// Calculation of one or more fields of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Calculation {
     /// `eval FIELD=EXPR`.
@@ -95,7 +95,7 @@ pub(crate) enum Calculation {
         /// Column of the table, resulting field.
         outputs: Vec<(String, String)>,
     },
-    /// Where an address is.
+    /// Geographic location of an IP address.
     Place {
         /// Field with the address.
         input: String,

@@ -55,7 +55,7 @@ struct Computed {
     inputs: BTreeSet<String>,
 }
 
-/// What a name refers to.
+/// Referent of a field name in an object.
 pub(crate) enum Resolved {
     /// A field of the events.
     Field(String),

@@ -38,7 +38,7 @@ pub(crate) use planner::{Effects, Planner, SearchChecker, SubsearchExplainer, Su
 /// The plan of a search: plain data that can be compared, printed and serialized.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Where rows come from.
+    /// Source of the rows.
     pub(crate) source: Source,
     /// Commands that run in every worker, on the rows it reads. Empty without a fold.
     pub(crate) map: Vec<Stage>,

@@ -1,4 +1,4 @@
-//! Which plans have cacheable partial states, and the name (cache key) of such a plan.
+//! Names (cache keys) of the plans whose partial states may be cached.
 //!
 //! The name spells out everything that the states depend on: the condition with subsearch results, the commands up to
 //! the fold with all their options, the fields read, the time zone. If completeness is in doubt, a plan has no name and

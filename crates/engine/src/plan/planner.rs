@@ -25,7 +25,7 @@ use crate::run::Runner;
 const NO_ROWS: &str = "the first command takes rows, of which there are none; searches begin with events (search, tstats) or \
                        rows (makeresults, inputlookup)";
 
-/// How results of subsearches are obtained during planning.
+/// Treatment of subsearches during planning.
 #[derive(Clone, Copy)]
 pub(crate) enum Subsearches<'a> {
     /// They are run.

@@ -48,7 +48,7 @@ impl KnowledgeSource for Known {
     }
 }
 
-/// What runs a search over nothing.
+/// A runner for a search over no events.
 pub(crate) fn runner(text: &str) -> Runner {
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let engine =

@@ -25,7 +25,7 @@ use crate::run::Runner;
 /// Version of the meaning of summary rows; a change makes all older summaries stale.
 const VERSION: &str = concat!("1 ", env!("CARGO_PKG_VERSION"));
 
-/// How the summaries of an object are built, and their contents.
+/// Construction and contents of the summaries of an object.
 pub(crate) struct SummaryPlan {
     /// Digest of everything that the rows depend on.
     pub digest: [u8; 32],

@@ -20,7 +20,7 @@ impl Chance {
         self.next() % bound
     }
 
-    /// Whether one of so many tries hits.
+    /// True once in `tries` calls on average.
     pub(crate) fn one_in(&mut self, tries: u64) -> bool {
         self.below(tries) == 0
     }

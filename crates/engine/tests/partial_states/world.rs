@@ -44,7 +44,7 @@ pub(crate) fn append_keys(world: &World, keys: u64) {
     world.store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
 }
 
-/// An engine that keeps so many bytes of states.
+/// An engine that caches at most `partial_state_bytes` bytes of states.
 pub(crate) fn engine(partial_state_bytes: usize, props: &str) -> Engine {
     let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: props.into() };
     let options = EngineOptions { partial_state_bytes, ..EngineOptions::default() };
@@ -54,7 +54,7 @@ pub(crate) fn engine(partial_state_bytes: usize, props: &str) -> Engine {
 /// Bytes that are enough for everything here.
 pub(crate) const PLENTY: usize = 64 << 20;
 
-/// What a search gave.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) rows: Vec<String>,

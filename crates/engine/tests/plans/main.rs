@@ -21,7 +21,7 @@ use crate::world::{Answer, Place, ask, engine, places, tiny};
 const PLENTY: usize = 1 << 30;
 /// So little that most searches that keep rows write files.
 const LITTLE: usize = 600 << 10;
-/// How an error begins that says that memory is short.
+/// Text that marks an error as one of the memory limit.
 const LIMIT: &str = "max_mem_usage_mb";
 /// Events, a little more than a page.
 const EVENTS: u64 = 4_500;
@@ -32,7 +32,7 @@ fn is_short_of_memory(answer: &Answer) -> bool {
     matches!(answer, Err(error) if error.contains(LIMIT))
 }
 
-/// Where two answers differ.
+/// Describes the first difference between two answers.
 fn difference(found: &Answer, expected: &Answer) -> String {
     match (found, expected) {
         (Ok(found), Ok(expected)) => {

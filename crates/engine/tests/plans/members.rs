@@ -10,7 +10,7 @@ use crate::{PLENTY, difference};
 const EVENTS: u64 = 1_200;
 const SEEDS: u64 = 3;
 
-/// What keys a seed's objects may have, in their order, and how often in ten each is there.
+/// Keys that a seed's objects may have, in order, each with its frequency in tenths.
 struct Keys(Vec<(&'static str, u64)>);
 
 impl Keys {

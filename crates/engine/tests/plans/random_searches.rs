@@ -24,7 +24,7 @@ const EVENTS: u32 = 400;
 const SEARCHES_PER_DRAW: u64 = 500;
 /// Searches of each shape that every test run asks.
 const SEARCHES: u64 = 10;
-/// How many events one append brings.
+/// Events per append.
 const BATCH: usize = 97;
 
 /// Appends all events, to the index `main`.

@@ -11,7 +11,7 @@ const VALUE_CHARS: usize = 80;
 /// Names of the fields that patterns make.
 const MADE: [&str; 3] = ["x0", "x1", "x2"];
 
-/// What is known of the events that are searched.
+/// Texts and field values of the searched events.
 pub(crate) struct Known {
     pub(crate) texts: Vec<String>,
     /// Fields with some of their values.

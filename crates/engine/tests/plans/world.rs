@@ -16,7 +16,7 @@ use quarry_store::{AppendRequest, Deletion, IndexSelector, Segment, Snapshot, St
 use quarry_testworld::request;
 
 const SECOND: i64 = 1_000_000_000;
-/// When the first event happened.
+/// Time of the first event.
 pub(crate) const START: i64 = 1_790_000_000 * SECOND;
 /// Events of a batch.
 const BATCH: u64 = 97;
@@ -136,7 +136,7 @@ fn delete_doomed(store: &Store) {
     assert_eq!(deleted, deletion.events());
 }
 
-/// Where events come from.
+/// Source of the events: a store, with or without its templates.
 #[derive(Clone)]
 pub(crate) struct Kept {
     store: Arc<Store>,
@@ -165,7 +165,7 @@ impl Segment for Texts {
     }
 }
 
-/// An empty store whose slabs hold so many events.
+/// An empty store whose slabs hold `slab_events` events.
 pub(crate) fn store_of(dir: &Path, slab_events: usize) -> Arc<Store> {
     let options = StoreOptions { slab_events, ..StoreOptions::at(dir) };
     Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap()
@@ -177,7 +177,7 @@ pub(crate) struct Place {
     pub(crate) kept: Arc<Kept>,
 }
 
-/// What a store holds, as it is or as texts only.
+/// The contents of a store, with templates or as texts only.
 pub(crate) fn place(name: &'static str, store: &Arc<Store>, texts_only: bool) -> Place {
     Place { name, kept: Arc::new(Kept { store: Arc::clone(store), texts_only }) }
 }
@@ -248,7 +248,7 @@ pub(crate) fn has_templates(place: &Place) -> bool {
     snapshot.segments.iter().all(|segment| segment.has_templates(0))
 }
 
-/// An engine with so much memory, reading in such portions.
+/// An engine with this memory limit and slicing.
 pub(crate) fn engine(memory_bytes: usize, slicing: Slicing) -> Engine {
     let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: PROPS.into() };
     engine_of(vec![source], memory_bytes, slicing)
@@ -266,7 +266,7 @@ pub(crate) fn tiny() -> Slicing {
     Slicing { window_pages: 1, workers: Some(4), step_rows: 3 }
 }
 
-/// What a search gave: columns of a report, rows, messages; or its error.
+/// Result of a search: the columns of a report, rows and messages; or its error.
 pub(crate) type Answer = Result<Vec<String>, String>;
 
 /// Starts a search; gives its faults.

@@ -51,7 +51,7 @@ fn every_example_of_the_manual_answers_as_written() {
     assert!(failed.is_empty(), "{} of {count} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
 }
 
-/// What is wrong where the events of all examples are kept so.
+/// Examples with events that answer wrongly when stored like this.
 fn wrong_answers(kept: Kept) -> Vec<String> {
     let mut pages = chosen_pages();
     pages.iter_mut().for_each(|(_, page)| page.examples.retain(|example| !example.events.is_empty()));

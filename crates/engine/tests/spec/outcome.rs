@@ -1,4 +1,4 @@
-//! What a search answered, as the pages write it, and how it differs from what a page expects.
+//! Answers of searches in the notation of the pages, and how they differ from what a page expects.
 
 use arrow::array::cast::AsArray;
 use arrow::array::{Array, ArrayRef};

@@ -25,7 +25,7 @@ impl Block {
     }
 }
 
-/// What an example claims.
+/// Expected outcome of an example.
 #[derive(Clone, Debug)]
 pub(crate) enum Expected {
     /// A table in CSV.

@@ -1,4 +1,4 @@
-//! What an example runs in: its events in memory or in sealed buckets, its tables, its settings, and a fixed now.
+//! World of an example: its events in memory or in sealed buckets, its tables, its settings, and a fixed current time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -34,7 +34,7 @@ const PLAIN_PROPS: &str = "[lines]\nSHOULD_LINEMERGE = false\n";
 /// Events of a sealed slab: so few that an example's events lie in several.
 const SLAB_EVENTS: usize = 2;
 
-/// Where the events of an example lie.
+/// Storage of an example's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// In memory, all in one piece.
@@ -82,7 +82,7 @@ pub(crate) struct World {
     tables: BTreeMap<String, LookupTable>,
     props: Arc<PropsResolver>,
     knowledge: KnowledgeFiles,
-    /// Where the knowledge is read from.
+    /// Folder that the knowledge objects are read from.
     folder: TempDir,
     /// Names of the data models.
     models: Vec<String>,
@@ -333,7 +333,7 @@ impl SnapshotSource for Sealed {
     }
 }
 
-/// What an example defines, as an installation has it: configuration, and the files of data models in a folder.
+/// Definitions of an example as in an installation: configuration, and a folder with the files of data models.
 fn definitions_of(example: &Example) -> Result<(KnowledgeFiles, TempDir), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let models = folder.path().join("etc/apps/search/default/data/models");

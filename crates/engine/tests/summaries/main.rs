@@ -364,7 +364,7 @@ fn what_hangs_on_the_moment_is_not_summarised() {
     check(&with, &engine(PROPS, PEOPLE, Some(&model), None), &world, None, "a model with now()");
 }
 
-/// What happens to a store.
+/// Operation on a store.
 #[derive(Clone, Debug)]
 enum Step {
     Append { other: bool, count: u64, late: i64 },

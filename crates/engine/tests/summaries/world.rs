@@ -129,7 +129,7 @@ pub(crate) struct Summaries {
     pub(crate) configuration: Mutex<String>,
     pub(crate) unusable: AtomicU64,
     pub(crate) full: std::sync::atomic::AtomicBool,
-    /// What happens while summaries are opened.
+    /// Runs while summaries are opened.
     pub(crate) interruption: Interruption,
 }
 
@@ -201,7 +201,7 @@ pub(crate) fn open(dir: &Path, slab_events: usize) -> Arc<World> {
     World::open(dir, slab_events, false, text)
 }
 
-/// Summarises, as long as so many pages are read.
+/// Summarises until `pages` pages are read.
 pub(crate) fn summarise(world: &Arc<World>, engine: &Engine, pages: usize) -> SummaryReport {
     let request = SummaryRequest {
         model: "Web".into(),
@@ -221,7 +221,7 @@ pub(crate) fn summarise(world: &Arc<World>, engine: &Engine, pages: usize) -> Su
     engine.summarise(&request, source, &mut go_on).unwrap()
 }
 
-/// What a search gave.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) rows: Vec<String>,
@@ -239,7 +239,7 @@ fn request(text: &str, range: Option<(i64, i64)>) -> SearchRequest {
     }
 }
 
-/// What a search would read.
+/// Explained plan of a search.
 pub(crate) fn explained(engine: &Engine, world: &Arc<World>, text: &str) -> ExplainedPlan {
     let source: Arc<World> = Arc::clone(world);
     engine.explain(request(text, None), Some(source)).unwrap_or_else(|faults| panic!("{text}: {faults:?}")).plan

@@ -10,7 +10,7 @@ use super::{compare, events};
 const FIELDS: &[&str] =
     &["level", "status", "user", "user_id", "ip", "url", "msg", "a", "key", "n", "took", "w", "b", "path"];
 
-/// Where a condition comes from.
+/// Random choices that determine a condition: its event, its excerpt, its field, its form.
 #[derive(Clone, Debug)]
 struct Drawn {
     event: prop::sample::Index,

@@ -15,7 +15,7 @@ use quarry_store::{Segment, StoreError, TemplatePage};
 /// Distinct values of a column up to which they are counted.
 const COUNTED: usize = 24;
 
-/// How texts are taken apart.
+/// Options of splitting texts into templates and columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
     /// Bytes between which a text is split.
@@ -34,7 +34,7 @@ pub(crate) struct Manner {
     pub(crate) dictionary: usize,
     /// Whether text in quotes is one variable.
     pub(crate) quotes: bool,
-    /// Every so manieth text is a template of one variable.
+    /// Interval of texts that become a template of one variable; 0 for none.
     pub(crate) outliers: usize,
     /// Whether the segment tells which rows may hold a token.
     pub(crate) rows_known: bool,
@@ -86,7 +86,7 @@ impl HandMade {
     }
 }
 
-/// How often the values of a column occur, if they are few.
+/// Counts of the distinct values of a column, if there are few.
 fn counted(column: &Column, values: &Values, starts: &[u32]) -> Option<ValueCounts> {
     let numbers: BTreeSet<i64> = values.numbers.iter().copied().collect();
     let distinct = match &column.kind {

@@ -1,4 +1,4 @@
-//! What commands ask of texts alone is found without them, and is what they tell.
+//! Functions of the event text (`len`, `match`, `like`), answered from columns, give the results of the text itself.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ fn values_of_texts_are_those_of_fields_that_hold_them() {
     }
 }
 
-/// Where commands before it change the text, make it or take it away, it is not that of the event.
+/// If an earlier command changes, creates or removes `_raw`, its values are not those of the event.
 #[test]
 fn texts_that_commands_change_are_read_as_they_are() {
     let source = Arc::new(Frozen(store().snapshot().segments));

@@ -32,7 +32,7 @@ pub struct Digest {
     points: Vec<(f64, f64)>,
     /// The same for values with more digits than a double; the last ones are unsorted. Empty once points were merged.
     longs: Vec<(LongNumber, f64)>,
-    /// How many of them are sorted.
+    /// Length of the sorted part of `longs`.
     longs_sorted: usize,
     /// Values not merged yet.
     buffer: Vec<f64>,

@@ -66,7 +66,7 @@ pub(crate) trait Fold: AnyFold + Send + Sync {
     fn bytes(&self) -> usize;
 }
 
-/// What every cloneable fold supports.
+/// Operations of every cloneable fold, implemented for all of them below.
 pub(crate) trait AnyFold {
     /// Another one with the same states.
     fn copy(&self) -> Box<dyn Fold>;

@@ -47,9 +47,9 @@ pub enum Body {
     List,
     /// A value of one row.
     Pick {
-        /// Which row.
+        /// Order by which the row is selected.
         key: PickKey,
-        /// Which value of it.
+        /// Value of the row to show.
         shown: OfRow,
     },
     /// Computed from the earliest and the latest row.
@@ -58,7 +58,7 @@ pub enum Body {
     Sparkline {
         /// Seconds of a span, if given.
         width: Option<i64>,
-        /// What is read of the values.
+        /// Values that count.
         reads: LineReads,
         /// Computes the number of a span; `None` for unsupported functions.
         point: Option<PointValue>,
@@ -159,7 +159,7 @@ impl Body {
         }
     }
 
-    /// Whether a value that comes again changes nothing: one row may stand for all with the same values.
+    /// Whether repeated values change nothing: one row may stand for all with the same values.
     pub fn is_idempotent(self) -> bool {
         matches!(self, Body::Distinct(_) | Body::Extreme { .. } | Body::Bounds(_))
     }
@@ -169,7 +169,7 @@ impl Body {
         matches!(self, Body::Sum { .. } | Body::Moments(_) | Body::Bounds(_) | Body::Percentile(_))
     }
 
-    /// Whether it counts, so that where there are no rows it is 0.
+    /// Whether it is a count, which is 0 without rows.
     pub fn is_count(self) -> bool {
         matches!(self, Body::Count | Body::Distinct(OfDistinct::Count))
     }

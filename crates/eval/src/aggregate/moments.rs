@@ -2,7 +2,7 @@
 //!
 //! The textbook formula, mean of squares minus square of the mean, loses all digits in doubles. With the rounding
 //! errors kept, precision is doubled, so that the result is as precise as the input and does not depend on the order of
-//! numbers. The squares of very large numbers need still more, so that these are measured from one of them.
+//! numbers. The squares of very large numbers need still more; such numbers are added as distances from the first one.
 
 use quarry_event::value::exact_number;
 
@@ -21,7 +21,7 @@ pub struct Moments {
     sum: Total,
     /// Sum of their squares.
     squares: Total,
-    /// The first number, and what its double lacks.
+    /// The first number: its double, and the remainder that the double lacks.
     first: (f64, f64),
     /// Whether another number differs from it.
     differ: bool,
@@ -61,7 +61,7 @@ impl Moments {
         }
     }
 
-    /// What the distances are from.
+    /// Origin of the distances that are added up: the first number if it is large, else 0.
     #[inline]
     fn origin(&self) -> f64 {
         let (first, _) = self.first;
@@ -110,7 +110,7 @@ impl Moments {
 
     /// Sum of squared deviations from the mean, which is the same from any origin.
     fn distances(&self) -> f64 {
-        // What the sum lost may be as large as the sum, if that is of distances.
+        // The rounding error of a sum of distances may be as large as the sum.
         let Total { sum, lost } = self.sum.normalized();
         let square = sum * sum;
         let square_lost = sum.mul_add(sum, -square) + 2.0 * sum * lost;

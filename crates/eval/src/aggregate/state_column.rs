@@ -41,7 +41,7 @@ pub enum StateColumn {
     Sparkline {
         /// Seconds.
         width: Option<i64>,
-        /// What is read of the values.
+        /// Values that count.
         reads: LineReads,
     },
 }
@@ -53,7 +53,7 @@ pub enum LineReads {
     Numbers,
     /// Only their presence.
     Values,
-    /// Which they are.
+    /// Their distinct texts.
     Distinct,
 }
 

@@ -1,4 +1,4 @@
-//! Every function gives the same whether its rows came in one slice or in many.
+//! Every function has the same result whether its rows come in one slice or in many.
 
 mod dictionary_codes;
 
@@ -61,7 +61,7 @@ fn rows(rows: &[(i64, &str, &str)]) -> RecordBatch {
     batch_of([("_time", times), ("g", group), ("v", value)], rows.len()).unwrap()
 }
 
-/// How rows reach their groups.
+/// Distribution of the rows over folders.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     /// All slices in one folder.
@@ -78,7 +78,7 @@ fn answer_by(stats: &str, slices: &[RecordBatch], way: Way) -> Vec<String> {
     let (plan, context) = (plan(stats), context());
     let mut folders: Vec<Folder> = Vec::new();
     for (rows, slice) in slices.iter().zip(0..) {
-        // What has no groups cannot be given away.
+        // A single state without groups is never spilled.
         let limit = if way == Way::States && !plan.by.is_empty() { 0 } else { usize::MAX };
         if folders.is_empty() || way == Way::Folders {
             folders.push(Folder::with_limit(&plan, limit, &context));
@@ -171,7 +171,7 @@ fn a_function_has_one_value_in_one_state_and_in_columns() {
     }
 }
 
-/// What the planner is told of a function must hold for its states.
+/// The planner relies on `depends_on`, so states must not depend on anything else.
 #[test]
 fn functions_depend_on_what_their_rows_state() {
     let orders = [ROWS.to_vec(), ROWS.iter().rev().copied().collect()];

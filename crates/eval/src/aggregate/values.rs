@@ -66,7 +66,7 @@ impl<'a> Kind<'a> {
     }
 }
 
-/// How the integers of a column are written.
+/// Notation of the integers of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IntegerForm {
     /// As integers of at most 18 digits.

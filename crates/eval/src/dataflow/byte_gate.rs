@@ -32,7 +32,7 @@ pub struct GateEntry {
 }
 
 impl ByteGate {
-    /// A gate for so many bytes.
+    /// A gate for at most `most` bytes.
     pub(super) fn new(most: usize) -> ByteGate {
         ByteGate { most, state: Mutex::default(), freed: Condvar::new() }
     }

@@ -68,7 +68,7 @@ pub fn next_character(text: &str, at: usize) -> usize {
 }
 
 impl Rex {
-    /// What each group found in each value, and its position if requested.
+    /// The text of each group in each value, and their positions if requested.
     fn find(&self, values: &ArrayRef) -> Vec<ArrayRef> {
         let (source, count) = (ColumnReader::new(values), values.len());
         let mut columns: Vec<ColumnBuilder> = self.groups.iter().map(|_| ColumnBuilder::new(count)).collect();

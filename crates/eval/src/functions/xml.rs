@@ -122,7 +122,7 @@ pub fn xml_unescaped(text: &str) -> String {
 /// One part of a path.
 struct Step<'p> {
     name: &'p str,
-    /// Which of the elements of this name, from 1.
+    /// Number of the element among those of this name, from 1.
     position: Option<u32>,
     attribute: Option<&'p str>,
 }

@@ -333,9 +333,9 @@ pub struct Planner {
     walked: usize,
     /// Cached results of dependence analysis.
     known: dependence::KnownDependence,
-    /// What walks found out about single variables.
+    /// Cached successors of configurations over single variables.
     outcomes: dependence::KnownOutcomes,
-    /// How often the automaton's cache was cleared; state ids are only valid until then.
+    /// Number of times the automaton's cache was cleared; state ids are only valid until then.
     emptied: usize,
     /// Plans of earlier templates, by as much of a template as they depend on.
     plans: KnownPlans,
@@ -526,7 +526,7 @@ impl Planner {
         Ok(firsts)
     }
 
-    /// Where the text must start so that the expression can look behind a position.
+    /// Start of the text that the expression needs to look behind a position.
     fn context(&self, template: &Reading<'_>, start: TemplatePosition) -> TemplatePosition {
         if !self.looks || start.part == 0 && start.offset == 0 {
             return start;

@@ -48,7 +48,7 @@ pub struct KeptRows {
     bytes: u64,
 }
 
-/// Where a batch is.
+/// Location of a batch: in memory with its bytes, or in the file.
 enum BatchLocation {
     Held(RecordBatch, usize),
     Filed { start: u64, len: u64, rows: usize },

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::rows::{batch_of, concat_rows};
 
-    /// One value per row, each row's in one of so many columns, and one column that is full.
+    /// One value per row, in one of `keys` columns, and one column that is full.
     fn rows_with_keys(rows: usize, keys: usize) -> RecordBatch {
         let column = |key: usize| -> ArrayRef {
             let value = |row: usize| (row * 7 % keys == key).then(|| format!("a value of its own {row}"));

@@ -103,7 +103,7 @@ fn columns_are_replaced_renamed_selected_and_dropped() {
     assert_eq!(filter(&none, &BooleanArray::from(vec![false])).unwrap().num_rows(), 0);
 }
 
-/// What is made of values once must be what is made of each row.
+/// Results computed once per distinct value must equal those computed row by row.
 #[test]
 fn distinct_values_give_what_rows_give() {
     use arrow::array::{DictionaryArray, UInt32Array};

@@ -208,7 +208,7 @@ fn a_star_may_be_a_plain_byte() {
     assert!(!contains_word("ein Ärger".as_bytes(), "ärger", true));
 }
 
-/// The pattern matcher as slowly as it can be said: every start, every way to spend the stars.
+/// Reference matcher by brute force: every number of bytes for every `*`.
 fn whole_match(text: &[u8], pattern: &[u8]) -> bool {
     match pattern.split_first() {
         None => text.is_empty(),
@@ -246,7 +246,7 @@ proptest! {
         prop_assert_eq!(found, whole_match(text.as_bytes(), pattern.as_bytes()));
     }
 
-    /// What lets a search trust the term dictionary: no text that matches lacks a token that was asked for.
+    /// A search may trust the term dictionary: no text that matches lacks a token that was asked for.
     #[test]
     fn a_match_holds_the_tokens_asked_for(
         text in "[aAb2%0 .=é*-]{0,16}|([ab]{1,2}(%20|%2f|%2520|[ =.%-])){0,6}",

@@ -1,4 +1,4 @@
-//! What keywords ask for, and how queries simplify.
+//! Term queries of keywords, and their simplification.
 
 use super::*;
 

@@ -22,7 +22,7 @@ const DAYS_MAX: usize = 9 * 366;
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// When something runs.
+/// Schedule of a cron expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
     minutes: Vec<u32>,

@@ -37,7 +37,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Why a file not read yet is skipped, if so.
+/// Reason for skipping a file that is not read yet, if there is one.
 pub(crate) fn left_out(handle: &Handle, info: &SourceInfo, props: &PropsResolver) -> std::io::Result<Option<LeftOut>> {
     let mut head = vec![0; SAMPLE_BYTES];
     let read = handle.reader()?.read_chunk(&mut head)?;

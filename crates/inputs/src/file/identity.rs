@@ -40,7 +40,7 @@ use crate::{FileIdentity, FilePosition, InputError, Sink};
 /// Maximum files examined to find the origin of a copy.
 const ORIGINS_MAX: usize = 16;
 
-/// Where to start reading a file.
+/// Position at which to start reading a file, and the identity to store it under.
 #[derive(Debug)]
 pub(crate) struct Start {
     /// Identity under which its positions are stored.
@@ -52,7 +52,7 @@ pub(crate) struct Start {
     pub(crate) next: Next,
 }
 
-/// What to read of a file.
+/// Part of a file that is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Everything after [`Start::offset`].
@@ -68,7 +68,7 @@ pub(crate) enum Next {
     },
     /// Nothing yet: it may be a copy of a file that is still to be read on.
     Undecided {
-        /// How far that one was read.
+        /// Offset up to which that one was read.
         origin_offset: u64,
     },
 }
@@ -81,7 +81,7 @@ struct Held {
     at_end: bool,
 }
 
-/// What the known positions imply for a file.
+/// Conclusion from the known positions about a file.
 enum KnownPosition {
     /// Reading resumes there.
     At(Held),
@@ -142,7 +142,7 @@ struct Search<'a> {
     is_short: bool,
 }
 
-/// How far a file was read to find its positions: to its end, if it does not reach the last of them.
+/// End of the bytes read to compare a file with its known positions: the last of them, or the end of a shorter file.
 struct Reached {
     offset: u64,
     tail_hash: u64,
@@ -284,7 +284,7 @@ impl Search<'_> {
         Ok(held)
     }
 
-    /// Which of the matching positions (ascending by offset) applies.
+    /// Selects the one that applies from the matching positions (ascending by offset).
     fn choose(&self, mut held: Vec<Held>) -> KnownPosition {
         let own = held.iter().rposition(|one| is_of(&one.position, self.absolute));
         let others = held.split_off(own.map_or(0, |own| own + 1));

@@ -224,7 +224,7 @@ impl Keeper {
     }
 }
 
-/// Passes batches to the sink until there are none; if stopped from outside, returns how far it came.
+/// Passes batches to the sink until there are none; if stopped from outside, returns the state of reading so far.
 fn store(
     received: Receiver<ReadBatch>,
     returned: &Sender<EventBatch>,
@@ -333,7 +333,7 @@ pub(crate) fn take_samples(handle: &Handle, path: &Path, pipeline: &mut Pipeline
     Ok(())
 }
 
-/// What the start of the file implies for reading from its middle; `was_growing` as in [`Pipeline::hint_of_head`].
+/// State for reading from the middle of a file, derived from its start; `was_growing` as in [`Pipeline::hint_of_head`].
 pub(crate) fn hint(
     handle: &Handle,
     path: &Path,

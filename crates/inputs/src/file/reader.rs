@@ -48,7 +48,7 @@ pub(crate) struct ReadState {
     pub(crate) warnings: Vec<String>,
 }
 
-/// How reading ended.
+/// Result of reading a file.
 #[derive(Debug)]
 pub(crate) struct ReadEnd {
     pub(crate) state: ReadState,

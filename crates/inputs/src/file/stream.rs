@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
-/// Why reading ended.
+/// Error that ends reading.
 pub(super) const NOBODY_WAITS: &str = "nobody waits for what it may give";
 /// Interval of checks whether anybody waits.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };

@@ -81,7 +81,7 @@ pub(crate) struct Kept {
     shared_bytes: usize,
 }
 
-/// Why a body was not accepted.
+/// Reason for refusing a request's body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BodyError {
     /// More than this many bytes.
@@ -150,7 +150,7 @@ impl Share {
         None
     }
 
-    /// Why nothing was decoded: memory, or an invalid body.
+    /// Reason why nothing was decoded: memory, or an invalid body.
     pub(crate) fn refusal(self) -> BodyError {
         self.refusal.unwrap_or(Code::InvalidFormat.into())
     }

@@ -89,7 +89,7 @@ impl Channels {
         number
     }
 
-    /// Which of these requests are stored. Those reported are forgotten.
+    /// The requests with these numbers, each with its key if it is stored. Stored ones are forgotten.
     pub(crate) fn ask(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, Option<SentRequest>)> {
         let Inner { channels, pending } = &mut *self.lock();
         let mut channel = channels.get_mut(&(token.to_owned(), name.to_owned()));
@@ -153,7 +153,7 @@ mod tests {
 
     const SENT: SentRequest = SentRequest { key: 1, id: 2 };
 
-    /// Which of them are reported as stored.
+    /// Whether each of these requests is reported as stored.
     fn ask(channels: &Channels, token: &str, name: &str, numbers: &[u64]) -> Vec<(u64, bool)> {
         let told = channels.ask(token, name, numbers, 10_000_000_000);
         told.into_iter().map(|(number, sent)| (number, sent == Some(SENT))).collect()

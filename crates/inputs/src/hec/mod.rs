@@ -417,7 +417,7 @@ async fn acks(State(collector): State<Arc<Collector>>, request: Request) -> Resp
     }
 }
 
-/// Which requests of a channel are stored, and the note to run when the sender is told.
+/// Acknowledgements of the requests that a channel asks about, and the note to run when the sender has them.
 async fn asked(collector: &Arc<Collector>, request: Request) -> Result<(Value, Option<AnswerNote>), BodyError> {
     let query = Query::of(request.uri());
     let token = collector.authorise(request.headers(), &query)?;

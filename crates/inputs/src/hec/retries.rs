@@ -48,7 +48,7 @@ struct State {
     outcome: Option<Option<Answer>>,
 }
 
-/// How to process a request.
+/// A request, new or sent again.
 pub(crate) enum Begun {
     /// Its events are to be stored.
     New(Attempt),

@@ -58,7 +58,7 @@ struct Hands {
     comes: Receiver<usize>,
     lets_in: Sender<()>,
     stores: Sender<Result<(), AppendError>>,
-    /// Whether receipts say that what comes next of `stores` is there.
+    /// Whether receipts report that their result, the next of `stores`, is available.
     is_stored: Arc<AtomicBool>,
 }
 
@@ -113,7 +113,7 @@ async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
     answer
 }
 
-/// Which of these the sender is told are stored, and what is noted when it is.
+/// Acknowledgements of these requests, and the note to run when the sender has them.
 async fn ask(collector: &Arc<Collector>, numbers: &[u64]) -> (Vec<bool>, Option<AnswerNote>) {
     let mut question = request("2", &serde_json::json!({ "acks": numbers }).to_string());
     *question.uri_mut() = "/services/collector/ack".parse().unwrap();

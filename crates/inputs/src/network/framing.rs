@@ -25,7 +25,7 @@ pub(crate) enum Framing {
     Counted,
 }
 
-/// What the first bytes indicate.
+/// Framing indicated by the first bytes.
 enum First {
     Short,
     Counted,

@@ -30,7 +30,7 @@ pub(super) fn push(line: &str, time: TimeNs, metadata: &Metadata, batch: &mut Ev
     true
 }
 
-/// What a line says.
+/// Parsed line.
 struct Measurement<'a> {
     name: &'a str,
     value: &'a str,

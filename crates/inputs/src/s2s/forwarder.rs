@@ -78,7 +78,7 @@ pub struct Forwarder {
     numbered: Vec<Numbered>,
     due: Vec<u64>,
     answer: Vec<u8>,
-    /// Why an event did not go to the index set by a rule.
+    /// First unreported reason why an event did not go to the index that a rule set.
     refused: Option<String>,
     /// Zone of times without one, if the forwarder declares it.
     zone: Option<TimeZone>,

@@ -30,7 +30,7 @@ pub enum S2sError {
     /// A frame or packet exceeds its limit.
     #[error("{what} of {bytes} bytes is longer than {limit}")]
     TooLong {
-        /// What it is.
+        /// The frame, packet or text.
         what: &'static str,
         /// Its declared size.
         bytes: u64,
@@ -48,7 +48,7 @@ pub enum S2sError {
     Channel {
         /// Its number.
         number: u64,
-        /// What is wrong with it.
+        /// Violated rule.
         problem: &'static str,
     },
     /// It presents no valid token.

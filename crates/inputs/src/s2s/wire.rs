@@ -79,7 +79,7 @@ pub struct Event {
     pub raw: Vec<u8>,
 }
 
-/// What comes next.
+/// Protocol element that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Greeting,
@@ -321,7 +321,7 @@ pub(super) const HAS_TIME: u64 = 0x8;
 pub(super) const IS_WHOLE: u64 = 0x40;
 const HAS_BINARY: u64 = 0x1_0000;
 
-/// Why a packet could not be decoded: incomplete or invalid.
+/// Reason why a packet could not be decoded: incomplete or invalid.
 enum Stop {
     Short,
     Wrong(S2sError),

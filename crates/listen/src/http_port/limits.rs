@@ -19,11 +19,11 @@ const HANDSHAKES_MAX: usize = 1_024;
 /// stricter limits with better messages.
 const PACE_WINDOW: Duration = Duration::from_secs(90);
 const PACE_BYTES: usize = 16 << 10;
-/// How long the rest of an unwanted body is awaited before its connection is closed.
+/// Timeout for the rest of an unwanted body, after which its connection is closed.
 const LEFT_WAIT: Duration = Duration::from_secs(1);
-/// How long data of a refused sender is read and discarded.
+/// Time for which data of a refused sender is read and discarded.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long shutdown waits for connections.
+/// Time that shutdown waits for connections.
 const STOP_WAIT: Duration = Duration::from_secs(10);
 
 /// Limits of a port.

@@ -74,7 +74,7 @@ const NOT_IN_CLEAR: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/pla
     Connection: close\r\n\r\nthis port speaks TLS with other machines: write https:// in place of http:// here";
 /// First byte of a TLS handshake record (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
-/// How long to wait for a connection that was told to close.
+/// Time to wait for a connection that was told to close.
 const PLACE_WAIT: Duration = Duration::from_millis(100);
 /// Pause after a failed accept, usually a lack of file descriptors.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
@@ -83,7 +83,7 @@ const IDLE_STOP_WAIT: Duration = Duration::from_secs(1);
 /// Interval of log messages about closed and refused connections.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// When a port speaks TLS.
+/// Use of TLS on a port.
 #[derive(Clone)]
 pub enum Security {
     /// Never.
@@ -113,7 +113,7 @@ pub struct HttpPort {
     pub name: String,
     /// The socket.
     pub listener: TcpListener,
-    /// When it speaks TLS.
+    /// Use of TLS.
     pub security: Security,
     /// The handler of requests.
     pub router: Router,
@@ -266,7 +266,7 @@ impl Shared {
         None
     }
 
-    /// Tells a client that there is no room, unless too many are being told. In clear text only; a TLS connection is
+    /// Refuses a client for lack of room, unless too many are being refused. In clear text only; a TLS connection is
     /// just closed.
     fn refuse(&self, mut stream: TcpStream, refusals: &Arc<Semaphore>) {
         self.counts.refused.fetch_add(1, Ordering::Relaxed);

@@ -25,7 +25,7 @@ struct Tested {
     address: SocketAddr,
     /// Signals that `/wait` is running, and lets it end.
     go_on: Arc<[Notify; 2]>,
-    /// How many notes of `/noted` ran.
+    /// Number of notes of `/noted` that ran.
     noted: Arc<AtomicU64>,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
@@ -36,7 +36,7 @@ async fn later() -> &'static str {
     "later"
 }
 
-/// An answer whose note counts.
+/// An answer whose note increments the count.
 fn noted(count: Arc<AtomicU64>) -> axum::response::Response {
     let note = AnswerNote::new(move || {
         count.fetch_add(1, Ordering::SeqCst);

@@ -97,7 +97,7 @@ async fn connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream: TcpS
     }
 }
 
-/// Why a session ended early.
+/// Reason why a session ended early.
 #[derive(Debug, thiserror::Error)]
 enum SessionError {
     #[error(transparent)]
@@ -129,7 +129,7 @@ struct Session<'a> {
     place: ConnectionPermit<'a>,
     /// State of a forwarder that numbers its batches.
     numbers: Option<Numbers>,
-    /// When the current incomplete greeting, frame or packet began.
+    /// Time at which the current incomplete greeting, frame or packet began.
     since: Option<i64>,
 }
 
@@ -392,8 +392,8 @@ impl Session<'_> {
     }
 }
 
-/// Why a forwarder may not write to an index, if so. Without a token a forwarder is not authenticated, so internal
-/// indexes are closed to it unless the port, or its own `index`, opens them.
+/// Fails with the reason if a forwarder may not write to an index. Without a token a forwarder is not authenticated, so
+/// internal indexes are closed to it unless the port, or its own `index`, opens them.
 fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
     port.store.check_index(index)?;
     if !index.starts_with('_') || has_token || port.input.accepts_internal || port.input.index == index {

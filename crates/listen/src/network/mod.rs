@@ -35,7 +35,7 @@ use names::Names;
 use senders::Senders;
 use turns::Turns;
 
-/// How long shutdown waits for connections.
+/// Time that shutdown waits for connections.
 const STOP_WAIT: Duration = Duration::from_secs(5);
 /// Interval of log messages.
 const TELL_EVERY: Duration = Duration::from_secs(10);

@@ -22,7 +22,7 @@ pub(super) enum Shape {
     NginxError,
     /// Log format of Kubernetes components.
     Klog,
-    /// What the audit daemon of Linux writes.
+    /// Record of the Linux audit daemon.
     LinuxAudit,
     Postgres,
     PostgresColumns,

@@ -13,7 +13,7 @@ const PRIORITY_DIGITS_MAX: usize = 3;
 /// Maximum digits of a version.
 const VERSION_DIGITS_MAX: usize = 2;
 
-/// Where the host stands.
+/// Range of the host in a line.
 pub(super) fn host_in(text: &[u8]) -> Option<Range<usize>> {
     let at = after_version(text, after_priority(text)?);
     let end = match text.get(at)? {

@@ -23,7 +23,7 @@ const FEED_BYTES: usize = 64 << 10;
 /// Group that most patterns begin with.
 const NEWLINES: [&str; 2] = [r"([\r\n]+)", r"([\n\r]+)"];
 
-/// How breaks are found.
+/// Search for breaks.
 #[derive(Debug)]
 enum Breaks {
     /// Line feeds and carriage returns, if this pattern matches right after them. It never begins with one itself, so

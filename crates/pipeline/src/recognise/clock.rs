@@ -193,7 +193,7 @@ fn half_of_day(text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
     start + 2
 }
 
-/// How few digits of an offset are believed.
+/// Shortest notation that is accepted as an offset.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hours {
     /// `+0200`, `+02:00`.

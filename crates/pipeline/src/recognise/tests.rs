@@ -217,7 +217,7 @@ proptest::proptest! {
     }
 }
 
-/// What every text is made of here: all of one to five pieces.
+/// Pieces of the tested texts, which are all sequences of one to five.
 const PIECES: [&str; 12] = ["1", "23", "2026", ":", "-", "/", ".", " ", "T", "Oct", "Z", "x"];
 
 #[test]

@@ -57,7 +57,7 @@ impl Typing {
         self.now = now;
     }
 
-    /// Why an event did not go to the index named by a rule; reported once.
+    /// Reason why an event did not go to the index named by a rule; reported once.
     pub(crate) fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }

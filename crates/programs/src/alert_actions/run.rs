@@ -27,7 +27,7 @@ const LEVELS: [(&str, Option<&str>); 8] = [
     ("CRIT", Some("error: ")),
 ];
 
-/// How waiting ended.
+/// Result of waiting for a program.
 enum Waited {
     Ended,
     Cancelled,

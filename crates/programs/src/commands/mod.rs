@@ -40,7 +40,7 @@ pub struct CustomCommands {
     alerts: AlertActions,
     data_dir: Option<PathBuf>,
     view: Option<Arc<View>>,
-    /// What may be read.
+    /// Objects that the user may read.
     readable: Arc<Readable>,
 }
 

@@ -23,7 +23,7 @@ const READ_BYTES: usize = 64 << 10;
 const TICK: Duration = Duration::from_millis(100);
 /// Ticks without output after which the last event is complete.
 const QUIET_TICKS: usize = 10;
-/// How long a program has to terminate when asked, while it is still read.
+/// Time that a program has to terminate when asked, while it is still read.
 const END_AFTER_NS: i64 = 3_000_000_000;
 /// Maximum bytes read after the program was killed; a pipe holds no more.
 const LEFT_BYTES_MAX: usize = 4 << 20;
@@ -269,7 +269,7 @@ fn read_mark(file: &std::path::Path) -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Which of the two pipes is readable, within `wait`.
+/// Waits until one of the two pipes is readable, for at most `wait`; whether stdout and stderr are.
 fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: bool, wait: Duration) -> (bool, bool) {
     let mut polled = Vec::new();
     if out_open {

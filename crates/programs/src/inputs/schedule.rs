@@ -18,7 +18,7 @@ const SECONDS_MAX: f64 = 10.0 * 366.0 * 86_400.0;
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(600);
 
-/// When a program is started.
+/// Schedule of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Schedule {
     /// Once.

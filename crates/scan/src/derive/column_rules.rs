@@ -15,7 +15,7 @@ use quarry_event::Metadata;
 use super::names::Scope;
 use super::plan::Plan;
 
-/// How a scan obtains the requested fields of a segment's events.
+/// Method by which a scan obtains the requested fields of a segment's events.
 #[derive(Clone, Default)]
 pub(crate) struct Way {
     /// Whether the fields can only be extracted from the event texts.

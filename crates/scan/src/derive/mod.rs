@@ -54,7 +54,7 @@ pub(crate) struct Derivations {
     tables: Tables,
     context: ExprContext,
     wanted: Wanted,
-    /// Fields to take from columns: without the fields of events whose texts are rebuilt for display anyway.
+    /// Fields to take from columns, without those of events whose texts are rebuilt for display anyway.
     of_columns: Wanted,
     /// Fields that the condition tests, each with the events in which a rule may produce it.
     tested: Vec<(String, Option<Scope>)>,
@@ -145,7 +145,7 @@ impl Derivations {
         })
     }
 
-    /// How to obtain the requested fields of a segment's events.
+    /// The method of obtaining the requested fields of a segment's events, cached for recent segments.
     pub(crate) fn way_of(&self, segment: &Arc<dyn Segment>, messages: &Messages) -> Result<Way, EngineError> {
         let is_known = |(known, _): &&(Arc<dyn Segment>, Way)| Arc::ptr_eq(known, segment);
         if let Some((_, way)) = self.ways.lock().unwrap_or_else(PoisonError::into_inner).iter().find(is_known) {

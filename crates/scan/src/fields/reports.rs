@@ -56,7 +56,7 @@ enum Cut {
     },
 }
 
-/// How a field name and its value are composed.
+/// Composition of a field name and its value from literals and groups.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub name: Vec<NamePart>,
@@ -72,7 +72,7 @@ pub(crate) enum NamePart {
     Group(usize),
 }
 
-/// How a transform reads an event text.
+/// Extraction of a transform's fields from an event text.
 pub(crate) enum ReportText<'a> {
     /// Cells with these names and delimiters.
     Cells(&'a [String], &'a Delimiters),
@@ -240,7 +240,7 @@ impl Report {
         own.iter().filter(is_wanted).all(|name| extract.group(name).is_some()).then_some(extract)
     }
 
-    /// How it reads the event text, if that is all it reads and the first value of each name wins.
+    /// Its extraction from the event text, if it reads nothing else and the first value of each name wins.
     pub(crate) fn of_text(&self) -> Option<ReportText<'_>> {
         if self.source != "_raw" || self.adds_values {
             return None;

@@ -38,7 +38,7 @@ const ENTRY_BYTES: usize = 256;
 pub struct PartialStates {
     bytes_max: usize,
     inner: Arc<Mutex<Inner>>,
-    /// Which of the engines that share the memory.
+    /// Number of the engine among those that share the memory.
     engine: u64,
 }
 

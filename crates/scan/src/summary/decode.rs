@@ -37,7 +37,7 @@ pub struct OpenSummary {
     columns: Vec<Block>,
 }
 
-/// Where a column is.
+/// Location of a column in the file.
 struct Block {
     name: String,
     offset: u64,

@@ -95,7 +95,7 @@ fn head(pages: &[ArrayRef]) -> SummaryHead {
     SummaryHead { digest: [9; 32], slab, pages: pages.iter().map(page).collect() }
 }
 
-/// What a row says: texts and number.
+/// Texts and number of each row.
 fn said(array: &ArrayRef) -> Vec<(Vec<String>, Option<u64>)> {
     let reader = ColumnReader::new(array);
     let of_row = |row| {

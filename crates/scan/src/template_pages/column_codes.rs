@@ -1,4 +1,4 @@
-//! How many codes the columns of a template set may have.
+//! Number of codes that the columns of a template set may have.
 //!
 //! Not here: codes of rows ([`super::cursors`]).
 
@@ -7,12 +7,12 @@ use quarry_event::template::{ColumnKind, TemplateSet};
 /// Largest range of numbers whose texts are cached like dictionary entries.
 const NUMBERS_MAX: i64 = 65_536;
 
-/// How many combinations of codes these columns may have.
+/// Upper bound for the combinations of codes of these columns.
 pub(super) fn combinations(template_set: &TemplateSet, columns: &[(u32, usize)]) -> usize {
     columns.iter().fold(1, |all: usize, (column, _)| all.saturating_mul(codes_of(template_set, *column)))
 }
 
-/// How many codes a column may have; 0 where it has none.
+/// Upper bound for the codes of a column; 0 if it has none.
 pub(super) fn codes_of(template_set: &TemplateSet, column: u32) -> usize {
     match &template_set.columns[column as usize].kind {
         ColumnKind::Dictionary { len } => *len as usize,

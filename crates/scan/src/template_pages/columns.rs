@@ -76,7 +76,7 @@ pub(super) fn text_array(bytes: &Bytes, ends: &[u32]) -> Result<ArrayRef, Engine
     views(Buffer::from(bytes.clone()), ends, None)
 }
 
-/// The same where some texts are null. All bytes are checked at once, which costs much less than checking each text.
+/// The same with null texts. All bytes are checked at once, which costs much less than checking each text.
 fn views(bytes: Buffer, ends: &[u32], nulls: Option<NullBuffer>) -> Result<ArrayRef, EngineError> {
     let too_long = |_| EngineError::invalid("the texts of a page exceed 2 GiB; rebuild the bucket");
     let offsets = std::iter::once(&0).chain(ends).map(|end| i32::try_from(*end));
@@ -395,7 +395,7 @@ fn integer_column(
     Ok(Some(Arc::new(rows.iter().map(value_of).collect::<Int64Array>())))
 }
 
-/// Where a template has a field whose values are integers.
+/// Location in a template of a field whose values are integers.
 #[derive(Clone, Copy)]
 enum IntegerPlace {
     Null,

@@ -26,7 +26,7 @@ use super::verdicts::ByValue;
 use crate::event_fields::is_given;
 use crate::fields::Projection;
 
-/// What a report needs of each event.
+/// Data that a report needs of each event.
 enum Wanted {
     /// Only that it exists.
     Nothing,
@@ -92,7 +92,7 @@ impl EventScan {
         rows_of(slab, &self.projection, column, events).map(Some)
     }
 
-    /// What the report needs of each event; `None` if counts do not suffice.
+    /// The data that the report needs of each event; `None` if counts do not suffice.
     fn wanted_counts(&self, slab: &Slab) -> Option<Wanted> {
         let Projection { all, every, names, patterns, raw, index_time } = &self.projection;
         if *all || *every || *raw || *index_time || !patterns.is_empty() {

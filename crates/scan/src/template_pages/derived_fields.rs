@@ -22,7 +22,7 @@ pub(super) struct DerivedField {
 }
 
 impl DerivedField {
-    /// How field number `at` of `names` is derived from another field, if it is. Its locations become
+    /// The rule that derives field number `at` of `names` from another field, if there is one. Its locations become
     /// [`ValueLocation::Derived`], or text where the other field's location is unknown. Locations are by name and by
     /// key.
     pub(super) fn find(

@@ -77,7 +77,7 @@ impl Drop for TemplateFacts {
     }
 }
 
-/// What a location was computed for.
+/// Kind of name that a location was computed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sought {
     /// A field, by name.
@@ -194,7 +194,7 @@ impl WordFacts {
 }
 
 impl TemplateFacts {
-    /// What finding words needs to know, for the templates that these facts are about.
+    /// Facts for searches for words in the templates that these facts are about.
     pub(super) fn of_words(&self, template_set: &TemplateSet) -> &WordFacts {
         self.words.get_or_init(|| WordFacts::new(template_set))
     }

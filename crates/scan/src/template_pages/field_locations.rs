@@ -1,5 +1,5 @@
-//! Where the values of one field are in the texts of a slab: for each template a location, the columns that hold them,
-//! and the rows that need their text.
+//! Locations of the values of one field in the texts of a slab: for each template a location, the columns that hold
+//! them, and the rows that need their text.
 //!
 //! Not here: how a location is found (`fields`), and how it is read (`columns`).
 
@@ -40,7 +40,7 @@ impl FieldLocations {
         size_of::<FieldLocations>() + self.places.len() * size_of::<ValueLocation>() + doubts
     }
 
-    /// Whether it is known of so many keys, and no others.
+    /// Whether it is known for exactly this number of keys.
     pub(super) fn has_keys(&self, keys: usize) -> bool {
         let may_have = |known: usize| known == 0 || known == keys;
         self.places.len() == keys && may_have(self.doubts.len()) && may_have(self.patterned.len())

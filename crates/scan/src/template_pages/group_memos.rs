@@ -1,8 +1,8 @@
-//! What a pattern found, remembered group by group.
+//! Cached results of a pattern, group by group.
 //!
-//! Where one window gives several groups, of which each depends on values of its own, such as a thread and a file, their
-//! answers together are as many as there are pairs. By itself each has no more than its own values. What a row says of a
-//! group holds for every row that has a match and the same values there.
+//! If the groups of a window depend on different variables, such as a thread and a file, caching them together takes an
+//! entry per combination of values. Cached separately, a group takes an entry per combination of its own values: the
+//! result of one row holds for every matching row with the same values there.
 //!
 //! Not here: which values decide about a group ([`quarry_eval::pattern::template_match`]).
 
@@ -17,13 +17,14 @@ pub(super) struct GroupMemos {
 
 /// Answers by some of the codes of a window.
 struct Memo<T> {
-    /// Which of the codes.
+    /// Positions among the window's codes.
     places: Vec<usize>,
     answers: CombinationMemo<T>,
 }
 
 impl GroupMemos {
-    /// Nothing known yet of a window whose codes are those of these columns and parts; `None` where a part is not among them.
+    /// An empty cache for a window whose codes are those of these columns and parts; `None` if it depends on another
+    /// part.
     pub(super) fn new(apart: &Apart, columns: &[(u32, usize)], template: &FlatTemplate) -> Option<GroupMemos> {
         let is_variable = |part: &&usize| matches!(template.parts().get(**part), Some(FlatPart::Variable(..)));
         let places = |parts: &[usize]| -> Option<Vec<usize>> {
@@ -34,8 +35,8 @@ impl GroupMemos {
         Some(GroupMemos { matched: Memo::new(places(&apart.matched)?), groups: groups.collect::<Option<_>>()? })
     }
 
-    /// Whether a row with these codes has a match, whose groups are in `found` then; `None` where not all is known. `some`
-    /// is room for codes.
+    /// Whether a row with these codes has a match, whose groups are then in `found`; `None` if an answer is missing.
+    /// `some` is a reusable buffer.
     pub(super) fn known(&self, codes: &[u32], some: &mut Vec<u32>, found: &mut Vec<u32>) -> Option<bool> {
         if !self.matched.known(codes, some)? {
             return Some(false);

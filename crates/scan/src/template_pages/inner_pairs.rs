@@ -1,6 +1,6 @@
 //! `key=value` pairs inside the values of single variables, as in the query string of a quoted request.
 //!
-//! Where each such variable stands between bytes that end any value, and no quoted value can be open before it, the pairs
+//! If each such variable stands between bytes that end any value, and no quoted value can be open before it, the pairs
 //! in its value are those of the text ([`quarry_pipeline::extract::auto_kv`]): the rest of the text is not needed.
 //!
 //! Not here: which variables may contain a key ([`super::key_end`]); keys in literals ([`super::fields`]).
@@ -22,8 +22,8 @@ pub(super) struct InnerPair {
 }
 
 impl InnerPair {
-    /// The location of a field that can only be a pair in the values of these columns; `None` if what lies around them
-    /// may have an effect on it.
+    /// The location of a field that can only be a pair in the values of these columns; `None` if the text around them
+    /// may affect it.
     pub(super) fn place(
         name: &str,
         columns: &[u32],
@@ -91,7 +91,7 @@ fn is_closed(traits: &ValueTraits, after: Option<u8>) -> bool {
         && after.is_none_or(|byte| VALUE_ENDS.contains(byte))
 }
 
-/// What is known of the text before a part.
+/// State of the text before a part, as far as it is known.
 #[derive(Default)]
 struct Before {
     /// Inside a quoted value.
@@ -173,7 +173,7 @@ mod tests {
         &["7", "/p?ref=1&q=2", "ref=", "a b", "x=\"", "\"y\"", "ref=a ref=b", "=", "", "k=v;ref=z", "ref=\"q"];
 
     proptest! {
-        /// Whatever surrounds the variables, a pair found in their values is that of the text.
+        /// A pair found in the values of variables is that of the text, whatever surrounds the variables.
         #[test]
         fn a_pair_in_values_is_that_of_the_text(
             parts in prop::collection::vec(prop_oneof![

@@ -52,7 +52,7 @@ enum Scalar {
     Quoted,
 }
 
-/// Facts about the columns of a slab; `None` where values do not keep their role in the grammar.
+/// Facts about the columns of a slab; `None` for columns whose values do not keep their role in the grammar.
 pub(super) struct JsonColumns<'a> {
     template_set: &'a TemplateSet,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
@@ -66,7 +66,7 @@ pub(super) struct JsonColumns<'a> {
 #[derive(Default)]
 struct Sample {
     text: String,
-    /// The range of each part of the template in it.
+    /// Range of each part of the template in the text.
     parts: Vec<(Range<usize>, TemplatePart)>,
     /// Ranges of escapes, or of variables whose values may contain some.
     escapes: Vec<Range<usize>>,
@@ -76,7 +76,7 @@ struct Sample {
     has_members: bool,
 }
 
-/// On which side optional members have their comma.
+/// Side of optional members on which their comma is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comma {
     Before,
@@ -230,7 +230,7 @@ impl<'a> JsonColumns<'a> {
         Some(place_of_forms(forms.iter().map(|(template, place)| (*template, place))))
     }
 
-    /// How the members in a column are separated from their neighbours; `None` if the column may hold anything else.
+    /// Side of the comma of the members in a column; `None` if the column may hold anything else.
     fn comma(&self, column: u32) -> Option<Comma> {
         let known = self.comma.borrow().get(column as usize).copied()?;
         if let Some(known) = known {

@@ -1,4 +1,4 @@
-//! What a text must contain to have a given key of automatic extraction.
+//! Bytes that a text must contain to have a given key of automatic extraction.
 //!
 //! If values outside of pairs contain equals signs, as the query strings of requests do, no template tells which keys
 //! its texts have. But a key is followed directly by its equals sign, so a text that lacks the end of the name with

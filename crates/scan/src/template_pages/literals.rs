@@ -1,8 +1,8 @@
-//! Literals that a pattern cannot do without, looked for in all values of a page at once.
+//! Required literals of a pattern, searched for in all values of a page at once.
 //!
-//! Running a pattern on the free text of every row costs far more than looking for `ticket ` through the values of a page,
-//! which lie one after another. A row whose window has no room for a literal that every match contains has no match
-//! there. Where a literal may cross from one part of the window to the next, the ends of the row's value tell.
+//! Running a pattern on the free text of every row costs far more than searching the values of a page, which lie one
+//! after another, for `ticket `. A row whose window cannot contain a literal of every match has no match there. If a
+//! literal may span two parts of the window, the ends of the row's value decide.
 //!
 //! Not here: which literals these are ([`quarry_eval::pattern::Regex::required_literals`]); running the pattern
 //! ([`super::rex`]).
@@ -28,10 +28,10 @@ impl Literals {
     }
 }
 
-/// Where the literals of a pattern can be in one window.
+/// Possible positions of a pattern's literals in one window.
 pub(super) struct Sites(Vec<Site>);
 
-/// Where one literal can be. Columns are those of free texts.
+/// Possible positions of one literal. Columns are those of free texts.
 #[derive(Default)]
 struct Site {
     literal: usize,
@@ -132,7 +132,7 @@ fn pieces_of<'a>(window: &Window, template: &'a FlatTemplate, template_set: &Tem
     Some(pieces)
 }
 
-/// Where a literal can be; `None` if it is there in every row, or values that are not free texts decide.
+/// Possible positions of a literal; `None` if it is there in every row, or values that are not free texts decide.
 fn site_of(number: usize, literal: &[u8], pieces: &[Piece<'_>]) -> Option<Site> {
     debug_assert!(!literal.is_empty(), "an empty literal is everywhere");
     let mut site = Site { literal: number, ..Site::default() };
@@ -184,7 +184,7 @@ fn may_go_on(pieces: &[Piece<'_>], rest: &[u8]) -> bool {
     }
 }
 
-/// Which values of a page contain which literals, as far as they were looked for.
+/// Values of a page that contain a literal, by column and literal, as far as searched.
 #[derive(Default)]
 pub(super) struct PageHits(Vec<(u32, usize, Hits)>);
 
@@ -260,7 +260,7 @@ mod tests {
             }
         }
 
-        /// Whatever a window's text consists of, a literal in it is at one of its sites.
+        /// A literal in a window's text is at one of its sites, whatever the text consists of.
         #[test]
         fn a_literal_is_at_one_of_its_sites(
             parts in prop::collection::vec((0..3u8, "[ab]{0,3}"), 1..6),

@@ -111,7 +111,7 @@ pub(super) enum TemplateNode {
     Branch { column: u32, first: usize },
     /// There is never a match.
     Never,
-    /// Only the text tells.
+    /// Only known from the text.
     Unknown,
     /// These windows, in order.
     Windows(Box<Leaf>),
@@ -124,7 +124,7 @@ pub(super) struct BranchOf {
     column: u32,
 }
 
-/// What a pattern reads of a flat template.
+/// Windows of a flat template in which a pattern may match.
 pub(super) struct Leaf {
     /// The parts that contain the windows.
     template: FlatTemplate,
@@ -143,11 +143,11 @@ struct Asked {
     /// Index in `found` of the groups' codes; `None` for no match.
     memo: CombinationMemo<Option<u32>>,
     found: Vec<u32>,
-    /// Decides whether there is a match, where the groups follow from the fact that there is one.
+    /// Decides whether there is a match, if a match determines the groups.
     decider: Option<Decider>,
-    /// Answers group by group, in place of `memo`, where together they would be too many.
+    /// Answers group by group, in place of `memo`, if there would be too many combinations.
     apart: Option<GroupMemos>,
-    /// Where literals that a match needs can be, if the pattern runs on free text.
+    /// Possible positions of the literals that a match needs, if the pattern runs on free text.
     sites: Option<Sites>,
 }
 
@@ -263,7 +263,7 @@ impl RexReader {
         Ok(found)
     }
 
-    /// The first node of each row of a page; `None` if the templates tell nothing.
+    /// The first node of each row of a page; `None` if the templates determine nothing.
     fn roots(&self, page: &mut PageReader<'_>) -> Result<Option<Roots>, EngineError> {
         match &self.of_field {
             Some((_, field)) if reads_on_columns(page.slab, field) => page.keys().map(|keys| Some(Roots::Keys(keys))),
@@ -342,8 +342,8 @@ impl RexReader {
         found
     }
 
-    /// By key: whether the rule must be evaluated; `None` if for all. Where the templates give the location of a field,
-    /// it need not be.
+    /// By key: whether the rule must be evaluated; `None` if for all keys. It need not be if the templates give the
+    /// location of the field.
     fn asked_keys(&self, classes: &[bool], slab: &Slab) -> Option<AskedKeys> {
         let is_asked = |field: Option<&FieldLocations>, key: u32| {
             classes.get(slab.class_of_key(key)) == Some(&true) && field.is_none_or(|field| field.is_patterned(key))
@@ -428,7 +428,7 @@ impl TemplateNode {
     }
 }
 
-/// What is needed to run a pattern.
+/// Pattern with everything needed to run it.
 pub(super) struct Work<'a> {
     pub regex: &'a Regex,
     /// Whether an empty group counts as absent.
@@ -437,7 +437,7 @@ pub(super) struct Work<'a> {
     groups: &'a [(usize, String)],
     pub planner: &'a mut Planner,
     literals: &'a Literals,
-    /// What the values of the page contain; `None` if each row is better tested by itself.
+    /// Literals found in the values of the page; `None` if each row is better tested by itself.
     hits: Option<PageHits>,
     pub text: Vec<u8>,
     pub codes: Vec<u32>,
@@ -445,7 +445,7 @@ pub(super) struct Work<'a> {
     values: Vec<(usize, Vec<u8>)>,
     /// Codes of the groups of rows whose answers are not cached.
     found: Vec<u32>,
-    /// Room for some of the codes.
+    /// Reusable buffer for codes.
     some: Vec<u32>,
 }
 

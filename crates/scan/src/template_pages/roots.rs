@@ -1,4 +1,4 @@
-//! Where the evaluation of a pattern begins for a row, and which rows a rule is evaluated for.
+//! Starting points for the evaluation of a pattern, by row, and the rows that a rule is evaluated for.
 //!
 //! Not here: the evaluation ([`super::rex`]).
 
@@ -15,7 +15,7 @@ use super::rex::TemplateNode;
 use super::slab::Slab;
 use super::value_location::ValueLocation;
 
-/// Where the evaluation of a row begins.
+/// Starting points of the evaluation, by row.
 pub(super) enum Roots {
     /// By the template of the row's text.
     Templates(Arc<PageColumn>),

@@ -1,4 +1,4 @@
-//! What a search has worked out about one slab: field locations, and plans for words and conditions on its columns.
+//! Results of a search about one slab: field locations, and plans for words and conditions on its columns.
 //!
 //! Everything is computed on first use and shared by the workers. The way a source's fields are extracted is its
 //! *class*; a class and a template together form a *key*, by which field locations are looked up. Slabs with one class
@@ -54,7 +54,7 @@ type Known = (Arc<dyn Segment>, Option<Arc<Slab>>);
 /// A dictionary column, the end of a key, and for each text whether it contains that.
 type CodesWith = (u32, KeyEnd, Arc<[bool]>);
 
-/// What is known about a template slab.
+/// Facts about a template slab, computed on first use.
 pub(super) struct Slab {
     pub segment: Arc<dyn Segment>,
     pub template_set: Arc<TemplateSet>,
@@ -89,7 +89,7 @@ pub(super) struct Slab {
     lengths: OnceLock<Arc<KnownLengths>>,
 }
 
-/// What a search needs to know about a slab.
+/// Inputs of the facts about a slab: fields, paths and conditions of the search, with their rules.
 pub(super) struct Asked<'a> {
     pub rules: &'a FieldRules,
     pub names: &'a [String],
@@ -124,7 +124,8 @@ impl Slabs {
     }
 }
 
-/// Asserts that each name has a location for each key, also where other searches computed them for these templates.
+/// Asserts that each name has a location for each key, including those that other searches computed for these
+/// templates.
 fn assert_whole(found: &[Arc<FieldLocations>], names: usize, keys: usize) {
     assert_eq!(found.len(), names, "each name has locations");
     assert!(found.iter().all(|field| field.has_keys(keys)), "a field has a location for each key");
@@ -333,7 +334,7 @@ impl Slab {
         Ok(holds)
     }
 
-    /// What is known about the lengths of values.
+    /// Known lengths of values.
     pub(super) fn lengths(&self) -> Arc<KnownLengths> {
         Arc::clone(self.lengths.get_or_init(|| Arc::new(KnownLengths::of(&self.template_set))))
     }

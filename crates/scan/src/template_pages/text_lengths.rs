@@ -23,7 +23,7 @@ use crate::text_values::char_count;
 /// row.
 const COUNTED_MAX: usize = 65_536;
 
-/// What is known about the lengths of a slab's columns.
+/// Lengths of the values of a slab's columns, as far as they are known.
 pub(super) struct KnownLengths {
     /// By column: the length, if it is the same for all values.
     fixed: Vec<Option<u32>>,

@@ -1,4 +1,5 @@
-//! What a job's search has read: events, and buckets on remote volumes; and how a finished job's file records it.
+//! Counts of the data that a job's search has read: events, and buckets on remote volumes; and their form in a finished
+//! job's file.
 
 use quarry_engine::ScanProgress;
 use quarry_store::ReadFigures;
@@ -11,7 +12,7 @@ pub(super) struct Counts {
     pub(super) scanned: u64,
     /// Events that matched the search's first part.
     pub(super) matched: u64,
-    /// What was read of buckets on remote volumes.
+    /// Reads of buckets on remote volumes.
     pub(super) reads: ReadFigures,
 }
 

@@ -284,7 +284,7 @@ impl StartedJob {
     }
 }
 
-/// Why a job has failed.
+/// Reason why a job has failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum JobFailure {
     #[error(transparent)]

@@ -81,7 +81,7 @@ pub struct JobRecord {
     pub(crate) priority: u8,
     #[serde(default)]
     pub(crate) level: SearchLevel,
-    /// One of so many events is looked at.
+    /// Sampling ratio N: one of N events is read.
     #[serde(default)]
     pub(crate) sample_ratio: u32,
     #[serde(default)]
@@ -89,7 +89,7 @@ pub struct JobRecord {
 }
 
 impl JobOptions {
-    /// What is written down of a job.
+    /// Record of a job with these options.
     pub(super) fn record(&self, sid: &str, params: &SearchParams, now: TimeNs) -> JobRecord {
         JobRecord {
             sid: sid.to_owned(),

@@ -44,7 +44,7 @@ pub(crate) struct Rounds {
     zone: TimeZone,
 }
 
-/// What a round has found.
+/// Results of a round.
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) rows: Vec<RecordBatch>,

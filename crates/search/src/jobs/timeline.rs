@@ -37,7 +37,7 @@ pub struct TimeSpan {
 }
 
 impl Timeline {
-    /// A timeline with at most so many spans.
+    /// A timeline with at most `spans_max` spans.
     pub(crate) fn new(spans_max: usize) -> Timeline {
         Timeline { spans_max: spans_max.min(SPANS_MAX), width: 0, counts: BTreeMap::new(), bounds: None }
     }

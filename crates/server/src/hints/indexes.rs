@@ -11,7 +11,7 @@ use super::{Ask, HintRow, events_by, list};
 const COUNTS: &str = "| eventcount summarize=false index=* index=_*";
 /// The indexes that exist, with or without events.
 const NAMES: &str = "| rest /services/data/indexes count=0 | table title";
-/// Who searches, and with which roles.
+/// The searching user and their roles.
 const SEARCHER: &str = "| rest /services/authentication/current-context | table username roles";
 /// The role that may search every index.
 const ADMIN: &str = "admin";

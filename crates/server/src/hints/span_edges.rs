@@ -31,7 +31,7 @@ pub(super) fn remark(text: &str, commands: &[Stage], offset_s: i32) -> Option<Di
     })
 }
 
-/// How a command bins time.
+/// Options by which a command bins time, if it does.
 fn time_bins(command: &Command) -> Option<&BinOptions> {
     match command {
         Command::TimeChart(chart) => Some(&chart.bin),

@@ -41,7 +41,7 @@ pub(crate) struct Grid {
 pub(crate) struct Fit(Vec<usize>);
 
 impl Fit {
-    /// How many columns are shown.
+    /// Number of columns shown.
     pub(crate) fn columns(&self) -> usize {
         self.0.len()
     }

@@ -91,7 +91,7 @@ pub(crate) struct Written {
     pub(crate) filled: BTreeSet<String>,
     /// Columns whose values are all zero.
     pub(crate) zeros: BTreeSet<String>,
-    /// Which columns did not fit the terminal, if any.
+    /// Note with the columns that did not fit the terminal, if any.
     pub(crate) left_out: Option<String>,
     /// Whether some value is not 0.
     has_more_than_zeros: bool,
@@ -271,7 +271,7 @@ impl<'a> OutputWriter<'a> {
     }
 }
 
-/// How cells are written in CSV; `None` for other formats.
+/// CSV form of cells; `None` for other formats.
 fn csv_cells(form: OutputForm) -> Option<CsvCells> {
     match form {
         OutputForm::Csv => Some(CsvCells::Exact),

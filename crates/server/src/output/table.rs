@@ -96,7 +96,7 @@ impl TableParts {
         writeln!(out, "{dim}{text}{plain}")
     }
 
-    /// Which columns did not fit, if any.
+    /// Note with the columns that did not fit, if any.
     pub(super) fn left_out(&self) -> Option<String> {
         if self.left_out.is_empty() {
             return None;

@@ -85,7 +85,7 @@ const JOINTS: &[char] = &['.', '/', ':', ',', ';', '=', '&', '?', '|', '(', ')',
 /// Width of the lines whose words are broken at joints; in narrower ones there would be little left.
 const JOINT_COLUMNS_MIN: usize = 20;
 
-/// Where a word at the end of a line is broken: after a joint in the last third, else at the end.
+/// Position at which to break a word at the end of a line: after a joint in the last third, else at the end.
 fn joint(line: &str, columns: usize) -> usize {
     let joint = line.char_indices().rfind(|(_, c)| JOINTS.contains(c)).map(|(at, c)| at + c.len_utf8());
     joint.filter(|&at| columns >= JOINT_COLUMNS_MIN && at > line.len() * 2 / 3).unwrap_or(line.len())

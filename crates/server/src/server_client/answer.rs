@@ -60,7 +60,7 @@ struct Reading<'t> {
     take: TakeRows<'t>,
     fields: Vec<String>,
     messages: Vec<String>,
-    /// Why rows were not consumed.
+    /// Failure of the consumer of the rows.
     failure: Option<Failure>,
     parts: usize,
     rows: usize,

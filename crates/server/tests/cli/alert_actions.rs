@@ -200,7 +200,7 @@ fn apps_share_actions_as_their_metadata_say() {
     assert_eq!(shared.code, 0, "{}", shared.err);
 }
 
-/// When its client disconnects, a search is stopped together with the program, although it has no output to send.
+/// A search whose client disconnects is stopped together with its program, although it has no output to send.
 #[test]
 fn a_program_ends_when_the_client_of_its_search_leaves() {
     let place = place();

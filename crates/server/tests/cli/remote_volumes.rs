@@ -48,7 +48,7 @@ fn answers(place: &Place) -> Vec<String> {
     searches.map(|search| place.run(&["search", search, "-o", "raw"]).good()).to_vec()
 }
 
-/// Where the buckets of each index are, according to `quarry bucket list`.
+/// Index and location of each bucket, according to `quarry bucket list`.
 pub(crate) fn copies(place: &Place) -> Vec<(String, String)> {
     let listed = place.run(&["bucket", "list", "-o", "json"]).good();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&listed).unwrap();

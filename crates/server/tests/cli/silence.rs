@@ -1,4 +1,4 @@
-//! What a typo would otherwise do in silence.
+//! Notes about likely typos and mistakes that would otherwise go unnoticed.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

@@ -151,7 +151,7 @@ fn functions_part(title: &str, rows: &[FunctionHelp], of_splunk: &'static str, p
     writeln!(page, "\nNot supported: {absent}.").unwrap();
 }
 
-/// How a section's stanza is written.
+/// Stanza name of a section, as the page writes it.
 fn stanza(section: &Section) -> String {
     match section.stanza {
         StanzaName::Named(name) => format!("`[{name}]`"),
@@ -226,7 +226,7 @@ fn endpoints_part(page: &mut String) {
     writeln!(page, "\nThe command `rest` has further endpoints: see [rest](../spl/rest.md).").unwrap();
 }
 
-/// What pages of the manual say of Splunk, by page.
+/// Sentences of the manual about differences from Splunk, by page.
 fn differences_part(page: &mut String) {
     writeln!(page, "\n## Where answers differ\n\nFrom the pages of the manual:\n\n| page | |\n|---|---|").unwrap();
     let mut pages: Vec<PathBuf> =

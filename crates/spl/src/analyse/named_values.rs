@@ -195,7 +195,7 @@ fn is_plain(name: &str) -> bool {
     !name.starts_with('_') && !name.contains(['*', '{', '$'])
 }
 
-/// Where a field read after these commands comes from; `None` if one of them creates it, or may.
+/// Origin of a field that is read after these commands; `None` if one of them creates it, or may.
 fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
     let (first, rest) = before.split_first()?;
     let mut between = Vec::new();

@@ -1,4 +1,4 @@
-//! What searches need from their events.
+//! Fields that searches need from their events.
 
 use super::*;
 use crate::parse;

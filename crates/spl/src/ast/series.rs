@@ -14,7 +14,7 @@ pub struct SplitField {
 }
 
 impl SplitField {
-    /// Binning of the field as a command in front of the chart; `None` where nothing is said of it.
+    /// Binning of the field as a command in front of the chart; `None` without options.
     pub fn bin_command(&self) -> Option<BinCommand> {
         let is_binned = self.bin != BinOptions::default();
         is_binned.then(|| BinCommand { field: self.field.clone(), output: None, options: self.bin.clone() })
@@ -62,7 +62,7 @@ pub enum SeriesTest {
     In {
         /// Whether the greatest rather than the smallest series are kept.
         top: bool,
-        /// How many series.
+        /// Number of series.
         count: usize,
     },
     /// `< N`, `<= N`, `> N` or `>= N`.

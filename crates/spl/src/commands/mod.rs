@@ -191,7 +191,7 @@ macro_rules! each_command {
 /// The capability that a command of an app requires.
 pub const CUSTOM_CAPABILITY: &str = "run_custom_command";
 
-/// How a command is parsed.
+/// Names and parser of a command.
 pub(crate) trait Syntax: Sized {
     /// Names, help line and kind.
     const INFO: CommandInfo;
@@ -208,13 +208,13 @@ pub(crate) struct Call<'a> {
     pub(crate) is_first: bool,
 }
 
-/// What the planner may know of a command without running it.
+/// Properties of a command that the planner uses without running it.
 pub(crate) trait Semantics {
     /// Fields that its input rows need so that its output has `after`. When in doubt, all: too many fields are slow,
     /// too few are wrong.
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds;
 
-    /// How it consumes rows with these options; `declared` is the kind of [`Syntax::INFO`].
+    /// Its kind with these options; `declared` is that of [`Syntax::INFO`].
     fn kind(&self, declared: Kind) -> Kind {
         declared
     }
@@ -288,7 +288,7 @@ pub(crate) trait Semantics {
         Vec::new()
     }
 
-    /// What it changes besides its rows; `None` if it only reads.
+    /// Its side effect; `None` if it only reads.
     fn effect(&self) -> Option<Effect<'_>> {
         None
     }
@@ -382,7 +382,7 @@ pub enum Effect<'a> {
     Other,
 }
 
-/// Where a command stands.
+/// Position of a command in its search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StageContext<'a> {
     /// The whole search.

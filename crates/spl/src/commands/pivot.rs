@@ -273,7 +273,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What follows the field of a filter, as an eval expression.
+    /// Condition of a filter, after the name of its field, as an eval expression.
     fn pivot_condition(&mut self, name: &str, make: NodeBuilder) -> Read<Expr> {
         self.skip_blank();
         let place = self.here();

@@ -33,7 +33,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
     Ok(Command::Eval(EvalCommand { assignments }).into())
 }
 
-/// How long ago the time in a field is; null for times in the future.
+/// Age of the time in a field in words, such as `5 minutes ago`; null for times in the future.
 fn relative_time(make: NodeBuilder, name: &str) -> Expr {
     let age = || make.binary(BinaryOp::Sub, make.nullary("now"), make.field(name));
     let below = |limit: u32| make.compare(CompareOp::Lt, age(), make.number(limit));

@@ -52,7 +52,7 @@ pub enum SedEdit {
         pattern: Pattern,
         /// Replacement with `\1` references.
         replacement: String,
-        /// Which matches.
+        /// The matches that it replaces.
         which: SedMatches,
     },
     /// `y/abc/xyz/`.

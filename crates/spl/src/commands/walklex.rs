@@ -31,7 +31,7 @@ pub struct WalkLexCommand {
     pub search: Pipeline,
 }
 
-/// What `walklex` lists.
+/// Words to list, the value of the option `type`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Listed {
     Fields,

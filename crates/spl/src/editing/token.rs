@@ -109,7 +109,7 @@ const KEYWORDS: [&str; 20] = [
     "with",
 ];
 
-/// How the words of a command are read.
+/// Grammar of the words of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// Search terms and comparisons.

@@ -12,7 +12,7 @@ use self::StatsFunction::{
 };
 use super::{Arity, FunctionHelp, ResultType};
 
-/// A stats function, with what its name says of it.
+/// A stats function, with the parameters that are part of its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum StatsFunction {
     /// `count`, `c`.
@@ -47,9 +47,9 @@ pub enum StatsFunction {
     Percentile {
         /// 0 to 100.
         percent: f64,
-        /// Which estimate.
+        /// Kind of estimate.
         kind: PercentileKind,
-        /// How the percentile is computed; the parser leaves the default, which the node's setting replaces later.
+        /// Method of computation; the parser leaves the default, which the node's setting replaces later.
         method: PercentileMethod,
     },
     /// `mode`.
@@ -121,7 +121,7 @@ pub enum DependsOn {
 }
 
 impl StatsFunction {
-    /// What the result depends on besides the values, and its type.
+    /// Dependence of the result on more than the values, and its type.
     fn traits(&self) -> (DependsOn, ResultType) {
         match self {
             Count | Dc | EstDc | EstDcError | Sum | SumSq | Avg | Range => (DependsOn::Nothing, ResultType::Number),

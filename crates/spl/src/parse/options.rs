@@ -62,7 +62,7 @@ impl OptionArg {
     }
 }
 
-/// How to treat options that a command does not know.
+/// Options that a command reads or skips; others are errors.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
     /// The command, for messages.

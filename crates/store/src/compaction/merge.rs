@@ -26,7 +26,7 @@ use crate::{Damage, StoreError, data_dir};
 /// Adds a slab to the new bucket.
 pub(crate) type AddSlab = fn(&mut BucketEncoder, &SlabSource<'_>) -> Result<(), BucketError>;
 
-/// Why buckets were not merged. Nothing has changed.
+/// Reason why buckets were not merged. Nothing has changed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The store is stopping.

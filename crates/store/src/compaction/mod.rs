@@ -69,7 +69,7 @@ fn wait_for_work(shared: &Shared) -> bool {
     }
 }
 
-/// How much longer no slab may be sealed before a merge begins.
+/// Time for which no slab may still be sealed before a merge begins.
 fn quiet_left(shared: &Shared, state: &State) -> Duration {
     let Some(sealed_at) = state.sealed_at else { return Duration::ZERO };
     let quiet = Duration::from_secs(shared.options.compaction.quiet_secs);

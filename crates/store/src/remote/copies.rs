@@ -141,8 +141,8 @@ impl Part {
         }
     }
 
-    /// How much of its end is read first: of a bucket, the metadata of all slabs; of a filter, only the block
-    /// checksums, which the blob store reads.
+    /// Number of bytes at its end that are read first: of a bucket, the metadata of all slabs; of a filter, only the
+    /// block checksums, which the blob store reads.
     fn end_bytes(self, row: &BucketRow) -> u64 {
         match self {
             Part::Object => row.object_bytes / SHARE_OF_END,

@@ -23,7 +23,7 @@ pub(super) struct FoundObjects {
     pub(super) objects: Vec<FoundObject>,
 }
 
-/// One of them.
+/// One object of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FoundObject {
     pub(super) key: String,
@@ -31,7 +31,7 @@ pub(super) struct FoundObject {
     pub(super) modified_ns: i64,
 }
 
-/// Which object of a bucket.
+/// Kind of an object of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FoundKind {
     Part(Part),

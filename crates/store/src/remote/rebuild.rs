@@ -148,7 +148,7 @@ impl Rebuild<'_> {
         self.add(volume, wanted)
     }
 
-    /// What to read of a bucket that was found; `None` if it is known.
+    /// The receipt to read of a bucket that was found; `None` if the bucket is known, incomplete or of another store.
     fn wants(&self, volume: &str, found: &FoundObjects) -> Result<Option<Wanted>, StoreError> {
         let (Some((deleted, key)), Some((number, _))) = (found.receipt(), found.number_and_time()) else {
             return Ok(None);

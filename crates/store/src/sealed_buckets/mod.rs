@@ -131,7 +131,7 @@ static INSTANCES: AtomicU64 = AtomicU64::new(0);
 /// State shared by all searches of sealed buckets.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    /// Which store of this process this is.
+    /// Number of the store among those opened in this process.
     pub(crate) instance: u64,
     objects: Arc<Objects>,
     open: Cache<u64, Arc<OpenBucket>>,
@@ -264,7 +264,7 @@ impl Readers {
         self.objects.open.remove_if(|key| *key == number);
     }
 
-    /// Closes what is open of a bucket whose objects are read at another place from now on.
+    /// Closes the open object and filter of a bucket that is read at another place from now on.
     pub(crate) fn reopen(&self, number: u64) {
         self.close_object(number);
         self.ranged_filters.remove_if(|key| *key == number);
@@ -391,8 +391,8 @@ impl Readers {
         }
     }
 
-    /// Whether a slab may hold a token, for buckets of whose term filter single cells are read; `true` for all others, of
-    /// which [`Readers::may_match`] has asked the filter, and if the filter cannot be read.
+    /// Whether a slab may hold a token, according to single cells of the bucket's term filter; `true` if the filter
+    /// cannot be read, and for buckets whose whole filter [`Readers::may_match`] has tested.
     pub(crate) fn may_hold(&self, bucket: &SealedBucket, slab: usize, token: &[u8]) -> bool {
         if !self.is_ranged(bucket) || self.faults.of(bucket.row.number).is_some() {
             return true;

@@ -21,7 +21,7 @@ pub(crate) struct SealedSegment {
     pub(crate) open: Arc<OpenBucket>,
     pub(crate) readers: Arc<Readers>,
     pub(crate) slab: usize,
-    /// Which events of the slab; `None` for all.
+    /// Restriction to some events of the slab; `None` for all.
     pub(crate) cut: Option<Cut>,
     /// Remaining events after deletions; `None` if none is deleted.
     pub(crate) live: Option<Live>,

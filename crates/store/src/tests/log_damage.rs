@@ -42,7 +42,7 @@ fn written(dir: &Path) -> (StoreOptions, PathBuf) {
     (options, logs(dir).pop().unwrap())
 }
 
-/// Texts of the store and the names of what is damaged, as search, `verify` and the messages agree.
+/// Texts of the store and names of its damaged parts, on which search, `verify` and messages agree.
 fn look(store: &Store) -> (Vec<String>, Vec<String>) {
     let mut snapshot = all(store);
     let damaged: Vec<String> = snapshot.damaged.drain(..).map(|damage| damage.bucket).collect();
@@ -57,7 +57,7 @@ fn without(numbers: &[u64]) -> Vec<String> {
     all.filter(|(number, _)| !numbers.contains(&(*number as u64))).map(|(_, text)| text).collect()
 }
 
-/// Where record `number` starts; all are equally long.
+/// Offset of record `number`; all are equally long.
 fn start_of(bytes: &[u8], number: u64) -> usize {
     32 + (bytes.len() - 32) / RECORDS as usize * number as usize
 }

@@ -15,7 +15,7 @@ use super::remote::{Acts, Objects, assert_tidy, options, states};
 use super::{all, append, expected, open, texts};
 use crate::{LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
 
-/// Where index `main` is.
+/// Location of index `main`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Cold,

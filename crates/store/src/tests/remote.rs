@@ -42,7 +42,7 @@ impl Objects {
         Arc::new(Objects { store, acts: acts.clone(), is_down, keeps, writes_late })
     }
 
-    /// One that always works, but for what its switches say.
+    /// A volume that works unless its switches say otherwise.
     pub(super) fn around(store: Arc<dyn BlobStore>) -> Arc<Objects> {
         Objects::new(store, &Acts::new(u64::MAX.into()), false)
     }
@@ -91,7 +91,7 @@ impl BlobStore for Objects {
     }
 }
 
-/// Options of a store whose indexes are on volume `cold`, but for `here`.
+/// Options of a store whose indexes are on volume `cold`, except `here`.
 pub(super) fn options(dir: &Path, volume: Arc<dyn BlobStore>, cache_bytes_max: u64) -> StoreOptions {
     let place = RemotePath { volume: "cold".to_owned(), path: "buckets/$_index_name".to_owned() };
     let remote = RemoteOptions {
@@ -108,7 +108,7 @@ pub(super) fn options(dir: &Path, volume: Arc<dyn BlobStore>, cache_bytes_max: u
     StoreOptions { remote: Some(Arc::new(remote)), ..small(dir) }
 }
 
-/// Where each bucket is, by number.
+/// Location of each bucket, by number.
 pub(super) fn states(store: &Store) -> Vec<Option<RemoteState>> {
     store.shared.state().sealed.values().map(|bucket| bucket.copies.state()).collect()
 }
@@ -349,7 +349,7 @@ fn crash_after(acts: u64, writes_late: bool) -> bool {
     assert_tidy(&store, &*volume);
     assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
     store.retention(&[("main".to_owned(), 0)]).unwrap();
-    // The uploading thread may have held one of them.
+    // The uploading thread may have held one of the buckets.
     store.close();
     store.retention(&[]).unwrap();
     assert_eq!((volume.list().unwrap().len(), objects(&store).len()), (0, 0));

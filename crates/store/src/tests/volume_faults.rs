@@ -167,7 +167,7 @@ impl BlobStore for FaultyVolume {
     }
 }
 
-/// Where index `main` is in a life.
+/// Possible locations of index `main`.
 const PLACES: [Option<&str>; 3] = [Some("cold"), Some("warm"), None];
 
 struct World {
@@ -274,7 +274,7 @@ impl World {
         assert_eq!(once.len(), old.len(), "world {}, {when}: each once", self.seed);
     }
 
-    /// All volumes answer, and all puts end: what is left is what it should be.
+    /// Lets all volumes answer and all puts end, and checks what is left.
     fn end(&mut self) {
         for volume in &self.volumes {
             volume.is_calm.store(true, Ordering::SeqCst);

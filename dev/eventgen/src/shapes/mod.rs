@@ -180,7 +180,7 @@ pub struct Samples {
     events: Vec<Event>,
 }
 
-/// What the events of a seed are drawn by, and not the details of their shape.
+/// Salt of the seed for the events, so that they do not depend on the details of their shape.
 const EVENTS_SALT: u64 = 0x5DEE_CE66;
 /// Sample size for the parameters of queries.
 const SAMPLES: usize = 256;
@@ -244,7 +244,7 @@ pub struct Written {
     pub events: u64,
     /// Bytes of their texts, including a line feed after each.
     pub bytes: u64,
-    /// Some of them.
+    /// A sample of the events.
     pub samples: Samples,
 }
 

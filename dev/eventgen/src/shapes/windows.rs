@@ -30,8 +30,8 @@ const DATA: &[&str] = &[
     "Hashes",
 ];
 
-/// What add-ons define for such events: other names, and fields calculated from one field, from several and from a
-/// missing one.
+/// Rules that add-ons define for such events: other names, and fields calculated from one field, from several and from
+/// a missing one.
 const PROPS: &str = r#"[XmlWinEventLog]
 FIELDALIAS-dest = Computer AS dest, IpAddress ASNEW src
 EVAL-severity_name = case(Level=1, "critical", Level=2, "error", Level=3, "warning", true(), "information")

@@ -24,7 +24,7 @@ use super::{ingest, keep_partial_states};
 
 /// Users that search at once.
 const USERS: usize = 32;
-/// How long they search beside ingest, and alone.
+/// Time for which they search beside ingest, and alone.
 const MEASURED: Duration = Duration::from_secs(60);
 const ALONE: Duration = Duration::from_secs(15);
 /// Bytes a second that the senders try to send together.

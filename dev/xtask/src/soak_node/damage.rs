@@ -15,7 +15,7 @@ const TAIL_BYTES: u64 = 2_000;
 /// Results of the flips.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flips {
-    /// How many there were.
+    /// Number of flips.
     pub(crate) all: u64,
     /// Flips after which a search reported a problem.
     pub(crate) told: u64,

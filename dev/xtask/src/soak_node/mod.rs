@@ -208,7 +208,7 @@ struct Totals {
     torn_writes: u64,
     disk_faults: u64,
     acknowledged: u64,
-    /// How many of these were events in packets of a forwarder.
+    /// Number of these that were events in packets of a forwarder.
     packets: u64,
     lines: u64,
     /// Lines that arrived through a forwarder.
@@ -276,12 +276,12 @@ impl Totals {
     }
 }
 
-/// What is known of an event that was sent.
+/// History of an event that was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
-    /// How many times it was sent.
+    /// Number of times it was sent.
     times: u32,
-    /// In which rounds, one bit each.
+    /// Rounds in which it was sent, one bit each.
     rounds: u32,
     /// Whether the node acknowledged it.
     acknowledged: bool,
@@ -367,7 +367,7 @@ fn faults_between(faults: &[Fault], rounds: u32) -> &[Fault] {
     faults.get(first..end.min(faults.len())).unwrap_or_default()
 }
 
-/// How a round ends.
+/// Draws the fault that ends a round.
 fn fault_by(chance: &mut Chance, round_ms: u64) -> Fault {
     if chance.below(DISK_FAULT_IN) == 0 {
         let errors = DiskErrors {

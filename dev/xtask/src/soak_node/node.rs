@@ -32,7 +32,7 @@ pub(crate) fn pause(time: Duration) {
     }
 }
 
-/// How a round ends.
+/// Fault that ends a round.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// No fault.
@@ -49,7 +49,7 @@ pub(crate) enum Fault {
     },
     /// Changes of some files fail for a while; then the node is told to stop, and is killed if that takes too long.
     Disk {
-        /// Which files fail, how and when (see `disk_fault.c`).
+        /// The changes that fail: which files, which error, how many.
         errors: DiskErrors,
         /// Time until it is told to stop.
         after: Duration,

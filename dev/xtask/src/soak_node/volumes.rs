@@ -39,10 +39,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const SWEEPS_MAX: usize = 10;
 /// All sends count for one round: no fault here keeps the node from recording its answers.
 const ROUND: u64 = 0;
-/// Where `main` may be.
+/// Possible locations of `main`.
 const PLACES: [Option<&str>; 3] = [Some("far"), Some("near"), None];
 
-/// What a world did.
+/// Totals of a world.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct VolumeTotals {
     /// Kills.
@@ -107,7 +107,7 @@ struct World<'a> {
     place: &'a Path,
     gateway: Gateway,
     proxy: FaultProxy,
-    /// Where `main` is now.
+    /// Current location of `main`.
     main: Option<&'static str>,
     old: Ledger,
 }
@@ -154,7 +154,7 @@ pub(super) fn one_world(
     Ok(Some(totals))
 }
 
-/// How requests fail in a round.
+/// Draws the faults of requests in a round.
 fn faults_by(chance: &mut Chance) -> Faults {
     let seed = chance.next();
     let calm = Faults { seed, ..Faults::default() };
@@ -413,8 +413,7 @@ impl World<'_> {
     }
 }
 
-/// Runs commands until the round is over; those that fail because the node is killed or a volume does not answer are
-/// what this is about.
+/// Runs commands until the round is over; failures because the node is killed or a volume does not answer are expected.
 fn operate(
     node: &Node,
     main: Option<&'static str>,

@@ -35,7 +35,7 @@ const STEPS_MAX: usize = 100_000;
 /// file must be unchanged before it is read.
 const SETTLED_AFTER: Duration = Duration::from_secs(8);
 
-/// How a log is rotated.
+/// Method of rotating a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// Copied slowly, then truncated.

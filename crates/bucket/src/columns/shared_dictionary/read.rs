@@ -106,7 +106,7 @@ impl SharedDictionary {
         u32_of(self.entries.len())
     }
 
-    /// How to extract the numbers of one component.
+    /// A component with its shift, which extract its numbers from the entries.
     fn reading(&self, component: u32) -> Option<(Component, u32)> {
         let at = component as usize;
         Some((*self.components.get(at)?, *self.shifts.get(at)?))

@@ -1,9 +1,9 @@
-//! Which pieces lines of access logs fall into, and which lines are none.
+//! Split of access-log lines into pieces, and lines that are not of this format.
 
 use super::super::variables::{split_event, variable_end};
 use super::*;
 
-/// The variables of a text: what they hold and what they are.
+/// The variables of a text: values and kinds.
 fn pieces(text: &str) -> Vec<(&str, VariableKind)> {
     let mut variables = Vec::new();
     split_event(text.as_bytes(), &mut variables);

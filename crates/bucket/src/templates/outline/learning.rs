@@ -46,7 +46,7 @@ const FREE_PERCENT_MAX: usize = 92;
 const KEY_PERMILLE_MIN: usize = 4;
 const REQUIRED_PERMILLE: usize = 1_000;
 
-/// What is adjacent to a word.
+/// Token or edge of the text next to a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Neighbour<'t> {
     Edge,

@@ -42,7 +42,7 @@ pub(super) struct Outline {
 #[derive(Clone, Debug)]
 struct Anchor {
     word: Box<[u8]>,
-    /// How many of its occurrences in one text count.
+    /// Number of its occurrences in a text that count, from the first one on.
     times: u8,
 }
 
@@ -343,7 +343,7 @@ impl Cutter<'_, '_> {
         }
     }
 
-    /// The same for one chunk that a pair may begin with, or that may go on behind a comma.
+    /// The same for one chunk that may begin with a pair, or continue after a comma.
     #[inline(never)]
     fn chunk(&mut self, at: usize) -> usize {
         let (end, pair) = self.line.chunk(at);
@@ -370,7 +370,7 @@ impl Cutter<'_, '_> {
         }
     }
 
-    /// Whether a word is an anchor here, which it then was.
+    /// Whether a word is an anchor here; counts the occurrence if so.
     #[inline(always)]
     fn is_anchor(&mut self, word: &[u8]) -> bool {
         let Some(anchor) = self.outline.anchor(word) else { return false };

@@ -42,7 +42,7 @@ struct Closed {
     bytes: usize,
 }
 
-/// How a transaction ended.
+/// Final state of a transaction: complete (`closed_txn`), or an event without a transaction (`_txn_orphan`).
 #[derive(Clone, Copy)]
 pub(super) struct Ending {
     pub(super) closed: bool,
@@ -94,8 +94,8 @@ impl ClosedRows {
         self.waiting.len() >= self.look_at.0 || self.waiting_bytes >= self.look_at.1.min(self.bytes_max)
     }
 
-    /// Turns transactions into rows that no other one at `latest` or before can precede; all of them if too many would
-    /// remain.
+    /// Makes rows of the transactions that no other transaction at `latest` or earlier can precede; of all if too many
+    /// would remain.
     pub(super) fn make_rows(
         &mut self,
         latest: TimeNs,

@@ -40,7 +40,7 @@ struct Section {
 
 #[derive(Debug, Default)]
 enum Start {
-    /// Where the previous section ended.
+    /// At the end of the previous section.
     #[default]
     Here,
     /// This many lines later.
@@ -53,7 +53,7 @@ enum Start {
 enum End {
     #[default]
     Unsaid,
-    /// After so many lines.
+    /// After this many lines.
     Count(usize),
     /// Before the next line that matches.
     Before(Regex),

@@ -2,7 +2,7 @@
 
 use quarry_stdx::Fault;
 
-/// How to split a line.
+/// Method of splitting a line into tokens.
 #[derive(Debug)]
 pub(crate) enum Tokens {
     /// `_token_list_`: fixed tokens.

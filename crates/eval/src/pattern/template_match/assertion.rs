@@ -8,7 +8,7 @@ use regex_automata::util::look::Look;
 /// Nothing can be claimed.
 pub(super) struct Unclear;
 
-/// What precedes a position, as far as assertions distinguish it.
+/// Byte before a position, as far as assertions distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Behind {
     Start,
@@ -19,7 +19,7 @@ pub(super) enum Behind {
     Wide,
 }
 
-/// What follows a position.
+/// Byte after a position, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ahead {
     Unknown,
@@ -27,7 +27,7 @@ pub(super) enum Ahead {
     End,
 }
 
-/// What a byte is to the position after it.
+/// Kind of a byte for assertions at the position after it.
 pub(super) fn behind(byte: u8) -> Behind {
     match byte {
         b'\n' => Behind::LineFeed,

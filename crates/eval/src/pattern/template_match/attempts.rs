@@ -23,7 +23,7 @@ type Live = (LazyStateID, bool);
 /// Outcome of the attempts at one position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt {
-    /// Where all have ended.
+    /// Position by which all have ended.
     pub(super) end: TemplatePosition,
     /// Whether an attempt may have matched.
     pub(super) matched: bool,

@@ -30,7 +30,7 @@ use super::{Decision, FlatPart, Planner, Reading, TemplatePosition, Window, inte
 
 /// Maximum number of threads of a configuration.
 const THREADS_MAX: usize = 64;
-/// Configurations followed at once.
+/// Maximum number of configurations followed at once.
 const CONFIGURATIONS_MAX: usize = 64;
 /// Maximum number of thread steps per window.
 const STEPS_MAX: usize = 40_000;
@@ -40,13 +40,13 @@ const PLANNER_STEPS_MAX: usize = 4_000_000;
 const LENGTH_MAX: u32 = 256;
 /// Maximum number of cached windows.
 const KNOWN_MAX: usize = 8_192;
-/// Ways over a variable that it remembers.
+/// Maximum number of cached [`KnownOutcomes`].
 const PASSED_MAX: usize = 2_048;
 
 /// Start and end of each group in the template; `None` for a group that does not take part or is not requested.
 pub type GroupPlaces = Vec<Option<(TemplatePosition, TemplatePosition)>>;
 
-/// What the requested groups of a window depend on.
+/// Parts of the template that decide the requested groups of a window.
 #[derive(Debug)]
 pub(super) struct Dependence {
     /// Positions of the groups, if there is always a match with these.
@@ -56,7 +56,7 @@ pub(super) struct Dependence {
     /// Positions of the groups in every match, and the parts whose values decide whether there is one, if not every
     /// text matches.
     pub(super) decision: Option<(GroupPlaces, Vec<usize>)>,
-    /// What decides about the match and about each wanted group, where neither of the two above is there.
+    /// Parts that decide about the match and about each wanted group, if neither `groups` nor `decision` is known.
     pub(super) apart: Option<Apart>,
 }
 
@@ -101,11 +101,11 @@ pub(super) struct KeptConfiguration {
     matched: Option<Box<[Option<Position>]>>,
 }
 
-/// What it depends on what a configuration becomes over the values of a variable.
+/// Everything that determines the successors of a configuration over the values of a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PassedVariable {
     from: KeptConfiguration,
-    /// The variable, as configurations say where they are.
+    /// Number of the variable's part, to which positions in configurations refer.
     part: usize,
     /// Whether a match of the window may start in it.
     starts: bool,
@@ -115,8 +115,8 @@ pub(super) struct PassedVariable {
     value_set: Option<Arc<[Box<str>]>>,
 }
 
-/// Successors of configurations over variables; `None` if they are too many. Windows of many templates begin with the same
-/// variables, such as those of a time.
+/// Cached successors of configurations over variables; `None` if they are too many. Windows of many templates begin with
+/// the same variables, such as those of a time.
 pub(super) type KnownOutcomes = HashMap<PassedVariable, Option<Vec<KeptConfiguration>>, foldhash::fast::FixedState>;
 
 /// One step of the walk: the successors of each configuration.
@@ -152,7 +152,7 @@ impl Planner {
         }
     }
 
-    /// What a window depends on, from the cache or by a walk.
+    /// Dependence of a window, from the cache or by a walk.
     fn dependence(&mut self, template: &Reading<'_>, window: &Window) -> Result<Dependence, Unclear> {
         let origin = window.context;
         let is_followed = |look: Look| !matches!(look, Look::StartCRLF | Look::EndCRLF);
@@ -233,7 +233,7 @@ impl Planner {
         view.into()
     }
 
-    /// What assertions can tell about a byte before them.
+    /// Class of a byte, as far as assertions after it distinguish.
     fn kind_before(&self, byte: u8) -> u8 {
         match behind(byte) {
             _ if !self.looks => 0,
@@ -266,7 +266,7 @@ impl Dependence {
 }
 
 impl TemplatePosition {
-    /// Where every template starts.
+    /// Start of every template.
     const START: TemplatePosition = TemplatePosition { part: 0, offset: 0 };
 
     /// The position relative to `origin`, which must not come after it.
@@ -304,7 +304,7 @@ struct Walk<'a> {
     list: u32,
     /// Furthest position reached by the walk.
     reached: TemplatePosition,
-    /// What earlier walks found out about variables.
+    /// Successors that earlier walks found.
     known: KnownOutcomes,
 }
 
@@ -405,7 +405,7 @@ impl<'a> Walk<'a> {
         one.list.is_empty() && (one.matched.is_some() || place >= self.window.starts_end)
     }
 
-    /// What precedes the window, if it is the same for all texts.
+    /// Kind of the byte before the window, if it is the same for all texts.
     fn behind_start(&self) -> Result<Behind, Unclear> {
         let start = self.window.start;
         if !self.looks {
@@ -682,7 +682,7 @@ impl Configuration {
         self.rename(Position::Here, to);
     }
 
-    /// Tells the positions within a variable that was passed apart by their threads, where several have one.
+    /// Numbers the positions within a passed variable by their threads, if several have one.
     fn number_within(&mut self, part: usize) {
         let here = Position::Within(part, 0);
         let all = self.list.iter_mut().map(|(_, registers)| registers).chain(&mut self.matched);
@@ -746,7 +746,7 @@ fn dependence_of(finals: &[Configuration], deciding: Vec<usize>, wanted: &[usize
     Dependence { groups: same, read, decision, apart: None }
 }
 
-/// What decides about the match, and about each group by itself.
+/// The parts that decide about the match, and about each group by itself.
 fn apart_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> Apart {
     let is_match = |one: &Configuration| Told::Answer(usize::from(one.matched.is_some()));
     let matched = deciding_parts(layers, finals.iter().map(is_match).collect());
@@ -826,14 +826,14 @@ fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> 
     deciding_parts(layers, answers.iter().map(first_of).collect())
 }
 
-/// What a configuration determines about the answer it leads to.
+/// Result of the texts that pass through a configuration, as far as it is determined there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     /// It leads to none that counts.
     Nothing,
     /// It is this one.
     Answer(usize),
-    /// What follows decides.
+    /// It depends on later values.
     Open,
 }
 

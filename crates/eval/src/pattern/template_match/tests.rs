@@ -81,7 +81,7 @@ fn windows(pattern: &str, text: &str) -> Vec<Window> {
     }
 }
 
-/// What the plan says of the wanted groups of the text with these values; all of them are `None` without a match.
+/// The wanted groups of the text with these values, according to the plan; all of them are `None` without a match.
 fn answer(
     regex: &Regex,
     windows: &[Window],
@@ -117,7 +117,8 @@ fn answer(
     None
 }
 
-/// What decides about a window says the same as the expression on it, and where groups are told of matches, there they are.
+/// Compares the decisions about windows with the expression itself: whether there is a match, and the positions of its
+/// groups.
 fn check_decisions(regex: &Regex, planner: &mut Planner, windows: &[Window], sketch: &Sketch, values: &[&str]) {
     let byte =
         |place: TemplatePosition| values[..place.part].iter().map(|value| value.len()).sum::<usize>() + place.offset;
@@ -150,7 +151,8 @@ fn check_decisions(regex: &Regex, planner: &mut Planner, windows: &[Window], ske
     }
 }
 
-/// Texts that are alike where something decides apart are alike in that: `seen` has what the texts before said.
+/// Checks that texts with the same values in the parts that decide about a match or a group agree in it; `seen` holds
+/// the results of earlier texts.
 fn check_apart(
     regex: &Regex,
     wanted: &[usize],
@@ -323,7 +325,7 @@ fn one_planner_serves_many_templates() {
     }
 }
 
-/// A template that two others begin with, and how each of them goes on.
+/// Two templates with a common beginning.
 fn forks() -> impl Strategy<Value = [Sketch; 2]> {
     let part = || prop_oneof![piece(5).prop_map(Ok), variable().prop_map(Err)];
     let parts = move |longest: usize| prop::collection::vec(part(), 0..longest);

@@ -80,7 +80,7 @@ enum Queue {
 struct Ready {
     backlog: VecDeque<FileNumber>,
     changed: VecDeque<FileNumber>,
-    /// Which queue is next while both have files.
+    /// Whether the next file comes from the backlog if both queues have files.
     is_backlogs_turn: bool,
 }
 

@@ -24,17 +24,17 @@ const LOOK_EVERY_NS: i64 = NANOSECONDS / 2;
 pub(crate) struct Session {
     pub(crate) tail: Box<Tail>,
     pub(crate) job: Job,
-    /// When it last grew.
+    /// Time of its last growth.
     pub(crate) grown_at: i64,
-    /// When the first byte was read that is not handed over yet.
+    /// Time at which the oldest byte was read that is not handed over yet.
     waiting_since: i64,
     /// Whether everything available from a quiet file was taken since it last grew.
     is_paused: bool,
-    /// When to look at it again.
+    /// Time of the next check.
     pub(crate) due_at: i64,
 }
 
-/// What is due.
+/// Next action on an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,

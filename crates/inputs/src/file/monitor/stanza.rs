@@ -18,7 +18,7 @@ const SALT_MARK: char = '\0';
 #[derive(Debug)]
 pub(crate) struct Stanza {
     pub(crate) settings: MonitorSettings,
-    /// Where scanning begins: a folder, or the file itself.
+    /// Root of the scan: a folder, or the file itself.
     pub(crate) root: PathBuf,
     /// Pattern for the whole path; `None` means everything at and below `root`.
     whole: Option<Pattern>,

@@ -30,7 +30,7 @@ use quarry_stdx::number::usize_of;
 const BATCH_RAW_BYTES: usize = 1 << 20;
 /// Events at which a batch is handed over.
 const BATCH_EVENTS: usize = 65_536;
-/// How far back from a file's end its last line is sought.
+/// Maximum distance from a file's end at which the start of its last line is sought.
 const LAST_LINE_BYTES: u64 = 64 << 10;
 
 /// Time after a write in which too few first bytes wait for more.
@@ -38,7 +38,7 @@ const UNCLEAR_MAX_NS: i64 = NANOSECONDS;
 /// Time after a write in which a copy may still be in progress.
 const FRESH_NS: i64 = 5 * NANOSECONDS;
 
-/// How to read a file.
+/// Options of opening a file.
 pub(crate) struct TailOptions<'a> {
     /// Its inode.
     pub(crate) node: Inode,
@@ -63,7 +63,7 @@ pub(crate) enum Opened {
     Packed,
     /// It may be a copy of a file that is still to be read on.
     Undecided {
-        /// How far that one was read, if known.
+        /// Offset up to which that one was read, if known.
         origin_offset: u64,
     },
     /// It is a copy of a file that was read as far, so nothing needs to be read.
@@ -106,7 +106,7 @@ pub(crate) struct Counted {
     pub(crate) events: u64,
 }
 
-/// Where reading an open file resumes.
+/// Position at which reading an open file resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// At the current offset.
@@ -117,7 +117,7 @@ pub(crate) enum Standing {
     Cut,
 }
 
-/// How a read ended.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
     /// Nothing is left for now.
@@ -212,8 +212,8 @@ impl Tail {
         path.metadata().is_ok_and(|metadata| Inode::of(&metadata) == node)
     }
 
-    /// Where reading resumes, according to the sink and the file. Called before anything is handed over, because a copy
-    /// of the file may have been read in the meantime, or the file rewritten.
+    /// Determines from the sink and the file where reading resumes. Called before anything is handed over, because a
+    /// copy of the file may have been read in the meantime, or the file rewritten.
     pub(crate) fn standing(
         &mut self,
         path: &Path,
@@ -437,7 +437,7 @@ impl Tail {
         Ok(())
     }
 
-    /// What is said of dates that can be read in two ways.
+    /// Warning about dates that can be read in two ways, if there were any.
     pub(crate) fn about_dates(&self) -> Option<&'static str> {
         self.pipeline.counters().about_dates()
     }

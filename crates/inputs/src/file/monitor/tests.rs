@@ -373,7 +373,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-    /// Whatever happens to files between scans, every line is stored once.
+    /// Every line is stored once, whatever happens to files between scans.
     #[test]
     fn every_line_is_stored_once(steps in prop::collection::vec(any_step(), 1..60)) {
         let mut world = World::new("");

@@ -50,7 +50,7 @@ pub(crate) struct Worker<'a> {
     props: &'a PropsResolver,
     sink: Box<dyn Sink + 'a>,
     open: BTreeMap<FileNumber, Session>,
-    /// When to check a file again.
+    /// Files with the times of their next checks, soonest first.
     due: BTreeSet<(i64, FileNumber)>,
     /// Files without a session, waiting for their time.
     waiting: BTreeMap<FileNumber, Job>,
@@ -60,11 +60,11 @@ pub(crate) struct Worker<'a> {
     buffer: Vec<u8>,
 }
 
-/// Since when a file is undecided.
+/// Time since which a file is undecided, and the state of its origin.
 #[derive(Clone, Copy)]
 struct Undecided {
     since: i64,
-    /// How far its origin had been read. If that one is read on, the wait starts over.
+    /// Offset up to which its origin had been read. The wait starts over if the origin is read on.
     origin_offset: u64,
 }
 
@@ -336,7 +336,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Whether nobody has written to a file for as long as one is kept open.
+    /// Whether a file has been unchanged for longer than one is kept open.
     fn is_long_quiet(&self, path: &Path, stanza: &Stanza) -> bool {
         let modified = path.metadata().ok().and_then(|metadata| crate::file::open::modified_ns(&metadata));
         let wait = wait_ns(stanza.settings.close_after_seconds);

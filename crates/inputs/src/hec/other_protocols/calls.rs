@@ -54,7 +54,7 @@ impl Status {
     }
 }
 
-/// Why a call fails.
+/// Status and message of a failed call.
 struct Refusal {
     status: Status,
     text: String,

@@ -1,4 +1,4 @@
-//! Which cells templates tell, and which values leave them to the text.
+//! Locations of cells in templates, and values for which they are read from the text.
 
 use quarry_conf::{ReportCut, ReportRule};
 use quarry_event::template::{Column, NumberFormat, ValueTraits};

@@ -1,4 +1,4 @@
-//! Which templates of the real shaper tell where the fields of built-in patterns lie.
+//! Templates of the real shaper in which the fields of built-in patterns are located.
 
 use quarry_conf::{Layers, PropsResolver, builtin_sources};
 use quarry_eval::messages::Messages;
@@ -27,7 +27,7 @@ fn template_set(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<Te
     segments[0].template_set().unwrap().unwrap()
 }
 
-/// In how many templates the values decide where a field lies, and in how many it is one column.
+/// Number of templates whose values decide where a field lies, and of those in which it is one column.
 fn told(sourcetype: &str, template_set: &TemplateSet, name: &str) -> (usize, usize) {
     let rules = FieldRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
     let class = rules.cutting(&metadata(sourcetype), &[name.to_owned()], &Messages::default());

@@ -1,4 +1,4 @@
-//! Which templates tell where their fields are, and which values make them leave it to the text.
+//! Locations of fields in templates, and values for which they are read from the text.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ fn pairs_are_found_in_templates() {
     assert_eq!(place(KV, "f=/v@?p x", &[&["2"]]), ValueLocation::Composite(parts.into()));
 }
 
-/// TemplateSet whose first columns hold values and whose later ones hold these templates, written as in [`place`].
+/// A `TemplateSet` whose first columns hold values and whose later ones hold these templates, written as in [`place`].
 fn shapes_of(values: &[&[&str]], columns: &[&[&str]]) -> (TemplateSet, impl Fn(&str) -> Template) {
     let template = |text: &str| {
         let mut parts = Vec::new();
@@ -299,8 +299,8 @@ fn a_variable_in_doubt_costs_no_other_field() {
     }
 }
 
-/// The place of `f` in `{"a":"@","f":@}`, where the columns are many texts of which only this is known: whether those of `a`
-/// are whole between quotes, whether those of `f` are scalars, and what bytes they have.
+/// The place of `f` in `{"a":"@","f":@}`. Of the columns only their traits are known: whether the texts of `a` are
+/// whole between quotes, whether those of `f` are scalars, and their bytes.
 fn place_by_traits(string_contents: bool, json_scalars: bool, values: &[&str]) -> ValueLocation {
     let mut template_set = TemplateSet::default();
     let column = |traits| Column { parent: Some(0), kind: ColumnKind::Texts, traits, values: 1 };
@@ -400,7 +400,7 @@ fn members_that_may_be_missing_are_columns_below_their_variables() {
     }
 }
 
-/// Pieces of literals and of values: what begins, ends and interrupts keys and values.
+/// Pieces of literals and of values: text that begins, ends or interrupts keys and values.
 const PIECES: &[&str] =
     &["f", "=", "f=", "g=", " ", "|", "\"", "(", ")", ",", "a", "A7", "_", ".", "-", ":", "'", "\\", "\\\"", "é", "*"];
 
@@ -444,7 +444,7 @@ fn value_in_text(text: &str, escaped: bool) -> Option<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-    /// Whatever is said of a template holds for each of its texts.
+    /// The location of a field in a template holds for each of its texts.
     #[test]
     fn locations_agree_with_the_extraction_of_every_text(
         literals in prop::collection::vec(piece_text(4), 3..5),

@@ -1,4 +1,4 @@
-//! Where the end of a key may lie.
+//! Positions of the end of a key.
 
 use quarry_event::template::{Column, ColumnKind, TemplateSet};
 

@@ -3,7 +3,7 @@
 //! Such a match lies in a few adjacent parts, a *span*. Only the texts of these parts are put together and searched, row
 //! by row, not whole texts; if one variable of few values decides, once per value and slab.
 //!
-//! At the ends where a part was shortened the text goes on: a match there is not bounded.
+//! The text continues beyond a shortened part: a match there is not bounded.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ enum SpanPart {
     Value { column: u32, cut: Cut },
 }
 
-/// Which end of a part is left out.
+/// End of a part that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
     Nothing,
@@ -55,7 +55,7 @@ enum Cut {
 }
 
 impl Cut {
-    /// What is left of a text, and the cut if it left something out.
+    /// The rest of a text, and the cut if it left something out.
     fn of(self, text: &[u8]) -> (&[u8], Cut) {
         match self {
             Cut::Start(kept) if kept < text.len() => (&text[text.len() - kept..], self),
@@ -220,8 +220,8 @@ impl Planner<'_> {
         Span { parts, around, needed }
     }
 
-    /// Numbers of which one is in every match: where all variables are numbers between breakers, a run of the word without
-    /// breakers is the whole of one of them. The run is chosen that is expected in the fewest rows.
+    /// Numbers of which every match contains one: if all variables are numbers between breakers, a run of the word
+    /// without breakers is one whole number. The run expected in the fewest rows is chosen.
     fn needed(&self, parts: &[SpanPart], around: Around) -> Option<Box<[(u32, i64)]>> {
         let whole = self.probe.whole.as_ref().filter(|whole| whole.bound == WordBound::Breaker && around.free)?;
         let is_break = |byte: Option<&u8>| byte.is_some_and(|byte| is_breaker(*byte));
@@ -359,7 +359,7 @@ fn rows_with(numbers: &[(u32, i64)], page: &mut PageReader<'_>) -> Result<Vec<u3
     Ok(rows)
 }
 
-/// How the values of a variable are read for the rows of a page.
+/// Reader for the values of a variable in the rows of a page.
 enum Values {
     Dictionary(Arc<Dictionary>),
     Texts,

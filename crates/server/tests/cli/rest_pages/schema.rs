@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 #[derive(Debug)]
 pub(super) struct Description(Value);
 
-/// What is described of an answer.
+/// Properties of an answer that the document describes.
 pub(super) struct Answered<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
@@ -24,7 +24,7 @@ impl Description {
         Description(serde_json::from_str(document).unwrap())
     }
 
-    /// Why an answer is not as described.
+    /// Difference between an answer and its description.
     pub(super) fn fault(&self, answer: &Answered<'_>) -> Option<String> {
         let Some(row) = row_of(answer.method, answer.path) else {
             // Nothing is served there.

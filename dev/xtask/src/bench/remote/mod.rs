@@ -39,8 +39,8 @@ const DENSE_TIMES_MAX: f64 = 1.3;
 /// The search for the first rows, and how long it may take beside its requests.
 const FIRST_ROWS: &str = "newest 100";
 const FIRST_ROWS_MS_MAX: f64 = 300.0;
-/// How much slower searches of cached data may be than of local data, and the difference that counts: shorter ones are
-/// noise.
+/// Maximum ratio of the times of searches on cached data and on local data, and the difference that counts: shorter
+/// ones are noise.
 const CACHED_TIMES_MAX: f64 = 1.05;
 const NOISE_MS: f64 = 1.0;
 /// Part of the rate of ingest that must be left with upload.

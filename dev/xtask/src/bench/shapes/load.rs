@@ -22,22 +22,22 @@ use super::super::server::Server;
 use super::append_to;
 use super::peer::Peer;
 
-/// Clients that ask at once, as the goal has it.
+/// Concurrent clients, as in the goal.
 const CLIENTS: usize = 16;
-/// How long clients ask.
+/// Time for which clients ask.
 const MEASURED: Duration = Duration::from_secs(10);
 /// Rounds over all questions when nothing is added.
 const ROUNDS_ALONE: usize = 2;
 /// Index that the events are added to when nobody searches them.
 const OTHER_INDEX: &str = "load_alone";
 
-/// What a server does with events that are added while it is searched.
+/// Load test of a server: events are added while it is searched.
 pub(super) struct Load<'a> {
     /// The data directory with the first draw in it.
     pub(super) data: &'a Path,
     /// Folder with the files of the second draw.
     pub(super) more: &'a Path,
-    /// Bytes of them.
+    /// Bytes of these files.
     pub(super) more_bytes: u64,
     pub(super) shape: &'a dyn Shape,
     pub(super) queries: &'a [Query],
@@ -128,7 +128,7 @@ impl Load<'_> {
     }
 }
 
-/// Milliseconds of all questions, asked so many times.
+/// Milliseconds of all questions, asked in this number of rounds.
 fn latencies(server: &Server, queries: &[Query], rounds: usize) -> Result<Vec<f64>, String> {
     let mut connection = server.connect()?;
     let mut times = Vec::new();

@@ -40,7 +40,7 @@ use crate::python::target_folder;
 
 const USAGE: &str = "usage: cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--load | --ingest] [--quick] [--no-chdb] [--folder DIR] [--keep]";
 const DAY_S: u64 = 86_400;
-/// What the second draw of a shape differs in from the first.
+/// Salt of the seed for the second draw of a shape.
 const MORE_SALT: u64 = 0x4C0A_D5ED;
 /// Default megabytes of text per shape: more than a slab holds, so that there is something to compact.
 const MEGABYTES: u64 = 100;
@@ -156,7 +156,7 @@ fn measure(
     report.ingested(shape.name(), written.bytes, written.events, &figures, &loaded);
     keep_partial_states(&data, false)?;
     if options.is_ingest {
-        // The figures of indexing are told.
+        // The figures of indexing are reported above.
     } else if options.is_load {
         measure_load(shape, &written, options, &data, duckdb, report)?;
     } else {

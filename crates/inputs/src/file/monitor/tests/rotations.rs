@@ -20,7 +20,7 @@ use crate::file::monitor::tail::{Opened, Reached, Tail, TailOptions};
 /// Long enough to identify a file by its first bytes.
 const PADDING: usize = 60;
 
-/// A log, and what was written to it.
+/// A log and the lines written to it.
 struct Log {
     world: World,
     expected: Vec<String>,
@@ -325,7 +325,7 @@ impl Log {
         std::fs::remove_file(self.world.path(name)).unwrap();
     }
 
-    /// What is wrong with the events stored in the end.
+    /// Describes missing or duplicate events at the end.
     fn fault(mut self, what: &str) -> Option<String> {
         self.world.wait(14.0);
         let mut events = self.world.events();

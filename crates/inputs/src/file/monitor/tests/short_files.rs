@@ -1,4 +1,4 @@
-//! Files too short to identify by their first bytes: what proves that one of them was read before.
+//! Files too short to identify by their first bytes: evidence that one of them was read before.
 
 use proptest::prelude::*;
 
@@ -190,7 +190,7 @@ fn short_logs_that_begin_alike_are_files_of_their_own() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever happens to files of a few bytes between scans, every line is stored once.
+    /// Every line is stored once, whatever happens to files of a few bytes between scans.
     #[test]
     fn every_line_of_short_files_is_stored_once(steps in prop::collection::vec(any_step(), 1..40)) {
         let (events, expected, _) = run("", &steps);
