@@ -325,3 +325,29 @@ fn adding_a_file_that_never_ends_ends_with_its_client() {
     assert!(answer.contains(" 400 ") && answer.contains("a device, not a file"), "{answer}");
     drop(server);
 }
+
+#[test]
+fn a_folder_of_something_else_is_no_data_directory_and_keeps_its_modes() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..3));
+    let page = place.data().join("pages/index.html");
+    std::fs::create_dir_all(page.parent().unwrap()).unwrap();
+    std::fs::write(&page, "x").unwrap();
+    let modes = [(page.clone(), 0o644), (page.parent().unwrap().to_owned(), 0o755), (place.data(), 0o755)];
+    for (path, mode) in &modes {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(*mode)).unwrap();
+    }
+    let watched = place.path("watched").display().to_string();
+    for arguments in [&["add", "oneshot", &log][..], &["add", "monitor", &watched], &["serve", "--mgmt", "127.0.0.1:0"]]
+    {
+        let refused = place.run(arguments);
+        let says = "is no data directory: it holds `pages`; name an empty or a new folder with --data-dir";
+        assert!(refused.code == 2 && refused.err.contains(says), "{arguments:?}: {refused:?}");
+        for (path, mode) in &modes {
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, *mode, "{arguments:?}");
+        }
+    }
+    // Notes of its owner in a data directory are no reason to refuse it.
+    std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
+    place.run(&["add", "oneshot", &log]).good();
+}

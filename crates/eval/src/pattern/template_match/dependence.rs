@@ -77,8 +77,8 @@ enum Position {
     Fixed(TemplatePosition),
     /// Inside the variable being passed; at its end if the value ends here.
     Here,
-    /// Inside this part. The number distinguishes the threads that left the part with such a position: each of them may
-    /// mean another byte of the value.
+    /// Inside this part: at this byte of a listed value. Where values are not listed, the number distinguishes the threads
+    /// that left the part with such a position: each of them may mean another byte of the value.
     Within(usize, usize),
 }
 
@@ -484,9 +484,9 @@ impl<'a> Walk<'a> {
             for (at, byte) in bytes.iter().enumerate() {
                 let before = match at {
                     0 => Position::Fixed(TemplatePosition { part, offset: 0 }),
-                    _ => Position::Within(part, 0),
+                    _ => Position::Within(part, at),
                 };
-                one.move_here(Position::Within(part, 0));
+                one.move_here(Position::Within(part, at));
                 let starts = starts && !is_inside_character(bytes, at + 1);
                 one = self.step(&one, *byte, before, Position::Here, starts)?;
             }
