@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::sync::Arc;
 
-use quarry_bucket::{BucketEncoder, BucketReader, BucketVerifier, EncodeOptions, MemoryObject, SlabSource};
+use quarry_bucket::{BucketEncoder, BucketReader, BucketVerifier, EncodeOptions, Locators, MemoryObject, SlabSource};
 use quarry_event::template::{ColumnKind, TemplatePart, TemplateSet};
 
 #[path = "../benches/parts/slab.rs"]
@@ -20,7 +20,7 @@ fn main() {
     let (level, file) = (arguments[0].parse().unwrap(), &arguments[1]);
     let megabytes: u64 = arguments.get(2).map_or(u64::MAX >> 20, |given| given.parse().unwrap());
     let mut encoder =
-        BucketEncoder::new(&EncodeOptions { zstd_level: level, templates: true, located: level > 1 }).unwrap();
+        BucketEncoder::new(&EncodeOptions { zstd_level: level, templates: true, locators: Locators::included_if(level > 1) }).unwrap();
     let (mut events, mut raw_bytes) = (0, 0);
     for batch in slabs(file, megabytes << 20) {
         encoder.add_slab(&SlabSource::of(&batch)).unwrap();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_bucket::{
-    BucketReader, EncodeOptions, EncodedBucket, MAX_SLAB_EVENTS, MemoryObject, SlabSource, TARGET_SLAB_RAW_BYTES,
+    BucketReader, EncodeOptions, EncodedBucket, Locators, MAX_SLAB_EVENTS, MemoryObject, SlabSource, TARGET_SLAB_RAW_BYTES,
     encode_slabs, verify_slabs,
 };
 use quarry_event::{EventBatch, Metadata};
@@ -75,7 +75,7 @@ fn measure(name: &str, slabs: &Slabs, in_detail: bool) {
     let run = |zstd_level| {
         let start = seconds();
         let encoded =
-            encode_slabs(&sources, &EncodeOptions { zstd_level, templates: true, located: zstd_level > 1 }).unwrap();
+            encode_slabs(&sources, &EncodeOptions { zstd_level, templates: true, locators: Locators::included_if(zstd_level > 1) }).unwrap();
         let encode = seconds() - start;
         verify_slabs(&encoded, &sources).unwrap();
         (encoded, encode, seconds() - start - encode)

@@ -6,7 +6,7 @@
 #[path = "../tests/support/fixture.rs"]
 mod fixture;
 
-use quarry_bucket::{EncodeOptions, encode};
+use quarry_bucket::{EncodeOptions, Locators, encode};
 
 fn main() {
     let folder = std::path::PathBuf::from(std::env::args().nth(1).expect("write_fixture FOLDER"));
@@ -16,7 +16,8 @@ fn main() {
         ("v1-columns-compacted", fixture::template_slabs(), 9, true, false),
         ("v1-columns-located", fixture::template_slabs(), 9, true, true),
     ] {
-        let encoded = encode(&slabs, &EncodeOptions { zstd_level, templates, located }).unwrap();
+        let locators = Locators::included_if(located);
+        let encoded = encode(&slabs, &EncodeOptions { zstd_level, templates, locators }).unwrap();
         for (kind, bytes) in [("bucket", &encoded.object), ("filter", &encoded.filter)] {
             let name = format!("{name}.{kind}");
             let Ok(mut file) = std::fs::File::create_new(folder.join(&name)) else { continue };

@@ -92,7 +92,8 @@ pub(crate) struct SlabHead {
 }
 
 impl SlabHead {
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+    /// Appends the head; `added` are further blocks of the slab.
+    pub(crate) fn put(&self, added: &[BlockAt], out: &mut Vec<u8>) {
         assert!(self.pages.len() <= MAX_SLAB_PAGES, "a slab has no more pages");
         put_metas(&self.metas, out);
         put_varint(out, self.pages.len() as u64);
@@ -115,8 +116,8 @@ impl SlabHead {
                 put_varint(out, u64::from(block.stored_len));
             }
         }
-        put_varint(out, self.blocks.len() as u64);
-        for block in &self.blocks {
+        put_varint(out, (self.blocks.len() + added.len()) as u64);
+        for block in self.blocks.iter().chain(added) {
             out.push(block.kind.code());
             put_varint(out, block.offset);
             put_varint(out, u64::from(block.stored_len));

@@ -1,9 +1,8 @@
 //! Encoder: from event batches to a bucket's two objects.
 //!
 //! For each page, its tokens go into the term table, and its columns and text blocks to the end of the object. After
-//! the last page of a slab follow the columns of its texts, if they were split into any, and its term dictionaries;
-//! after the last slab the slab heads, the directory and the trailer. One read of the tail thus tells a reader
-//! everything it needs for the next read.
+//! the last page of a slab follow the columns of its texts, if they were split into any, and its term dictionaries.
+//! What follows the last slab is in [`crate::tail`].
 
 use bytes::Bytes;
 use quarry_event::{EventBatch, IndexedField, TimeNs};
@@ -11,18 +10,17 @@ use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::columns::{SharedColumns, can_be_written, write_columns};
-use crate::directory::{Directory, PageHead, SlabHead, header, put_trailer};
+use crate::directory::{PageHead, SlabHead, header};
 use crate::error::BucketError;
 use crate::fields::write_fields;
 use crate::filter::FilterWriter;
 use crate::integers::encode_integers;
-use crate::limits::{
-    MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES, MAX_SLAB_PAGES, MAX_SLABS, TARGET_TEXT_BLOCK_BYTES,
-};
-use crate::locator::{RarePages, write_locator};
+use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_PAGES, MAX_SLABS, TARGET_TEXT_BLOCK_BYTES, within};
+use crate::locator::{LocatorTables, RarePages};
 use crate::metas::MetaCount;
 use crate::slab_source::{CheckedSlab, MetaCodes};
 use crate::summary::{BucketSummary, SummaryBuilder};
+use crate::tail::ObjectTail;
 use crate::templates::{TemplateSlab, split_slab};
 use crate::term_dictionary::table::TermTable;
 use crate::term_dictionary::template_terms::add_terms;
@@ -36,13 +34,31 @@ pub struct EncodeOptions {
     pub zstd_level: i32,
     /// Whether texts may be split into templates and columns if they split well; otherwise they are stored as text.
     pub templates: bool,
-    /// Whether template slabs get a locator, which tells the pages of rare tokens; worthwhile in a bucket that stays.
-    pub located: bool,
+    /// Whether template slabs get a locator, which tells the pages of rare tokens.
+    pub locators: Locators,
+}
+
+/// Whether the template slabs of a bucket get locators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locators {
+    /// None does: the bucket will soon be replaced.
+    Omitted,
+    /// Each does.
+    Included,
+    /// Each does, unless the bucket's two objects would then take more than this many bytes together.
+    IncludedWithin(u64),
+}
+
+impl Locators {
+    /// Included or omitted.
+    pub fn included_if(included: bool) -> Locators {
+        if included { Locators::Included } else { Locators::Omitted }
+    }
 }
 
 impl Default for EncodeOptions {
     fn default() -> EncodeOptions {
-        EncodeOptions { zstd_level: 1, templates: true, located: false }
+        EncodeOptions { zstd_level: 1, templates: true, locators: Locators::Omitted }
     }
 }
 
@@ -89,19 +105,14 @@ pub fn encode_slabs(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result
     encoder.finish()
 }
 
-fn within(value: usize, what: &'static str, limit_name: &'static str, limit: usize) -> Result<(), BucketError> {
-    if value <= limit {
-        return Ok(());
-    }
-    Err(BucketError::Limit { what, value: value as u64, limit_name, limit: limit as u64 })
-}
-
-/// Encodes a bucket slab by slab; memory holds the slab being added and the encoded bucket.
+/// Encodes a bucket slab by slab; memory holds the slab being added, the encoded bucket and its locators.
 pub struct BucketEncoder {
     options: EncodeOptions,
     blocks: BlockWriter,
     shared: SharedColumns,
     heads: Vec<SlabHead>,
+    /// Locators and the numbers of their slabs. They are written last, when it is known whether there is room for them.
+    locators: Vec<(usize, LocatorTables)>,
     tokens: TermTable,
     fields: TermTable,
     /// Hashes of all terms of the slab, for its filter.
@@ -119,6 +130,7 @@ impl BucketEncoder {
             blocks: BlockWriter::new(header().to_vec(), options.zstd_level)?,
             shared: SharedColumns::default(),
             heads: Vec::new(),
+            locators: Vec::new(),
             tokens: TermTable::new(Namespace::Tokens),
             fields: TermTable::new(Namespace::Fields),
             hashes: Vec::new(),
@@ -131,11 +143,6 @@ impl BucketEncoder {
     /// Number of slabs added.
     pub fn slabs(&self) -> usize {
         self.heads.len()
-    }
-
-    /// Upper bound of the object's size, given the slabs added so far.
-    pub fn object_bytes(&self) -> usize {
-        self.blocks.object.len() + self.shared.ordinary_bytes()
     }
 
     /// Adds a slab. After an error the encoder must not be used any more.
@@ -169,8 +176,9 @@ impl BucketEncoder {
         let mut blocks = Vec::new();
         if let Some(template_slab) = &template_slab {
             add_terms(template_slab, &mut self.tokens, &mut self.hashes);
-            if self.options.located {
-                blocks.extend(write_locator(RarePages::of(template_slab), pages.len(), &mut self.blocks)?);
+            if self.options.locators != Locators::Omitted {
+                let tables = LocatorTables::of(RarePages::of(template_slab), pages.len())?;
+                self.locators.extend(tables.map(|tables| (self.heads.len(), tables)));
             }
             let shared = (self.heads.len(), &mut self.shared);
             let times = &slab.events.time;
@@ -292,32 +300,24 @@ impl BucketEncoder {
 
     /// Completes the bucket.
     pub fn finish(self) -> Result<EncodedBucket, BucketError> {
-        let BucketEncoder { mut blocks, shared, mut heads, filter, summary, mut scratch, .. } = self;
-        for (slab, at) in shared.finish(&mut blocks)? {
-            heads[slab].blocks.push(at);
-        }
+        let BucketEncoder { options, mut blocks, shared, heads, locators, filter, summary, .. } = self;
+        let layouts = shared.finish(&mut blocks)?;
         let filter = filter.finish()?;
-        let mut directory = Directory { summary: summary.finish(), slabs: Vec::with_capacity(heads.len()) };
-        directory.summary.filter_bytes = filter.len() as u64;
-        for head in &heads {
-            scratch.clear();
-            head.put(&mut scratch);
-            within(scratch.len(), "bytes of a slab head", "MAX_SLAB_HEAD_BYTES", MAX_SLAB_HEAD_BYTES)?;
-            let offset = blocks.object.len() as u64;
-            let stored_len = blocks.write(BlockKind::SlabHead, &scratch)?;
-            directory.slabs.push((offset, stored_len));
+        let mut summary = summary.finish();
+        summary.filter_bytes = filter.len() as u64;
+        let mut tail = ObjectTail { heads, layouts, locators, summary };
+        let start = blocks.object.len();
+        tail.write(&mut blocks)?;
+        if let Locators::IncludedWithin(limit) = options.locators
+            && (blocks.object.len() + filter.len()) as u64 > limit
+            && !tail.locators.is_empty()
+        {
+            tail.locators.clear();
+            blocks.object.truncate(start);
+            tail.write(&mut blocks)?;
         }
-        scratch.clear();
-        directory.put(&mut scratch);
-        within(scratch.len(), "bytes of a bucket directory", "MAX_DIRECTORY_BYTES", MAX_DIRECTORY_BYTES)?;
-        let offset = blocks.object.len() as u64;
-        let stored_len = blocks.write(BlockKind::Directory, &scratch)?;
-        assert_eq!(directory.slabs.len(), heads.len(), "the directory names every slab");
-        assert_eq!(offset + u64::from(stored_len), blocks.object.len() as u64, "the directory is the last block");
-        let mut object = blocks.object;
-        put_trailer(offset, stored_len, &mut object);
-        directory.summary.object_bytes = object.len() as u64;
-        Ok(EncodedBucket { object: object.into(), filter: filter.into(), summary: directory.summary })
+        let summary = BucketSummary { object_bytes: blocks.object.len() as u64, ..tail.summary };
+        Ok(EncodedBucket { object: blocks.object.into(), filter: filter.into(), summary })
     }
 }
 

@@ -33,6 +33,7 @@ mod slab_source;
 mod source;
 mod statistics;
 mod summary;
+mod tail;
 mod templates;
 mod term_dictionary;
 mod verify;
@@ -42,7 +43,7 @@ mod wire;
 mod mutation;
 
 pub use columns::{FEW_ROWS, TemplatePage};
-pub use encode::{BucketEncoder, EncodeOptions, EncodedBucket, SlabSource, encode, encode_slabs};
+pub use encode::{BucketEncoder, EncodeOptions, EncodedBucket, Locators, SlabSource, encode, encode_slabs};
 pub use error::{BlockPosition, BucketError, ReadError};
 pub use filter::{RemoteFilter, TermFilter};
 pub use limits::{

@@ -3,6 +3,8 @@
 //! The writer refuses input that exceeds them, and the reader checks each count and length against them before it
 //! allocates. A damaged or hostile object therefore costs a bounded amount of memory.
 
+use crate::error::BucketError;
+
 /// Events per page: the granularity of posting lists and of reading.
 pub const MAX_PAGE_EVENTS: usize = 4_096;
 /// Pages per slab: a posting list is one 64-bit word.
@@ -53,3 +55,16 @@ pub(crate) const MAX_TERM_DICTIONARY_DIRECTORY_BYTES: usize = 128 << 20;
 pub(crate) const MAX_FILTER_BYTES: usize = 1 << 30;
 /// Bytes of the first read of an object, which usually covers trailer, directory and slab heads.
 pub(crate) const TAIL_READ_BYTES: usize = 64 << 10;
+
+/// Refuses to write more than a limit.
+pub(crate) fn within(
+    value: usize,
+    what: &'static str,
+    limit_name: &'static str,
+    limit: usize,
+) -> Result<(), BucketError> {
+    if value <= limit {
+        return Ok(());
+    }
+    Err(BucketError::Limit { what, value: value as u64, limit_name, limit: limit as u64 })
+}

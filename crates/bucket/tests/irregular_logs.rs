@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use quarry_bucket::{EncodeOptions, SlabSource, encode_verified};
+use quarry_bucket::{EncodeOptions, Locators, SlabSource, encode_verified};
 use quarry_event::{EventBatch, Metadata};
 use quarry_eventgen::irregular_logs::Irregular;
 use quarry_eventgen::repeats::{Stamp, repeat};
@@ -30,7 +30,7 @@ fn percent_of_zstd(events: &[String], zstd_level: i32) -> usize {
     }
     let slabs = [SlabSource::of(&batch)];
     let (stored, fault) =
-        encode_verified(&slabs, &EncodeOptions { zstd_level, templates: true, located: zstd_level > 1 }).unwrap();
+        encode_verified(&slabs, &EncodeOptions { zstd_level, templates: true, locators: Locators::included_if(zstd_level > 1) }).unwrap();
     assert!(fault.is_none(), "{fault:?}");
     let plain = zstd::bulk::compress(events.join("\n").as_bytes(), 3).unwrap();
     (stored.object.len() + stored.filter.len()) * 100 / plain.len()

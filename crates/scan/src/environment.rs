@@ -108,7 +108,7 @@ impl ScanEnvironment<'_> {
         let tables = Tables::new(Arc::clone(self.lookups));
         let derived = match plan.fields {
             FieldSource::IndexTime => DerivedNames::default(),
-            FieldSource::SearchTime => DerivedNames::new(rules.props(), &tables, &self.labels.fields()),
+            FieldSource::SearchTime => DerivedNames::new(rules.derived_names(), &tables, &self.labels.fields()),
         };
         let expressions = self.context.expressions();
         let filter = EventFilter::new(&plan.condition, &Origins { rules, derived: &derived }, &expressions)?;

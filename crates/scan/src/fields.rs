@@ -9,7 +9,7 @@ pub(crate) mod reports;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow::array::{ArrayRef, ListBuilder, StringViewBuilder};
 use arrow::buffer::Buffer;
@@ -31,6 +31,7 @@ use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
 
 use self::reports::Report;
+use super::derive::NamesOfRules;
 use super::event_fields::is_given;
 
 /// Distinct fields per page; further fields are dropped.
@@ -119,6 +120,8 @@ pub(crate) struct FieldRules {
     /// Whether nothing is extracted from text, so that only index-time fields exist.
     index_time_only: bool,
     reads_indexed_text: bool,
+    /// Fields that search-time rules may produce, once a search asks.
+    derived_names: OnceLock<Arc<NamesOfRules>>,
     known: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
     /// Compiled patterns by text and field, shared by sources.
     extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
@@ -233,6 +236,7 @@ impl FieldRules {
             props,
             index_time_only,
             reads_indexed_text,
+            derived_names: OnceLock::new(),
             known: Mutex::default(),
             extracts: Mutex::default(),
             reports: Mutex::default(),
@@ -252,6 +256,11 @@ impl FieldRules {
     /// Resolved settings of props.conf.
     pub(crate) fn props(&self) -> &Arc<PropsResolver> {
         &self.props
+    }
+
+    /// Fields that search-time rules may produce.
+    pub(crate) fn derived_names(&self) -> &Arc<NamesOfRules> {
+        self.derived_names.get_or_init(|| Arc::new(NamesOfRules::new(&self.props)))
     }
 
     /// Whether an `EXTRACT` may produce this field; its values then need not be whole tokens.

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use quarry_bucket::bench_api::{count_variables, split_slab};
-use quarry_bucket::{BucketReader, EncodeOptions, MemoryObject, SlabSource, TermFilter, encode_slabs, verify_slabs};
+use quarry_bucket::{BucketReader, EncodeOptions, Locators, MemoryObject, SlabSource, TermFilter, encode_slabs, verify_slabs};
 use quarry_event::template::{ColumnKind, ColumnValues, TEXT_COLUMN};
 use quarry_event::{Anywhere, EventBatch, PageColumns, TermQuery};
 use xorf::{BinaryFuse16, Filter};
@@ -47,7 +47,7 @@ pub(crate) struct Part {
 /// Every part, over this slab.
 pub(crate) fn all(batch: EventBatch) -> Vec<Part> {
     let batch = Arc::new(batch);
-    let options = EncodeOptions { zstd_level: ZSTD_LEVEL, templates: true, located: false };
+    let options = EncodeOptions { zstd_level: ZSTD_LEVEL, templates: true, locators: Locators::Omitted };
     let encoded = Arc::new(encode_slabs(&[SlabSource::of(&batch)], &options).unwrap());
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
     reader.check().unwrap();

@@ -14,8 +14,8 @@ use crate::encode::tests::SPLITTER;
 use crate::error::BlockPosition;
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab, VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use crate::{
-    BucketReader, EncodeOptions, EncodedBucket, MAX_PAGE_EVENTS, MemoryObject, SlabSource, encode, encode_slabs,
-    encode_verified, verify_against, verify_slabs,
+    BucketReader, EncodeOptions, EncodedBucket, Locators, MAX_PAGE_EVENTS, MemoryObject, SlabSource, encode,
+    encode_slabs, encode_verified, verify_against, verify_slabs,
 };
 
 /// A value of a column: the row it belongs to and its text.
@@ -138,7 +138,9 @@ pub(crate) fn lines(count: usize) -> EventBatch {
 
 pub(crate) fn encoded_by_words(slabs: &[EventBatch], zstd_level: i32) -> EncodedBucket {
     SPLITTER.set(Some(split_by_words));
-    let encoded = encode(slabs, &EncodeOptions { zstd_level, templates: true, located: zstd_level > 1 }).unwrap();
+    let encoded =
+        encode(slabs, &EncodeOptions { zstd_level, templates: true, locators: Locators::included_if(zstd_level > 1) })
+            .unwrap();
     SPLITTER.set(None);
     encoded
 }

@@ -60,7 +60,7 @@ pub(crate) fn write_columns(
 }
 
 /// Writes the column layout block.
-pub(super) fn finish_layout(layout: &Layout, blocks: &mut BlockWriter) -> Result<BlockAt, BucketError> {
+pub(crate) fn finish_layout(layout: &Layout, blocks: &mut BlockWriter) -> Result<BlockAt, BucketError> {
     let mut raw = Vec::new();
     layout.put(&mut raw);
     for (what, value, limit_name, limit) in [

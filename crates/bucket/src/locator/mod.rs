@@ -17,7 +17,7 @@ mod ribbon;
 mod write;
 
 pub(crate) use read::Locator;
-pub(crate) use write::{RarePages, write_locator};
+pub(crate) use write::{LocatorTables, RarePages};
 
 use self::ribbon::mix;
 

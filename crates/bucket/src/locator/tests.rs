@@ -27,7 +27,7 @@ fn written(truth: &[(u64, u64)], pages: usize) -> Option<(ObjectSource, Locator)
         }
     }
     let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
-    let at = write_locator(rare, pages, &mut blocks).unwrap()?;
+    let at = LocatorTables::of(rare, pages).unwrap()?.write(&mut blocks).unwrap();
     let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();
     let locator = Locator::open(&source, at, BlockPosition::of("locator", at.offset), pages).unwrap();
     let tables = locator.tables(&source).unwrap();

@@ -70,44 +70,61 @@ fn pages_of(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range
     column.page_starts.windows(2).map(places).enumerate().filter(|(_, places)| !places.is_empty())
 }
 
-/// Appends the locator of a slab of `pages` pages to `blocks`; `None` if there is nothing to store.
-pub(crate) fn write_locator(
-    rare: RarePages,
-    pages: usize,
-    blocks: &mut BlockWriter,
-) -> Result<Option<BlockAt>, BucketError> {
-    let mut pairs = rare.pairs;
-    if pages < 2 || pairs.is_empty() || rare.is_over {
-        return Ok(None);
-    }
-    sort_and_dedup(&mut pairs);
-    let links = Links::of(pages);
-    let parts = pairs.len().div_ceil(KEYS_PER_PART);
-    assert!((1..=MAX_PARTS).contains(&parts), "a locator has at most MAX_PARTS parts");
-    assert!(links.bits() <= MAX_VALUE_BITS, "a link fits its table");
-    let mut directory = Vec::new();
-    put_varint(&mut directory, parts as u64);
-    put_varint(&mut directory, blocks.object.len() as u64);
-    let (mut table, mut payload) = (Vec::new(), Vec::new());
-    let mut left = &pairs[..];
-    for part in 0..parts {
-        let (here, later) = left.split_at(left.partition_point(|pair| part_of(key_of(*pair), parts) <= part));
-        left = later;
-        table.clear();
-        payload.clear();
-        for token in here.chunk_by(|a, b| key_of(*a) == key_of(*b)) {
-            add_chain(token, links, &mut table);
+/// The tables of a locator, ready to be written.
+#[derive(Debug)]
+pub(crate) struct LocatorTables {
+    /// Payloads of all parts, concatenated.
+    payloads: Vec<u8>,
+    /// Where each payload ends.
+    ends: Vec<usize>,
+}
+
+impl LocatorTables {
+    /// The locator of a slab of `pages` pages; `None` if there is nothing to store.
+    pub(crate) fn of(rare: RarePages, pages: usize) -> Result<Option<LocatorTables>, BucketError> {
+        let mut pairs = rare.pairs;
+        if pages < 2 || pairs.is_empty() || rare.is_over {
+            return Ok(None);
         }
-        if !write_table(&table, links.bits(), &mut payload) {
-            let what = format!("no table of {} links can be made", table.len());
-            return Err(BucketError::Mismatch { place: BlockPosition::of(BlockKind::LocatorPart.name(), 0), what });
+        sort_and_dedup(&mut pairs);
+        let links = Links::of(pages);
+        let parts = pairs.len().div_ceil(KEYS_PER_PART);
+        assert!((1..=MAX_PARTS).contains(&parts), "a locator has at most MAX_PARTS parts");
+        assert!(links.bits() <= MAX_VALUE_BITS, "a link fits its table");
+        let mut tables = LocatorTables { payloads: Vec::new(), ends: Vec::with_capacity(parts) };
+        let mut table = Vec::new();
+        let mut left = &pairs[..];
+        for part in 0..parts {
+            let (here, later) = left.split_at(left.partition_point(|pair| part_of(key_of(*pair), parts) <= part));
+            left = later;
+            table.clear();
+            for token in here.chunk_by(|a, b| key_of(*a) == key_of(*b)) {
+                add_chain(token, links, &mut table);
+            }
+            if !write_table(&table, links.bits(), &mut tables.payloads) {
+                let what = format!("no table of {} links can be made", table.len());
+                return Err(BucketError::Mismatch { place: BlockPosition::of(BlockKind::LocatorPart.name(), 0), what });
+            }
+            tables.ends.push(tables.payloads.len());
         }
-        put_varint(&mut directory, u64::from(blocks.write_stored(BlockKind::LocatorPart, &payload)));
+        assert!(left.is_empty(), "every pair is in a part");
+        Ok(Some(tables))
     }
-    assert!(left.is_empty(), "every pair is in a part");
-    let offset = blocks.object.len() as u64;
-    let stored_len = blocks.write(BlockKind::Locator, &directory)?;
-    Ok(Some(BlockAt { kind: BlockKind::Locator, offset, stored_len }))
+
+    /// Appends the parts and, after them, the block that lists them; returns where that is.
+    pub(crate) fn write(&self, blocks: &mut BlockWriter) -> Result<BlockAt, BucketError> {
+        let mut directory = Vec::new();
+        put_varint(&mut directory, self.ends.len() as u64);
+        put_varint(&mut directory, blocks.object.len() as u64);
+        let mut start = 0;
+        for end in &self.ends {
+            let payload = &self.payloads[std::mem::replace(&mut start, *end)..*end];
+            put_varint(&mut directory, u64::from(blocks.write_stored(BlockKind::LocatorPart, payload)));
+        }
+        let offset = blocks.object.len() as u64;
+        let stored_len = blocks.write(BlockKind::Locator, &directory)?;
+        Ok(BlockAt { kind: BlockKind::Locator, offset, stored_len })
+    }
 }
 
 /// The links of one token, given as its pairs in order of pages.

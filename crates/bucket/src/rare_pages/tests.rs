@@ -12,7 +12,7 @@ use super::*;
 use crate::columns::tests::{add_templates, split_by_words};
 use crate::encode::tests::SPLITTER;
 use crate::templates::TemplateSlab;
-use crate::{EncodeOptions, MAX_PAGE_EVENTS, MemoryObject, TermFilter, encode, verify_against};
+use crate::{EncodeOptions, Locators, MAX_PAGE_EVENTS, MemoryObject, TermFilter, encode, verify_against};
 
 /// Pages of each lower-cased token.
 type Truth = BTreeMap<String, u64>;
@@ -46,7 +46,8 @@ struct Opened {
 }
 
 fn opened(slabs: &[EventBatch], located: bool) -> Opened {
-    let encoded = encode(slabs, &EncodeOptions { located, ..EncodeOptions::default() }).unwrap();
+    let locators = Locators::included_if(located);
+    let encoded = encode(slabs, &EncodeOptions { locators, ..EncodeOptions::default() }).unwrap();
     verify_against(&encoded, slabs).unwrap();
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
     reader.check().unwrap();

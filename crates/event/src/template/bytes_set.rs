@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Bit set of the 256 byte values.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ByteSet([u64; 4]);
 
 impl ByteSet {

@@ -40,7 +40,7 @@ pub(crate) use self::column_rules::Way;
 use self::column_rules::{ComputedFields, by_plan};
 use self::defaults::DefaultFields;
 pub(crate) use self::defaults::is_default_field;
-pub(crate) use self::names::{DerivedNames, Scope};
+pub(crate) use self::names::{DerivedNames, NamesOfRules, Scope};
 use self::needs::Wanted;
 use self::plan::{Plan, with_column};
 pub(crate) use self::tables::Tables;

@@ -2,6 +2,7 @@
 //! condition on such a field must not rule out events by their text.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use quarry_conf::{PropsResolver, SearchTimeRules};
 use quarry_eval::field_names::wildcard_parts;
@@ -20,12 +21,25 @@ pub(crate) enum Scope {
     Sourcetypes(Vec<String>),
 }
 
+/// Fields and the events for which they may be produced.
+type Scopes = BTreeMap<String, Scope>;
+
 /// Fields that rules may produce, each with the events concerned.
 #[derive(Debug, Default)]
 pub(crate) struct DerivedNames {
-    named: BTreeMap<String, Scope>,
+    of_rules: Arc<NamesOfRules>,
+    /// Output fields of lookups, which depend on the tables that the search may read, and labels.
+    of_search: Scopes,
+}
+
+/// The part that is the same for all searches under the same settings.
+#[derive(Debug, Default)]
+pub(crate) struct NamesOfRules {
+    named: Scopes,
     /// Events with rules that take field names from the text, so that any field may result.
     open: Option<Scope>,
+    /// The texts of lookup rules with the events to which they apply.
+    lookups: Vec<(String, Scope)>,
 }
 
 impl Scope {
@@ -54,26 +68,43 @@ impl Scope {
     }
 }
 
-impl DerivedNames {
-    /// The fields of all stanzas of props.conf, and those of labels.
-    pub(crate) fn new(props: &PropsResolver, tables: &Tables, labels: &[String]) -> DerivedNames {
-        let mut names = DerivedNames::default();
+impl NamesOfRules {
+    /// The fields of all stanzas of props.conf, without those of lookups.
+    pub(crate) fn new(props: &PropsResolver) -> NamesOfRules {
+        let mut names = NamesOfRules::default();
         for (sourcetype, rules) in props.search_time_rules() {
             let scope = Scope::of(sourcetype.as_deref());
-            match rule_names(rules, tables) {
-                Some(found) => found.into_iter().for_each(|name| names.give(name, &scope)),
+            match rule_names(rules) {
+                Some(found) => {
+                    found.into_iter().for_each(|name| give(&mut names.named, name, &scope));
+                    names.lookups.extend(rules.lookups.iter().map(|(_, lookup)| (lookup.clone(), scope.clone())));
+                }
                 None => match &mut names.open {
                     Some(open) => open.join(&scope),
                     None => names.open = Some(scope),
                 },
             }
         }
-        labels.iter().for_each(|label| names.give(label.clone(), &Scope::Everywhere));
         names
     }
+}
 
-    fn give(&mut self, name: String, scope: &Scope) {
-        self.named.entry(name).and_modify(|known| known.join(scope)).or_insert_with(|| scope.clone());
+/// Adds a field.
+fn give(scopes: &mut Scopes, name: String, scope: &Scope) {
+    scopes.entry(name).and_modify(|known| known.join(scope)).or_insert_with(|| scope.clone());
+}
+
+impl DerivedNames {
+    /// The fields of rules, those of lookups in the search's tables, and those of labels.
+    pub(crate) fn new(of_rules: &Arc<NamesOfRules>, tables: &Tables, labels: &[String]) -> DerivedNames {
+        let mut of_search = Scopes::new();
+        for (lookup, scope) in &of_rules.lookups {
+            // A lookup that cannot be read produces no fields.
+            let outputs = tables.outputs(lookup).unwrap_or_default();
+            outputs.into_iter().for_each(|name| give(&mut of_search, name, scope));
+        }
+        labels.iter().for_each(|label| give(&mut of_search, label.clone(), &Scope::Everywhere));
+        DerivedNames { of_rules: Arc::clone(of_rules), of_search }
     }
 
     /// Events for which a rule may produce `field`, which may be a wildcard pattern.
@@ -81,25 +112,37 @@ impl DerivedNames {
         if is_default_field(field) {
             return Some(Scope::Everywhere);
         }
-        let fitting = self.named.iter().filter(|(name, _)| *name == field || wildcard_parts(field, name).is_some());
-        let mut scopes = fitting.map(|(_, scope)| scope).chain(&self.open);
-        let mut found = scopes.next()?.clone();
-        scopes.for_each(|scope| found.join(scope));
-        Some(found)
+        self.joined(&|scopes| match field.contains('*') {
+            true => fitting(scopes, |name| name == field || wildcard_parts(field, name).is_some()),
+            false => scopes.get(field).into_iter().collect(),
+        })
     }
 
     /// Events for which a rule may produce a requested field; `None` if there are none.
     pub(crate) fn scope_of_wanted(&self, wanted: &Wanted) -> Option<Scope> {
-        let given = self.named.iter().filter(|(name, _)| wanted.wants(name)).map(|(_, scope)| scope);
-        given.chain(&self.open).cloned().reduce(|mut all, scope| {
+        self.joined(&|scopes| match wanted.is_by_name() {
+            true => wanted.names.iter().filter_map(|name| scopes.get(name)).collect(),
+            false => fitting(scopes, |name| wanted.wants(name)),
+        })
+    }
+
+    /// Everything that `of` finds, and the events for which any field may result.
+    fn joined(&self, of: &dyn for<'s> Fn(&'s Scopes) -> Vec<&'s Scope>) -> Option<Scope> {
+        let found = [&self.of_rules.named, &self.of_search].into_iter().flat_map(of);
+        found.chain(&self.of_rules.open).cloned().reduce(|mut all, scope| {
             all.join(&scope);
             all
         })
     }
 }
 
-/// Fields that the rules of a stanza produce; `None` if they may produce any.
-fn rule_names(rules: &SearchTimeRules, tables: &Tables) -> Option<Vec<String>> {
+/// The scopes of fields whose names pass a test.
+fn fitting(scopes: &Scopes, passes: impl Fn(&str) -> bool) -> Vec<&Scope> {
+    scopes.iter().filter(|(name, _)| passes(name)).map(|(_, scope)| scope).collect()
+}
+
+/// Fields that the rules of a stanza produce, without those of lookups; `None` if they may produce any.
+fn rule_names(rules: &SearchTimeRules) -> Option<Vec<String>> {
     // Table rules (multikv.conf) rewrite the text and take column names from it.
     if rules.table.is_some() {
         return None;
@@ -110,9 +153,5 @@ fn rule_names(rules: &SearchTimeRules, tables: &Tables) -> Option<Vec<String>> {
     }
     names.extend(rules.aliases.iter().map(|alias| alias.target.clone()));
     names.extend(rules.evals.iter().map(|(field, _)| field.clone()));
-    for (_, lookup) in &rules.lookups {
-        // A lookup that cannot be read produces no fields.
-        names.extend(tables.outputs(lookup).unwrap_or_default());
-    }
     Some(names)
 }

@@ -40,6 +40,11 @@ impl Wanted {
             || self.patterns.iter().any(|pattern| wildcard_parts(pattern, field).is_some())
     }
 
+    /// Whether all requested fields are in `names`.
+    pub(super) fn is_by_name(&self) -> bool {
+        !self.all && self.patterns.is_empty()
+    }
+
     /// Whether a field is requested.
     pub(super) fn wants(&self, field: &str) -> bool {
         self.all

@@ -1,52 +1,91 @@
 //! Facts about a slab's templates that do not depend on the search; computed once and kept for later searches.
 //!
 //! A few bits for each part of each template: whether its surroundings bound words in every event, whether a word
-//! without breakers can extend across its left edge, and whether a percent-encoded breaker may be near.
+//! without breakers can extend across its left edge, and whether a percent-encoded breaker may be near. An index
+//! ([`super::template_index`]) tells in which templates a part is.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use quarry_event::segment::{is_breaker, is_major};
 use quarry_event::template::{ByteSet, ColumnKind, Template, TemplateSet};
 
 use super::edges::{Around, Edges};
 use super::field_locations::FieldLocations;
+use super::template_index::TemplateIndex;
 use crate::fields::Class;
 
-/// Slabs whose facts are kept, a few kilobytes each.
+/// Slabs whose facts are kept.
 const SLABS_KEPT: usize = 4_096;
 /// Fields of a slab whose locations are kept: the most recent ones.
 const FIELDS_KEPT: usize = 64;
 /// Bytes of the field locations of all slabs; beyond that, every search computes them again.
 const PLACES_BYTES_MAX: usize = 64 << 20;
+/// Bytes of the facts for finding words of all slabs; beyond that, every search computes them again.
+const WORD_FACTS_BYTES_MAX: usize = 64 << 20;
 
 /// Facts about the slabs that searches have read.
 #[derive(Default)]
 pub(crate) struct KnownTemplates {
-    slabs: Mutex<Vec<(Weak<TemplateSet>, Arc<TemplateFacts>)>>,
-    /// Bytes of the field locations kept.
-    held: Arc<AtomicUsize>,
+    slabs: Mutex<KnownSlabs>,
+    held: Arc<KeptBytes>,
+}
+
+/// Facts about slabs by the address of their templates. A weak pointer prevents reuse of the address, so equal
+/// addresses mean the same slab.
+#[derive(Default)]
+struct KnownSlabs {
+    by_address: HashMap<usize, (Weak<TemplateSet>, Arc<TemplateFacts>), FixedState>,
+    /// The addresses in the order in which they were added.
+    order: VecDeque<usize>,
+}
+
+impl KnownSlabs {
+    /// Adds a slab. Slabs that nobody reads any more are forgotten and, if there are too many, the one added first.
+    fn add(&mut self, template_set: &Arc<TemplateSet>, facts: &Arc<TemplateFacts>) {
+        let by_address = &mut self.by_address;
+        self.order.retain(|address| {
+            let is_read = by_address.get(address).is_some_and(|(template_set, _)| template_set.strong_count() > 0);
+            if !is_read {
+                by_address.remove(address);
+            }
+            is_read
+        });
+        if self.order.len() >= SLABS_KEPT
+            && let Some(first) = self.order.pop_front()
+        {
+            by_address.remove(&first);
+        }
+        let address = Arc::as_ptr(template_set).addr();
+        if by_address.insert(address, (Arc::downgrade(template_set), Arc::clone(facts))).is_none() {
+            self.order.push_back(address);
+        }
+        assert_eq!(self.order.len(), self.by_address.len(), "each slab has its place in the order");
+    }
+}
+
+/// Bytes of what is kept of all slabs.
+#[derive(Default)]
+struct KeptBytes {
+    /// Field locations.
+    places: AtomicUsize,
+    /// Facts for finding words.
+    words: AtomicUsize,
 }
 
 impl KnownTemplates {
     /// The facts about a slab.
     pub(super) fn of(&self, template_set: &Arc<TemplateSet>) -> Arc<TemplateFacts> {
-        let same = |(known, _): &&(Weak<TemplateSet>, Arc<TemplateFacts>)| known.as_ptr() == Arc::as_ptr(template_set);
-        {
-            let known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
-            // A weak pointer prevents reuse of the address, so equal addresses mean the same slab.
-            if let Some((_, facts)) = known.iter().find(same) {
-                return Arc::clone(facts);
-            }
+        let mut slabs = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, facts)) = slabs.by_address.get(&Arc::as_ptr(template_set).addr()) {
+            return Arc::clone(facts);
         }
         let held = Arc::clone(&self.held);
         let facts = Arc::new(TemplateFacts { words: OnceLock::new(), fields: Mutex::default(), held });
-        let mut known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(template_set, _)| template_set.strong_count() > 0);
-        if known.len() >= SLABS_KEPT {
-            known.remove(0);
-        }
-        known.push((Arc::downgrade(template_set), Arc::clone(&facts)));
+        slabs.add(template_set, &facts);
         facts
     }
 }
@@ -54,11 +93,10 @@ impl KnownTemplates {
 /// Facts about one slab.
 pub(super) struct TemplateFacts {
     /// Once a word is looked for.
-    words: OnceLock<WordFacts>,
+    words: OnceLock<Arc<WordFacts>>,
     /// Field locations by class of extraction.
     fields: Mutex<Vec<KnownField>>,
-    /// Bytes of the field locations of all slabs.
-    held: Arc<AtomicUsize>,
+    held: Arc<KeptBytes>,
 }
 
 /// Facts about one slab for finding words.
@@ -67,13 +105,17 @@ pub(super) struct WordFacts {
     free: Vec<bool>,
     /// By column, by template, by part.
     parts: Vec<Vec<Box<[PartFacts]>>>,
+    /// By column; empty for a column that has no templates.
+    indexes: Vec<TemplateIndex>,
 }
 
 impl Drop for TemplateFacts {
     fn drop(&mut self) {
         let fields = self.fields.get_mut().unwrap_or_else(PoisonError::into_inner);
         let bytes: usize = fields.iter().map(|field| field.places.bytes()).sum();
-        self.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.held.places.fetch_sub(bytes, Ordering::Relaxed);
+        let words = self.words.get().map_or(0, |words| words.memory_bytes());
+        self.held.words.fetch_sub(words, Ordering::Relaxed);
     }
 }
 
@@ -106,16 +148,22 @@ pub(super) enum Bounds {
 /// Facts about one part of a template.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartFacts {
-    /// By kind of bounds: whether what precedes it, or its own first byte, bounds a match.
-    left: [Bound; 2],
-    right: [Bound; 2],
-    free: Free,
+    pub surroundings: Surroundings,
     /// A word without breakers may extend across the edge to the previous part.
     pub open_edge: bool,
 }
 
+/// What surrounds a part, as far as the rest of its template tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Surroundings {
+    /// By kind of bounds: whether what precedes it, or its own first byte, bounds a match.
+    left: [Bound; 2],
+    right: [Bound; 2],
+    free: Free,
+}
+
 /// Whether there is a bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Bound {
     Always,
     /// If the whole value is bounded on this side.
@@ -124,7 +172,7 @@ enum Bound {
 }
 
 /// Whether no encoded breaker is near.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Free {
     Always,
     /// If none is near the whole value.
@@ -132,7 +180,7 @@ enum Free {
     Never,
 }
 
-impl PartFacts {
+impl Surroundings {
     /// Surroundings of the part, given the surroundings of the value that contains it.
     pub(super) fn around(&self, outside: Around, bounds: Bounds) -> Around {
         let holds = |bound: Bound, outside: bool| match bound {
@@ -154,11 +202,13 @@ impl PartFacts {
 }
 
 impl WordFacts {
-    fn new(template_set: &TemplateSet) -> WordFacts {
+    pub(super) fn new(template_set: &TemplateSet) -> WordFacts {
         let mut facts = WordFacts {
             free: vec![false; template_set.columns.len()],
             parts: vec![Vec::new(); template_set.columns.len()],
+            indexes: Vec::new(),
         };
+        facts.indexes.resize_with(template_set.columns.len(), TemplateIndex::default);
         // Children come after their parents.
         for (at, column) in template_set.columns.iter().enumerate().rev() {
             let no_sign = !column.traits.bytes.contains(b'%');
@@ -177,6 +227,8 @@ impl WordFacts {
             if let ColumnKind::Templates(templates) = &column.kind {
                 facts.parts[at] =
                     templates.iter().map(|template| parts_of(template_set, template, &facts.free)).collect();
+                let edges_of = |template| edges_of(template_set, template, &facts.free, true);
+                facts.indexes[at] = TemplateIndex::new(templates, edges_of, &facts.parts[at]);
             }
         }
         facts
@@ -191,12 +243,34 @@ impl WordFacts {
     pub(super) fn parts(&self, column: u32, template: usize) -> &[PartFacts] {
         &self.parts[column as usize][template]
     }
+
+    /// The index of the templates of a column.
+    pub(super) fn index(&self, column: u32) -> &TemplateIndex {
+        &self.indexes[column as usize]
+    }
+
+    /// Bytes of memory, approximately.
+    fn memory_bytes(&self) -> usize {
+        let parts = self.parts.iter().flatten().map(|parts| size_of_val(&**parts) + size_of::<Box<[PartFacts]>>());
+        let indexes = self.indexes.iter().map(|index| index.memory_bytes() + size_of::<TemplateIndex>());
+        self.free.len() + parts.sum::<usize>() + indexes.sum::<usize>()
+    }
 }
 
 impl TemplateFacts {
     /// Facts for searches for words in the templates that these facts are about.
-    pub(super) fn of_words(&self, template_set: &TemplateSet) -> &WordFacts {
-        self.words.get_or_init(|| WordFacts::new(template_set))
+    pub(super) fn of_words(&self, template_set: &TemplateSet) -> Arc<WordFacts> {
+        if let Some(known) = self.words.get() {
+            return Arc::clone(known);
+        }
+        let found = Arc::new(WordFacts::new(template_set));
+        let bytes = found.memory_bytes();
+        // Of two workers that compute them at once, one keeps them.
+        if self.held.words.load(Ordering::Relaxed) < WORD_FACTS_BYTES_MAX && self.words.set(Arc::clone(&found)).is_ok()
+        {
+            self.held.words.fetch_add(bytes, Ordering::Relaxed);
+        }
+        found
     }
 
     /// Field locations under these extraction classes; `find` computes those that are not known.
@@ -238,25 +312,25 @@ impl TemplateFacts {
     /// Keeps a field's locations while there is room.
     fn keep(&self, fields: &mut Vec<KnownField>, field: KnownField) {
         if fields.len() >= FIELDS_KEPT {
-            self.held.fetch_sub(fields.remove(0).places.bytes(), Ordering::Relaxed);
+            self.held.places.fetch_sub(fields.remove(0).places.bytes(), Ordering::Relaxed);
         }
-        if self.held.load(Ordering::Relaxed) < PLACES_BYTES_MAX {
-            self.held.fetch_add(field.places.bytes(), Ordering::Relaxed);
+        if self.held.places.load(Ordering::Relaxed) < PLACES_BYTES_MAX {
+            self.held.places.fetch_add(field.places.bytes(), Ordering::Relaxed);
             fields.push(field);
         }
     }
 }
 
+/// The edges of a template; `outside` tells whether the value as a whole is bounded and free.
+fn edges_of<'a>(template_set: &'a TemplateSet, template: &'a Template, free: &'a [bool], outside: bool) -> Edges<'a> {
+    let around = Around { left: outside, right: outside, free: outside };
+    Edges { template_set, parts: &template.parts, around, free }
+}
+
 fn parts_of(template_set: &TemplateSet, template: &Template, free: &[bool]) -> Box<[PartFacts]> {
     let sets = [set_of(is_breaker), set_of(is_major)];
     let [breakers, _] = sets;
-    let with = |outside: bool| Edges {
-        template_set,
-        parts: &template.parts,
-        around: Around { left: outside, right: outside, free: outside },
-        free,
-    };
-    let (open, closed) = (with(true), with(false));
+    let [open, closed] = [true, false].map(|outside| edges_of(template_set, template, free, outside));
     let facts = (0..template.parts.len()).map(|at| {
         let (before, open_start) = open.bytes_before(at);
         let (after, open_end) = open.bytes_after(at + 1);
@@ -276,12 +350,12 @@ fn parts_of(template_set: &TemplateSet, template: &Template, free: &[bool]) -> B
             (false, false) => Free::Never,
         };
         let (here, _) = open.bytes_after(at);
-        PartFacts {
+        let surroundings = Surroundings {
             left: sets.map(|set| bound(before, open_start, firsts, set)),
             right: sets.map(|set| bound(after, open_end, lasts, set)),
             free,
-            open_edge: at > 0 && !before.is_within(breakers) && !here.is_within(breakers),
-        }
+        };
+        PartFacts { surroundings, open_edge: at > 0 && !before.is_within(breakers) && !here.is_within(breakers) }
     });
     facts.collect()
 }
@@ -291,4 +365,43 @@ pub(super) fn set_of(holds: impl Fn(u8) -> bool) -> ByteSet {
     let mut set = ByteSet::EMPTY;
     (0..=u8::MAX).filter(|byte| holds(*byte)).for_each(|byte| set.insert(byte));
     set
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_event::template::{Column, TemplatePart, ValueTraits};
+
+    use super::*;
+
+    #[test]
+    fn facts_are_kept_as_long_as_their_slab_is_read() {
+        let slab = || {
+            let template = Template { parts: vec![TemplatePart::Literal(b"started".as_slice().into())] };
+            let kind = ColumnKind::Templates([template].into());
+            let text = Column { parent: None, kind, traits: ValueTraits::default(), values: 1 };
+            Arc::new(TemplateSet { columns: vec![text], ..TemplateSet::default() })
+        };
+        let known = KnownTemplates::default();
+        let held = || known.held.words.load(Ordering::Relaxed);
+        let (first, second) = (slab(), slab());
+        let facts = known.of(&first);
+        assert!(Arc::ptr_eq(&facts, &known.of(&first)) && !Arc::ptr_eq(&facts, &known.of(&second)));
+        let words = facts.of_words(&first);
+        assert!(Arc::ptr_eq(&words, &facts.of_words(&first)));
+        assert_eq!(held(), words.memory_bytes());
+        drop((facts, first));
+        assert_eq!(known.slabs.lock().unwrap().order.len(), 2);
+        known.of(&slab());
+        assert_eq!(held(), 0, "a slab that nobody reads is forgotten when another is added");
+        assert!(known.slabs.lock().unwrap().by_address.contains_key(&Arc::as_ptr(&second).addr()));
+    }
+
+    #[test]
+    fn facts_beyond_their_memory_are_computed_again() {
+        let known = KnownTemplates::default();
+        known.held.words.store(WORD_FACTS_BYTES_MAX, Ordering::Relaxed);
+        let template_set = Arc::new(TemplateSet::default());
+        let facts = known.of(&template_set);
+        assert!(!Arc::ptr_eq(&facts.of_words(&template_set), &facts.of_words(&template_set)));
+    }
 }

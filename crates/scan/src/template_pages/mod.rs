@@ -41,6 +41,7 @@ mod rex;
 mod roots;
 mod row_values;
 mod slab;
+mod template_index;
 mod text_lengths;
 mod value_location;
 mod verdicts;

@@ -297,7 +297,7 @@ impl Slab {
     /// Plan for word number `at`.
     pub(super) fn word(&self, at: usize, word: &Word) -> Result<SharedPlan, EngineError> {
         made_once(self.words.get(at), || {
-            word.plan(&self.template_set, self.facts.of_words(&self.template_set), self.segment.as_ref()).map(Arc::new)
+            word.plan(&self.template_set, &self.facts.of_words(&self.template_set), self.segment.as_ref()).map(Arc::new)
         })
     }
 

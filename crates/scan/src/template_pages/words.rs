@@ -1,13 +1,15 @@
 //! Words, phrases and wildcards evaluated on templates and columns instead of text.
 //!
-//! A match lies in a literal, in the value of a variable, or across an edge between them. Literals and dictionary texts
-//! are examined once per slab, numbers and plain texts once per page, and only if the bytes of their column allow a
-//! match. For matches across edges, the parts around them are put together ([`spans`]). Anything that is bounded by
-//! unknown bytes is a *maybe*; those rows are decided by their text. A yes or no here always agrees with the text.
+//! A match lies in a literal, in the value of a variable, or across an edge between them. Which templates concern a word
+//! is known from their index ([`super::template_index`]). Literals and dictionary texts are examined once per slab,
+//! numbers and plain texts once per page, and only if the bytes of their column allow a match. For matches across edges,
+//! the parts around them are put together ([`spans`]). Anything that is bounded by unknown bytes is a *maybe*; those rows
+//! are decided by their text. A yes or no here always agrees with the text.
 //!
 //! Percent-encoded breakers (`%20`) make a bound depend on bytes further away; where one may be near, the answer is
 //! maybe.
 
+mod finder;
 mod spans;
 
 use std::sync::Arc;
@@ -15,20 +17,21 @@ use std::sync::Arc;
 use quarry_eval::EngineError;
 use quarry_event::segment::{WordBound, WordPattern, is_breaker};
 use quarry_event::template::{
-    ByteSet, Column, ColumnKind, ColumnValues, CountedValues, NumberFormat, PageColumn, Template, TemplatePart,
-    TemplateSet, TimeLayout, ValueTraits,
+    ByteSet, Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Template,
+    TemplatePart, TemplateSet, TimeLayout, ValueTraits,
 };
+use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
+use self::finder::Finder;
 use self::spans::TemplateSpan;
 use super::edges::{Around, Edges};
 use super::facts::{Bounds, WordFacts, set_of};
 use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::PageReader;
+use super::template_index::{EdgeUse, TemplateIndex, VariableUse};
 use super::verdicts::ByValue;
 
-/// Bytes ordered by their usual frequency in texts, most common first.
-const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
 /// A byte that no pattern contains and that is not a breaker.
 const STRANGER: u8 = 0xff;
 
@@ -50,7 +53,8 @@ struct Probe {
     bounds: Bounds,
     /// Whether it contains a breaker.
     holds_breaker: bool,
-    /// Finds it anywhere.
+    finder: Finder,
+    /// Whether it occurs anywhere.
     occurs: WordPattern,
     /// The complete pattern, if this run is all of it.
     whole: Option<Whole>,
@@ -125,6 +129,7 @@ impl Word {
         let bounds = if bound == WordBound::Major { Bounds::Majors } else { Bounds::Breakers };
         let probes = texts.iter().map(|text| Probe {
             needle: text.as_bytes().into(),
+            finder: Finder::new(text.as_bytes(), fold),
             fold,
             breakers,
             bounds,
@@ -296,6 +301,12 @@ impl Probe {
         })
     }
 
+    /// Whether it can lie across such an edge.
+    fn may_cross(&self, edge: &EdgeUse) -> bool {
+        let is_met = |pair: &[u8]| self.in_set(pair[0], edge.before) && self.in_set(pair[1], edge.after);
+        (self.holds_breaker || edge.is_open) && self.needle.windows(2).any(is_met)
+    }
+
     /// Whether it would have to be at the start or end of a value, as nothing inside bounds words, but cannot be.
     fn is_too_short(&self, traits: &ValueTraits) -> bool {
         let Some(Whole { leading_star, trailing_star, .. }) = &self.whole else { return false };
@@ -307,20 +318,18 @@ impl Probe {
                 || (!leading_star && !trailing_star && self.needle.len() < traits.min_len as usize))
     }
 
-    /// Positions at which it begins in a text.
-    fn places<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-        let common = |byte: u8| COMMON.iter().position(|known| *known == byte.to_ascii_lowercase());
-        let rank = |at: &usize| common(self.needle[*at]).map_or(0, |rank| COMMON.len() - rank);
-        let rare = (0..self.needle.len()).min_by_key(rank).unwrap_or(0);
-        let byte = self.needle.get(rare).copied().unwrap_or(0);
-        let other = match self.fold {
-            true if byte.is_ascii_lowercase() => byte.to_ascii_uppercase(),
-            true => byte.to_ascii_lowercase(),
-            false => byte,
-        };
-        memchr::memchr2_iter(byte, other, text).filter_map(move |at| at.checked_sub(rare)).filter(move |start| {
-            let found = text.get(*start..*start + self.needle.len());
-            found.is_some_and(|found| found.iter().zip(&self.needle).all(|(byte, mine)| self.is(*mine, *byte)))
+    /// Of texts that lie one after the other in `bytes` and end at `ends`: the places of those in which it begins,
+    /// ascending, each once. All are searched at once; whether it also ends in the same text is not looked at.
+    fn texts_with<'a>(&'a self, bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
+        // The first text that has not been told.
+        let mut next = 0;
+        self.finder.places(bytes).filter_map(move |at| {
+            if next > 0 && at < ends[next - 1] as usize {
+                return None;
+            }
+            let text = next + ends[next..].partition_point(|end| *end as usize <= at);
+            next = (text + 1).min(ends.len());
+            (text < ends.len()).then_some(text)
         })
     }
 
@@ -416,29 +425,14 @@ impl Probe {
                 found_of(&values, answers)
             }
             (ColumnValues::Texts { bytes, ends }, _) => {
-                // All texts are searched at once; only those that contain it are examined one by one.
-                let mut rows: Vec<(u32, u8)> = Vec::new();
-                let mut done = 0;
-                for at in self.places(bytes) {
-                    // Its value has already been examined.
-                    if done > 0 && at < ends[done - 1] as usize {
-                        continue;
-                    }
-                    let place = done + ends[done..].partition_point(|end| *end as usize <= at);
-                    if place >= ends.len() {
-                        break;
-                    }
+                let text = |place: usize| {
                     let start = if place == 0 { 0 } else { ends[place - 1] as usize };
-                    let answer = self.answer(&bytes[start..ends[place] as usize], around, &mut scratch);
-                    if answer != NO {
-                        rows.push((row_at(&values, place), answer));
-                    }
-                    done = place + 1;
-                    if done == ends.len() {
-                        break;
-                    }
-                }
-                PageAnswers::Rows(rows)
+                    &bytes[start..ends[place] as usize]
+                };
+                let answers = self
+                    .texts_with(bytes, ends)
+                    .map(|place| (row_at(&values, place), self.answer(text(place), around, &mut scratch)));
+                PageAnswers::Rows(answers.filter(|(_, answer)| *answer != NO).collect())
             }
             _ => PageAnswers::Same(MAYBE),
         })
@@ -506,6 +500,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
+    /// The plan for a column with these surroundings.
     fn node(&self, column: u32, around: Around) -> Result<ProbePlan, EngineError> {
         let Some(Column { kind, traits, .. }) = self.template_set.columns.get(column as usize) else {
             return Ok(ProbePlan::Same(MAYBE));
@@ -517,14 +512,20 @@ impl Planner<'_> {
         match kind {
             ColumnKind::Templates(templates) => self.templates(column, templates, around),
             ColumnKind::Dictionary { .. } => {
-                let texts = self.segment.dictionary(column)?;
-                let mut scratch = Vec::new();
-                let answers = texts.iter().map(|text| self.probe.answer(text, around, &mut scratch));
-                Ok(ProbePlan::of_codes(answers.collect()))
+                Ok(ProbePlan::of_codes(self.answers_of(&*self.segment.dictionary(column)?, around)))
             }
             ColumnKind::Numbers { format, min, .. } => Ok(self.numbers(*format, *min, around)),
             ColumnKind::Texts => Ok(ProbePlan::Each(around)),
         }
+    }
+
+    /// The answer for each text of a dictionary.
+    fn answers_of(&self, texts: &Dictionary, around: Around) -> Vec<u8> {
+        let (mut answers, mut scratch) = (vec![NO; texts.len()], Vec::new());
+        for text in self.probe.texts_with(&texts.bytes, &texts.ends) {
+            answers[text] = self.probe.answer(texts.get(u32_of(text)), around, &mut scratch);
+        }
+        answers
     }
 
     /// Digits are searched for in numbers without formatting them, if nothing in a number bounds a word.
@@ -562,51 +563,12 @@ impl Planner<'_> {
     }
 
     fn templates(&self, column: u32, templates: &[Template], around: Around) -> Result<ProbePlan, EngineError> {
+        let index = self.facts.index(column);
         let mut base = vec![NO; templates.len()];
-        let (mut children, mut all_spans): (Vec<Child>, Vec<TemplateSpan>) = (Vec::new(), Vec::new());
-        let mut scratch = Vec::new();
-        for (number, template) in templates.iter().enumerate() {
-            let edges =
-                Edges { template_set: self.template_set, parts: &template.parts, around, free: self.facts.free() };
-            let facts = self.facts.parts(column, number);
-            let spans = self.spans(template, &edges, facts);
-            let mut answer = if spans.is_none() { MAYBE } else { NO };
-            for (part, facts) in template.parts.iter().zip(facts) {
-                if let TemplatePart::Literal(literal) = part {
-                    let inside = facts.around(around, self.probe.bounds);
-                    answer = answer.max(self.probe.answer(literal, inside, &mut scratch));
-                }
-            }
-            base[number] = answer;
-            if answer == YES {
-                continue;
-            }
-            for span in spans.into_iter().flatten() {
-                if !all_spans.iter_mut().any(|known| known.adds(&span, number)) {
-                    all_spans.push(TemplateSpan::new(span, number, templates.len()));
-                }
-            }
-            for (part, facts) in template.parts.iter().zip(facts) {
-                let TemplatePart::Variable(column) = part else { continue };
-                let inside = facts.around(around, self.probe.bounds);
-                let known = children.iter().position(|child| (child.column, child.around) == (*column, Some(inside)));
-                let child = match known {
-                    Some(known) => &mut children[known],
-                    None => {
-                        let node = self.node(*column, inside)?;
-                        let counts = vec![false; templates.len()];
-                        children.push(Child { column: *column, around: Some(inside), node, counts, covers: false });
-                        let last = children.len() - 1;
-                        &mut children[last]
-                    }
-                };
-                match &child.node {
-                    ProbePlan::Same(same) => base[number] = base[number].max(*same),
-                    _ => child.counts[number] = true,
-                }
-            }
-        }
-        let mut spans = self.spans_by_row(all_spans, &mut base, &mut children)?;
+        self.answer_by_literals(index, around, &mut base);
+        let spans = self.spans_of(column, templates, around, &mut base);
+        let mut children = self.children(index, around, &mut base)?;
+        let mut spans = self.spans_by_row(spans, &mut base, &mut children)?;
         // What a template has already decided need not be looked up.
         children.retain_mut(|child| {
             child.counts.iter_mut().zip(&base).for_each(|(counts, answer)| *counts &= *answer != YES);
@@ -614,8 +576,9 @@ impl Planner<'_> {
         });
         spans.retain_mut(|span| span.retain(|number| base[number] != YES));
         for child in &mut children {
-            let names = |template: &Template| template.names(child.column);
-            child.covers = templates.iter().zip(&child.counts).all(|(template, counts)| *counts || !names(template));
+            let counted = child.counts.iter().filter(|counts| **counts).count();
+            assert!(counted <= index.naming(child.column), "only templates that name a column count for it");
+            child.covers = counted == index.naming(child.column);
         }
         Ok(match base.first() {
             Some(first) if children.is_empty() && spans.is_empty() && base.iter().all(|answer| answer == first) => {
@@ -623,6 +586,71 @@ impl Planner<'_> {
             }
             _ => ProbePlan::Templates { base, children, spans },
         })
+    }
+
+    /// Raises the answers of the templates whose literals hold the word.
+    fn answer_by_literals(&self, index: &TemplateIndex, around: Around, base: &mut [u8]) {
+        let mut scratch = Vec::new();
+        let (literals, ends) = index.literals();
+        for literal in self.probe.texts_with(literals, ends) {
+            for used in index.uses_of(literal) {
+                let inside = used.surroundings.around(around, self.probe.bounds);
+                let answer = self.probe.answer(index.literal(literal), inside, &mut scratch);
+                raise(base, &used.templates, answer);
+            }
+        }
+    }
+
+    /// The spans of all templates, each once. A template with too many variables in its spans becomes a maybe.
+    fn spans_of(&self, column: u32, templates: &[Template], around: Around, base: &mut [u8]) -> Vec<TemplateSpan> {
+        let mut may_cross = vec![false; templates.len()];
+        for edge in self.facts.index(column).edges().iter().filter(|edge| self.probe.may_cross(edge)) {
+            edge.templates.iter().for_each(|number| may_cross[*number as usize] = true);
+        }
+        let mut all: Vec<TemplateSpan> = Vec::new();
+        for (number, template) in templates.iter().enumerate().filter(|(number, _)| may_cross[*number]) {
+            let edges =
+                Edges { template_set: self.template_set, parts: &template.parts, around, free: self.facts.free() };
+            let Some(spans) = self.spans(template, &edges, self.facts.parts(column, number)) else {
+                base[number] = base[number].max(MAYBE);
+                continue;
+            };
+            for span in spans.into_iter().filter(|_| base[number] != YES) {
+                if !all.iter_mut().any(|known| known.adds(&span, number)) {
+                    all.push(TemplateSpan::new(span, number, templates.len()));
+                }
+            }
+        }
+        all
+    }
+
+    /// The variables whose values can decide; raises the answers of the templates that a variable decides whatever its
+    /// value is.
+    fn children(&self, index: &TemplateIndex, around: Around, base: &mut [u8]) -> Result<Vec<Child>, EngineError> {
+        let mut known: Vec<Child> = Vec::new();
+        for VariableUse { column, surroundings, templates } in index.variables() {
+            if templates.iter().all(|number| base[*number as usize] == YES) {
+                continue;
+            }
+            let inside = surroundings.around(around, self.probe.bounds);
+            let is_it = |child: &Child| (child.column, child.around) == (*column, Some(inside));
+            let place = match known.iter().position(is_it) {
+                Some(place) => place,
+                None => match self.node(*column, inside)? {
+                    ProbePlan::Same(same) => {
+                        raise(base, templates, same);
+                        continue;
+                    }
+                    node => {
+                        let counts = vec![false; base.len()];
+                        known.push(Child { column: *column, around: Some(inside), node, counts, covers: false });
+                        known.len() - 1
+                    }
+                },
+            };
+            templates.iter().for_each(|number| known[place].counts[*number as usize] = true);
+        }
+        Ok(known)
     }
 
     /// The spans that are examined row by row; the others become answers of templates or of values.
@@ -681,6 +709,14 @@ impl Planner<'_> {
     }
 }
 
+/// Raises the answers of some templates.
+fn raise(base: &mut [u8], templates: &[u32], answer: u8) {
+    for number in templates.iter().filter(|_| answer != NO) {
+        let base = &mut base[*number as usize];
+        *base = (*base).max(answer);
+    }
+}
+
 /// Whether no number of this format, from `min` on, has a breaker in it.
 fn is_one_word(format: NumberFormat, min: i64) -> bool {
     match format {
@@ -707,6 +743,26 @@ pub(super) type SharedPlan = Arc<WordPlan>;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_told_once_each_if_a_word_begins_in_them() {
+        let texts = ["abc", "", "ABCabc abc", "", "xab", "ab", "c", "abd", "bc abc"];
+        let ends: Vec<u32> = texts
+            .iter()
+            .scan(0, |end, text| Some(std::mem::replace(end, *end + u32_of(text.len())) + u32_of(text.len())))
+            .collect();
+        let told = |word: &str, case_sensitive: bool, texts: &str, ends: &[u32]| -> Vec<usize> {
+            let word = Word::new(word, WordBound::Breaker, case_sensitive);
+            word.probes[0].texts_with(texts.as_bytes(), ends).collect()
+        };
+        // In "ab" it begins, and ends in the text after it.
+        assert_eq!(told("abc", false, &texts.concat(), &ends), [0, 2, 5, 8]);
+        assert_eq!(told("ABC", true, &texts.concat(), &ends), [2]);
+        assert_eq!(told("x", false, &texts.concat(), &ends), [4]);
+        assert_eq!(told("q", false, &texts.concat(), &ends), [0; 0]);
+        assert_eq!(told("abc", false, "", &[]), [0; 0]);
+        assert_eq!(told("abc", false, "", &[0, 0]), [0; 0]);
+    }
 
     #[test]
     fn every_part_of_a_time_fits_its_layout_and_an_address_does_not() {

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use quarry_bucket::{BucketEncoder, BucketError, BucketVerifier, EncodeOptions, EncodedBucket, SlabSource};
+use quarry_bucket::{BucketEncoder, BucketError, BucketVerifier, EncodeOptions, EncodedBucket, Locators, SlabSource};
 use quarry_catalog::{BucketRow, BucketState, CompactionCommit, Origin};
 use quarry_event::{PageColumns, TimeNs};
 
@@ -163,33 +163,17 @@ fn for_each_slab(
     regroup.into_rest().iter().try_for_each(|slab| visit(&slab.source()))
 }
 
-/// Encodes; drops locators if they make the result larger than its inputs.
+/// Encodes and verifies that the result decodes to the same events, by reading the inputs again. It has no locators if
+/// they would make it larger than its inputs.
 fn encode_checked(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
     pace: &mut Pace<'_>,
     add: AddSlab,
 ) -> Result<(EncodedBucket, Content), Failure> {
-    let bytes = |encoded: &EncodedBucket| (encoded.object.len() + encoded.filter.len()) as u64;
-    let located = encode_proven(shared, inputs, pace, add, true)?;
-    if bytes(&located.0) <= stored_bytes(inputs) {
-        return Ok(located);
-    }
-    let bare = encode_proven(shared, inputs, pace, add, false)?;
-    Ok(if bytes(&bare.0) < bytes(&located.0) { bare } else { located })
-}
-
-/// Encodes and verifies that the result decodes to the same events, by reading the inputs again.
-fn encode_proven(
-    shared: &Shared,
-    inputs: &[Arc<SealedBucket>],
-    pace: &mut Pace<'_>,
-    add: AddSlab,
-    located: bool,
-) -> Result<(EncodedBucket, Content), Failure> {
-    let mut proven = |with_templates: bool| {
-        let options =
-            EncodeOptions { zstd_level: shared.options.compaction.zstd_level, templates: with_templates, located };
+    let mut proven = |templates: bool| {
+        let locators = Locators::IncludedWithin(stored_bytes(inputs));
+        let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, templates, locators };
         let mut encoder = unwaited(shared, || BucketEncoder::new(&options))?;
         let mut content = Content::default();
         for_each_slab(shared, inputs, pace, &mut |slab| {

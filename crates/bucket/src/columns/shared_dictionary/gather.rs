@@ -11,7 +11,6 @@ use crate::columns::shared_dictionary::table::EntryTable;
 use crate::columns::shared_dictionary::{
     Component, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_DICTIONARIES, MAX_SHARED_ENTRIES, entry_bits,
 };
-use crate::columns::write::finish_layout;
 use crate::error::BucketError;
 use crate::integers::width_of;
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
@@ -176,23 +175,18 @@ impl SharedColumns {
         }
     }
 
-    /// Approximate upper bound of the bytes still to be written.
-    pub(crate) fn ordinary_bytes(&self) -> usize {
-        self.groups.iter().map(|group| group.ordinary_bytes).sum()
-    }
-
     /// Keeps the layout of a slab until its shared columns are written.
     pub(crate) fn wait(&mut self, slab: usize, layout: Layout) {
         self.waiting.push((slab, layout));
     }
 
-    /// Writes every group and then the waiting column layout blocks; returns these with their slabs.
-    pub(crate) fn finish(mut self, blocks: &mut BlockWriter) -> Result<Vec<(usize, BlockAt)>, BucketError> {
+    /// Writes every group; returns the layouts of the slabs that waited for it, which are to be written next.
+    pub(crate) fn finish(mut self, blocks: &mut BlockWriter) -> Result<Vec<(usize, Layout)>, BucketError> {
         for group in std::mem::take(&mut self.groups) {
             let placed = group.write(blocks)?;
             self.place(placed);
         }
-        self.waiting.into_iter().map(|(slab, layout)| Ok((slab, finish_layout(&layout, blocks)?))).collect()
+        Ok(self.waiting)
     }
 }
 

@@ -9,7 +9,7 @@ use super::*;
 use crate::block::tests::CHECKSUMS_DECIDE;
 use crate::columns::layout::Stored;
 use crate::columns::tests::batch_of;
-use crate::{BucketReader, EncodeOptions, EncodedBucket, MemoryObject, TermFilter, encode, verify_against};
+use crate::{BucketReader, EncodeOptions, EncodedBucket, Locators, MemoryObject, TermFilter, encode, verify_against};
 
 fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -41,8 +41,12 @@ fn slabs(count: usize, events: u64, sessions: u64) -> Vec<EventBatch> {
     (0..count as u64).map(slab).collect()
 }
 
+fn encoded_with(locators: Locators, slabs: &[EventBatch]) -> EncodedBucket {
+    encode(slabs, &EncodeOptions { zstd_level: 3, templates: true, locators }).unwrap()
+}
+
 fn compacted(slabs: &[EventBatch]) -> EncodedBucket {
-    encode(slabs, &EncodeOptions { zstd_level: 3, templates: true, located: true }).unwrap()
+    encoded_with(Locators::Included, slabs)
 }
 
 fn open(encoded: &EncodedBucket) -> BucketReader {
@@ -86,6 +90,28 @@ fn sessions_of_all_slabs_share_a_dictionary_and_are_found() {
     }
     let single: usize = slabs.iter().map(|slab| compacted(std::slice::from_ref(slab)).object.len()).sum();
     assert!(encoded.object.len() * 100 < single * 85, "{} of {single}", encoded.object.len());
+}
+
+#[test]
+fn locators_are_included_as_far_as_there_is_room() {
+    let slabs = slabs(2, 9_000, 5_000);
+    let bytes = |encoded: &EncodedBucket| (encoded.object.len() + encoded.filter.len()) as u64;
+    let (with, without) = (encoded_with(Locators::Included, &slabs), encoded_with(Locators::Omitted, &slabs));
+    assert!(bytes(&without) < bytes(&with));
+    for (limit, expected) in [(bytes(&with), &with), (bytes(&with) - 1, &without), (0, &without)] {
+        let encoded = encoded_with(Locators::IncludedWithin(limit), &slabs);
+        assert!(encoded.object == expected.object && encoded.filter == expected.filter, "within {limit} bytes");
+        assert_eq!(encoded.summary, expected.summary);
+        assert_eq!(encoded.summary.object_bytes, encoded.object.len() as u64);
+        verify_against(&encoded, &slabs).unwrap();
+        let reader = open(&encoded);
+        reader.check().unwrap();
+        let waited: usize = (0..2).map(|slab| shared_columns(&reader, slab)).sum();
+        assert_eq!(waited, 10, "the layouts waited for shared dictionaries");
+        for slab in 0..2 {
+            assert_eq!(reader.locator(slab).unwrap().is_some(), limit == bytes(&with));
+        }
+    }
 }
 
 #[test]

@@ -195,7 +195,7 @@ impl Planner<'_> {
 
     fn span(&self, template: &Template, reach: Reach, edges: &Edges<'_>, facts: &[PartFacts]) -> Span {
         let Reach { first, last, in_first, in_last } = reach;
-        let around_of = |at: usize| facts[at].around(edges.around, self.probe.bounds);
+        let around_of = |at: usize| facts[at].surroundings.around(edges.around, self.probe.bounds);
         let parts = (first..=last).map(|at| {
             let cut = match at {
                 at if at == first => Cut::Start(in_first + MARGIN),

@@ -1,0 +1,134 @@
+//! Finds where a run of bytes begins in a text.
+//!
+//! In short texts its rarest byte is looked for. In long ones, where even that is often something else, three
+//! neighbouring bytes are, in all their cases at once (the *Teddy* algorithm of `aho_corasick::packed`): nearly every
+//! hit is then a match.
+
+use std::sync::OnceLock;
+
+use aho_corasick::Span;
+use aho_corasick::packed::{Config, Searcher};
+
+/// Bytes ordered by their usual frequency in texts, most common first.
+const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
+/// Bytes that are looked for together. Each may have two cases, and up to eight variants are found at full speed.
+const WINDOW_BYTES: usize = 3;
+/// Length of a text from which on preparing the search for several bytes pays off.
+const LONG_TEXT_BYTES: usize = 16 << 10;
+
+/// Finds one run of bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Finder {
+    needle: Box<[u8]>,
+    fold: bool,
+    /// The rarest byte in both cases, and its offset.
+    byte: [u8; 2],
+    offset: usize,
+    /// Once it has been looked for in a long text; `None` if there is nothing better than the rarest byte.
+    window: OnceLock<Option<RareBytes>>,
+}
+
+#[derive(Clone, Debug)]
+struct RareBytes {
+    offset: usize,
+    searcher: Searcher,
+}
+
+impl Finder {
+    /// Finds `needle`, if `fold` in any case of its ASCII letters.
+    pub(super) fn new(needle: &[u8], fold: bool) -> Finder {
+        let offset = (0..needle.len()).max_by_key(|at| rarity(needle[*at])).unwrap_or(0);
+        let byte = needle.get(offset).copied().unwrap_or(0);
+        let byte = if fold { [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()] } else { [byte; 2] };
+        Finder { needle: needle.into(), fold, byte, offset, window: OnceLock::new() }
+    }
+
+    /// Positions at which it begins in a text, ascending.
+    pub(super) fn places<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+        let is_long = text.len() >= LONG_TEXT_BYTES;
+        let window = if is_long { self.window.get_or_init(|| self.rarest_window()).as_ref() } else { None };
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            loop {
+                let (found, offset) = match window {
+                    Some(RareBytes { offset, searcher }) => {
+                        (searcher.find_in(text, Span::from(from..text.len()))?.start(), *offset)
+                    }
+                    None => (from + memchr::memchr2(self.byte[0], self.byte[1], &text[from..])?, self.offset),
+                };
+                from = found + 1;
+                if let Some(start) = found.checked_sub(offset).filter(|start| self.is_at(text, *start)) {
+                    return Some(start);
+                }
+            }
+        })
+    }
+
+    fn is_at(&self, text: &[u8], start: usize) -> bool {
+        text.get(start..start + self.needle.len()).is_some_and(|found| match self.fold {
+            true => found.eq_ignore_ascii_case(&self.needle),
+            false => *found == *self.needle,
+        })
+    }
+
+    /// The rarest neighbouring bytes.
+    fn rarest_window(&self) -> Option<RareBytes> {
+        let bytes = self.needle.len().min(WINDOW_BYTES);
+        if bytes < 2 {
+            return None;
+        }
+        let windows = self.needle.windows(bytes).enumerate();
+        let (offset, window) =
+            windows.max_by_key(|(_, window)| window.iter().map(|byte| rarity(*byte)).sum::<usize>())?;
+        let mut variants: Vec<Vec<u8>> = vec![Vec::new()];
+        for byte in window {
+            let mut cases = vec![*byte];
+            if self.fold && byte.is_ascii_alphabetic() {
+                cases.push(byte ^ b' ');
+            }
+            variants = variants
+                .iter()
+                .flat_map(|variant| cases.iter().map(|byte| [variant.as_slice(), &[*byte]].concat()))
+                .collect();
+        }
+        assert!(variants.len() <= 1 << WINDOW_BYTES, "a byte has at most two cases");
+        let searcher = Config::new().builder().extend(variants).build()?;
+        Some(RareBytes { offset, searcher })
+    }
+}
+
+/// How rare a byte is in texts; more is rarer.
+fn rarity(byte: u8) -> usize {
+    COMMON.iter().position(|known| *known == byte.to_ascii_lowercase()).unwrap_or(COMMON.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn begins(needle: &[u8], fold: bool, text: &[u8]) -> Vec<usize> {
+        let is_it = |found: &[u8]| if fold { found.eq_ignore_ascii_case(needle) } else { found == needle };
+        text.windows(needle.len()).enumerate().filter(|(_, found)| is_it(found)).map(|(at, _)| at).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_place_is_found_in_short_and_long_texts(
+            needle in "[abAB1 -]{1,7}",
+            piece in "[abABcx1 \n=-]{1,60}",
+            fold in any::<bool>(),
+            cut in 0usize..50,
+        ) {
+            let finder = Finder::new(needle.as_bytes(), fold);
+            let long = format!("{piece}{needle}").repeat(LONG_TEXT_BYTES / piece.len() + 1);
+            let long = &long.as_bytes()[cut.min(piece.len())..];
+            prop_assert!(long.len() >= LONG_TEXT_BYTES);
+            let short = &long[..200];
+            for text in [long, short, &[][..], needle.as_bytes()] {
+                prop_assert_eq!(finder.places(text).collect::<Vec<_>>(), begins(needle.as_bytes(), fold, text));
+            }
+        }
+    }
+}
