@@ -414,7 +414,10 @@ impl Engine {
             return Err(expansion.diagnostics);
         }
         let spans = std::mem::take(&mut expansion.spans);
-        let mut parsed = quarry_spl::parse_with_commands(&expansion.text, &self.commands.names());
+        let mut parsed = match request.shape.is_condition {
+            true => shape::parsed_condition(&expansion.text),
+            false => quarry_spl::parse_with_commands(&expansion.text, &self.commands.names()),
+        };
         for remark in &mut parsed.diagnostics {
             if let Some(fragment) = spans.fragment(remark.span) {
                 let reads = format!("the macro reads `{}`", excerpt(&fragment));
