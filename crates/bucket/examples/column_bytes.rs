@@ -19,8 +19,12 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (level, file) = (arguments[0].parse().unwrap(), &arguments[1]);
     let megabytes: u64 = arguments.get(2).map_or(u64::MAX >> 20, |given| given.parse().unwrap());
-    let mut encoder =
-        BucketEncoder::new(&EncodeOptions { zstd_level: level, templates: true, locators: Locators::included_if(level > 1) }).unwrap();
+    let mut encoder = BucketEncoder::new(&EncodeOptions {
+        zstd_level: level,
+        templates: true,
+        locators: Locators::included_if(level > 1),
+    })
+    .unwrap();
     let (mut events, mut raw_bytes) = (0, 0);
     for batch in slabs(file, megabytes << 20) {
         encoder.add_slab(&SlabSource::of(&batch)).unwrap();

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_bucket::{
-    BucketReader, EncodeOptions, EncodedBucket, Locators, MAX_SLAB_EVENTS, MemoryObject, SlabSource, TARGET_SLAB_RAW_BYTES,
-    encode_slabs, verify_slabs,
+    BucketReader, EncodeOptions, EncodedBucket, Locators, MAX_SLAB_EVENTS, MemoryObject, SlabSource,
+    TARGET_SLAB_RAW_BYTES, encode_slabs, verify_slabs,
 };
 use quarry_event::{EventBatch, Metadata};
 use quarry_eventgen::irregular_logs::Irregular;
@@ -74,8 +74,11 @@ fn measure(name: &str, slabs: &Slabs, in_detail: bool) {
     let raw = slabs.text.len() as f64;
     let run = |zstd_level| {
         let start = seconds();
-        let encoded =
-            encode_slabs(&sources, &EncodeOptions { zstd_level, templates: true, locators: Locators::included_if(zstd_level > 1) }).unwrap();
+        let encoded = encode_slabs(
+            &sources,
+            &EncodeOptions { zstd_level, templates: true, locators: Locators::included_if(zstd_level > 1) },
+        )
+        .unwrap();
         let encode = seconds() - start;
         verify_slabs(&encoded, &sources).unwrap();
         (encoded, encode, seconds() - start - encode)

@@ -29,8 +29,11 @@ fn percent_of_zstd(events: &[String], zstd_level: i32) -> usize {
         batch.push(event.as_bytes(), batch.index_time + at * 20_000_000, 0);
     }
     let slabs = [SlabSource::of(&batch)];
-    let (stored, fault) =
-        encode_verified(&slabs, &EncodeOptions { zstd_level, templates: true, locators: Locators::included_if(zstd_level > 1) }).unwrap();
+    let (stored, fault) = encode_verified(
+        &slabs,
+        &EncodeOptions { zstd_level, templates: true, locators: Locators::included_if(zstd_level > 1) },
+    )
+    .unwrap();
     assert!(fault.is_none(), "{fault:?}");
     let plain = zstd::bulk::compress(events.join("\n").as_bytes(), 3).unwrap();
     (stored.object.len() + stored.filter.len()) * 100 / plain.len()

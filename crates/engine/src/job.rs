@@ -24,11 +24,12 @@ use quarry_eval::expr::{ExprContext, ExprTables};
 use quarry_eval::lookup::LookupSource;
 use quarry_eval::messages::Messages;
 use quarry_eval::panics::caught;
+use quarry_eval::rows::RowIter;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_scan::summary::{NoSummaries, SummaryStore};
 use quarry_scan::{PartialStates, ScanProgress, ScanRules};
-use quarry_spl::ast::{DataModelName, PercentileMethod, Pipeline};
+use quarry_spl::ast::{DataModelName, PercentileMethod, Pipeline, Span};
 use quarry_spl::commands::Beginning;
 use quarry_spl::macros::{Expansion, SpanMap};
 use quarry_spl::{Diagnostic, Parsed, Severity, excerpt};
@@ -329,6 +330,27 @@ impl Engine {
         self.job_of(RowThread::Own, Work::Plan(Box::new(plan)), kind, SpanMap::default(), runner)
     }
 
+    /// Runs the part of a plan that runs beside the data, over the events of `source`. The job yields the rows of the
+    /// plan's [exchange](Plan::exchange), for [`Engine::start_reduce`] here or on another node.
+    pub fn start_map(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
+        let runner = self.runner(request, source);
+        self.job_of(RowThread::Own, Work::Map(Box::new(plan)), ResultKind::Results, SpanMap::default(), runner)
+    }
+
+    /// Runs the part of a plan that runs once, on the rows that the jobs of [`Engine::start_map`] yielded: events merged
+    /// newest first, groups in any order. `source` has what subsearches read.
+    pub fn start_reduce(
+        &self,
+        plan: Plan,
+        exchanged: RowIter,
+        request: SearchRequest,
+        source: Arc<dyn SnapshotSource>,
+    ) -> Job {
+        let kind = if plan.gives_events() { ResultKind::Events } else { ResultKind::Results };
+        let work = Work::Reduce(Box::new(plan), exchanged);
+        self.job_of(RowThread::Own, work, kind, SpanMap::default(), self.runner(request, source))
+    }
+
     /// Makes the rows on a thread of the search: all of them or an error, unless the reader drops the queue.
     fn queued(&self, made: MadeRows) -> Receiver<Result<RecordBatch, EngineError>> {
         let (sender, batches) = sync_channel(QUEUE_BATCHES);
@@ -392,7 +414,10 @@ impl Engine {
             return Err(expansion.diagnostics);
         }
         let spans = std::mem::take(&mut expansion.spans);
-        let mut parsed = quarry_spl::parse_with_commands(&expansion.text, &self.commands.names());
+        let mut parsed = match request.shape.is_condition {
+            true => shape::parsed_condition(&expansion.text),
+            false => quarry_spl::parse_with_commands(&expansion.text, &self.commands.names()),
+        };
         for remark in &mut parsed.diagnostics {
             if let Some(fragment) = spans.fragment(remark.span) {
                 let reads = format!("the macro reads `{}`", excerpt(&fragment));
@@ -447,7 +472,7 @@ impl Engine {
 
 /// Converts an error to a diagnostic with its position in the original text.
 fn diagnostic_of(error: &EngineError, expanded: &str, spans: &SpanMap) -> Diagnostic {
-    let whole = quarry_spl::ast::Span { start: 0, end: expanded.len() };
+    let whole = Span { start: 0, end: expanded.len() };
     Diagnostic::error(error.to_string(), spans.original(error.span().unwrap_or(whole)))
 }
 

@@ -48,6 +48,7 @@ pub use knowledge::{
 pub use node::{DeletionRecord, KeptJob, NoNode, NodeEntry, NodeSource};
 pub use permissions::allowed_indexes;
 pub use plan::Plan;
+pub use plan::exchange::{ColumnContent, Exchange, ExchangeColumn, ExchangedRows};
 pub use plan::search_filter::is_search_filter;
 pub use quarry_eval::EngineError;
 pub use quarry_eval::context::TransactionLimits;
@@ -55,7 +56,7 @@ pub use quarry_eval::dataflow::Slicing;
 pub use quarry_eval::extract::examples;
 pub use quarry_eval::lookup::{AddressLocations, FillTable, Location, LookupSource, LookupTable, ModelFile, TableTime};
 pub use quarry_eval::messages::Messages;
-pub use quarry_eval::rows::{compact, reversed, split_by_bytes};
+pub use quarry_eval::rows::{ColumnType, RowIter, compact, reversed, split_by_bytes};
 pub use quarry_scan::ScanProgress;
 pub use quarry_scan::summary::{Acceleration, SummaryFile, SummaryStore};
 pub use quarry_spl::ast::TableContext;

@@ -137,6 +137,14 @@ pub(crate) fn lower(stage: &Stage, environment: &dyn Environment) -> Result<Vec<
     environment.steps_of(&stage.command, stage.span).map_err(|error| within(error, stage.span))
 }
 
+/// The fold among the steps of a command, and its position.
+pub(crate) fn fold_of(steps: &[Step]) -> Option<(usize, &Arc<dyn Reduce>)> {
+    steps.iter().enumerate().find_map(|(at, step)| match step {
+        Step::Reduce(reduce) => Some((at, reduce)),
+        Step::Row { .. } | Step::Blocking(_) => None,
+    })
+}
+
 /// Restricts the error's position to the command: positions in generated commands refer to another text.
 fn within(error: EngineError, command: Span) -> EngineError {
     match error.span() {

@@ -7,12 +7,14 @@
 mod bounds;
 mod chain;
 pub(crate) mod deletion;
+mod handover;
 pub(crate) mod preview;
 mod row_steps;
 
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
+use quarry_eval::aggregate::Folder;
 use quarry_eval::command::{MakeRowCommand, Reduce};
 use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::LookupSource;
@@ -102,26 +104,60 @@ impl Runner {
         plan: Plan,
         shown: Option<(&Arc<ShownFormats>, &Arc<Previews>)>,
     ) -> Result<RowIter, EngineError> {
-        let context = CommandContext { range: plan.range(self.context.range), ..self.context.clone() };
+        let context = self.context_of(&plan);
         let previews = shown.and_then(|shown| Preparation::of(self, &plan, &context, shown));
+        self.rows_of(&plan, None, &context, previews)
+    }
+
+    /// The context of a plan's commands.
+    fn context_of(&self, plan: &Plan) -> CommandContext {
+        CommandContext { range: plan.range(self.context.range), ..self.context.clone() }
+    }
+
+    /// The rows of a plan; `exchanged` are those of its exchange if they were made elsewhere.
+    fn rows_of(
+        &self,
+        plan: &Plan,
+        exchanged: Option<RowIter>,
+        context: &CommandContext,
+        previews: Option<Preparation>,
+    ) -> Result<RowIter, EngineError> {
         if let (Source::Scan(scan), None) = (&plan.source, &plan.fold) {
-            return self.in_order(scan, &plan, &context, previews);
+            let steps = self.steps_of_rows(plan, context)?;
+            let rows = exchanged.map_or_else(|| self.events(scan, plan, context), Ok)?;
+            let rows = match previews {
+                Some(previews) => previews.of_rows(rows, &steps),
+                None => rows,
+            };
+            return apply(rows, steps, context);
         }
         // Before anything is read, written or deleted, so that a fault in a later command leaves everything unchanged.
-        let steps = self.steps(&plan.reduce, &context)?;
+        let steps = self.steps(&plan.reduce, context)?;
         let rows = match &plan.source {
-            Source::Scan(scan) => self.folded(scan, &plan, &context, previews.as_ref())?,
+            Source::Scan(scan) => {
+                let fold = self.prepared_fold(plan, context)?;
+                let folders = match exchanged {
+                    Some(states) => vec![fold.folder_of(states, context)?],
+                    None => self.folded(scan, plan, &fold, context, previews.as_ref())?,
+                };
+                fold.finish(folders, plan, context)?
+            }
             Source::Nothing => of_batches(Vec::new()),
             Source::Row => self.one_row()?,
             Source::Command(stage) => self.generated(stage)?,
-            Source::Series(series) => self.series(series, &context)?,
+            Source::Series(series) => {
+                let measured = self.rows_of(&series.measured, exchanged, &self.context_of(&series.measured), None)?;
+                self.series(series, measured, context)?
+            }
             Source::Delete(deletion) => self.delete(deletion)?,
             Source::Search(inner) => {
-                let InnerSearch { plan, name, span, range, .. } = inner.as_ref().clone();
-                self.of_saved(range).execute(plan).map_err(|error| error.in_saved_search(&name, span))?
+                let InnerSearch { plan, name, span, range, .. } = inner.as_ref();
+                let runner = self.of_saved(*range);
+                let rows = runner.rows_of(plan, exchanged, &runner.context_of(plan), None);
+                rows.map_err(|error| error.in_saved_search(name, *span))?
             }
         };
-        apply(rows, steps, &context)
+        apply(rows, steps, context)
     }
 
     /// The runner for a saved search run by this one.
@@ -150,21 +186,14 @@ impl Runner {
         make_results(&one, self.node.name(), &self.context)
     }
 
-    /// The rows of events, newest first, passed through the commands.
-    fn in_order(
-        &self,
-        scan: &Scan,
-        plan: &Plan,
-        context: &CommandContext,
-        previews: Option<Preparation>,
-    ) -> Result<RowIter, EngineError> {
-        let steps = self.steps_of_rows(plan, context)?;
-        let rows: RowIter = Box::new(OrderedRows::new(self.event_scan(scan, context)?, context.clone())?);
-        let rows = match previews {
-            Some(previews) => previews.of_rows(rows, &steps),
-            None => rows,
-        };
-        apply(rows, steps, context)
+    /// The events of a plan without a fold, newest first.
+    fn events(&self, scan: &Scan, plan: &Plan, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let exchange = plan.exchange();
+        let rows = OrderedRows::new(self.event_scan(scan, context)?, context.clone())?;
+        Ok(Box::new(rows.inspect(move |rows| {
+            let is_admitted = |rows| exchange.as_ref().is_some_and(|exchange| exchange.admits(rows));
+            assert!(rows.as_ref().map_or(true, is_admitted), "a scan gives the columns that its plan announces");
+        })))
     }
 
     /// The steps that run once on the rows of a plan's source.
@@ -178,48 +207,51 @@ impl Runner {
         Ok(steps)
     }
 
-    /// The rows of events, folded in parallel.
-    fn folded(
-        &self,
-        scan: &Scan,
-        plan: &Plan,
-        context: &CommandContext,
-        previews: Option<&Preparation>,
-    ) -> Result<RowIter, EngineError> {
+    /// The fold of a plan, with the commands before it.
+    fn prepared_fold(&self, plan: &Plan, context: &CommandContext) -> Result<PreparedFold, EngineError> {
         let stages: Vec<Stage> = plan.map.iter().chain(&plan.fold).cloned().collect();
         let mut steps = self.steps(&stages, context)?;
         let rows = steps.iter().take_while(|step| matches!(step, Step::Row { ordered: false, .. })).count();
         let after = steps.split_off((rows + 1).min(steps.len()));
-        let Some(Step::Reduce(reduce)) = steps.pop() else {
+        let (Some(Step::Reduce(reduce)), Some(states)) = (steps.pop(), &plan.states) else {
             return Err(EngineError::Internal {
                 stage: "a plan was run",
                 message: "its fold does not fold".to_owned(),
             });
         };
+        if states.layout != reduce.aggregates().layout() {
+            return Err(EngineError::invalid("the plan is of another build: run the same build on all nodes"));
+        }
+        let commands = steps.into_iter().filter_map(Step::into_row).collect();
+        Ok(PreparedFold { commands, reduce, after })
+    }
+
+    /// The events of a plan, folded in parallel.
+    fn folded(
+        &self,
+        scan: &Scan,
+        plan: &Plan,
+        fold: &PreparedFold,
+        context: &CommandContext,
+        previews: Option<&Preparation>,
+    ) -> Result<Vec<Folder>, EngineError> {
+        let reduce = fold.reduce.as_ref();
         let mut events = self.event_scan(scan, context)?;
         let of_summary = self.summary_commands(scan, context)?;
-        let states = self.states_of(plan, reduce.as_ref(), context);
+        let states = self.states_of(plan, reduce, context);
         let windows = events.windows(context, states.as_ref())?;
-        let commands: Vec<MakeRowCommand> = steps.into_iter().filter_map(Step::into_row).collect();
         if reduce.needs_bounds(context) {
             let pages: Vec<&PageRef> = windows.iter().flat_map(|window| &window.pages).collect();
             // These pages are read again, so they are not counted.
             let progress = std::mem::take(&mut events.progress);
-            let bounds = bounds_of_rows(&events, &pages, &plan.map, &commands, context)?;
+            let bounds = bounds_of_rows(&events, &pages, &plan.map, &fold.commands, context)?;
             events.progress = progress;
             reduce.prepare(bounds, context);
         }
-        let commands = WindowCommands { of_events: &commands, of_summary: &of_summary };
-        let previews = previews.map(|previews| previews.of_fold(reduce.as_ref()));
+        let commands = WindowCommands { of_events: &fold.commands, of_summary: &of_summary };
+        let previews = previews.map(|previews| previews.of_fold(reduce));
         let previewer = previews.as_ref().map(|previews| -> &dyn Previewer { previews });
-        let kept = (states.as_ref(), previewer);
-        let folders = fold_windows(&events, &windows, &commands, reduce.as_ref(), context, kept)?;
-        let is_row = |step: &Step| matches!(step, Step::Row { ordered: false, .. });
-        let rows = match after.iter().all(is_row) && !reads_order(&plan.reduce) {
-            true => reduce.finish_unordered(folders, context)?,
-            false => reduce.finish(folders, context)?,
-        };
-        apply(rows, after, context)
+        fold_windows(&events, &windows, &commands, reduce, context, (states.as_ref(), previewer))
     }
 
     /// The commands applied to rows of summaries before the fold.
@@ -294,6 +326,27 @@ impl Runner {
         context: &CommandContext,
     ) -> Result<RowIter, EngineError> {
         apply(rows, self.steps(stages, context)?, context)
+    }
+}
+
+/// The fold of a plan over events, ready to run.
+struct PreparedFold {
+    /// The row commands before it.
+    commands: Vec<MakeRowCommand>,
+    reduce: Arc<dyn Reduce>,
+    /// The steps after it that belong to the same command.
+    after: Vec<Step>,
+}
+
+impl PreparedFold {
+    /// The result rows from the folders of all workers.
+    fn finish(self, folders: Vec<Folder>, plan: &Plan, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let is_row = |step: &Step| matches!(step, Step::Row { ordered: false, .. });
+        let rows = match self.after.iter().all(is_row) && !reads_order(&plan.reduce) {
+            true => self.reduce.finish_unordered(folders, context)?,
+            false => self.reduce.finish(folders, context)?,
+        };
+        apply(rows, self.after, context)
     }
 }
 

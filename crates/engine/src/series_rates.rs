@@ -57,9 +57,14 @@ fn is_series_rate(aggregate: &Aggregate) -> bool {
 
 impl Runner {
     /// The rows of an `mstats` with time series: measurements with their series, or the result of folding the rates.
-    pub(crate) fn series(&self, series: &Series, context: &CommandContext) -> Result<RowIter, EngineError> {
+    pub(crate) fn series(
+        &self,
+        series: &Series,
+        measured: RowIter,
+        context: &CommandContext,
+    ) -> Result<RowIter, EngineError> {
         let (tstats, span) = (&series.command, series.span);
-        let keyed = keyed(self.execute(series.measured.clone())?, &series.metrics, tstats);
+        let keyed = keyed(measured, &series.metrics, tstats);
         if !has_series_rates(tstats) {
             return Ok(keyed);
         }

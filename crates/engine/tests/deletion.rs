@@ -5,12 +5,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{Engine, EngineError, EngineOptions};
 use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Store, StoreOptions};
-use quarry_testworld::{NoTables, request};
+use quarry_testworld::request;
 use tempfile::tempdir;
 
 /// Room for the events of one bucket, and not for those of two.
@@ -18,7 +17,7 @@ const ONE_BUCKET_BYTES: usize = 1_000;
 
 fn engine(deletion_bytes: usize) -> Engine {
     let options = EngineOptions { deletion_bytes, ..EngineOptions::default() };
-    Engine::new(&options, Arc::new(PropsResolver::new(&Layers::new([]))), Arc::new(NoTables)).unwrap()
+    quarry_testworld::engine(&options)
 }
 
 /// A store of two indexes with 100 events each.

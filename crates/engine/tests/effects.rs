@@ -15,7 +15,7 @@ use quarry_engine::{
 use quarry_event::{EventBatch, TimeRange};
 use quarry_spl::macros::Macro;
 use quarry_store::{IndexSelector, MemoryStore, Snapshot, StoreError};
-use quarry_testworld::request;
+use quarry_testworld::{count, request, rows_of};
 
 /// A node that records side effects, with its lookup tables and models.
 #[derive(Default)]
@@ -117,10 +117,7 @@ fn run(text: &str) -> (Result<usize, EngineError>, Vec<String>) {
     let request = request(text);
     let source: Arc<dyn SnapshotSource> = node.clone();
     let mut job = engine.start_here(request, source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
-    let mut rows = Ok(0);
-    while let (Ok(number), Some(batch)) = (&rows, job.next_batch()) {
-        rows = batch.map(|batch| number + batch.num_rows());
-    }
+    let rows = rows_of(&mut job).map(|rows| count(&rows));
     drop(job);
     let doings = node.doings.lock().unwrap().clone();
     (rows, doings)

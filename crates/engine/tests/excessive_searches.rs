@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 
-use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, IngestExpressions};
+use quarry_engine::{EngineOptions, IngestExpressions};
 use quarry_event::{EventBatch, ExpressionCompiler, ExpressionValue, Metadata};
 use quarry_store::MemoryStore;
-use quarry_testworld::{NoTables, request};
+use quarry_testworld::{engine, request};
 
 /// Enough to read a search, and not to run it.
 const SMALL_STACK_BYTES: usize = 512 << 10;
@@ -17,8 +16,7 @@ const THREAD_STACK_BYTES: usize = 2 << 20;
 
 /// The last line of the answer, or the error; with the messages.
 fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
-    let props = Arc::new(PropsResolver::new(&Layers::new([])));
-    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
+    let engine = engine(&EngineOptions::default());
     let mut job = match engine.start(request(search), store.clone()) {
         Ok(job) => job,
         Err(faults) => return faults[0].message.clone(),
@@ -41,8 +39,7 @@ fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
 #[test]
 fn a_long_and_deep_search_runs_on_a_thread_with_a_small_stack() {
     let store = Arc::new(MemoryStore::new("main"));
-    let props = Arc::new(PropsResolver::new(&Layers::new([])));
-    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
+    let engine = engine(&EngineOptions::default());
     let deep = format!("{}n+1{}", "(".repeat(60), ")".repeat(60));
     // Rows go from command to command, each of which asks the one before it.
     let text = format!(
@@ -84,8 +81,7 @@ fn a_long_and_deep_search_is_explained_on_a_thread_with_a_small_stack() {
     let chain = format!("{}n{}{}", "(".repeat(60), "+n".repeat(500), ")".repeat(60));
     let text = format!("| makeresults | eval n=2, m={chain} | where {chain}>1 | stats sum(eval({chain})) AS s");
     let run = move || {
-        let props = Arc::new(PropsResolver::new(&Layers::new([])));
-        let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
+        let engine = engine(&EngineOptions::default());
         engine.explain(request(&text), None).unwrap();
         let mut job = engine.start(request(&text), Arc::new(MemoryStore::new("main"))).unwrap();
         let batch = job.next_batch().unwrap().unwrap();

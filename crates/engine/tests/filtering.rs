@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions};
 use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Store, StoreOptions};
-use quarry_testworld::{NoTables, request};
+use quarry_testworld::{engine, request, rows_of};
 
 const EVENTS: [&str; 12] = [
     "user=alice status=200 path=/a/b msg=\"all fine\"",
@@ -72,22 +71,18 @@ fn store_of(events: &[&str; 12], dir: &std::path::Path, sealed: bool) -> Arc<Sto
 fn times(engine: &Engine, store: &Arc<Store>, search: &str) -> Vec<String> {
     let request = request(&format!("{search} | table _time"));
     let mut job = engine.start(request, store.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
-    let mut found = Vec::new();
-    while let Some(batch) = job.next_batch() {
-        let batch = batch.unwrap_or_else(|error| panic!("{search}: {error}"));
+    let batches = rows_of(&mut job).unwrap_or_else(|error| panic!("{search}: {error}"));
+    let times = batches.iter().flat_map(|batch| {
         let column = batch.column_by_name("_time").unwrap();
-        found
-            .extend((0..batch.num_rows()).map(|row| arrow::util::display::array_value_to_string(column, row).unwrap()));
-    }
-    found
+        (0..batch.num_rows()).map(|row| arrow::util::display::array_value_to_string(column, row).unwrap())
+    });
+    times.collect()
 }
 
 #[test]
 fn early_tests_change_no_answer() {
     let folder = tempfile::tempdir().unwrap();
-    let engine =
-        Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&Layers::new([]))), Arc::new(NoTables))
-            .unwrap();
+    let engine = engine(&EngineOptions::default());
     for sealed in [false, true] {
         let store = store(&folder.path().join(sealed.to_string()), sealed);
         for (condition, matches) in [
@@ -132,9 +127,7 @@ fn early_tests_change_no_answer() {
 #[test]
 fn values_are_found_however_json_escapes_them() {
     let folder = tempfile::tempdir().unwrap();
-    let engine =
-        Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&Layers::new([]))), Arc::new(NoTables))
-            .unwrap();
+    let engine = engine(&EngineOptions::default());
     for sealed in [false, true] {
         let store = store_of(&ESCAPED, &folder.path().join(sealed.to_string()), sealed);
         for (condition, matches) in [

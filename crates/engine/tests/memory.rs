@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use arrow::array::AsArray;
 use arrow::record_batch::RecordBatch;
-use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, Job};
+use quarry_engine::{EngineOptions, Job};
 use quarry_event::{EventBatch, Metadata};
 use quarry_store::MemoryStore;
-use quarry_testworld::{NoTables, request};
+use quarry_testworld::{engine, lines, request};
 
 /// The rows as texts, each with the names of its fields, or the error.
 fn ask(search: &str, memory_bytes: usize) -> Result<Vec<String>, String> {
@@ -28,24 +27,17 @@ fn read_of(
     store: Arc<MemoryStore>,
     mut between: impl FnMut(&Job, &RecordBatch),
 ) -> Result<Vec<String>, String> {
-    let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let options = EngineOptions { memory_bytes, ..EngineOptions::default() };
-    let engine = Engine::new(&options, props, Arc::new(NoTables)).unwrap();
+    let engine = engine(&options);
     let request = request(search);
     let mut job = engine.start_here(request, store).map_err(|faults| faults[0].message.clone())?;
-    let mut lines = Vec::new();
+    let mut found = Vec::new();
     while let Some(batch) = job.next_batch() {
         let batch = batch.map_err(|error| error.to_string())?;
         between(&job, &batch);
-        let schema = batch.schema();
-        for row in 0..batch.num_rows() {
-            let cells = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
-                format!("{}={}", field.name(), arrow::util::display::array_value_to_string(column, row).unwrap())
-            });
-            lines.push(cells.collect::<Vec<_>>().join(" "));
-        }
+        found.extend(lines(&[batch]));
     }
-    Ok(lines)
+    Ok(found)
 }
 
 /// 30,000 rows with 10,000 keys, in no order of theirs.

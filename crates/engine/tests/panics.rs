@@ -5,12 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, Job, SearchRequest, SnapshotSource};
 use quarry_event::{EventBatch, Metadata, Page, PageColumns, TimeRange};
 use quarry_spl::Diagnostic;
 use quarry_store::{IndexSelector, MemoryStore, Segment, Snapshot, StoreError};
-use quarry_testworld::{NoTables, request};
+use quarry_testworld::{count, engine, request};
 
 /// Events of which one page cannot be read without a panic, while it is armed.
 struct Mined {
@@ -52,9 +51,7 @@ fn world() -> (Engine, Arc<Mined>) {
     let meta = batch.intern(&meta);
     (0..EVENTS).for_each(|at| batch.push(format!("number={at} class=c{}", at % 7).as_bytes(), at, meta));
     store.append(batch).unwrap();
-    let props = Arc::new(PropsResolver::new(&Layers::new([])));
-    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
-    (engine, Arc::new(Mined { store, armed: Arc::new(AtomicBool::new(true)) }))
+    (engine(&EngineOptions::default()), Arc::new(Mined { store, armed: Arc::new(AtomicBool::new(true)) }))
 }
 
 /// Number of rows, or the error; it is the same on both threads that may make the rows.
@@ -70,11 +67,8 @@ fn rows_of(engine: &Engine, start: Start, world: &Arc<Mined>, search: &str, rang
     let request = SearchRequest { range, ..request(search) };
     let source: Arc<dyn SnapshotSource> = Arc::<Mined>::clone(world);
     let mut job = start(engine, request, source).map_err(|faults| faults[0].message.clone())?;
-    let mut rows = 0;
-    while let Some(batch) = job.next_batch() {
-        rows += batch.map_err(|error| error.to_string())?.num_rows();
-    }
-    Ok(rows)
+    let rows = quarry_testworld::rows_of(&mut job);
+    rows.map(|rows| count(&rows)).map_err(|error| error.to_string())
 }
 
 #[test]

@@ -15,7 +15,7 @@ use quarry_engine::{
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_spl::macros::Macro;
 use quarry_store::{BucketListing, IndexSelector, ListingState, MemoryStore, Snapshot, StoreError};
-use quarry_testworld::request;
+use quarry_testworld::{count, request, rows_of};
 
 /// A node that counts side effects: tables written, programs started, events kept, snapshots taken.
 #[derive(Default)]
@@ -168,11 +168,7 @@ fn ask(engine: &Engine, node: &Arc<Node>, text: &str, permissions: &Arc<Permissi
     };
     let source: Arc<dyn SnapshotSource> = Arc::<Node>::clone(node);
     let mut job = engine.start_here(request, source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
-    let mut rows = 0;
-    while let Some(batch) = job.next_batch() {
-        rows += batch?.num_rows();
-    }
-    Ok(rows)
+    Ok(count(&rows_of(&mut job)?))
 }
 
 #[test]

@@ -9,6 +9,7 @@ use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, Job, LookupSource, LookupTable, Plan, ResultKind, SearchRequest};
 use quarry_event::{EventBatch, Metadata};
 use quarry_store::MemoryStore;
+use quarry_testworld::rows_of;
 
 const START: i64 = 1_790_000_000_000_000_000;
 
@@ -51,10 +52,7 @@ fn request(text: &str) -> SearchRequest {
 }
 
 fn rows(mut job: Job) -> (ResultKind, Vec<RecordBatch>) {
-    let mut batches = Vec::new();
-    while let Some(batch) = job.next_batch() {
-        batches.push(batch.unwrap());
-    }
+    let batches = rows_of(&mut job).unwrap();
     (job.kind(), batches)
 }
 

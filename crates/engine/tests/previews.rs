@@ -7,11 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
-use arrow::record_batch::RecordBatch;
-use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, Preview, Previews, SearchRequest, Slicing, SnapshotSource};
 use quarry_stdx::Clock;
-use quarry_testworld::{CountedStore, NoTables, request};
+use quarry_testworld::{CountedStore, engine, lines, request, rows_of};
 
 /// Events of the world: some pages, of which the newest is not full.
 const EVENTS: u64 = 20_000;
@@ -63,8 +61,7 @@ impl World {
         }
         let slicing = Slicing { window_pages: 2, workers: Some(workers), ..Slicing::default() };
         let options = EngineOptions { slicing, ..EngineOptions::default() };
-        let props = Arc::new(PropsResolver::new(&Layers::new([])));
-        World { store, engine: Engine::new(&options, props, Arc::new(NoTables)).unwrap(), _folder: folder }
+        World { store, engine: engine(&options), _folder: folder }
     }
 
     /// The rows of commands over all events, and their previews where `watched` looks at them.
@@ -81,23 +78,8 @@ impl World {
             let clock: Arc<Watched> = Arc::clone(watched);
             job.previews().begin(&(clock as quarry_stdx::SharedClock));
         }
-        let mut batches = Vec::new();
-        while let Some(batch) = job.next_batch() {
-            batches.push(batch.unwrap());
-        }
-        lines(&batches)
+        lines(&rows_of(&mut job).unwrap())
     }
-}
-
-fn lines(batches: &[RecordBatch]) -> Vec<String> {
-    let line = |batch: &RecordBatch, row: usize| {
-        let schema = batch.schema();
-        let cells = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
-            format!("{}={}", field.name(), arrow::util::display::array_value_to_string(column, row).unwrap())
-        });
-        cells.collect::<Vec<_>>().join(" ")
-    };
-    batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| line(batch, row))).collect()
 }
 
 /// Numbers of events that a preview may cover: those of the newest pages, or the count that it states itself.

@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, SearchRequest, SnapshotSource};
+use quarry_engine::{EngineOptions, SearchRequest, SnapshotSource};
 use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, MemoryStore, Store, StoreOptions};
-use quarry_testworld::{NoTables, request};
+use quarry_testworld::{engine, request};
 
 const MEGABYTE: usize = 1 << 20;
 const SECOND: i64 = 1_000_000_000;
@@ -146,9 +145,8 @@ struct Answer {
 }
 
 fn ask(search: &str, memory_bytes: usize, source: Arc<dyn SnapshotSource>) -> Answer {
-    let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let options = EngineOptions { memory_bytes, ..EngineOptions::default() };
-    let engine = Engine::new(&options, props, Arc::new(NoTables)).unwrap();
+    let engine = engine(&options);
     let request = SearchRequest { now: 2_000_000 * SECOND, ..request(search) };
     let mut job = engine.start(request, source).map_err(|faults| faults[0].message.clone()).unwrap();
     let mut rows = job.result_rows();

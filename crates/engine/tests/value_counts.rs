@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions};
 use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Store, StoreOptions};
-use quarry_testworld::{NoTables, request};
+use quarry_testworld::{engine, lines, request, rows_of};
 
 const FIELDS: [&str; 12] =
     ["hex", "prefixed", "uuid", "few", "number", "mixed", "dotted", "counter", "ip", "decimal", "path", "quoted"];
@@ -84,14 +83,7 @@ fn store(folder: &std::path::Path) -> Arc<Store> {
 fn rows(engine: &Engine, store: &Arc<Store>, search: &str) -> Vec<String> {
     let request = request(search);
     let mut job = engine.start(request, store.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
-    let mut found = Vec::new();
-    while let Some(batch) = job.next_batch() {
-        let batch = batch.unwrap_or_else(|error| panic!("{search}: {error}"));
-        found.extend((0..batch.num_rows()).map(|row| {
-            let cell = |column| arrow::util::display::array_value_to_string(column, row).unwrap();
-            batch.columns().iter().map(|column| cell(column)).collect::<Vec<String>>().join(" | ")
-        }));
-    }
+    let found = lines(&rows_of(&mut job).unwrap_or_else(|error| panic!("{search}: {error}")));
     assert!(job.messages().is_empty(), "{search}: {:?}", job.messages());
     found
 }
@@ -100,8 +92,7 @@ fn rows(engine: &Engine, store: &Arc<Store>, search: &str) -> Vec<String> {
 fn counts_of_values_tell_what_the_events_do() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
-    let props = Arc::new(PropsResolver::new(&Layers::new([])));
-    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
+    let engine = engine(&EngineOptions::default());
     let mut faults = Vec::new();
     for (number, field) in FIELDS.iter().enumerate() {
         let reports = [

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 
 use crate::EngineError;
-use crate::aggregate::Folder;
+use crate::aggregate::{AggregatePlan, Folder};
 use crate::context::CommandContext;
 use crate::rows::RowIter;
 
@@ -48,8 +48,12 @@ pub trait Reduce: Send + Sync {
     fn fold_name(&self, _context: &CommandContext) -> Option<String> {
         Some(String::new())
     }
+    /// The aggregates that it folds rows into; their [layout](AggregatePlan::layout) is that of its states.
+    fn aggregates(&self) -> &AggregatePlan;
     /// Creates the folder for the rows of one worker.
-    fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError>;
+    fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
+        Ok(Folder::new(self.aggregates(), context))
+    }
     /// The result rows from the folders of all workers.
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError>;
     /// The same rows in any order, for one who does not look at it.

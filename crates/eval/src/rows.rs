@@ -9,6 +9,7 @@
 //! Not here: commands and functions.
 
 mod build;
+mod column_type;
 mod decode;
 mod distinct_memo;
 mod kept_rows;
@@ -35,6 +36,7 @@ use quarry_stdx::number::u32_of;
 use crate::EngineError;
 
 pub use build::ColumnBuilder;
+pub use column_type::ColumnType;
 pub use decode::{DECIMAL_PRECISION, plain, plain_column};
 pub use distinct_memo::{DistinctMemo, Numbers};
 pub use kept_rows::{KeptRows, compact, rows_in_memory};

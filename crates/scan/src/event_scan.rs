@@ -308,7 +308,17 @@ impl EventScan {
             None => rows,
         };
         self.note_left(read - rows.num_rows());
-        rows::plain(&rows)
+        self.requested_columns(&rows::plain(&rows)?)
+    }
+
+    /// The rows without columns that only the condition or a pushed-down command read.
+    fn requested_columns(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+        let is_requested =
+            |name: &str| name == "_time" || (self.projection.wants(name) && !self.rexes.is_only_source(name));
+        match rows.schema_ref().fields().iter().all(|field| is_requested(field.name())) {
+            true => Ok(rows.clone()),
+            false => rows::without(rows, |name| !is_requested(name)),
+        }
     }
 
     /// The rows of a page to whose events rules add fields. They are extracted from text, so the storage layout does

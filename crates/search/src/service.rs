@@ -45,7 +45,7 @@ pub struct SearchParams {
     pub zone: Option<TimeZone>,
     /// Maximum rows collected; all when absent.
     pub rows_max: Option<usize>,
-    /// Whether `text` was narrowed to what is displayed; then its rows are not stored.
+    /// Whether the search was narrowed to what is displayed; then its rows are not stored.
     pub is_narrowed: bool,
     /// Whether it serves a request that is no search of its user's; then it is neither logged nor stored.
     pub is_internal: bool,

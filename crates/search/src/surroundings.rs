@@ -14,8 +14,6 @@ use quarry_engine::SearchShape;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{Command, NodeBuilder, ReverseCommand, Span, TailCommand};
-use quarry_spl::macros::{self, Macro, MacroSource, MacroValue};
-use quarry_stdx::Fault;
 
 use crate::service::{SearchError, SearchParams, SearchService};
 use crate::table::ResultTable;
@@ -26,6 +24,8 @@ pub const EVENTS_MAX: usize = 1_000;
 const STEPS_S: [i64; 3] = [60, 3_600, 86_400];
 /// Maximum events with exactly the same time that are returned.
 const SAME_TIME_MAX: usize = 1_000;
+/// The condition that all events meet.
+const EVERY_EVENT: &str = "*";
 
 /// An event, and how much of its surroundings is wanted.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct Surrounded {
     pub time: TimeNs,
     /// Its fields that its surroundings have too, such as host and source, with their values.
     pub alike: Vec<(String, String)>,
-    /// A further search condition.
+    /// A further search condition, which may use macros but contains no commands.
     pub condition: Option<String>,
     /// Events before it, at most [`EVENTS_MAX`].
     pub before: usize,
@@ -60,16 +60,21 @@ pub fn surroundings(
     zone: &TimeZone,
     wanted: &Surrounded,
 ) -> Result<Surroundings, SearchError> {
-    let search = search_of(wanted.condition.as_deref())?;
+    let condition = wanted.condition.as_deref().map(str::trim).filter(|condition| !condition.is_empty());
     let make = NodeBuilder::at(Span::default());
     let run = |then: Vec<Command>, earliest: Option<TimeNs>, latest: Option<TimeNs>| {
         let params = SearchParams {
-            text: search.clone(),
+            text: condition.unwrap_or(EVERY_EVENT).to_owned(),
             zone: Some(zone.clone()),
             permissions: Arc::clone(permissions),
             range: Some(TimeRange { earliest, latest }),
             is_internal: true,
-            shape: SearchShape { same_fields: wanted.alike.clone(), then, ..SearchShape::default() },
+            shape: SearchShape {
+                is_condition: true,
+                same_fields: wanted.alike.clone(),
+                then,
+                ..SearchShape::default()
+            },
             ..SearchParams::default()
         };
         service.run(params).map(|outcome| outcome.table)
@@ -87,49 +92,4 @@ pub fn surroundings(
         }
     }
     Ok(Surroundings { before: earlier, same_time, after: later(None)? })
-}
-
-/// The search for events that meet the condition, which may use macros but contains no commands.
-fn search_of(condition: Option<&str>) -> Result<String, SearchError> {
-    let Some(condition) = condition.map(str::trim).filter(|condition| !condition.is_empty()) else {
-        return Ok("search *".to_owned());
-    };
-    let without_macros = macros::expand(condition, &AnyMacro).text;
-    quarry_spl::parse_condition(&without_macros).map_err(SearchError::Syntax)?;
-    Ok(format!("search ({condition})"))
-}
-
-/// Expands every macro to a plain word, so that the text around macros can be checked without their definitions.
-struct AnyMacro;
-
-impl MacroSource for AnyMacro {
-    fn find(&self, _: &str, arguments: usize) -> Option<Macro> {
-        let arguments = (0..arguments).map(|number| format!("argument{number}")).collect();
-        Some(Macro { arguments, definition: "macro".to_owned(), ..Macro::default() })
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn evaluate(&self, _: &str) -> Result<MacroValue, Fault> {
-        Ok(MacroValue::Null)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_condition_cannot_go_on_with_commands() {
-        assert_eq!(search_of(Some("x OR `m`")).unwrap(), "search (x OR `m`)");
-        assert_eq!(search_of(None).unwrap(), "search *");
-        for condition in
-            ["x | delete", "x) | delete", "(x | delete", "x) | search (y", "`m` | delete", "`m`) | search (y"]
-        {
-            let error = search_of(Some(condition)).map_err(|error| error.to_string());
-            assert!(error.is_err(), "{condition}: {error:?}");
-        }
-    }
 }

@@ -5,6 +5,7 @@
 
 use std::io::Write;
 
+use quarry_engine::SearchShape;
 use quarry_stdx::{SystemClock, log};
 
 use crate::cli::{Cli, SearchArgs};
@@ -53,9 +54,12 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         ("max_time", max_time.as_deref()),
     ];
     let mode = if arguments.job.detach { "normal" } else { "blocking" };
-    let text = search::ordered_text(arguments);
-    let mut form = vec![("search", text.as_str()), ("exec_mode", mode)];
+    // A job keeps all fields of its events, for whoever asks for its result later.
+    let shape = SearchShape { text_only: false, ..search::printed_shape(arguments) };
+    let shape = search::shape_parameters(&shape);
+    let mut form = vec![("search", arguments.text.as_str()), ("exec_mode", mode)];
     form.extend(given.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    form.extend(shape.iter().map(|(name, value)| (*name, value.as_str())));
     let clock = SystemClock::shared();
     let started_ns = clock.elapsed_ns();
     let progress = (!arguments.job.detach).then(|| SearchProgress::start(None, &stop.interrupt));

@@ -10,13 +10,13 @@ use indicatif::HumanCount;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use quarry_conf::Namespace;
-use quarry_engine::Stopper;
+use quarry_engine::{SearchShape, Stopper};
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_inputs::InputError;
 use quarry_inputs::file::{OneshotOptions, Rotation, add_file, expand};
 use quarry_search::DEFAULT_INDEX;
 use quarry_search::{Outcome, ResultTable, Row, SearchParams, SearchService};
-use quarry_spl::{Severity, ast::Command};
+use quarry_spl::Severity;
 use quarry_stdx::{SharedClock, SystemClock, log, random};
 use quarry_store::MemoryStore;
 
@@ -310,14 +310,14 @@ fn write_notes(
     answer: &Answer,
     (is_stopped, out): (bool, &mut Vec<u8>),
 ) -> Result<(), Failure> {
-    let text = ordered_text(arguments);
-    let mut remarks = quarry_spl::parse(&text).diagnostics;
+    let text = arguments.text.as_str();
+    let mut remarks = quarry_spl::parse(text).diagnostics;
     remarks.retain(|remark| remark.severity == Severity::Warning);
-    let is_remark = |message: &String| remarks.iter().any(|remark| remark.told(&text) == *message);
+    let is_remark = |message: &String| remarks.iter().any(|remark| remark.told(text) == *message);
     let messages: Vec<&String> = answer.messages.iter().filter(|message| !is_remark(message)).collect();
     if !is_stopped && !answer.is_partial {
         let found = SearchOutcome {
-            text: &text,
+            text,
             rows: if answer.written.is_about_nothing() { 0 } else { answer.written.rows },
             empty: &answer.written.empty,
             filled: &answer.written.filled,
@@ -329,11 +329,8 @@ fn write_notes(
         remarks.extend(hints(&found, &mut |search| place.rows_of(search, arguments, zone)));
     }
     let color = terminal::colors_on_stderr(cli.color);
-    // The search as it was typed, without the `head` of --maxout.
-    let typed = if text.starts_with(&arguments.text) { &arguments.text } else { &text };
     for remark in &remarks {
-        let shown = if remark.span.end <= typed.len() { typed } else { &text };
-        failure::report_diagnostic(shown, remark, out, color)?;
+        failure::report_diagnostic(text, remark, out, color)?;
     }
     for message in messages {
         failure::report_note(message, out, color)?;
@@ -450,37 +447,35 @@ fn tell_stopping() {
     }
 }
 
-/// The search with events in the requested order, and with at most the requested number of rows.
-pub(crate) fn ordered_text(arguments: &SearchArgs) -> String {
-    let text = &arguments.text;
-    let parsed = quarry_spl::parse(text);
-    let ordered = match parsed.pipeline.commands.first() {
-        Some(first) if arguments.order == EventOrder::Oldest && matches!(first.command, Command::Search(_)) => {
-            let (selects, rest) = text.split_at(first.span.end);
-            format!("{selects} | reverse{rest}")
-        }
-        _ => text.clone(),
-    };
-    match arguments.maxout {
-        0 => ordered,
-        // A search with errors stays as written, so that their positions fit.
-        most if parsed.is_ok() => format!("{ordered} | head {most}"),
-        _ => ordered,
+/// Changes to a search that its output asks for: events in the requested order, at most the requested number of rows,
+/// and no field that is not shown.
+pub(crate) fn printed_shape(arguments: &SearchArgs) -> SearchShape {
+    let parsed = quarry_spl::parse(&arguments.text);
+    let shows_raw = matches!(arguments.form(), OutputForm::Raw | OutputForm::Table);
+    // Only a search that reads events itself certainly shows events: a saved search or a job may be a report.
+    let reads = quarry_spl::analyse::begins_with_events(&parsed.pipeline.commands);
+    // Nor is it known of a command of an app.
+    let is_of_events = reads && parsed.is_ok() && !quarry_spl::analyse::is_transforming(&parsed.pipeline.commands);
+    SearchShape {
+        oldest_first: arguments.order == EventOrder::Oldest,
+        head: Some(arguments.maxout).filter(|rows| *rows > 0),
+        // A search that mentions `_raw` may have removed it.
+        text_only: shows_raw && is_of_events && !arguments.text.contains("_raw"),
+        ..SearchShape::default()
     }
 }
 
-/// The search with a final command that keeps only displayed fields, so that no others are extracted.
-fn shown_text(arguments: &SearchArgs) -> String {
-    let text = ordered_text(arguments);
-    let shows_raw = matches!(arguments.form(), OutputForm::Raw | OutputForm::Table);
-    let parsed = quarry_spl::parse(&text);
-    // Only a search that reads events itself certainly shows events: a saved search or a job may be a report.
-    let reads = quarry_spl::analyse::begins_with_events(&parsed.pipeline.commands);
-    let is_of_events = reads && !quarry_spl::analyse::is_transforming(&parsed.pipeline.commands);
-    let takes_command = parsed.is_ok() && !text.trim_end().ends_with('|');
-    // A search that mentions `_raw` may have removed it.
-    let is_safe = shows_raw && is_of_events && !text.contains("_raw") && takes_command;
-    if is_safe { format!("{text} | fields _raw") } else { text }
+/// The same as parameters of a request.
+pub(crate) fn shape_parameters(shape: &SearchShape) -> Vec<(&'static str, String)> {
+    let mut parameters = Vec::new();
+    if shape.oldest_first {
+        parameters.push(("event_order", "oldest".to_owned()));
+    }
+    parameters.extend(shape.head.map(|rows| ("head", rows.to_string())));
+    if shape.text_only {
+        parameters.push(("text_only", "1".to_owned()));
+    }
+    parameters
 }
 
 /// Runs a search in this process and prints its rows as they come; returns its messages and whether data is missing.
@@ -665,10 +660,11 @@ pub(crate) fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(),
 }
 
 fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {
-    let text = shown_text(arguments);
+    let shape = printed_shape(arguments);
     SearchParams {
-        is_narrowed: text != arguments.text,
-        text,
+        text: arguments.text.clone(),
+        is_narrowed: shape.is_for_output(),
+        shape,
         earliest: arguments.earliest.clone(),
         latest: arguments.latest.clone(),
         zone: Some(zone.clone()),
@@ -760,10 +756,11 @@ fn ask_server(
     stop: &SearchStop,
     out: &mut SearchOutput<'_>,
 ) -> Result<Answer, Failure> {
-    let (text, id) = (shown_text(arguments), new_id());
-    let mut form =
-        vec![("search", text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json_rows"), ("count", "0")];
+    let (text, id) = (arguments.text.as_str(), new_id());
+    let mut form = vec![("search", text), ("exec_mode", "oneshot"), ("output_mode", "json_rows"), ("count", "0")];
     form.push(("id", &id));
+    let shape = shape_parameters(&printed_shape(arguments));
+    form.extend(shape.iter().map(|(name, value)| (*name, value.as_str())));
     stop.set(StopAction::FinishOnServer(remote.clone(), id.clone()));
     out.progress = Some(SearchProgress::start(None, &stop.interrupt));
     let zone_name = zone::name(zone);

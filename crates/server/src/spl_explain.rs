@@ -7,7 +7,10 @@ use std::io::Write;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use quarry_engine::{ExplainedEvents, ExplainedPlan, Explanation, Phase, SnapshotSource, StageShape};
+use quarry_engine::{
+    ColumnContent, Exchange, ExchangedRows, ExplainedEvents, ExplainedPlan, Explanation, Phase, SnapshotSource,
+    StageShape,
+};
 use quarry_event::TimeNs;
 use quarry_event::time::strftime;
 use quarry_search::DEFAULT_INDEX;
@@ -116,8 +119,35 @@ fn json_of_plan(plan: &ExplainedPlan, zone: &TimeZone) -> Value {
     });
     json!({
         "events": plan.events.as_ref().map(|events| json_of_events(events, zone)),
+        "exchange": plan.exchange.as_ref().map(json_of_exchange),
         "stages": stages.collect::<Vec<_>>(),
         "subsearches": plan.subsearches.iter().map(|inner| json_of_plan(inner, zone)).collect::<Vec<_>>(),
+    })
+}
+
+fn json_of_exchange(exchange: &Exchange) -> Value {
+    let rows = match &exchange.rows {
+        ExchangedRows::Events => "events",
+        ExchangedRows::TopEvents { .. } => "top events",
+        ExchangedRows::FirstEvents { .. } => "first events",
+        ExchangedRows::Groups => "groups",
+    };
+    let columns = exchange.columns.iter().map(|column| {
+        let (content, of, state) = match &column.content {
+            ColumnContent::EventTime => ("event time", None, None),
+            ColumnContent::EventText => ("event text", None, None),
+            ColumnContent::TextValue => ("text value", None, None),
+            ColumnContent::Field => ("field", None, None),
+            ColumnContent::Key(field) => ("key", Some(field), None),
+            ColumnContent::State { aggregate, column } => ("state", Some(aggregate), Some(column.to_string())),
+        };
+        json!({ "name": column.name, "type": column.kind.to_string(), "content": content, "of": of, "state": state })
+    });
+    json!({
+        "rows": rows,
+        "columns": columns.collect::<Vec<_>>(),
+        "patterns": exchange.patterns,
+        "needs_bounds": exchange.needs_bounds,
     })
 }
 
@@ -201,6 +231,9 @@ fn write_plan(plan: &ExplainedPlan, zone: &TimeZone, depth: usize, out: &mut dyn
         for line in lines_of_events(events, zone) {
             writeln!(out, "{indent}{line}")?;
         }
+    }
+    if let Some(exchange) = &plan.exchange {
+        writeln!(out, "{indent}exchange {exchange}")?;
     }
     if !plan.stages.is_empty() {
         writeln!(out, "{indent}commands")?;

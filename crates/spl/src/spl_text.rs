@@ -5,11 +5,10 @@
 
 use crate::ast::{
     AddTotalsCommand, Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp,
-    ChartCommand, Command, CompareOp, DataModelCommand, DataModelMode, Expr, ExprKind, FieldPattern, PercentileKind,
-    SeriesOptions, SortCommand, SortKey, SortKind, SplitField, StatsCommand, StatsFunction, StreamStatsCommand,
-    TimeChartCommand, UnaryOp,
+    ChartCommand, Command, CompareOp, DataModelCommand, DataModelMode, Expr, ExprKind, FieldPattern, SeriesOptions,
+    SortCommand, SortKey, SortKind, SplitField, StatsCommand, StatsFunction, StreamStatsCommand, TimeChartCommand,
+    UnaryOp,
 };
-use crate::functions::STATS_FUNCTIONS;
 
 /// The commands as a search; `None` if one of them cannot be written.
 pub(crate) fn text_of(commands: &[Command]) -> Option<String> {
@@ -156,7 +155,9 @@ fn call_text(function: &StatsFunction, arg: &AggregateArg) -> Option<String> {
         let span = span.as_ref().map_or(String::new(), |span| format!(", {}{}", span.amount, span.unit.name()));
         return Some(format!("sparkline({}{span})", call_text(inner, arg)?));
     }
-    let name = function_name(function)?;
+    // Only mstats has these, in its own syntax.
+    let is_written = !matches!(function, StatsFunction::SeriesRate { .. });
+    let name = is_written.then(|| function.name())?;
     Some(match arg {
         AggregateArg::Rows => name,
         AggregateArg::Field(field) => format!("{name}({})", argument(&field.text)),
@@ -168,20 +169,6 @@ fn call_text(function: &StatsFunction, arg: &AggregateArg) -> Option<String> {
 fn argument(name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '*'));
     if is_plain { name.to_owned() } else { quote(name) }
-}
-
-fn function_name(function: &StatsFunction) -> Option<String> {
-    if let StatsFunction::Percentile { percent, kind, .. } = function {
-        let name = match kind {
-            PercentileKind::Default => "perc",
-            PercentileKind::Exact => "exactperc",
-            PercentileKind::Upper => "upperperc",
-        };
-        return Some(format!("{name}{percent}"));
-    }
-    // Names of one letter are abbreviations of others.
-    let row = STATS_FUNCTIONS.iter().find(|row| row.function.as_ref() == Some(function) && row.help.name.len() > 1);
-    row.map(|row| row.help.name.to_owned())
 }
 
 fn by_text(by: &[FieldPattern]) -> String {

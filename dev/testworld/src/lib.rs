@@ -1,8 +1,8 @@
 //! Test stores for searches, shared by the tests of several crates.
 //!
 //! [`CountedStore`] is a store that counts reads of sealed slabs; an [`Interruption`] runs a closure in the middle of a
-//! search, at a given read. [`request`] is the search request of most tests, [`segment_of`] the methods that wrappers of
-//! segments share. Only tests depend on this crate. Not here: events, which each test makes as it needs them.
+//! search, at a given read; a [`Frozen`] snapshot never changes. [`request`], [`engine`], [`rows_of`] and [`lines`] are
+//! how most tests ask a search and read its answer, [`segment_of`] the methods that wrappers of segments share. Only tests depend on this crate. Not here: events, which each test makes as it needs them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 use std::ops::Range;
@@ -10,10 +10,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::array_value_to_string;
 use bytes::Bytes;
 use quarry_blob::{BlobStore, Memory, S3, S3Credentials, S3Settings};
-use quarry_conf::Permissions;
-use quarry_engine::{LookupSource, LookupTable, SearchRequest, SearchShape, SnapshotSource, SummaryFile};
+use quarry_conf::{Layers, Permissions, PropsResolver};
+use quarry_engine::{
+    Engine, EngineError, EngineOptions, Job, LookupSource, LookupTable, SearchRequest, SearchShape, SnapshotSource,
+    SummaryFile,
+};
 use quarry_event::template::{Dictionary, TemplateSet};
 use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_s3world::{CONTAINER, KEY_ID, SECRET};
@@ -40,6 +45,43 @@ pub fn request(text: &str) -> SearchRequest {
         default_indexes: vec!["main".to_owned()],
         permissions: Arc::new(Permissions::owner()),
         sid: None,
+    }
+}
+
+/// An engine without rules of props.conf and without lookup tables.
+pub fn engine(options: &EngineOptions) -> Engine {
+    Engine::new(options, Arc::new(PropsResolver::new(&Layers::new([]))), Arc::new(NoTables)).unwrap()
+}
+
+/// All rows of a search, or the error that it ends with.
+pub fn rows_of(job: &mut Job) -> Result<Vec<RecordBatch>, EngineError> {
+    std::iter::from_fn(|| job.next_batch()).collect()
+}
+
+/// Number of rows.
+pub fn count(batches: &[RecordBatch]) -> usize {
+    batches.iter().map(RecordBatch::num_rows).sum()
+}
+
+/// Each row as a text: `NAME=VALUE` of every column, missing values included.
+pub fn lines(batches: &[RecordBatch]) -> Vec<String> {
+    let line = |batch: &RecordBatch, row: usize| {
+        let schema = batch.schema();
+        let cells = schema.fields().iter().zip(batch.columns());
+        let cells =
+            cells.map(|(field, column)| format!("{}={}", field.name(), array_value_to_string(column, row).unwrap()));
+        cells.collect::<Vec<_>>().join(" | ")
+    };
+    batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| line(batch, row))).collect()
+}
+
+/// A snapshot that does not change.
+#[derive(Debug)]
+pub struct Frozen(pub Vec<Arc<dyn Segment>>);
+
+impl SnapshotSource for Frozen {
+    fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
+        Ok(Snapshot { segments: self.0.clone(), damaged: Vec::new() })
     }
 }
 

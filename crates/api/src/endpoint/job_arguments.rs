@@ -16,9 +16,11 @@ const KNOWN: &[&str] = &[
     "count",
     "csv_safe",
     "earliest_time",
+    "event_order",
     "exec_mode",
     "f",
     "field_list",
+    "head",
     "id",
     "implied_search",
     "label",
@@ -34,6 +36,7 @@ const KNOWN: &[&str] = &[
     "search",
     "search_mode",
     "status_buckets",
+    "text_only",
     "timeout",
     "zone",
 ];
@@ -84,7 +87,15 @@ pub(super) fn shape_of(parameters: &Parameters) -> Result<(SearchShape, SearchLe
         ["sample_ratio", "dispatch.sample_ratio"].into_iter().find_map(|name| Some((name, parameters.get(name)?)));
     let sample = given.filter(|(_, text)| !text.trim().is_empty()).map(|(name, text)| sample_ratio(name, text));
     let sample = sample.transpose()?.unwrap_or(1);
-    Ok((SearchShape { sample, named_fields_only: level == SearchLevel::Fast, ..SearchShape::default() }, level))
+    let shape = SearchShape {
+        sample,
+        named_fields_only: level == SearchLevel::Fast,
+        oldest_first: parameters.get("event_order") == Some("oldest"),
+        head: parameters.number("head")?.filter(|rows| *rows > 0),
+        text_only: parameters.is_set("text_only"),
+        ..SearchShape::default()
+    };
+    Ok((shape, level))
 }
 
 /// Parses a ratio: one in N events.

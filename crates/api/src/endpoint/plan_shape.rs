@@ -13,6 +13,7 @@ pub(super) const EXPLAINED: Shape = Shape::Object(&[
 /// Plan of a search.
 pub(super) const PLAN: Shape = Shape::Object(&[
     ("events", Shape::Nullable(&READ)),
+    ("exchange", Shape::Nullable(&EXCHANGE)),
     (
         "stages",
         Shape::List(&Shape::Object(&[
@@ -26,6 +27,22 @@ pub(super) const PLAN: Shape = Shape::Object(&[
 ]);
 const TEXTS: Shape = Shape::List(&Shape::Text);
 const TIME: Shape = Shape::Nullable(&Shape::Text);
+/// The rows that workers hand over.
+const EXCHANGE: Shape = Shape::Object(&[
+    ("rows", Shape::Text),
+    (
+        "columns",
+        Shape::List(&Shape::Object(&[
+            ("name", Shape::Text),
+            ("type", Shape::Text),
+            ("content", Shape::Text),
+            ("of", Shape::Nullable(&Shape::Text)),
+            ("state", Shape::Nullable(&Shape::Text)),
+        ])),
+    ),
+    ("patterns", TEXTS),
+    ("needs_bounds", Shape::Flag),
+]);
 /// The events that a search reads.
 const READ: Shape = Shape::Object(&[
     ("indexes", TEXTS),

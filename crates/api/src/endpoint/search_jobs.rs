@@ -110,14 +110,16 @@ pub(super) fn params_of(
     let unknown = |name: &str| ApiError::bad_request(format!("zone={name} is not known: give one as Europe/Berlin"));
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let zone = text("zone").map(|name| parse_zone(&name).ok_or_else(|| unknown(&name))).transpose()?;
+    let shape = shape_of(parameters)?.0;
     Ok(SearchParams {
         text: search_text(parameters)?,
+        is_narrowed: shape.is_for_output(),
         earliest: text("earliest_time"),
         latest: text("latest_time"),
         zone,
         rows_max: rows_max.filter(|count| *count > 0),
         permissions: Arc::clone(&caller.permissions),
-        shape: shape_of(parameters)?.0,
+        shape,
         ..SearchParams::default()
     })
 }

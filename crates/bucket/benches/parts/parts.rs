@@ -7,7 +7,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use quarry_bucket::bench_api::{count_variables, split_slab};
-use quarry_bucket::{BucketReader, EncodeOptions, Locators, MemoryObject, SlabSource, TermFilter, encode_slabs, verify_slabs};
+use quarry_bucket::{
+    BucketReader, EncodeOptions, Locators, MemoryObject, SlabSource, TermFilter, encode_slabs, verify_slabs,
+};
 use quarry_event::template::{ColumnKind, ColumnValues, TEXT_COLUMN};
 use quarry_event::{Anywhere, EventBatch, PageColumns, TermQuery};
 use xorf::{BinaryFuse16, Filter};

@@ -69,8 +69,8 @@ impl Chart {
 }
 
 impl Reduce for Chart {
-    fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
-        Ok(Folder::new(&self.plan, context))
+    fn aggregates(&self) -> &AggregatePlan {
+        &self.plan
     }
 
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {

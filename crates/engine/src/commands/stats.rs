@@ -68,8 +68,8 @@ impl Reduce for Stats {
         self.0.takes_counts()
     }
 
-    fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
-        Ok(Folder::new(&self.0, context))
+    fn aggregates(&self) -> &AggregatePlan {
+        &self.0
     }
 
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {

@@ -197,6 +197,10 @@ impl Reduce for TimeChart {
         is_known.then(|| format!("{:?}", self.fix_span(None, context)))
     }
 
+    fn aggregates(&self) -> &AggregatePlan {
+        &self.plan
+    }
+
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
         let spans = self.spans(self.fix_span(None, context), context)?;
         let keeps_times = self.column.as_deref() == Some("_time");

@@ -60,8 +60,8 @@ impl Reduce for Top {
         self.plan.takes_counts()
     }
 
-    fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
-        Ok(Folder::new(&self.plan, context))
+    fn aggregates(&self) -> &AggregatePlan {
+        &self.plan
     }
 
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {

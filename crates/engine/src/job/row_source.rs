@@ -33,11 +33,17 @@ pub(super) enum Work {
     Search(Pipeline),
     /// A plan, made here or elsewhere.
     Plan(Box<Plan>),
+    /// The part of a plan that runs beside the data.
+    Map(Box<Plan>),
+    /// The part of a plan that runs once, on the rows of its exchange.
+    Reduce(Box<Plan>, RowIter),
 }
 
 enum State {
     New,
     Begun(Arc<ShownFormats>, RowIter),
+    /// Rows of an exchange, which are handed over as they are.
+    Exchanged(RowIter),
     Ended,
 }
 
@@ -57,22 +63,36 @@ impl MadeRows {
             return Ok(None);
         }
         if let State::New = self.state {
-            let pipeline = match &self.work {
-                Work::Search(pipeline) => Cow::Borrowed(pipeline),
-                Work::Plan(plan) => Cow::Owned(plan.pipeline()),
-            };
-            self.runner.admit(&pipeline)?;
-            let formats = Arc::new(ShownFormats::of(&pipeline, &self.runner.context)?);
-            let plan = match &self.work {
-                Work::Search(pipeline) => self.runner.plan_search(pipeline)?,
-                Work::Plan(plan) => plan.as_ref().clone(),
-            };
-            let rows = self.runner.execute_shown(plan, Some((&formats, &self.previews)))?;
-            self.state = State::Begun(formats, rows);
+            self.state = self.begun()?;
         }
-        let State::Begun(formats, made) = &mut self.state else { return Ok(None) };
-        let Some(batch) = made.next().transpose()? else { return Ok(None) };
-        formats.apply(rows::without(&batch, rows::is_hidden)?).map(Some)
+        match &mut self.state {
+            State::Begun(formats, made) => {
+                let Some(batch) = made.next().transpose()? else { return Ok(None) };
+                formats.apply(rows::without(&batch, rows::is_hidden)?).map(Some)
+            }
+            State::Exchanged(made) => made.next().transpose(),
+            State::New | State::Ended => Ok(None),
+        }
+    }
+
+    /// The rows, before the first is requested.
+    fn begun(&mut self) -> Result<State, EngineError> {
+        let pipeline = match &self.work {
+            Work::Search(pipeline) => Cow::Borrowed(pipeline),
+            Work::Plan(plan) | Work::Map(plan) | Work::Reduce(plan, _) => Cow::Owned(plan.pipeline()),
+        };
+        self.runner.admit(&pipeline)?;
+        let formats = Arc::new(ShownFormats::of(&pipeline, &self.runner.context)?);
+        let shown = Some((&formats, &self.previews));
+        let rows = match &mut self.work {
+            Work::Search(pipeline) => self.runner.execute_shown(self.runner.plan_search(pipeline)?, shown)?,
+            Work::Plan(plan) => self.runner.execute_shown(plan.as_ref().clone(), shown)?,
+            Work::Map(plan) => return Ok(State::Exchanged(self.runner.map(plan)?)),
+            Work::Reduce(plan, exchanged) => {
+                self.runner.reduce(plan, std::mem::replace(exchanged, rows::of_batches(Vec::new())))?
+            }
+        };
+        Ok(State::Begun(formats, rows))
     }
 
     /// The next rows; at the end, the sources are dropped before the reader is told.

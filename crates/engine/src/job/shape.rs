@@ -8,20 +8,24 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::analyse::{is_transforming, required_fields, search_fields};
 use quarry_spl::ast::{
-    BinaryOp, Command, CompareOp, FieldsCommand, LoadJobCommand, LoadedJob, NodeBuilder, Pipeline, SearchExpr, Span,
-    Stage, TimeText, WhereCommand,
+    BinaryOp, Command, CompareOp, FieldsCommand, LoadJobCommand, LoadedJob, NodeBuilder, Pipeline, ReverseCommand,
+    SearchCommand, SearchExpr, Span, Stage, TimeModifiers, TimeText, WhereCommand,
 };
 use quarry_spl::commands::Kind;
 use quarry_spl::{Diagnostic, Parsed};
 
 /// Event fields that are always shown.
 const SHOWN: [&str; 5] = ["host", "index", "source", "sourcetype", "splunk_server"];
+/// Text of an event.
+const TEXT: &str = "_raw";
 /// Hexadecimal digits of the hash used for sampling.
 const DIGITS: u32 = 8;
 
 /// Options of a request; the default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchShape {
+    /// Whether the text is not a search but the condition of one: the result is the events that meet it.
+    pub is_condition: bool,
     /// The job whose rows replace the events at the start of the search.
     pub job: Option<String>,
     /// One event in this many is read, always the same ones; 0 and 1 mean all.
@@ -37,11 +41,22 @@ pub struct SearchShape {
     pub events_until: Option<TimeNs>,
     /// Fields with the values that the events at the start must have, besides meeting the condition of the search.
     pub same_fields: Vec<(String, String)>,
+    /// Whether the events at the start are read oldest first.
+    pub oldest_first: bool,
     /// Commands that follow those of the search.
     pub then: Vec<Command>,
+    /// Maximum rows of the result: a `head` at the end.
+    pub head: Option<usize>,
+    /// Whether only the text of the events in the result is shown: a `fields` at the end.
+    pub text_only: bool,
 }
 
 impl SearchShape {
+    /// Whether the result is what an output shows rather than that of the text.
+    pub fn is_for_output(&self) -> bool {
+        self.oldest_first || self.head.is_some() || self.text_only
+    }
+
     /// Applies the options to the search.
     pub(super) fn apply(&self, parsed: &mut Parsed) -> Result<(), Diagnostic> {
         let pipeline = &mut parsed.pipeline;
@@ -54,8 +69,7 @@ impl SearchShape {
                 std::iter::once(std::mem::replace(&mut search.expr, SearchExpr::All)).chain(same).collect(),
             );
         }
-        let make = NodeBuilder::at(pipeline.span);
-        pipeline.commands.extend(self.then.iter().map(|command| make.stage(command.clone())));
+        self.extend(pipeline);
         if let Some(from) = self.arrived_from {
             keep_arrivals(pipeline, from)?;
         }
@@ -73,6 +87,33 @@ impl SearchShape {
         }
         Ok(())
     }
+
+    /// Adds commands after the events at the start, and at the end.
+    fn extend(&self, pipeline: &mut Pipeline) {
+        let make = NodeBuilder::at(pipeline.span);
+        let begins_with_events =
+            pipeline.commands.first().is_some_and(|first| matches!(first.command, Command::Search(_)));
+        if self.oldest_first && begins_with_events {
+            pipeline.commands.insert(1, make.stage(ReverseCommand));
+        }
+        let head = self.head.map(|rows| make.head(rows));
+        let text = self.text_only.then(|| FieldsCommand { removes: false, fields: make.patterns(&[TEXT]) }.into());
+        let commands = self.then.iter().cloned().chain(head).chain(text);
+        pipeline.commands.extend(commands.map(|command| make.stage(command)));
+    }
+}
+
+/// The search for the events that meet a condition.
+pub(super) fn parsed_condition(text: &str) -> Parsed {
+    let span = Span { start: 0, end: text.len() };
+    let (commands, diagnostics) = match quarry_spl::parse_condition(text) {
+        Ok(expr) => {
+            let command = SearchCommand { expr, time: TimeModifiers::default() }.into();
+            (vec![Stage { command, span }], Vec::new())
+        }
+        Err(diagnostics) => (Vec::new(), diagnostics),
+    };
+    Parsed { diagnostics, ..Parsed::of(Pipeline { commands, span }) }
 }
 
 fn begin_with_job(pipeline: &mut Pipeline, sid: &str) -> Result<(), Diagnostic> {
@@ -183,6 +224,24 @@ mod tests {
         assert_eq!(shaped("search a=1 | head 5", &shape).as_deref(), Ok("loadjob | search | head"));
         assert_eq!(shaped("| stats count by a", &shape).as_deref(), Ok("loadjob | stats"));
         assert!(shaped("| makeresults | head 5", &shape).is_err());
+    }
+
+    #[test]
+    fn rows_are_ordered_and_cut_as_they_are_shown() {
+        let shape = SearchShape { oldest_first: true, head: Some(5), text_only: true, ..SearchShape::default() };
+        let shown = shaped("a | where b>1 | head 9", &shape);
+        assert_eq!(shown.as_deref(), Ok("search | reverse | where | head | head | fields _raw"));
+        // Rows that are made have no other order than theirs.
+        assert_eq!(shaped("| makeresults", &shape).as_deref(), Ok("makeresults | head | fields _raw"));
+    }
+
+    #[test]
+    fn a_condition_cannot_go_on_with_commands() {
+        let found = parsed_condition("x OR user=tom");
+        assert!(found.is_ok() && matches!(found.pipeline.commands[0].command, Command::Search(_)), "{found:?}");
+        for condition in ["x | delete", "x) | delete", "(x | delete", "x) | search (y", "search x | delete", "(x"] {
+            assert!(!parsed_condition(condition).is_ok(), "{condition}");
+        }
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! pushed down into the scan ([`pushdown`]). [`crate::run`] executes a plan, [`crate::explain`] shows it, and partial
 //! states are cached under its [name](name::partial_name).
 //!
-//! Between map and reduce, the states of the fold are passed: one row per group, with the BY fields first, then the
-//! state columns of each aggregate. Without a fold, the rows themselves are passed, newest first.
+//! What passes between map and reduce is the plan's [`Exchange`]: partial states of groups if there is a fold, otherwise
+//! events, newest first.
 //!
 //! Not here: execution of commands ([`crate::commands`]), reading events (scan).
 
@@ -15,6 +15,7 @@ mod bytes;
 mod condition;
 mod datasets;
 mod deletion;
+pub(crate) mod exchange;
 pub(crate) mod name;
 pub(crate) mod planner;
 mod pushdown;
@@ -33,6 +34,7 @@ use quarry_spl::analyse::is_transforming;
 use quarry_spl::ast::{DeleteCommand, Pipeline, Span, Stage, TstatsCommand};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use exchange::{Exchange, FoldStates};
 pub(crate) use planner::{Effects, Planner, SearchChecker, SubsearchExplainer, Subsearches};
 
 /// The plan of a search: plain data that can be compared, printed and serialized.
@@ -44,6 +46,8 @@ pub struct Plan {
     pub(crate) map: Vec<Stage>,
     /// The fold, run by every worker; the states are merged afterwards.
     pub(crate) fold: Option<Stage>,
+    /// The states that the fold hands over.
+    pub(crate) states: Option<FoldStates>,
     /// Commands that run once, on the rows of all workers.
     pub(crate) reduce: Vec<Stage>,
 }
@@ -109,7 +113,7 @@ pub(crate) struct Deletion {
 impl Plan {
     /// A plan that applies `commands` to the rows of `source`.
     pub(crate) fn of_rows(source: Source, commands: Vec<Stage>) -> Plan {
-        Plan { source, map: Vec::new(), fold: None, reduce: commands }
+        Plan { source, map: Vec::new(), fold: None, states: None, reduce: commands }
     }
 
     /// Time range of its rows: that of the scan, or the search's own if there is none.

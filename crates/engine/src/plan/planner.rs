@@ -15,10 +15,10 @@ use quarry_spl::ast::{Command, Pipeline, SearchCommand, Stage};
 use quarry_spl::commands::{Beginning, Effect, Kind};
 
 use super::pushdown::push_down;
-use super::{Plan, Source};
+use super::{FoldStates, Plan, Source};
 use crate::commands::substitution::with_substitutions;
 use crate::environment::Surroundings;
-use crate::lowering::{Environment, Step, lower};
+use crate::lowering::{Environment, fold_of, lower};
 use crate::run::Runner;
 
 /// Error text for a search whose first command consumes rows.
@@ -149,7 +149,7 @@ impl<'a> Planner<'a> {
         let scan = Scan { summary, ..self.scan(search)? };
         let mut plan = Plan::of_rows(Source::Scan(Box::new(scan)), commands);
         push_down(&mut plan);
-        self.push_counts(&mut plan)?;
+        self.prepare_fold(&mut plan)?;
         Ok(plan)
     }
 
@@ -165,22 +165,22 @@ impl<'a> Planner<'a> {
         Ok(Scan { arrival, ..Scan::new(indexes, condition, range, self.fields) })
     }
 
-    /// Tells the scan that the fold only needs first and last events, or counts.
-    fn push_counts(&self, plan: &mut Plan) -> Result<(), EngineError> {
+    /// Prepares the fold: tells the scan that it only needs first and last events, or counts, and notes its states.
+    fn prepare_fold(&self, plan: &mut Plan) -> Result<(), EngineError> {
         let (Some(fold), Source::Scan(scan)) = (&plan.fold, &mut plan.source) else { return Ok(()) };
         let context = CommandContext { range: scan.range, ..self.runner.context.clone() };
         let steps = lower(fold, &self.environment(&context))?;
-        let reduces = |step: &&Step| matches!(step, Step::Reduce(_));
-        if let Some(Step::Reduce(reduce)) = steps.first().filter(|_| plan.map.is_empty()) {
+        let Some((at, reduce)) = fold_of(&steps) else { return Ok(()) };
+        if at == 0 && plan.map.is_empty() {
             scan.extremes = reduce.takes_extremes();
             scan.counts = reduce.takes_counts();
         }
+        let states = FoldStates::of(reduce.as_ref(), &context);
         // The bounds must be those of event rows.
-        let needs_bounds =
-            matches!(steps.iter().find(reduces), Some(Step::Reduce(reduce)) if reduce.needs_bounds(&context));
-        if let Some(summary) = scan.summary.as_mut().filter(|_| needs_bounds) {
+        if let Some(summary) = scan.summary.as_mut().filter(|_| states.needs_bounds) {
             summary.stages = None;
         }
+        plan.states = Some(states);
         Ok(())
     }
 

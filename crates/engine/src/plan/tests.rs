@@ -163,6 +163,52 @@ fn commands_that_stand_for_a_search_over_events_are_that_search() {
 }
 
 #[test]
+fn what_passes_from_map_to_reduce_is_part_of_the_plan() {
+    for (text, wanted) in [
+        ("*", "events, newest first: _time, _raw, _indextime, *"),
+        ("* | where a>1 | table a b*", "events, newest first: _time, a, b*"),
+        ("* | head 3 | table _raw", "events, newest first: _time, _raw"),
+        ("* | eval l=len(_raw) | table l", "events, newest first: _time, __raw:0"),
+        ("* | stats first(a)", "events, newest first: _time, a"),
+        ("* | sort 5 -a, b | table a b", "events that may be among the 5 with the largest a: _time, a, b"),
+        ("* | sort 0 a | head 3 | table a", "events that may be among the 3 with the smallest a: _time, a"),
+        ("* | dedup 2 a, b | table a", "events that may be among the first 2 of each a, b: _time, a, b"),
+        ("* | stats count", "one group: count (count)"),
+        // Whatever the scan does so that fewer rows are folded, states are exchanged.
+        ("* | stats count by host", "groups by host: count (count)"),
+        ("| tstats count where index=a by host", "groups by host: count (count)"),
+        (
+            "| metadata type=hosts index=a",
+            "groups by host: min(_time) (smallest number, smallest text), max(_time) (largest number, largest text), max(_indextime) (largest number, largest text), count (count)",
+        ),
+        (
+            "* | where a>1 | stats avg(a) as mean range(a) dc(b) by c, d",
+            "groups by c, d: avg(a) (sum, count of numbers), range(a) (smallest number, largest number), dc(b) (distinct values)",
+        ),
+        (
+            "* | stats p95(a) exactperc50(a) mode(b) earliest(b) rate(a) sparkline(avg(a))",
+            "one group: perc95(a) (digest), exactperc50(a) (exact digest), mode(b) (values with counts), earliest(b) (values of the earliest row), rate(a) (values of the earliest row, values of the latest row), sparkline(avg(a)) (numbers by span)",
+        ),
+        ("* | stats count(eval(a>1)) as big", "one group: count(eval(...)) (count)"),
+        // What is computed after the fold is counted too.
+        (
+            "* | stats allnum=t sum(a)",
+            "one group: sum(a) (sum, count of numbers), count(a) (count), count(eval(...)) (count)",
+        ),
+        ("* | chart sum(a) over b by c", "groups by b, c: sum(a) (sum, count of numbers)"),
+        ("* | timechart span=1h count by host", "groups by _time, host: count (count)"),
+        ("* | timechart count", "groups by _time: count (count); before them, the first and last time of all rows"),
+        ("* | top 3 a by b", "groups by b, a: count (count)"),
+        ("| savedsearch daily | head 1", "groups by host: count (count)"),
+    ] {
+        assert_eq!(plan(text).exchange().unwrap().to_string(), wanted, "{text}");
+    }
+    for text in ["| makeresults | stats count", "| stats count", "| eval a=1", "index=a x | delete"] {
+        assert_eq!(plan(text).exchange(), None, "{text}");
+    }
+}
+
+#[test]
 fn the_condition_holds_nothing_but_tests_of_events() {
     let found = scan("index=a [ | makeresults count=2 | eval u=\"eva\" | fields u ] earliest=100 latest=200");
     assert_eq!(found.indexes, ["a"]);

@@ -13,17 +13,8 @@ use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, SnapshotSource};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
-use quarry_store::{AppendRequest, IndexSelector, MemoryStore, Segment, Snapshot, Store, StoreError, StoreOptions};
-use quarry_testworld::{NoTables, request};
-
-/// A snapshot that does not change.
-struct Frozen(Vec<Arc<dyn Segment>>);
-
-impl SnapshotSource for Frozen {
-    fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
-        Ok(Snapshot { segments: self.0.clone(), damaged: Vec::new() })
-    }
-}
+use quarry_store::{AppendRequest, IndexSelector, MemoryStore, Store, StoreOptions};
+use quarry_testworld::{Frozen, NoTables, request};
 
 /// The same events as text and sealed, and what reads them.
 struct World {

@@ -8,7 +8,7 @@ use quarry_engine::{Engine, EngineOptions, SearchRequest};
 use quarry_event::{EventBatch, Metadata, TimeNs, TimeRange};
 use quarry_store::AppendRequest;
 pub(crate) use quarry_testworld::{CountedStore as World, SECOND, START, every};
-use quarry_testworld::{NoTables, request};
+use quarry_testworld::{NoTables, lines, request, rows_of};
 
 /// Event number `at`.
 fn text(at: u64) -> String {
@@ -95,19 +95,7 @@ impl Question {
             SearchRequest { range: self.range, now: self.now, zone: self.zone.clone(), ..request(&self.text) };
         let source: Arc<World> = Arc::clone(world);
         let mut job = engine.start(request, source).unwrap_or_else(|faults| panic!("{}: {faults:?}", self.text));
-        let mut rows = Vec::new();
-        while let Some(batch) = job.next_batch() {
-            let batch = batch.unwrap_or_else(|error| panic!("{}: {error}", self.text));
-            for row in 0..batch.num_rows() {
-                let cells: Vec<String> = (batch.schema().fields().iter().zip(batch.columns()))
-                    .map(|(field, column)| {
-                        let text = arrow::util::display::array_value_to_string(column, row).unwrap();
-                        format!("{}={text}", field.name())
-                    })
-                    .collect();
-                rows.push(cells.join(" | "));
-            }
-        }
+        let rows = lines(&rows_of(&mut job).unwrap_or_else(|error| panic!("{}: {error}", self.text)));
         let progress = job.progress();
         let figures =
             [progress.pages_total(), progress.pages_done(), progress.events_scanned(), progress.events_matched()];

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod exchange;
 mod generator;
 mod members;
 mod random_searches;

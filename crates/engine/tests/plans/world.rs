@@ -74,6 +74,11 @@ fn append(store: &Store, from: u64, until: u64) {
 
 /// As [`append`], with as many others among those before `doomed`, which are known by their host and are to be deleted.
 fn append_among(store: &Store, numbers: Range<u64>, doomed: u64) {
+    append_some(store, numbers, doomed, &|_| true);
+}
+
+/// As [`append_among`], only the events whose number `is_kept`.
+fn append_some(store: &Store, numbers: Range<u64>, doomed: u64, is_kept: &dyn Fn(u64) -> bool) {
     for first in numbers.clone().step_by(BATCH as usize) {
         for index in ["main", "other"] {
             let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
@@ -100,7 +105,7 @@ fn append_among(store: &Store, numbers: Range<u64>, doomed: u64) {
                 })
                 .collect();
             let of_index = |at: &u64| (at % 11 == 3) == (index == "other");
-            for at in (first..numbers.end.min(first + BATCH)).filter(of_index) {
+            for at in (first..numbers.end.min(first + BATCH)).filter(of_index).filter(|at| is_kept(*at)) {
                 let (kind, text) = event(at);
                 if at < doomed && at % 3 == 1 {
                     let (kind, text) = event(at + 1_000_000);
@@ -115,7 +120,9 @@ fn append_among(store: &Store, numbers: Range<u64>, doomed: u64) {
                     batch.fields.push(IndexedField { row, name: "zone".into(), value: "north".into() });
                 }
             }
-            store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+            if !batch.is_empty() {
+                store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+            }
         }
     }
 }
@@ -219,6 +226,23 @@ pub(crate) fn places(folder: &Path, events: u64) -> Vec<Place> {
     ]
 }
 
+/// The same events divided among three nodes, each of which keeps its own in another way. Events of one instant are on
+/// one node, because the order in which they arrived is known only there.
+pub(crate) fn nodes(folder: &Path, events: u64) -> Vec<Place> {
+    let node = |name: &'static str, number: u64| {
+        let store = store_of(&folder.join(name), (events / 9) as usize);
+        append_some(&store, 0..events, 0, &|at| at / 3 % 3 == number);
+        if number > 0 {
+            store.seal_all().unwrap();
+        }
+        if number > 1 {
+            store.compact_all().unwrap();
+        }
+        place(name, &store, false)
+    };
+    vec![node("first node", 0), node("second node", 1), node("third node", 2)]
+}
+
 /// Texts of one JSON source in the ways in which they are sealed, below `folder`.
 pub(crate) fn places_of_texts(folder: &Path, texts: &[String]) -> Vec<Place> {
     let store = |name: &str| {
@@ -269,12 +293,19 @@ pub(crate) fn tiny() -> Slicing {
 /// Result of a search: the columns of a report, rows and messages; or its error.
 pub(crate) type Answer = Result<Vec<String>, String>;
 
+/// The request for a search.
+pub(crate) fn asked(text: &str) -> SearchRequest {
+    SearchRequest { now: START + 1_000_000 * SECOND, ..request(text) }
+}
+
+/// The faults of a search as an error.
+pub(crate) fn joined(faults: Vec<quarry_spl::Diagnostic>) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
 /// Starts a search; gives its faults.
 fn start(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Result<Job, String> {
-    let request = SearchRequest { now: START + 1_000_000 * SECOND, ..request(text) };
-    let source: Arc<dyn SnapshotSource> = Arc::<Kept>::clone(kept);
-    let faults = |faults: Vec<quarry_spl::Diagnostic>| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
-    engine.start(request, source).map_err(|found| faults(found).join("; "))
+    engine.start(asked(text), Arc::<Kept>::clone(kept)).map_err(joined)
 }
 
 /// The rows of a search by column, each with the texts in it.
@@ -298,7 +329,11 @@ pub(crate) fn values(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Vec<(Stri
 
 /// Asks, with the question's faults as an error.
 pub(crate) fn ask(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Answer {
-    let mut job = start(engine, kept, text)?;
+    answer_of(start(engine, kept, text)?)
+}
+
+/// The answer of a job.
+pub(crate) fn answer_of(mut job: Job) -> Answer {
     let mut lines = Vec::new();
     let mut columns: Vec<String> = Vec::new();
     while let Some(batch) = job.next_batch() {

@@ -12,8 +12,8 @@ use quarry_engine::{
     SearchRequest, SummaryFile, SummaryReport, SummaryRequest, SummaryStore, Tag,
 };
 use quarry_event::{TimeNs, TimeRange};
-use quarry_testworld::MemorySummary;
 pub(crate) use quarry_testworld::{CountedStore as World, Interruption, SECOND, START, every};
+use quarry_testworld::{MemorySummary, lines, rows_of};
 
 /// A model with computed fields of every kind, objects below each other, and a root that asks for a word.
 const MODEL: &str = r#"{"modelName": "Web", "objects": [
@@ -249,17 +249,6 @@ pub(crate) fn explained(engine: &Engine, world: &Arc<World>, text: &str) -> Expl
 pub(crate) fn ask(engine: &Engine, world: &Arc<World>, text: &str, range: Option<(i64, i64)>) -> Answer {
     let source: Arc<World> = Arc::clone(world);
     let mut job = engine.start(request(text, range), source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
-    let mut rows = Vec::new();
-    while let Some(batch) = job.next_batch() {
-        let batch = batch.unwrap_or_else(|error| panic!("{text}: {error}"));
-        let schema = batch.schema();
-        for row in 0..batch.num_rows() {
-            let cells = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
-                let value = arrow::util::display::array_value_to_string(column, row).unwrap();
-                format!("{}={value}", field.name())
-            });
-            rows.push(cells.collect::<Vec<_>>().join(" | "));
-        }
-    }
+    let rows = lines(&rows_of(&mut job).unwrap_or_else(|error| panic!("{text}: {error}")));
     Answer { rows, messages: job.messages(), partial: job.is_partial() }
 }

@@ -19,10 +19,10 @@ use std::sync::Arc;
 use arrow::array::{Array as _, ArrayRef, AsArray as _};
 use arrow::datatypes::DataType;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
+use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest};
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeRange};
-use quarry_store::{IndexSelector, MemoryStore, Segment, Snapshot, StoreError};
-use quarry_testworld::request;
+use quarry_store::{MemoryStore, Segment};
+use quarry_testworld::{Frozen, request};
 use shaper::{HandMade, Manner};
 
 struct NoTables;
@@ -35,15 +35,6 @@ impl LookupSource for NoTables {
 
     fn names(&self) -> Vec<String> {
         Vec::new()
-    }
-}
-
-/// A snapshot that does not change.
-struct Frozen(Vec<Arc<dyn Segment>>);
-
-impl SnapshotSource for Frozen {
-    fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
-        Ok(Snapshot { segments: self.0.clone(), damaged: Vec::new() })
     }
 }
 

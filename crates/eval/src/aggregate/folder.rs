@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
 use arrow::datatypes::Int64Type;
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 
 use super::code_counts::{Counted, DirectCounts};
 use super::fold::{self, Fold, Input};
@@ -21,7 +21,7 @@ use crate::EngineError;
 use crate::command::RowCommand;
 use crate::context::CommandContext;
 use crate::dataflow::Dataflow;
-use crate::rows::{self, ColumnReader, batch_of};
+use crate::rows::{self, ColumnReader, RowIter, batch_of};
 
 /// Minimum number of rows between two checks of a folder's size.
 const CHECK_ROWS: usize = 16_384;
@@ -254,17 +254,16 @@ impl Folder {
         assert!(self.folds.iter().all(|folds| folds.argument < self.arguments.len()), "each reads an argument");
     }
 
-    /// The states of all groups as a batch; the folder is reset.
+    /// The states of all groups, in the plan's [layout](AggregatePlan::layout); the folder is reset.
     pub fn take_state(&mut self) -> Result<RecordBatch, EngineError> {
         self.settle();
         let groups = self.groups.len();
-        let mut arrays = self.groups.key_columns(None);
+        let mut columns = self.groups.key_columns(None);
         let folds = std::mem::take(&mut self.folds).into_iter().flat_map(|folds| folds.parts);
-        arrays.extend(folds.map(|fold| fold.state(groups)));
-        assert!(arrays.iter().all(|array| array.len() == groups), "every group has its key and its states");
+        columns.extend(folds.map(|fold| fold.state(groups)));
+        assert!(columns.iter().all(|column| column.len() == groups), "every group has its key and its states");
         self.restart();
-        let options = RecordBatchOptions::new().with_row_count(Some(groups));
-        Ok(RecordBatch::try_new_with_options(Arc::new(self.plan.state_schema()), arrays, &options)?)
+        self.plan.layout().batch(columns, groups)
     }
 
     /// Everything spilled.
@@ -277,11 +276,10 @@ impl Folder {
         self.spilled.ok_or(EngineError::Memory)
     }
 
-    /// Takes states back.
-    pub(super) fn add_states(&mut self, states: &RecordBatch) -> Result<(), EngineError> {
+    /// Merges states written by [`Folder::take_state`] of a folder of the same plan, here or on another node.
+    pub fn add_states(&mut self, states: &RecordBatch) -> Result<(), EngineError> {
         self.settle();
-        let parts: usize = self.folds.iter().map(|folds| folds.parts.len()).sum();
-        assert_eq!(states.num_columns(), self.plan.by.len() + parts, "states are of the same plan");
+        assert!(self.plan.layout().admits(states), "states are of the same plan");
         let keys: Vec<ColumnReader> = states.columns()[..self.plan.by.len()].iter().map(ColumnReader::new).collect();
         let members = self.groups.members(&keys, states.num_rows());
         let total = members.groups;
@@ -429,6 +427,14 @@ impl AggregatePlan {
             return self.finish(&self.states(folded, context)?);
         }
         self.all(folded, context, |folder| folder.finished().rows(self, None))
+    }
+
+    /// The states of all groups, those of one partition at a time.
+    pub fn state_batches(&self, folded: Folded) -> Result<RowIter, EngineError> {
+        Ok(match folded {
+            Folded::Groups(mut folder) => rows::of_batches(vec![folder.take_state()?]),
+            Folded::Parts(parts) => Box::new(parts.map(|folder| folder?.take_state())),
+        })
     }
 
     /// One state per group. All of them must fit into memory.

@@ -2,8 +2,8 @@
 //! finished.
 //!
 //! Every stats function is a row of [`functions`]: a short list of *state columns* ([`StateColumn`]). Each has a state per
-//! group, a way to fold values in and to merge two workers' states ([`fold`]), and a serialized form ([`state`]), in which
-//! states are spilled when memory is short and merged partition by partition ([`spill`]). `avg` is a sum and a count,
+//! group, a way to fold values in and to merge two workers' states ([`fold`]), and a serialized form ([`StateLayout`]), in
+//! which states are spilled when memory is short, merged partition by partition ([`spill`]), and handed to other nodes. `avg` is a sum and a count,
 //! `range` a minimum and a maximum. [`finish`] turns merged states into the function's value, [`running_state`] gives it after
 //! each row. [`groups`] finds the group of a row, [`values`] defines which values are equal.
 //!
@@ -37,7 +37,6 @@ mod values;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{Aggregate, AggregateArg, StatsFunction};
 use quarry_spl::functions::ResultType;
@@ -45,6 +44,8 @@ use quarry_spl::functions::ResultType;
 pub use self::folder::{Folded, FoldedPart, Folder};
 pub use self::functions::{Body, OfDistinct, OfRow, Reading};
 pub use self::spill::MergedFolders;
+pub(crate) use self::state::number_item;
+pub use self::state::{LayoutColumn, StateContent, StateLayout};
 pub use self::state_column::{LIST_VALUES_MAX, LineReads, PickKey, StateColumn};
 use crate::EngineError;
 use crate::context::CommandContext;
@@ -76,6 +77,18 @@ impl AggregateColumn {
         let values = ColumnReader::new(values);
         let is_number = |row| values.is_null(row) || values.number(row).is_some();
         self.function.result() != ResultType::Number || (0..values.len()).all(is_number)
+    }
+}
+
+/// A function of an argument as it is called, with `eval(...)` for an expression.
+fn call_of(function: &StatsFunction, argument: &Argument) -> String {
+    if let StatsFunction::Sparkline { inner, .. } = function {
+        return format!("{}({})", function.name(), call_of(inner, argument));
+    }
+    match argument {
+        Argument::Rows => function.name(),
+        Argument::Field(field) => format!("{}({field})", function.name()),
+        Argument::Expr(_) => format!("{}(eval(...))", function.name()),
     }
 }
 
@@ -199,7 +212,7 @@ impl AggregatePlan {
     /// Values of merged states: the BY fields, then the aggregates.
     pub fn finish(&self, merged: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let groups = merged.num_rows();
-        assert_eq!(merged.num_columns(), self.by.len() + self.parts().count(), "merged states are of this plan");
+        assert!(self.layout().admits(merged), "merged states are of this plan");
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();
         for (at, name) in self.by.iter().enumerate() {
             columns.push((name.clone(), keys::shown_key(name, merged.column(at))));
@@ -214,15 +227,9 @@ impl AggregatePlan {
         batch_of(columns, groups)
     }
 
-    fn parts(&self) -> impl Iterator<Item = StateColumn> + '_ {
-        self.columns.iter().flat_map(|column| column.body.states())
-    }
-
-    fn state_schema(&self) -> Schema {
-        let keys = (0..self.by.len()).map(|at| Field::new(format!("k{at}"), DataType::Utf8View, true));
-        let states = self.parts().enumerate();
-        let states = states.map(|(at, part)| Field::new(format!("s{at}"), state::state_type(part), true));
-        Schema::new(keys.chain(states).collect::<Vec<_>>())
+    /// The columns in which its partial states are spilled and handed over.
+    pub fn layout(&self) -> StateLayout {
+        StateLayout::of(self)
     }
 }
 

@@ -1,10 +1,12 @@
 //! State columns that the states of aggregates consist of.
 
+use serde::{Deserialize, Serialize};
+
 /// Maximum number of values kept by `list` (limits.conf `[stats] list_maxsize`).
 pub const LIST_VALUES_MAX: usize = 100;
 
 /// One state column of a function.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateColumn {
     /// Values of the field.
     Values,
@@ -47,7 +49,7 @@ pub enum StateColumn {
 }
 
 /// Values of a row that a sparkline reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LineReads {
     /// The numeric ones.
     Numbers,
@@ -58,7 +60,7 @@ pub enum LineReads {
 }
 
 /// Order by which a [`StateColumn::Pick`] selects a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PickKey {
     /// First in order of arrival at the command.
     First,

@@ -171,6 +171,39 @@ fn a_function_has_one_value_in_one_state_and_in_columns() {
     }
 }
 
+#[test]
+fn states_are_in_the_columns_that_are_announced() {
+    for call in calls() {
+        for by in ["", " by g", " by g, v"] {
+            let plan = plan(&format!("{call} as x{by}"));
+            let (layout, context) = (plan.layout(), context());
+            assert_eq!(layout.keys(), plan.by.len(), "{call}{by}");
+            let mut folder = Folder::new(&plan, &context);
+            folder.add(&rows(&ROWS), 0, 0).unwrap();
+            let states = folder.take_state().unwrap();
+            assert!(layout.admits(&states), "{call}{by}: {layout:?} is not {:?}", states.schema());
+            // What was given away is nowhere else, and what was taken back gives the same states again.
+            assert!(folder.take_state().unwrap().num_rows() <= usize::from(by.is_empty()), "{call}{by}");
+            folder.add_states(&states).unwrap();
+            let mut values =
+                [folder.take_state().unwrap(), states].map(|states| lines_of(&plan.finish(&states).unwrap()));
+            values.iter_mut().for_each(|lines| lines.sort());
+            assert_eq!(values[0], values[1], "{call}{by}");
+        }
+    }
+}
+
+#[test]
+fn states_of_another_plan_are_refused() {
+    let layout = plan("avg(v) by g").layout();
+    for other in ["avg(v)", "sumsq(v), c(v) by g", "count by g", "values(v), c(v) by g", "avg(v) by g, v"] {
+        let plan = plan(other);
+        let mut folder = Folder::new(&plan, &context());
+        folder.add(&rows(&ROWS), 0, 0).unwrap();
+        assert!(!layout.admits(&folder.take_state().unwrap()), "{other}");
+    }
+}
+
 /// The planner relies on `depends_on`, so states must not depend on anything else.
 #[test]
 fn functions_depend_on_what_their_rows_state() {

@@ -24,8 +24,10 @@ fn an_explanation_names_pruning_steps_stages_and_macros() {
         "  map+reduce: rows into groups  stats count by user",
         "  reduce: all rows at once      sort user",
         "  terms           1        1        1            2",
+        "exchange groups by user: count (count)",
         "subsearch",
         "  terms    nothing",
+        "  exchange events, newest first: _time, _raw, user",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }
@@ -35,6 +37,11 @@ fn an_explanation_names_pruning_steps_stages_and_macros() {
     assert_eq!(json["plan"]["events"]["fields"]["names"], serde_json::json!(["user"]));
     assert_eq!(json["plan"]["events"]["pruning"][4]["events"], 2);
     assert_eq!(json["plan"]["subsearches"][0]["events"]["terms"], "nothing");
+    let exchange = &json["plan"]["exchange"];
+    assert_eq!((&exchange["rows"], &exchange["needs_bounds"]), (&"groups".into(), &false.into()));
+    let state =
+        serde_json::json!({ "name": "s0", "type": "integer", "content": "state", "of": "count", "state": "count" });
+    assert_eq!(exchange["columns"][1], state);
     assert_eq!(json["macros"][0]["text"], "status>=400 error");
 }
 

@@ -49,10 +49,16 @@ fn results_are_kept_from_one_command_to_the_next() {
     // As a table, a report is shown completely, although a table of events needs only their text.
     let table = place.run(&["search", "| savedsearch Hosts", "-o", "table"]).good();
     assert!(table.contains("box") && table.contains("count"), "{table}");
-    // For events that are shown as lines, only the text was read: such a result is not kept.
-    place.run(&["search", "line=1", "-o", "raw"]).good();
-    let name = names(&place)[0].clone();
+    lines_are_not_kept(&place);
+}
+
+/// Of events that are shown as lines, only the text is read: such a result is not kept. The search is listed as typed.
+fn lines_are_not_kept(place: &Place) {
+    place.run(&["search", "line<9", "-o", "raw", "--maxout", "2", "--order", "oldest"]).good();
+    let name = names(place)[0].clone();
     assert_eq!(place.run(&["search", &format!("| loadjob {name}")]).code, 3);
+    let listed = ask(place, &format!("| history | search sid={name} | table search event_count"));
+    assert_eq!(listed, "search,event_count\nline<9,2\n");
 }
 
 #[test]
@@ -65,6 +71,7 @@ fn results_are_kept_by_a_server() {
     let server = Server::start(&place);
     results_are_found(&place);
     assert_eq!(ask(&place, &format!("| loadjob {before}")), "count\n30\n", "a result of before the server began");
+    lines_are_not_kept(&place);
     assert_eq!(server.stop("-TERM"), 0);
     assert_eq!(ask(&place, "| loadjob savedsearch=\"admin:search:Hosts\""), HOSTS);
 }

@@ -136,6 +136,23 @@ impl StatsFunction {
         }
     }
 
+    /// Its name in a search; that of a percentile ends with the percentage.
+    pub fn name(&self) -> String {
+        match self {
+            Percentile { percent, kind: PercentileKind::Default, .. } => format!("perc{percent}"),
+            Percentile { percent, kind: PercentileKind::Exact, .. } => format!("exactperc{percent}"),
+            Percentile { percent, kind: PercentileKind::Upper, .. } => format!("upperperc{percent}"),
+            Sparkline { .. } => "sparkline".to_owned(),
+            SeriesRate { sum: true } => "rate_sum".to_owned(),
+            SeriesRate { sum: false } => "rate_avg".to_owned(),
+            function => {
+                // Names of one letter are abbreviations of others.
+                let is_name = |row: &&StatsRow| row.function.as_ref() == Some(function) && row.help.name.len() > 1;
+                STATS_FUNCTIONS.iter().find(is_name).map_or_else(String::new, |row| row.help.name.to_owned())
+            }
+        }
+    }
+
     /// Dependence of the result on anything besides the values; determines how rows may be folded.
     pub fn depends_on(&self) -> DependsOn {
         self.traits().0

@@ -1,0 +1,91 @@
+//! The two halves of a plan run apart: workers beside the data give the rows of its [exchange](crate::plan::Exchange),
+//! and the commands that run once take them.
+//!
+//! Each half checks the rows against the exchange, because they may come from another node. Rows of several workers are
+//! handed over as one stream: events merged newest first, groups in any order.
+//!
+//! Not here: how rows travel and are merged; whole plans, whose workers hand folders over in memory.
+
+use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::Folder;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::RowIter;
+
+use super::{PreparedFold, Runner};
+use crate::plan::{Exchange, Plan, Source};
+
+impl Runner {
+    /// The rows that this node's workers hand over.
+    pub(crate) fn map(&self, plan: &Plan) -> Result<RowIter, EngineError> {
+        let exchange = exchange_of(plan)?;
+        let scan = match &plan.source {
+            Source::Scan(scan) => scan,
+            Source::Search(inner) => return self.of_saved(inner.range).map(&inner.plan),
+            Source::Series(series) => return self.map(&series.measured),
+            Source::Nothing | Source::Row | Source::Command(_) | Source::Delete(_) => return Err(undivided()),
+        };
+        let context = self.context_of(plan);
+        if plan.fold.is_none() {
+            return self.events(scan, plan, &context);
+        }
+        let fold = self.prepared_fold(plan, &context)?;
+        let folders = self.folded(scan, plan, &fold, &context, None)?;
+        let aggregates = fold.reduce.aggregates();
+        let states = aggregates.state_batches(aggregates.gather(folders, &context)?)?;
+        Ok(Box::new(states.inspect(move |rows| {
+            let is_admitted = |rows| exchange.admits(rows);
+            assert!(rows.as_ref().map_or(true, is_admitted), "states are those that the plan announces");
+        })))
+    }
+
+    /// The rows of a plan whose workers, here or on other nodes, handed over `exchanged`.
+    pub(crate) fn reduce(&self, plan: &Plan, exchanged: RowIter) -> Result<RowIter, EngineError> {
+        let exchange = exchange_of(plan)?;
+        let admitted = exchanged.map(move |rows| rows.and_then(|rows| checked(&exchange, rows)));
+        self.rows_of(plan, Some(Box::new(admitted)), &self.context_of(plan), None)
+    }
+}
+
+impl PreparedFold {
+    /// A folder with the states of all workers.
+    pub(super) fn folder_of(&self, states: RowIter, context: &CommandContext) -> Result<Folder, EngineError> {
+        let mut folder = self.reduce.folder(context)?;
+        for states in states {
+            folder.add_states(&states?)?;
+        }
+        Ok(folder)
+    }
+}
+
+/// The exchange of a plan that can be divided.
+fn exchange_of(plan: &Plan) -> Result<Exchange, EngineError> {
+    let exchange = plan.exchange().ok_or_else(undivided)?;
+    if exchange.needs_bounds {
+        let message = "timechart picks its span by the times of all rows, so it cannot be divided: add span=";
+        return Err(EngineError::invalid(message));
+    }
+    Ok(exchange)
+}
+
+fn undivided() -> EngineError {
+    EngineError::invalid("nothing of this plan runs beside the data: run it whole")
+}
+
+fn checked(exchange: &Exchange, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+    match exchange.admits(&rows) {
+        true => Ok(rows),
+        false => {
+            let found: Vec<String> = rows
+                .schema_ref()
+                .fields()
+                .iter()
+                .map(|field| format!("{} ({})", field.name(), field.data_type()))
+                .collect();
+            Err(EngineError::invalid(format!(
+                "a node handed over the columns {}, but the plan asks for {exchange}: run the same build on all nodes",
+                found.join(", ")
+            )))
+        }
+    }
+}

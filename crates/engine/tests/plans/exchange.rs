@@ -1,0 +1,201 @@
+//! What workers hand over is what the plan says, and a search divided among nodes gives the same answer.
+
+use std::collections::BTreeSet;
+use std::mem::discriminant;
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch, UInt32Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::TimestampNanosecondType;
+use quarry_engine::{Engine, Exchange, ExchangedRows, Plan, RowIter, Slicing};
+use tempfile::tempdir;
+
+use crate::generator::search;
+use crate::shapes::SHAPES;
+use crate::world::{Answer, Kept, Place, answer_of, ask, asked, engine, joined, nodes, places, tiny};
+use crate::{EVENTS, FEW_EVENTS, PLENTY, SHOWN, columns_sorted, difference, is_told};
+
+/// Generated searches.
+const SEEDS: u64 = 200;
+/// Refusal of a plan that cannot be divided because workers would have to know the times of all rows.
+const NEEDS_BOUNDS: &str = "cannot be divided";
+
+/// The nodes of a search, and the store in which its subsearches find all events.
+struct World {
+    engine: Engine,
+    whole: Arc<Kept>,
+    nodes: Vec<Place>,
+}
+
+impl World {
+    fn new(folder: &std::path::Path, events: u64, slicing: Slicing) -> World {
+        let whole = Arc::clone(&places(&folder.join("whole"), events)[0].kept);
+        World { engine: engine(PLENTY, slicing), whole, nodes: nodes(folder, events) }
+    }
+
+    /// The plan of a search, as it arrives at a node.
+    fn plan(&self, text: &str) -> Result<Plan, String> {
+        let plan = self.engine.plan(asked(text), Arc::<Kept>::clone(&self.whole)).map_err(joined)?;
+        Ok(Plan::from_bytes(&plan.to_bytes().unwrap()).unwrap())
+    }
+
+    /// The rows that each node hands over, with its messages.
+    fn handed_over(&self, plan: &Plan, text: &str) -> Result<(Vec<RecordBatch>, Vec<String>), String> {
+        let (mut rows, mut messages) = (Vec::new(), Vec::new());
+        for node in &self.nodes {
+            let mut job = self.engine.start_map(plan.clone(), asked(text), Arc::<Kept>::clone(&node.kept));
+            while let Some(batch) = job.next_batch() {
+                rows.push(batch.map_err(|error| error.to_string())?);
+            }
+            messages.extend(job.messages());
+        }
+        Ok((rows, messages))
+    }
+
+    /// The answer from the rows that were handed over.
+    fn reduced(&self, plan: Plan, rows: Vec<RecordBatch>, text: &str) -> Answer {
+        let rows: RowIter = Box::new(rows.into_iter().map(Ok));
+        answer_of(self.engine.start_reduce(plan, rows, asked(text), Arc::<Kept>::clone(&self.whole)))
+    }
+}
+
+/// Events newest first; those of one instant stay in their order.
+fn merged(rows: &[RecordBatch]) -> Vec<RecordBatch> {
+    let times = |rows: &RecordBatch| {
+        let times = rows.column_by_name("_time").unwrap().as_primitive::<TimestampNanosecondType>();
+        times.values().to_vec()
+    };
+    let mut places: Vec<(i64, usize, u32)> = Vec::new();
+    for (at, batch) in rows.iter().enumerate() {
+        places.extend(times(batch).into_iter().zip(0..).map(|(time, row)| (time, at, row)));
+    }
+    places.sort_by_key(|(time, ..)| std::cmp::Reverse(*time));
+    let runs = places.chunk_by(|one, next| one.1 == next.1);
+    let taken = runs.map(|run| {
+        let rows_of_run: UInt32Array = run.iter().map(|(.., row)| *row).collect();
+        take_record_batch(&rows[run[0].1], &rows_of_run).unwrap()
+    });
+    taken.collect()
+}
+
+/// A fault of the columns that were handed over.
+fn fault_of(exchange: &Exchange, rows: &[RecordBatch]) -> Option<String> {
+    let wrong = rows.iter().find(|rows| !exchange.admits(rows));
+    if let Some(rows) = wrong {
+        return Some(format!("{:?} is not {exchange}", rows.schema()));
+    }
+    let names =
+        |rows: &RecordBatch| rows.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+    let announced: BTreeSet<&String> = exchange.columns.iter().map(|column| &column.name).collect();
+    let given: BTreeSet<String> = rows.iter().flat_map(names).collect();
+    let never = announced.iter().find(|name| exchange.rows == ExchangedRows::Groups && !given.contains(**name));
+    never.filter(|_| !rows.is_empty()).map(|name| format!("{name} of {exchange} is never given"))
+}
+
+/// The answer without messages, and the messages, each once.
+fn parted(answer: Answer) -> (Answer, BTreeSet<String>) {
+    match columns_sorted(answer) {
+        Ok(lines) => {
+            let (messages, lines): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.starts_with("message "));
+            (Ok(lines), messages.into_iter().collect())
+        }
+        error => (error, BTreeSet::new()),
+    }
+}
+
+/// Divides a search; returns its exchange, or what is wrong.
+fn divided(world: &World, text: &str, expected: Answer) -> Result<Option<Exchange>, String> {
+    let plan = match (world.plan(text), &expected) {
+        (Ok(plan), _) => plan,
+        (Err(error), Err(known)) if error == *known => return Ok(None),
+        (Err(error), _) => return Err(format!("not planned: {error}")),
+    };
+    let Some(exchange) = plan.exchange() else {
+        let refused = world.handed_over(&plan, text).unwrap_err();
+        assert!(refused.contains("run it whole"), "{text}: {refused}");
+        return Ok(None);
+    };
+    let (rows, messages) = match world.handed_over(&plan, text) {
+        Ok(found) => found,
+        Err(error) if exchange.needs_bounds && error.contains(NEEDS_BOUNDS) => return Ok(Some(exchange)),
+        Err(error) if expected.is_err() && is_told(&error) => return Ok(Some(exchange)),
+        Err(error) => return Err(error),
+    };
+    assert!(!exchange.needs_bounds, "{text} needs bounds and has none");
+    if let Some(fault) = fault_of(&exchange, &rows) {
+        return Err(fault);
+    }
+    let rows = if exchange.rows == ExchangedRows::Groups { rows } else { merged(&rows) };
+    let (found, mut told) = parted(world.reduced(plan, rows, text));
+    // Remarks on the text are told by whoever has it, not by a plan.
+    let remarks = quarry_spl::parse(text).diagnostics;
+    let remarks = remarks.iter().map(|remark| remark.told(text));
+    told.extend(messages.into_iter().chain(remarks).map(|message| format!("message {message}")));
+    let (expected, known) = parted(expected);
+    if found != expected {
+        return Err(difference(&found, &expected));
+    }
+    match told == known {
+        true => Ok(Some(exchange)),
+        false => Err(format!("says {told:?}, not {known:?}")),
+    }
+}
+
+#[test]
+fn searches_divided_among_nodes_exchange_what_their_plans_say() {
+    let folder = tempdir().unwrap();
+    let world = World::new(folder.path(), EVENTS, Slicing::default());
+    let (mut faults, mut kinds, mut bounded) = (Vec::new(), Vec::new(), 0);
+    for text in SHAPES {
+        match divided(&world, text, ask(&world.engine, &world.whole, text)) {
+            Ok(exchange) => {
+                bounded += usize::from(exchange.as_ref().is_some_and(|exchange| exchange.needs_bounds));
+                kinds.extend(exchange.map(|exchange| exchange.rows));
+            }
+            Err(fault) => faults.push(format!("{text}: {fault}")),
+        }
+    }
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults[..faults.len().min(SHOWN)].join("\n"));
+    for kind in [
+        ExchangedRows::Events,
+        ExchangedRows::TopEvents { count: 0, field: String::new(), descending: false },
+        ExchangedRows::FirstEvents { count: 0, fields: Vec::new() },
+        ExchangedRows::Groups,
+    ] {
+        let count = kinds.iter().filter(|known| discriminant(*known) == discriminant(&kind)).count();
+        assert!(count > 1, "{kind:?}: {count}");
+    }
+    assert!(bounded > 0, "no search needs the times of all rows");
+    assert!(kinds.len() * 10 > SHAPES.len() * 8, "{} of {} searches were divided", kinds.len(), SHAPES.len());
+}
+
+#[test]
+fn generated_searches_divided_among_nodes_give_the_same_answers() {
+    let folder = tempdir().unwrap();
+    let world = World::new(folder.path(), FEW_EVENTS, tiny());
+    let mut faults = Vec::new();
+    for seed in 0..SEEDS {
+        let text = search(seed);
+        if let Err(fault) = divided(&world, &text, ask(&world.engine, &world.whole, &text)) {
+            faults.push(format!("seed {seed}: {text}\n  {fault}"));
+        }
+    }
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults[..faults.len().min(SHOWN)].join("\n"));
+}
+
+#[test]
+fn rows_that_the_plan_does_not_exchange_are_refused() {
+    let folder = tempdir().unwrap();
+    let world = World::new(folder.path(), FEW_EVENTS, Slicing::default());
+    for (text, other) in [
+        ("* | stats count by user", "* | stats sum(took) by user"),
+        ("* | stats count by user", "* | stats count by user, status"),
+        ("* | stats count by user", "* | table user"),
+        ("* | table user", "* | stats count by user"),
+        ("* | table user", "* | table user status"),
+    ] {
+        let (rows, _) = world.handed_over(&world.plan(other).unwrap(), other).unwrap();
+        let error = world.reduced(world.plan(text).unwrap(), rows, text).unwrap_err();
+        assert!(error.contains("run the same build on all nodes"), "{text}: {error}");
+    }
+}
