@@ -67,14 +67,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     drop(progress);
     let sid = sid?;
     if arguments.job.detach {
-        writeln!(std::io::stdout().lock(), "{sid}")?;
-        if terminal::is_interactive() {
-            let node = arguments.node.as_typed();
-            log::info(format!(
-                "`quarry show jobs {sid}{node}` shows its state, `quarry search '| loadjob {sid}'{node}` its results"
-            ));
-        }
-        return Ok(0);
+        return tell_detached(&sid, arguments);
     }
     if let Some(reason) = remote.failure_of_job(&sid)? {
         return Err(Failure::Search(reason));
@@ -86,4 +79,16 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         log::info(format!("job {}", job.sid));
     }
     Ok(code)
+}
+
+/// Prints the ID of a job that runs on, and says how to go on with it.
+fn tell_detached(sid: &str, arguments: &SearchArgs) -> Result<u8, Failure> {
+    writeln!(std::io::stdout().lock(), "{sid}")?;
+    if terminal::is_interactive() {
+        let node = arguments.node.as_typed();
+        log::info(format!(
+            "`quarry show jobs {sid}{node}` shows its state, `quarry search '| loadjob {sid}'{node}` its results"
+        ));
+    }
+    Ok(0)
 }

@@ -68,7 +68,7 @@ const OWNERS: Table<'_> = &[
     ("rcgen", &["listen"]),
     ("maxminddb", &["apps"]),
     ("getrandom", &["stdx"]),
-    ("arrow", &["eval", "scan", "engine", "search"]),
+    ("arrow", &["eval", "scan", "engine", "search", "testworld"]),
     ("clap", &["server"]),
 ];
 

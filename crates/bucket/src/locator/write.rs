@@ -75,7 +75,7 @@ fn pages_of(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range
 pub(crate) struct LocatorTables {
     /// Payloads of all parts, concatenated.
     payloads: Vec<u8>,
-    /// Where each payload ends.
+    /// End of each payload.
     ends: Vec<usize>,
 }
 

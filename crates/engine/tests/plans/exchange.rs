@@ -1,4 +1,4 @@
-//! What workers hand over is what the plan says, and a search divided among nodes gives the same answer.
+//! Workers hand over what the plan says, and a search divided among nodes gives the same answer.
 
 use std::collections::BTreeSet;
 use std::mem::discriminant;

@@ -153,7 +153,7 @@ pub(super) struct PartFacts {
     pub open_edge: bool,
 }
 
-/// What surrounds a part, as far as the rest of its template tells.
+/// Neighbours of a part, as far as the rest of its template tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Surroundings {
     /// By kind of bounds: whether what precedes it, or its own first byte, bounds a match.

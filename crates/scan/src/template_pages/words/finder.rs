@@ -97,7 +97,7 @@ impl Finder {
     }
 }
 
-/// How rare a byte is in texts; more is rarer.
+/// Rarity of a byte in texts; more is rarer.
 fn rarity(byte: u8) -> usize {
     COMMON.iter().position(|known| *known == byte.to_ascii_lowercase()).unwrap_or(COMMON.len())
 }
