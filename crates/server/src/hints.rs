@@ -276,9 +276,11 @@ fn cut_off(text: &str, field: &ReadField) -> Option<Diagnostic> {
     })
 }
 
-/// Reports the time range of existing events if none is in the search's range.
+/// Reports the time range of existing events if none is in the search's range, or if those that the search selects are
+/// outside of it.
 fn outside_of_range(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Option<Diagnostic> {
-    let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return None };
+    let stage = commands.first()?;
+    let Command::Search(search) = &stage.command else { return None };
     let (earliest, latest) = (&search.time.earliest, &search.time.latest);
     if found.rows > 0 || (earliest.is_none() && latest.is_none() && !found.has_range) {
         return None;
@@ -288,9 +290,18 @@ fn outside_of_range(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, 
         time.as_ref().map_or_else(String::new, |time| format!(" {name}={}", quoted(&time.text)))
     };
     let range = format!("{}{}", option("earliest", earliest), option("latest", latest));
+    // Between two time modifiers there may be unrelated words; those of the command line have no position in the
+    // search.
+    let end = earliest.as_ref().or(latest.as_ref());
+    let where_from = if end.is_some() { "earliest= or latest=" } else { "--earliest or --latest" };
+    let place = end.map_or(NO_PLACE, |time| time.span);
     let inside = ask(&format!("| tstats count WHERE {scope}{range}"))?;
     if inside.first()?.get("count")? != "0" {
-        return None;
+        let selects = found.text.get(stage.span.start..stage.span.end)?;
+        let newest = ask(&format!("{selects} earliest=1 latest=\"{LATEST_ALL}\" | head 1 | table _time"))?;
+        let newest = newest.first()?.get("_time")?;
+        let remark = Diagnostic::warning("no event that the search selects lies in its time range", place);
+        return Some(remark.with_hint(format!("the newest one outside of it is of {newest}: change {where_from}")));
     }
     // `earliest` cannot express times before 1970.
     let all = ask(&format!(
@@ -298,11 +309,6 @@ fn outside_of_range(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, 
          | eval first=strftime(first, \"{TIME_FORM}\"), last=strftime(last, \"{TIME_FORM}\")"
     ))?;
     let (count, first, last) = (all.first()?.get("count")?, all.first()?.get("first")?, all.first()?.get("last")?);
-    // Between two time modifiers there may be unrelated words; those of the command line have no position in the
-    // search.
-    let end = earliest.as_ref().or(latest.as_ref());
-    let where_from = if end.is_some() { "earliest= or latest=" } else { "--earliest or --latest" };
-    let place = end.map_or(NO_PLACE, |time| time.span);
     let remark = Diagnostic::warning("no event lies in the time range of the search", place);
     (count != "0").then(|| remark.with_hint(format!("events go from {first} to {last}: change {where_from}")))
 }
@@ -412,6 +418,13 @@ fn wrong_fields(
     let texts = names_compared_with(commands);
     let is_default =
         |name: &str| DEFAULT_FIELDS.contains(&name) || DEFAULT_BEGINS.iter().any(|begin| name.starts_with(begin));
+    // A field of a condition may be rare: then events with the value are found.
+    let mut has_value = |name: &str| {
+        asked_values(commands, name).first().is_some_and(|value| {
+            let probe = format!("{scope} {} | head 1 | table {name}", alternatives(name, &[value]));
+            ask(&probe).is_some_and(|rows| rows.iter().any(|row| row.contains_key(name)))
+        })
+    };
     let is_missing = |name: &String| !own.contains(name) && (!own.is_empty() || !seen.contains(name));
     let missing = wanted.iter().filter(|field| is_missing(&field.name) && !is_default(&field.name));
     let note = |field: &&ReadField| {
@@ -441,7 +454,7 @@ fn wrong_fields(
             }
         }
     };
-    missing.map(note).collect()
+    missing.filter(|field| !has_value(&field.name)).map(note).collect()
 }
 
 /// Names on the right of a comparison in `where`, which are often meant as texts.

@@ -86,7 +86,9 @@ pub(crate) fn find_in_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) 
         SearchExpr::Keyword(word) if !word.quoted && is_in_single_quotes(&word.text) => {
             let inner = word.text.trim_matches('\'');
             let remark = Diagnostic::warning("single quotes are a part of the word that is searched for", word.span);
-            found.push(remark.with_hint(format!("write \"{inner}\" for a text, or the words alone")));
+            // The closing one may be that of a later word.
+            let meant = if word.text.ends_with('\'') { inner } else { "…" };
+            found.push(remark.with_hint(format!("write \"{meant}\" for a text, or the words alone")));
         }
         SearchExpr::Compare { field, op, value, .. } if !value.quoted => look_at_value(field, *op, value, found),
         _ => {}

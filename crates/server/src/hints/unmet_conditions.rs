@@ -19,7 +19,7 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str,
     if has_events(found.text.get(stage.start..stage.end)?)? {
         return emptied(found.text, commands, &mut has_events);
     }
-    let places = asked_conditions(commands);
+    let (places, are_all) = asked_conditions(commands);
     let (first, last) = (*places.first()?, *places.last()?);
     let conditions: Option<Vec<&str>> = places.iter().map(|place| found.text.get(place.start..place.end)).collect();
     let conditions = conditions.filter(|conditions| (1..=TRIES_MAX).contains(&conditions.len()))?;
@@ -27,6 +27,11 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str,
         if !has_events(&format!("{scope} ({condition})"))? {
             return Some(unmet(condition, *place));
         }
+    }
+    let together = excerpt(&conditions.join(" "));
+    if !are_all && has_events(&format!("{scope} ({})", conditions.join(" ")))? {
+        let remark = format!("no event that meets `{together}` meets the other conditions");
+        return Some(Diagnostic::warning(remark, stage));
     }
     if conditions.len() == 1 {
         return None;
@@ -43,7 +48,10 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str,
             return Some(remark.with_hint(format!("without `{}` there are events", excerpt(condition))));
         }
     }
-    Some(remark.with_hint(format!("write OR for events that meet one of them: {}", conditions.join(" OR "))))
+    Some(match are_all {
+        true => remark.with_hint(format!("write OR for events that meet one of them: {}", conditions.join(" OR "))),
+        false => remark,
+    })
 }
 
 /// A note on a condition that no event meets.

@@ -109,6 +109,17 @@ fn a_search_that_finds_nothing_says_which_of_its_conditions_fails() {
             "`where like(_raw, \"%zz%\")` keeps none of the events before it",
             "",
         ),
+        ("error level=error NOT status=200", "no event that meets `error level=error` meets the other conditions", ""),
+        (
+            "error (contents OR nosuch) status=200",
+            "no event that meets `error status=200` meets the other conditions",
+            "",
+        ),
+        (
+            "error earliest=11/20/2026:10:00:01 latest=11/20/2026:10:00:03",
+            "no event that the search selects lies in its time range",
+            "the newest one outside of it is of 2026-11-20T10:00:00.000+00:00: change earliest= or latest=",
+        ),
         ("level=info | eval n=1 | search n=2 | head 3", "`search n=2` keeps none of the events before it", ""),
     ];
     for is_served in [false, true] {
@@ -122,6 +133,12 @@ fn a_search_that_finds_nothing_says_which_of_its_conditions_fails() {
                 "{search}: {ran:?}"
             );
         }
+    }
+    let range = ["--earliest", "11/20/2026:10:00:01", "--latest", "11/20/2026:10:00:03"];
+    for search in ["error", "level=error", "status=200 | stats count"] {
+        let ran = place.run(&[&["search", search][..], &range].concat());
+        let says = "no event that the search selects lies in its time range";
+        assert!(ran.err.contains(says) && ran.err.contains("change --earliest or --latest"), "{search}: {ran:?}");
     }
     // What later commands remove is no matter of the conditions.
     let ran = place.run(&["search", "level=info table | where status=200"]);

@@ -29,9 +29,11 @@ pub fn asked_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
 }
 
 /// The places of the conditions that the leading search requires of each event, as far as they are one word, phrase or
-/// comparison; `IN`, `OR`, `NOT` and subsearches are omitted.
-pub fn asked_conditions(commands: &[Stage]) -> Vec<Span> {
-    let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
+/// /// comparison; and whether these are all, without `IN`, `OR`, `NOT` and subsearches.
+pub fn asked_conditions(commands: &[Stage]) -> (Vec<Span>, bool) {
+    let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else {
+        return (Vec::new(), false);
+    };
     let place = |part: &SearchExpr| match part {
         SearchExpr::Keyword(word) => Some(word.span),
         SearchExpr::Compare { field, value, case_sensitive: false, .. } | SearchExpr::Indexed { field, value } => {
@@ -39,7 +41,10 @@ pub fn asked_conditions(commands: &[Stage]) -> Vec<Span> {
         }
         _ => None,
     };
-    required(&search.expr).iter().filter_map(place).filter(|place| place.start < place.end).collect()
+    let parts = required(&search.expr);
+    let places: Vec<Span> = parts.iter().filter_map(place).filter(|place| place.start < place.end).collect();
+    let are_all = places.len() == parts.len();
+    (places, are_all)
 }
 
 /// The word that a part of a condition is.
