@@ -201,7 +201,7 @@ fn words_of_other_languages_and_slips_are_explained() {
     };
     for (text, says) in [
         ("'error' | stats count", "\"error\""),
-        ("'connection refused'", "\"connection\""),
+        ("'connection refused'", "\"…\""),
         ("* | head limt=3", "`limit=`"),
         ("* | stats count | limit 5", "`head 5`"),
         ("* | take 20", "`head 20`"),
