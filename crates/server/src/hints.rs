@@ -418,13 +418,6 @@ fn wrong_fields(
     let texts = names_compared_with(commands);
     let is_default =
         |name: &str| DEFAULT_FIELDS.contains(&name) || DEFAULT_BEGINS.iter().any(|begin| name.starts_with(begin));
-    // A field of a condition may be rare: then events with the value are found.
-    let mut has_value = |name: &str| {
-        asked_values(commands, name).first().is_some_and(|value| {
-            let probe = format!("{scope} {} | head 1 | table {name}", alternatives(name, &[value]));
-            ask(&probe).is_some_and(|rows| rows.iter().any(|row| row.contains_key(name)))
-        })
-    };
     let is_missing = |name: &String| !own.contains(name) && (!own.is_empty() || !seen.contains(name));
     let missing = wanted.iter().filter(|field| is_missing(&field.name) && !is_default(&field.name));
     let note = |field: &&ReadField| {
@@ -454,7 +447,15 @@ fn wrong_fields(
             }
         }
     };
-    missing.filter(|field| !has_value(&field.name)).map(note).collect()
+    missing.filter(|field| !has_asked_value(&field.name, commands, scope, ask)).map(note).collect()
+}
+
+/// Whether events have the value of a field that the search asks for: the field of a condition may be rare.
+fn has_asked_value(name: &str, commands: &[Stage], scope: &str, ask: Ask<'_>) -> bool {
+    asked_values(commands, name).first().is_some_and(|value| {
+        let probe = format!("{scope} {} | head 1 | table {name}", alternatives(name, &[value]));
+        ask(&probe).is_some_and(|rows| rows.iter().any(|row| row.contains_key(name)))
+    })
 }
 
 /// Names on the right of a comparison in `where`, which are often meant as texts.
