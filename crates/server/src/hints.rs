@@ -226,8 +226,8 @@ fn other_case(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Ve
         let EqualsWhat::Text(text) = equals.other else { continue };
         let before = found.text.get(..equals.stage_start).unwrap_or_default().trim_end();
         let before = before.strip_suffix('|').unwrap_or(before);
-        let (field, quoted) = (equals.field, text.to_lowercase().replace('\\', "\\\\").replace('"', "\\\""));
-        let probe = format!("{before} | where lower('{field}')=\"{quoted}\" | head 1 | table {field}");
+        let (field, lower) = (equals.field, quoted(&text.to_lowercase()));
+        let probe = format!("{before} | where lower('{field}')={lower} | head 1 | table {field}");
         let rows = ask(&probe).unwrap_or_default();
         if let Some(value) = rows.first().and_then(|row| row.get(field)).filter(|value| *value != text) {
             let remark = Diagnostic::warning(format!("no value of `{field}` is written `{text}`"), equals.span);
@@ -285,7 +285,6 @@ fn outside_of_range(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, 
     if found.rows > 0 || (earliest.is_none() && latest.is_none() && !found.has_range) {
         return None;
     }
-    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let option = |name: &str, time: &Option<TimeText>| {
         time.as_ref().map_or_else(String::new, |time| format!(" {name}={}", quoted(&time.text)))
     };
@@ -400,8 +399,7 @@ fn wrong_fields(
     let mut seen = BTreeSet::new();
     let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked.text.eq_ignore_ascii_case(name));
     for name in sourcetypes.keys().filter(|name| is_asked(name)).take(SOURCETYPES_MAX) {
-        let name = name.replace('\\', "\\\\").replace('"', "\\\"");
-        seen.extend(fields_in(&format!("{scope} sourcetype=\"{name}\"")));
+        seen.extend(fields_in(&format!("{scope} sourcetype={}", quoted(name))));
     }
     // If nothing else is suspicious, only a likely typo is worth another search.
     let is_slip = |field: &&&ReadField| {
@@ -469,10 +467,14 @@ fn names_compared_with(commands: &[Stage]) -> BTreeSet<&str> {
     names
 }
 
+/// A text in quotes, as a search takes it.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
 /// A condition that matches any of some values of a field.
 fn alternatives(field: &str, values: &[&SearchPattern]) -> String {
-    let each: Vec<String> =
-        values.iter().map(|value| format!("{field}=\"{}\"", value.text.replace('"', "\\\""))).collect();
+    let each: Vec<String> = values.iter().map(|value| format!("{field}={}", quoted(&value.text))).collect();
     format!("({})", each.join(" OR "))
 }
 

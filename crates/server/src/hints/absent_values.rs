@@ -8,7 +8,7 @@ use quarry_spl::analyse::asked_values;
 use quarry_spl::ast::{Command, RexCommand, SearchPattern, Stage};
 use quarry_spl::{Diagnostic, nearest};
 
-use super::{Ask, SearchOutcome, list};
+use super::{Ask, SearchOutcome, list, quoted};
 
 /// Recent events in which values are looked for.
 const EVENTS_LOOKED_AT: usize = 1_000;
@@ -51,8 +51,7 @@ pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: A
         let is_known = |value: &SearchPattern| known.iter().any(|known| known.eq_ignore_ascii_case(&value.text));
         // A value may be rare, or occur in older events only.
         let mut is_absent = |value: &SearchPattern| {
-            let quoted = value.text.replace('\\', "\\\\").replace('"', "\\\"");
-            let probe = format!("{scope} {field}=\"{quoted}\" | head 1 | table {field}");
+            let probe = format!("{scope} {field}={} | head 1 | table {field}", quoted(&value.text));
             !is_known(value) && (by_name.is_some() || ask(&probe).is_some_and(|rows| rows.is_empty()))
         };
         let wrong: Vec<Diagnostic> = asked
