@@ -2,8 +2,9 @@
 //!
 //! A key maps to three cells whose XOR is its fingerprint. Its first cell follows from the key's upper bits, the others
 //! are in the next two segments, so keys in ascending order fill and empty the cells from front to back, and building
-//! stays within the cache. The keys are already hashes: the first attempt uses them directly, and only after a failure,
-//! which is rare, are they mixed with another seed.
+//! stays within the cache. The keys are already hashes: the first attempt uses them directly, and only after a failure
+//! are they mixed with another seed. Failures are rare except for the largest numbers of keys that a number of segments
+//! is meant for (11,500 keys in 14 segments fail nearly always), so every further attempt has more cells.
 //!
 //! Not here: the layout of a sidecar (`super`).
 
@@ -11,8 +12,10 @@
 const ARITY: u32 = 3;
 /// Longest segment; longer ones save no memory.
 const SEGMENT_LENGTH_MAX: u32 = 1 << 18;
-/// Seeds tried in turn. Two attempts fail for one filter in many thousands, even for small ones.
-const ATTEMPTS: u64 = 64;
+/// Maximum number of attempts. Each has a seed of its own and more cells, so that a few suffice for any number of keys.
+const ATTEMPTS: u32 = 64;
+/// An attempt has one more segment in this many, and at least one, than the attempt before it.
+const SEGMENTS_PER_FURTHER: u32 = 16;
 /// Step between seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Buckets of the first sorting pass, by upper bits.
@@ -98,9 +101,9 @@ impl Fuse {
         if keys.is_empty() {
             return Some(Fuse { seed: 0, segment_length: 1, front_length: 0, cells: Box::default() });
         }
-        let (segment_length, front_length) = lengths(keys.len());
         (0..ATTEMPTS).find_map(|attempt| {
-            let seed = attempt.wrapping_mul(SEED_STEP);
+            let (segment_length, front_length) = lengths_at(attempt, keys.len())?;
+            let seed = u64::from(attempt).wrapping_mul(SEED_STEP);
             let cells = if seed == 0 {
                 fill(keys, segment_length, front_length)
             } else {
@@ -149,6 +152,16 @@ fn lengths(keys: usize) -> (u32, u32) {
     let capacity = (count * factor) as u64;
     let segments = capacity.div_ceil(u64::from(segment_length)).saturating_sub(u64::from(ARITY - 1)).max(1);
     (segment_length, (segments * u64::from(segment_length)) as u32)
+}
+
+/// The lengths of an attempt, the first of which is 0. `None` beyond what a filter can hold.
+fn lengths_at(attempt: u32, keys: usize) -> Option<(u32, u32)> {
+    let (segment_length, front_length) = lengths(keys);
+    let further = (front_length / segment_length).div_ceil(SEGMENTS_PER_FURTHER);
+    let added = further.checked_mul(attempt)?.checked_mul(segment_length)?;
+    let front_length = front_length.checked_add(added)?;
+    front_length.checked_add((ARITY - 1) * segment_length)?;
+    Some((segment_length, front_length))
 }
 
 /// State of the cells while keys are peeled off.
@@ -236,6 +249,8 @@ mod tests {
     use crate::term_dictionary::Namespace;
     use crate::term_dictionary::hash::hash_term;
 
+    const INVERSE_OF_SEED_STEP: u64 = 0xf1de_83e1_9937_733d;
+
     fn keys(count: u64) -> Vec<u64> {
         let mut keys: Vec<u64> = (0..count).map(|at| hash_term(Namespace::Tokens, &at.to_le_bytes())).collect();
         sort_and_dedup(&mut keys);
@@ -269,18 +284,42 @@ mod tests {
         }
     }
 
+    /// The numbers of keys for which a filter has the fewest cells per key: one more key adds a segment, or lengthens
+    /// all of them.
+    fn densest_numbers() -> impl Iterator<Item = usize> {
+        (1..40_000usize).filter(|keys| lengths(*keys) != lengths(keys + 1))
+    }
+
     #[test]
-    fn later_seeds_work_as_well() {
-        let keys = keys(500);
-        let (segment_length, front_length) = lengths(keys.len());
-        let seed = SEED_STEP;
-        let mut mixed: Vec<u64> = keys.iter().map(|key| mix(key.wrapping_add(seed))).collect();
-        mixed.sort_unstable();
-        let cells = (0..9).find_map(|_| fill(&mixed, segment_length, front_length));
-        if let Some(cells) = cells {
-            let fuse = Fuse { seed, segment_length, front_length, cells };
-            assert!(keys.iter().all(|key| fuse.may_hold(*key)));
+    fn the_densest_filters_take_few_attempts() {
+        let mut numbers = 0;
+        for count in densest_numbers() {
+            let keys = keys(count as u64);
+            let fuse = Fuse::build(&keys).unwrap();
+            let attempts = fuse.seed.wrapping_mul(INVERSE_OF_SEED_STEP) + 1;
+            assert!(attempts <= 5, "{attempts} attempts for {count} keys");
+            assert!(fuse.is_valid() && keys.iter().all(|key| fuse.may_hold(*key)), "{count}");
+            numbers += 1;
         }
+        assert!(numbers > 50, "{numbers} numbers");
+    }
+
+    #[test]
+    fn further_attempts_hold_the_keys_too() {
+        let keys = keys(500);
+        let mut filled = 0;
+        for attempt in 1..ATTEMPTS {
+            let seed = u64::from(attempt).wrapping_mul(SEED_STEP);
+            let (segment_length, front_length) = lengths_at(attempt, keys.len()).unwrap();
+            let mut mixed: Vec<u64> = keys.iter().map(|key| mix(key.wrapping_add(seed))).collect();
+            mixed.sort_unstable();
+            let Some(cells) = fill(&mixed, segment_length, front_length) else { continue };
+            let fuse = Fuse { seed, segment_length, front_length, cells };
+            assert!(fuse.is_valid() && keys.iter().all(|key| fuse.may_hold(*key)), "attempt {attempt}");
+            filled += 1;
+        }
+        assert!(filled > ATTEMPTS - 8, "{filled} attempts succeeded");
         assert!(!Fuse::build(&[]).unwrap().may_hold(0));
+        assert_eq!(lengths_at(u32::MAX, 1_000), None);
     }
 }
