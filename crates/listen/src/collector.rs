@@ -27,6 +27,11 @@ const STOP_WAIT: Duration = Duration::from_secs(5);
 /// ALPN protocols of gRPC clients.
 const CALLS_PROTOCOLS: [&[u8]; 1] = [b"h2"];
 
+/// The collector's port in messages, and how its number is set.
+const COLLECTOR: (&str, &str) = ("HTTP Event Collector", "--hec, or port in [http] of inputs.conf");
+/// The same of OTLP over gRPC.
+const CALLS: (&str, &str) = ("OTLP over gRPC", "port in [otlp] of inputs.conf");
+
 /// Running collector ports.
 pub struct Collecting {
     /// The collector's address.
@@ -85,14 +90,14 @@ pub async fn listen(
     let collector =
         Arc::new(Collector::new(settings, LimitSettings::new(&node.layers).http_body_bytes, store, props, clock));
     let router = Arc::clone(&collector).router();
-    let port = Port::open("HTTP Event Collector", address, acceptor, router, Bounds::of_collector()).await?;
+    let port = Port::open(COLLECTOR, address, acceptor, router, Bounds::of_collector()).await?;
     let bound = port.address;
     log::info(format!("quarry takes events on {scheme}://{bound}/services/collector"));
     let (mut ports, mut calls) = (vec![port], None);
     if let Some(number) = calls_port {
         let address = SocketAddr::new(address.ip(), number);
         let router = Arc::clone(&collector).calls();
-        let port = Port::open("OTLP over gRPC", address, calls_acceptor, router, Bounds::of_calls()).await?;
+        let port = Port::open(CALLS, address, calls_acceptor, router, Bounds::of_calls()).await?;
         log::info(format!("quarry takes OTLP over gRPC on {} ([otlp])", port.address));
         calls = Some(port.address);
         ports.push(port);
@@ -117,13 +122,13 @@ fn certificate_of(settings: &HttpInputSettings, node: &InputSettings) -> SslSett
 
 impl Port {
     async fn open(
-        name: &str,
+        (name, setting): (&str, &'static str),
         address: SocketAddr,
         acceptor: Option<TlsAcceptor>,
         router: Router,
         bounds: Bounds,
     ) -> Result<Port, ListenError> {
-        let cannot = |source: std::io::Error| ListenError::Address { address, source };
+        let cannot = |source: std::io::Error| ListenError::Address { name: name.to_owned(), setting, address, source };
         let listener = listen_on(address).map_err(cannot)?;
         let bound = listener.local_addr().map_err(cannot)?;
         let (stop, stopped) = oneshot::channel::<()>();

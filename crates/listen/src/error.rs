@@ -14,8 +14,12 @@ pub enum ListenError {
     )]
     TokensInClear(SocketAddr),
     /// The address is in use or not local.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("{name}: cannot listen on {address}: {source}{}", advice(source, setting))]
     Address {
+        /// What would be served there.
+        name: String,
+        /// The option or setting that names the port.
+        setting: &'static str,
         /// The requested address.
         address: SocketAddr,
         /// The system's error.
@@ -32,6 +36,16 @@ pub enum ListenError {
     /// The certificate cannot be used or generated.
     #[error("TLS: {0}")]
     Tls(Fault),
+}
+
+/// The remedy if another program has the port.
+fn advice(error: &io::Error, setting: &str) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("; another program listens there: stop it, or name another port with {setting}")
+        }
+        _ => String::new(),
+    }
 }
 
 impl HasKind for ListenError {

@@ -17,7 +17,9 @@ use quarry_ingest::{
     write_figures, write_log, write_logged, write_messages,
 };
 use quarry_inputs::EventStore;
-use quarry_listen::{Bounds, HttpPort, Listeners, Security, listen_for_events, listen_on, raise_open_files};
+use quarry_listen::{
+    Bounds, HttpPort, ListenError, Listeners, Security, listen_for_events, listen_on, raise_open_files,
+};
 use quarry_programs::start_inputs;
 use quarry_search::jobs::Jobs;
 use quarry_search::summaries;
@@ -59,6 +61,10 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
             "--mgmt {address} is reachable from other machines, and passwords must not go there in clear: leave out \
              --insecure and enableSplunkdSSL = false in [sslConfig] of server.conf, or bind 127.0.0.1"
         )));
+    }
+    if !data_dir.exists() {
+        // Nothing is created for a server that could not start.
+        std::net::TcpListener::bind(address).map_err(|error| cannot_listen(address, error))?;
     }
     let store = data_directory::open_to_serve(data_dir, &settings).map_err(|failure| match Remote::find(data_dir) {
         Some(remote) => {
@@ -127,7 +133,7 @@ struct Asked {
 async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
     let address = asked.management;
     raise_open_files();
-    let cannot = |error: std::io::Error| cannot_listen(address, &error);
+    let cannot = |error: std::io::Error| cannot_listen(address, error);
     let security = match &asked.tls {
         Some(tls) => Security::beyond(data_dir, &node.ingest.settings.host, tls)?,
         None => Security::Clear,
@@ -195,12 +201,9 @@ async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNo
     Ok(())
 }
 
-fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Failure {
-    let what = match error.kind() {
-        std::io::ErrorKind::AddrInUse => "; another program listens there: stop it, or name another port with --mgmt",
-        _ => "",
-    };
-    Failure::Storage(format!("cannot listen on {address}: {error}{what}"))
+/// The error of a management port that cannot be opened.
+fn cannot_listen(address: SocketAddr, source: std::io::Error) -> ListenError {
+    ListenError::Address { name: "management port".to_owned(), setting: "--mgmt", address, source }
 }
 
 /// Events about the start of the node.

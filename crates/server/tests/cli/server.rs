@@ -128,13 +128,21 @@ fn the_command_line_works_through_a_running_server() {
 #[test]
 fn a_server_whose_port_is_taken_reads_no_file_and_runs_nothing() {
     let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let refused = |arguments: &[&str], what: &str, setting: &str| {
+        let ran = place.run(&[&["serve"], arguments].concat());
+        assert_eq!(ran.code, 4, "{}", ran.err);
+        assert!(ran.err.contains(&format!("{what}: cannot listen on {address}: ")), "{}", ran.err);
+        assert!(ran.err.contains(&format!("stop it, or name another port with {setting}")), "{}", ran.err);
+    };
+    refused(&["--mgmt", &address], "management port", "--mgmt");
+    assert!(!place.data().exists(), "a server that never ran leaves no data directory");
     std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
     let log = place.write("a.log", lines(0..3));
     place.write("data/etc/system/local/inputs.conf", format!("[monitor://{log}]\n"));
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    let ran = place.run(&["serve", "--mgmt", &address]);
-    assert_eq!((ran.code, ran.err.contains("cannot listen")), (4, true), "{}", ran.err);
+    refused(&["--mgmt", &address], "management port", "--mgmt");
+    refused(&["--mgmt", "127.0.0.1:0", "--hec", &address], "HTTP Event Collector", "--hec, or");
     assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n0\n");
 }
 
