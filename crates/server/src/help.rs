@@ -1,4 +1,4 @@
-//! `quarry help [COMMAND]`: help on search commands, from the table of commands and the manual's pages.
+//! `quarry help [COMMAND]`: help on search commands and functions, from their tables and the manual's pages.
 //!
 //! The pages are those of `spec/spl`, which are also tests, so the examples shown are correct.
 
@@ -7,6 +7,7 @@ use std::io::{self, Write};
 
 use clap::CommandFactory;
 use quarry_spl::commands;
+use quarry_spl::editing::functions_called;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
@@ -52,6 +53,7 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
         None if Cli::command().find_subcommand(name).is_some() => Err(Failure::Usage(format!(
             "{name} is no search command but a command of the program: `quarry {name} --help` describes it"
         ))),
+        None if write_functions(name, out)? => Ok(0),
         None => {
             let pages = PAGES.iter().map(|(page, _)| *page);
             let near = quarry_spl::nearest(name, commands::help().iter().map(|help| help.name).chain(pages));
@@ -59,6 +61,22 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
             Err(Failure::Usage(format!("no search command is called {name}{meant}: `quarry help` lists them")))
         }
     }
+}
+
+/// Writes what the eval function and the stats function of a name do; false if there is neither.
+fn write_functions(name: &str, out: &mut dyn Write) -> io::Result<bool> {
+    let name = name.trim().trim_end_matches("()").to_lowercase();
+    let mut functions = functions_called(&name).into_iter().flatten().peekable();
+    if functions.peek().is_none() {
+        return Ok(false);
+    }
+    for (at, (help, page)) in functions.enumerate() {
+        let kind = page.trim_end_matches("-functions");
+        let empty = if at > 0 { "\n" } else { "" };
+        writeln!(out, "{empty}{name}: {kind} function\n\n{INDENT}{}\n\n{}", help.syntax, help.summary)?;
+        writeln!(out, "More: quarry help {page}")?;
+    }
+    Ok(true)
 }
 
 /// A page as plain text: literal blocks are indented and labelled, tables aligned, links reduced to their text. On a
@@ -195,6 +213,15 @@ mod tests {
         for (name, near) in [("stat", "stats"), ("timchart", "timechart"), ("eval-function", "eval-functions")] {
             assert!(refused(name).contains(&format!("(did you mean `quarry help {near}`?)")), "{}", refused(name));
         }
+    }
+
+    #[test]
+    fn a_function_is_described_with_its_page() {
+        let text = help(Some("round"));
+        assert!(text.starts_with("round: eval function\n\n    round("), "{text}");
+        assert!(text.ends_with("More: quarry help eval-functions\n"), "{text}");
+        assert!(help(Some("MAX()")).contains("More: quarry help stats-functions\n"));
+        assert!(help(Some("p95")).starts_with("p95: stats function"));
     }
 
     #[test]

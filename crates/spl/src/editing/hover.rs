@@ -57,11 +57,17 @@ fn of_macro(text: &str, token: Token) -> Hover {
     Hover { span: token.span, kind: "macro", name, syntax: String::new(), summary: String::new(), page: None }
 }
 
+/// Help on the eval function and the stats function of a name, each with its page of the manual.
+pub fn functions_called(name: &str) -> [Option<(FunctionHelp, &'static str)>; 2] {
+    let of_eval = eval_function(name).map(|row| (row.help, "eval-functions"));
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let of_stats = stats_function(name).or_else(|| stats_function(stem)).map(|row| (row.help, "stats-functions"));
+    [of_eval, of_stats]
+}
+
 /// The row of a function; expressions prefer those of eval, other commands those of stats.
 fn function(word: &str, reading: Reading) -> Option<(FunctionHelp, &'static str)> {
-    let of_eval = eval_function(word).map(|row| (row.help, "eval-functions"));
-    let stem = word.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let of_stats = stats_function(word).or_else(|| stats_function(stem)).map(|row| (row.help, "stats-functions"));
+    let [of_eval, of_stats] = functions_called(word);
     if reading == Reading::Expression { of_eval.or(of_stats) } else { of_stats.or(of_eval) }
 }
 

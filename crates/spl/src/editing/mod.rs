@@ -13,5 +13,5 @@ mod token;
 
 pub use completion::{CANDIDATES_MAX, Candidate, CandidateKind, Completion, Vocabulary, complete};
 pub use format::format;
-pub use hover::{Hover, hover};
+pub use hover::{Hover, functions_called, hover};
 pub use token::{Token, TokenKind, tokens};
