@@ -31,7 +31,7 @@ use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
 
 use self::reports::Report;
-use super::derive::NamesOfRules;
+use super::derive::{NamesOfRules, Scope};
 use super::event_fields::is_given;
 
 /// Distinct fields per page; further fields are dropped.
@@ -263,9 +263,10 @@ impl FieldRules {
         self.derived_names.get_or_init(|| Arc::new(NamesOfRules::new(&self.props)))
     }
 
-    /// Whether an `EXTRACT` may produce this field; its values then need not be whole tokens.
-    pub(crate) fn is_cut_by_pattern(&self, field: &str) -> bool {
-        self.props.extracts_field(field)
+    /// Events from whose text an `EXTRACT` may cut this field; its values need not be whole tokens there.
+    pub(crate) fn scope_of_extracts(&self, field: &str) -> Option<Scope> {
+        let stanzas = self.props.stanzas_extracting(field);
+        stanzas.into_iter().map(Scope::of).reduce(Scope::joined)
     }
 
     /// Extraction of these fields: the automatic part, and the rules that produce some of them, in order.

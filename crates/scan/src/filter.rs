@@ -33,8 +33,8 @@ impl Origins<'_> {
         self.rules.is_index_time_only()
     }
 
-    fn is_cut_by_pattern(&self, field: &str) -> bool {
-        self.rules.is_cut_by_pattern(field)
+    fn scope_of_extracts(&self, field: &str) -> Option<Scope> {
+        self.rules.scope_of_extracts(field)
     }
 }
 
@@ -308,8 +308,8 @@ fn asks_given(field: &str, rules: &Origins<'_>) -> bool {
     !is_known_otherwise && !rules.is_index_time_only() && !rules.rules.reads_indexed_text()
 }
 
-/// `field=value` requires the value in the text: as whole tokens if the field is extracted automatically, anywhere if a
-/// pattern extracts it.
+/// `field=value` requires the value in the text: as whole tokens where the field is extracted automatically, anywhere
+/// where a pattern extracts it.
 fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early {
     if rules.is_index_time_only() || !is_in_text(field, value) {
         return Early::Maybe;
@@ -318,19 +318,31 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early 
     if given == Some(Scope::Everywhere) {
         return Early::Maybe;
     }
-    let text = written_value(field, value, rules);
-    let test = Early::Value { pattern: WordPattern::new(&text, WordBound::Breaker, false), field: field.into() };
-    let Some(Scope::Sourcetypes(sourcetypes)) = given else { return test };
+    let contains =
+        |text: &str| Early::Value { pattern: WordPattern::new(text, WordBound::Breaker, false), field: field.into() };
+    let anywhere = || contains(&format!("*{}*", value.text));
+    let mut parts = match rules.scope_of_extracts(field) {
+        None => vec![contains(&value.text)],
+        Some(Scope::Everywhere) => vec![anywhere()],
+        Some(Scope::Sourcetypes(sourcetypes)) => {
+            let of_extracts = Early::Or(of_sourcetypes(&sourcetypes).collect());
+            vec![contains(&value.text), Early::And(vec![of_extracts, anywhere()])]
+        }
+    };
     // Events of these sourcetypes may have the value without containing it.
-    let others = sourcetypes
-        .iter()
-        .map(|sourcetype| Early::Meta(MetaField::Sourcetype, WordPattern::new(sourcetype, WordBound::Whole, false)));
-    Early::Or([test].into_iter().chain(others).collect())
+    if let Some(Scope::Sourcetypes(sourcetypes)) = &given {
+        parts.extend(of_sourcetypes(sourcetypes));
+    }
+    if parts.len() == 1 { parts.swap_remove(0) } else { Early::Or(parts) }
 }
 
-/// The word that a text contains if the field has this value.
+fn of_sourcetypes(names: &[String]) -> impl Iterator<Item = Early> {
+    names.iter().map(|name| Early::Meta(MetaField::Sourcetype, WordPattern::new(name, WordBound::Whole, false)))
+}
+
+/// A word that a text contains if the field has this value, whichever rule extracts it.
 fn written_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> String {
-    if rules.is_cut_by_pattern(field) { format!("*{}*", value.text) } else { value.text.clone() }
+    if rules.scope_of_extracts(field).is_some() { format!("*{}*", value.text) } else { value.text.clone() }
 }
 
 /// Words of which at least one occurs in the text of every event that passes a field test, as in [`early_test`].
@@ -358,8 +370,18 @@ fn is_given_at_index_time(events: &Page, row: usize, field: &str) -> bool {
     given_values(events, row, field).next().is_some()
 }
 
-fn can_test_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> bool {
-    !rules.is_index_time_only() && is_in_text(field, value) && !rules.is_cut_by_pattern(field)
+/// Events that may have this value of a field without its tokens: those with an `EXTRACT` of the field, and those with
+/// rules that derive it. `None` if any events may.
+fn without_tokens(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Option<Vec<String>> {
+    if rules.is_index_time_only() || !is_in_text(field, value) {
+        return None;
+    }
+    let scopes = [rules.scope_of_extracts(field), rules.derived.scope_of(field)];
+    match scopes.into_iter().flatten().reduce(Scope::joined) {
+        Some(Scope::Everywhere) => None,
+        Some(Scope::Sourcetypes(sourcetypes)) => Some(sourcetypes),
+        None => Some(Vec::new()),
+    }
 }
 
 impl Projection {
@@ -410,21 +432,14 @@ fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQ
     if let Some(meta) = meta_field(field) {
         return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
     }
-    if !can_test_value(field, value, rules) {
-        return TermQuery::All;
-    }
-    let given = match rules.derived.scope_of(field) {
-        Some(Scope::Everywhere) => return TermQuery::All,
-        Some(Scope::Sourcetypes(sourcetypes)) => sourcetypes,
-        None => Vec::new(),
-    };
-    let given = given
+    let Some(others) = without_tokens(field, value, rules) else { return TermQuery::All };
+    let others = others
         .into_iter()
         .map(|sourcetype| TermQuery::Meta { field: MetaField::Sourcetype, pattern: sourcetype.to_lowercase().into() });
     let written = escaped_forms(&value.text);
     let in_text = written.iter().map(String::as_str).chain([value.text.as_str()]).map(TermQuery::for_keyword);
     let in_text = TermQuery::in_value(field, &value.text, TermQuery::or(in_text));
-    TermQuery::or([in_text, field_term(field, value)].into_iter().chain(given))
+    TermQuery::or([in_text, field_term(field, value)].into_iter().chain(others))
 }
 
 /// The term of an index-time field.

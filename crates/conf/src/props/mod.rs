@@ -194,13 +194,18 @@ impl PropsResolver {
         self.sourcetypes.contains_key(sourcetype)
     }
 
-    /// Whether any `EXTRACT-` has a group of this name: values of such a field may be parts of words.
-    pub fn extracts_field(&self, field: &str) -> bool {
+    /// The stanzas with an `EXTRACT-` that has a group of this name: the sourcetype, or `None` for a stanza of hosts or
+    /// sources and the default one. Values of such a field may be parts of words.
+    pub fn stanzas_extracting(&self, field: &str) -> Vec<Option<&str>> {
         let named = [format!("?<{field}>"), format!("?P<{field}>"), format!("?'{field}'")];
-        let plain = self.sourcetypes.values().chain([&self.defaults]);
-        let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| &stanza.settings);
-        let extracts = plain.chain(patterns).flatten().filter(|(key, _)| key.starts_with("EXTRACT-"));
-        extracts.into_iter().any(|(_, pattern)| named.iter().any(|group| pattern.contains(group)))
+        let of_sourcetypes = self.sourcetypes.iter().map(|(name, settings)| (Some(name.as_str()), settings));
+        let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (None, &stanza.settings));
+        let extracts = |(_, settings): &(Option<&str>, &BTreeMap<String, String>)| {
+            let mut extracts = settings.iter().filter(|(key, _)| key.starts_with("EXTRACT-"));
+            extracts.any(|(_, pattern)| named.iter().any(|group| pattern.contains(group)))
+        };
+        let stanzas = of_sourcetypes.chain([(None, &self.defaults)]).chain(patterns);
+        stanzas.filter(extracts).map(|(sourcetype, _)| sourcetype).collect()
     }
 
     /// Sourcetypes that searches see under another name (`rename`), with that name.

@@ -51,11 +51,18 @@ impl Scope {
         }
     }
 
-    fn of(sourcetype: Option<&str>) -> Scope {
+    /// The events of a sourcetype; a pattern, or none, may be any events.
+    pub(crate) fn of(sourcetype: Option<&str>) -> Scope {
         match sourcetype.filter(|name| !name.contains('*')) {
             Some(sourcetype) => Scope::Sourcetypes(vec![sourcetype.to_owned()]),
             None => Scope::Everywhere,
         }
+    }
+
+    /// The events of both.
+    pub(crate) fn joined(mut self, other: Scope) -> Scope {
+        self.join(&other);
+        self
     }
 
     fn join(&mut self, other: &Scope) {
@@ -129,10 +136,7 @@ impl DerivedNames {
     /// Everything that `of` finds, and the events for which any field may result.
     fn joined(&self, of: &dyn for<'s> Fn(&'s Scopes) -> Vec<&'s Scope>) -> Option<Scope> {
         let found = [&self.of_rules.named, &self.of_search].into_iter().flat_map(of);
-        found.chain(&self.of_rules.open).cloned().reduce(|mut all, scope| {
-            all.join(&scope);
-            all
-        })
+        found.chain(&self.of_rules.open).cloned().reduce(Scope::joined)
     }
 }
 

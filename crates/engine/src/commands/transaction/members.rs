@@ -27,6 +27,8 @@ pub(super) struct Names {
     known: HashMap<Arc<str>, u32, FixedState>,
     /// Whether a field was dropped.
     pub(super) is_cut: bool,
+    /// Whether some row has a time.
+    pub(super) has_times: bool,
 }
 
 impl Names {
@@ -60,6 +62,7 @@ impl Events {
     pub(super) fn new(batch: &RecordBatch, fields: &[String], names: &mut Names) -> Result<Events, EngineError> {
         let (batch, bytes) = compact(batch)?;
         let time = reader(&batch, "_time");
+        names.has_times |= (0..batch.num_rows()).any(|row| time_ns(&time, row).is_some());
         let times = (0..batch.num_rows()).map(|row| time_ns(&time, row).unwrap_or(0)).collect();
         let is_of_events = |name: &str| !is_hidden(name) && name != "_time";
         let key = |field: &String| is_of_events(field).then(|| column(&batch, field).map(ColumnReader::new)).flatten();

@@ -143,7 +143,8 @@ impl ClosedRows {
         self.make_rows(TimeNs::MIN, command, names)?;
         let schema = self.kept.schema();
         let has = |name: &str| schema.index_of(name).is_ok();
-        let mut order = vec!["_time".to_owned()];
+        // Rows of a report have no times.
+        let mut order: Vec<String> = names.has_times.then(|| "_time".to_owned()).into_iter().collect();
         let fields: BTreeSet<&str> = names.all.iter().map(AsRef::as_ref).filter(|name| has(name)).collect();
         let made = ["duration", "eventcount", "closed_txn", "transactiontype", "_txn_orphan"];
         order.extend(fields.iter().map(|name| (*name).to_owned()));
