@@ -3,7 +3,7 @@
 //! [`SearchService`] runs searches over one data directory or one set of files. [`cell`] and [`ResultTable`] define how
 //! values look in every output. [`SearchSettings`] create a service from the configuration of a data directory and the
 //! knowledge of its apps; [`Namespaces`] has one per namespace of a server. [`KeptJobs`] stores results of finished
-//! searches, [`summaries`] those of accelerated data models.
+//! searches, [`summaries`] those of accelerated data models. [`hints`] says why a search probably found nothing.
 //!
 //! Not here: users and roles (auth, api; a search receives effective permissions), programs of custom commands
 //! (`quarry_programs`).
@@ -12,6 +12,7 @@
 pub mod cell;
 pub mod comparison;
 mod dispatch;
+pub mod hints;
 pub mod jobs;
 mod keeper;
 pub mod live_report;

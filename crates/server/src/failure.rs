@@ -11,11 +11,11 @@ use quarry_inputs::InputError;
 use quarry_listen::ListenError;
 
 use quarry_search::SearchError;
+use quarry_search::hints::NO_PLACE;
 use quarry_spl::{Diagnostic, Severity};
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 use quarry_store::StoreError;
 
-use crate::hints::NO_PLACE;
 use crate::output::line_folding::{CYAN, PLAIN, RED, YELLOW, told, width_of_stderr};
 use crate::output::text_width::{char_width, cut, visible, width};
 

@@ -16,7 +16,7 @@ use crate::cli::{Cli, OutputForm, SearchArgs};
 use crate::failure::{self, Failure};
 use crate::output::OutputStyle;
 use crate::server_client::{AnswerRow, Remote, table_of};
-use crate::{hints, output, search, terminal, zone};
+use crate::{output, search, terminal, zone};
 
 /// Maximum bytes of a line that is read; the server sends rows of a few megabytes at most.
 const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -125,7 +125,7 @@ fn tell_unknown_indexes(cli: &Cli, arguments: &SearchArgs, remote: &Remote, zone
     let commands = quarry_spl::parse(&arguments.text).pipeline.commands;
     let mut ask = |text: &str| search::rows_of_server(remote, text, (None, None), zone);
     let mut err = std::io::stderr().lock();
-    for note in hints::unknown_indexes(&commands, &mut ask) {
+    for note in quarry_search::hints::unknown_indexes(&commands, &mut ask) {
         failure::report_diagnostic(&arguments.text, &note, &mut err, terminal::colors_on_stderr(cli.color))?;
     }
     Ok(())

@@ -20,7 +20,6 @@ mod failure;
 mod follow;
 mod forward;
 mod help;
-mod hints;
 mod interrupt;
 mod manual;
 mod node;

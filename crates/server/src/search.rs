@@ -15,6 +15,7 @@ use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_inputs::InputError;
 use quarry_inputs::file::{OneshotOptions, Rotation, add_file, expand};
 use quarry_search::DEFAULT_INDEX;
+use quarry_search::hints::{HintRow, Probes, SearchOutcome, hints};
 use quarry_search::{Outcome, ResultTable, Row, SearchParams, SearchService};
 use quarry_spl::Severity;
 use quarry_stdx::{SharedClock, SystemClock, log, random};
@@ -26,7 +27,6 @@ use crate::data_directory::{self, MemorySink, Settings, open_read_only};
 use crate::dispatch;
 use crate::failure::{self, Failure};
 use crate::follow;
-use crate::hints::{HintRow, SearchOutcome, hints};
 use crate::interrupt::Interrupt;
 use crate::output::line_folding::told;
 use crate::output::pager::Pager;
@@ -250,15 +250,19 @@ impl Searcher {
         Ok(Searcher::Here { service, all_read: true })
     }
 
-    /// The rows of a small search, for hints; `None` if it fails.
-    fn rows_of(&self, text: &str, arguments: &SearchArgs, zone: &TimeZone) -> Option<Vec<HintRow>> {
-        let (earliest, latest) = (arguments.earliest.clone(), arguments.latest.clone());
+    /// The rows of a small search in a time range, for hints; `None` if it fails.
+    fn rows_of(
+        &self,
+        text: &str,
+        (earliest, latest): (Option<&str>, Option<&str>),
+        zone: &TimeZone,
+    ) -> Option<Vec<HintRow>> {
         match self {
             Searcher::Here { service, .. } => {
                 let params = SearchParams {
                     text: text.to_owned(),
-                    earliest,
-                    latest,
+                    earliest: earliest.map(str::to_owned),
+                    latest: latest.map(str::to_owned),
                     zone: Some(zone.clone()),
                     rows_max: Some(HINT_ROWS_MAX),
                     is_narrowed: true,
@@ -270,8 +274,26 @@ impl Searcher {
                 };
                 Some(table.rows().map(row).collect())
             }
-            Searcher::Server(remote) => rows_of_server(remote, text, (earliest.as_deref(), latest.as_deref()), zone),
+            Searcher::Server(remote) => rows_of_server(remote, text, (earliest, latest), zone),
         }
+    }
+}
+
+/// The searches of hints about a search of the command line.
+struct ProbesBeside<'a> {
+    searcher: &'a Searcher,
+    arguments: &'a SearchArgs,
+    zone: &'a TimeZone,
+}
+
+impl Probes for ProbesBeside<'_> {
+    fn rows(&mut self, search: &str) -> Option<Vec<HintRow>> {
+        let range = (self.arguments.earliest.as_deref(), self.arguments.latest.as_deref());
+        self.searcher.rows_of(search, range, self.zone)
+    }
+
+    fn rows_of_all_time(&mut self, search: &str) -> Option<Vec<HintRow>> {
+        self.searcher.rows_of(search, (None, None), self.zone)
     }
 }
 
@@ -322,11 +344,12 @@ fn write_notes(
             empty: &answer.written.empty,
             filled: &answer.written.filled,
             zeros: &answer.written.zeros,
+            now: SystemClock::shared().now_ns(),
             offset_s: offset_s(zone),
             has_range: arguments.earliest.is_some() || arguments.latest.is_some(),
             is_watched: crate::terminal::is_interactive(),
         };
-        remarks.extend(hints(&found, &mut |search| place.rows_of(search, arguments, zone)));
+        remarks.extend(hints(&found, &mut ProbesBeside { searcher: place, arguments, zone }));
     }
     let color = terminal::colors_on_stderr(cli.color);
     for remark in &remarks {

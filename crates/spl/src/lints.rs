@@ -169,8 +169,8 @@ pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, fou
     }
 }
 
-/// The words of the leading search that read as a command with its arguments, however usual they are in a log: a remark
-/// for a search that finds nothing.
+/// The words of the leading search that read as a command with its arguments, or as those of `stats`, however usual they
+/// are in a log: a remark for a search that finds nothing.
 pub(crate) fn command_among_words(text: &str, commands: &[Stage]) -> Option<Diagnostic> {
     let stage = commands.first()?;
     let Command::Search(search) = &stage.command else { return None };
@@ -179,20 +179,31 @@ pub(crate) fn command_among_words(text: &str, commands: &[Stage]) -> Option<Diag
         one => std::slice::from_ref(one),
     };
     let words = parts.iter().filter_map(|part| match part {
-        SearchExpr::Keyword(word) if !word.quoted && is_command(&word.text) => Some(word),
+        SearchExpr::Keyword(word) if !word.quoted && is_command(&word.text) => Some((word, "")),
+        SearchExpr::Keyword(word) if !word.quoted && is_grouped(text, word) => Some((word, "stats ")),
         _ => None,
     });
-    words.take(TRIES_MAX).find_map(|word| {
+    words.take(TRIES_MAX).find_map(|(word, name)| {
         let before = text.get(stage.span.start..word.span.start)?.trim();
-        let command = text.get(word.span.start..stage.span.end)?;
-        let has_arguments = command.len() > word.text.len();
-        let is_led = !before.is_empty() && !before.eq_ignore_ascii_case("search");
-        if !has_arguments || !is_led || !parse_commands(command, true, &BTreeSet::new()).is_ok() {
+        let arguments = text.get(word.span.start..stage.span.end)?;
+        let command = format!("{name}{arguments}");
+        let has_arguments = arguments.len() > word.text.len();
+        let is_first = before.is_empty() || before.eq_ignore_ascii_case("search");
+        let is_led = !is_first || !name.is_empty();
+        if !has_arguments || !is_led || !parse_commands(&command, true, &BTreeSet::new()).is_ok() {
             return None;
         }
+        let before = if is_first { "*" } else { before };
         let remark = Diagnostic::warning(format!("`{}` is searched for as a word", word.text), word.span);
         Some(remark.with_hint(format!("for the command, a `|` goes before it: {before} | {command}")))
     })
+}
+
+/// Whether a word is a function of `stats` and `by` follows it.
+fn is_grouped(text: &str, word: &SearchPattern) -> bool {
+    let name = word.text.split('(').next().unwrap_or_default().to_ascii_lowercase();
+    let next = text.get(word.span.end..).and_then(|rest| rest.split_whitespace().next());
+    stats_function(&name).is_some() && next.is_some_and(|next| next.eq_ignore_ascii_case("by"))
 }
 
 /// Whether words of a search are meant as a command: they parse as one and are unlikely in a log.
@@ -205,6 +216,13 @@ fn is_meant(name: &str, command: &str, only_fields: bool) -> bool {
 /// Whether arguments contain punctuation typical of a command.
 fn is_marked(arguments: &str) -> bool {
     arguments.contains([',', '=', '(']) || arguments.to_ascii_lowercase().contains(" by ")
+}
+
+/// Whether a text begins with `N and M`.
+fn is_number_range(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let is_number = |word: Option<&str>| word.is_some_and(|word| word.parse::<f64>().is_ok());
+    is_number(words.next()) && words.next() == Some("and") && is_number(words.next())
 }
 
 /// The suggestion for a search in another language: SQL, or a shell command.
@@ -225,6 +243,9 @@ fn foreign_search(name: &str, rest: &str, begins: bool) -> Option<&'static str> 
             && ["null", "not null"].iter().any(|word| lower[name.len()..].trim_start().starts_with(word)) =>
         {
             Some("write NOT FIELD=* for events without the field, FIELD=* for those that have it")
+        }
+        "between" if !begins && is_number_range(&lower[name.len()..]) => {
+            Some("write FIELD>=100 FIELD<=200 for the numbers between two others, these included")
         }
         "group" | "order" if !begins && lower[name.len()..].trim_start().starts_with("by ") => {
             Some("write `| stats count by FIELD` to group, `| sort FIELD` to order")

@@ -93,21 +93,25 @@ pub(crate) struct Written {
     pub(crate) zeros: BTreeSet<String>,
     /// Note with the columns that did not fit the terminal, if any.
     pub(crate) left_out: Option<String>,
-    /// Whether some value is not 0.
-    has_more_than_zeros: bool,
+    /// Whether rows were written as text of events.
+    has_events: bool,
 }
 
 impl Written {
-    /// Whether it is one row of counts and sums over nothing.
+    /// Whether it is one row of counts and sums over nothing, or such a row per span of time.
     pub(crate) fn is_about_nothing(&self) -> bool {
-        self.rows == 1 && !self.has_more_than_zeros
+        let is_zero = |field: &&String| self.zeros.contains(*field);
+        let is_series = !self.zeros.is_empty() && self.filled.contains("_time");
+        match self.rows {
+            _ if self.has_events => false,
+            1 if self.filled.iter().all(|field| is_zero(&field)) => true,
+            _ => is_series && self.filled.iter().filter(|field| !field.starts_with('_')).all(|field| is_zero(&field)),
+        }
     }
 
     fn add(&mut self, part: &ResultTable) {
         self.rows += part.len();
         let is_zero = |cell: Cell<'_>| matches!(cell, Cell::Null) || cell.joined(" ") == "0";
-        self.has_more_than_zeros |=
-            self.rows > 1 || part.rows().any(|row| (0..part.fields().len()).any(|at| !is_zero(row.cell(at))));
         for (at, field) in part.fields().iter().enumerate() {
             let is_first = !self.filled.contains(field);
             // A column ruled out by earlier rows stays ruled out.
@@ -211,7 +215,7 @@ impl<'a> OutputWriter<'a> {
         let before = self.written.rows;
         if self.style.events {
             self.written.rows += part.len();
-            self.written.has_more_than_zeros |= !part.is_empty();
+            self.written.has_events |= !part.is_empty();
         } else {
             self.written.add(part);
         }

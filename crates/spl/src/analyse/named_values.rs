@@ -3,8 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::{FieldNeeds, has_subsearch, search_fields};
-use crate::ast::{BinaryOp, Command, CompareOp, Expr, ExprKind, SearchExpr, SearchPattern, Span, Stage};
+use crate::ast::{
+    Aggregate, AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, Pipeline, SearchExpr, SearchPattern, Span,
+    Stage,
+};
 use crate::commands::Beginning;
+
+/// Fields of every event.
+const EVENT_FIELDS: [&str; 2] = ["_raw", "_time"];
 
 /// The literal values (without `*`) that the leading search, or `tstats`, requires of a field at its top level.
 pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPattern> {
@@ -29,7 +35,7 @@ pub fn asked_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
 }
 
 /// The places of the conditions that the leading search requires of each event, as far as they are one word, phrase or
-/// /// comparison; and whether these are all, without `IN`, `OR`, `NOT` and subsearches.
+/// comparison; and whether these are all, without `IN`, `OR`, `NOT` and subsearches.
 pub fn asked_conditions(commands: &[Stage]) -> (Vec<Span>, bool) {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else {
         return (Vec::new(), false);
@@ -142,6 +148,61 @@ fn equals_of<'s>(expr: &'s Expr, stage_start: usize, found: &mut Vec<WhereEquals
     }
 }
 
+/// Fields in the expressions of `where`, `eval` and `stats` that stand where a text is usual: on the right of a comparison,
+/// in a list, and as arguments of a function but the first.
+pub fn fields_as_values(commands: &[Stage]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for stage in commands {
+        let expressions: Vec<&Expr> = match &stage.command {
+            Command::Where(command) => vec![&command.condition],
+            Command::Eval(command) => command.assignments.iter().map(|assignment| &assignment.expr).collect(),
+            Command::Stats(command) => command.aggregates.iter().filter_map(of_aggregate).collect(),
+            Command::TimeChart(command) => command.aggregates.iter().filter_map(of_aggregate).collect(),
+            _ => Vec::new(),
+        };
+        expressions.into_iter().for_each(|expr| values_in(expr, &mut found));
+    }
+    found
+}
+
+fn of_aggregate(aggregate: &Aggregate) -> Option<&Expr> {
+    if let AggregateArg::Eval(expr) = &aggregate.arg { Some(expr) } else { None }
+}
+
+fn values_in(expr: &Expr, found: &mut BTreeSet<String>) {
+    let values: Vec<&Expr> = match &expr.kind {
+        ExprKind::Binary(BinaryOp::Compare(_), _, right) => vec![right],
+        // `level="error" OR warn`.
+        ExprKind::Binary(BinaryOp::And | BinaryOp::Or, left, right) => vec![left, right],
+        ExprKind::In(_, list) => list.iter().collect(),
+        ExprKind::Call(_, arguments) => arguments.iter().skip(1).collect(),
+        _ => Vec::new(),
+    };
+    found.extend(values.into_iter().filter_map(|value| match &value.kind {
+        ExprKind::Field(name) => Some(name.clone()),
+        _ => None,
+    }));
+    expr.parts().into_iter().for_each(|part| values_in(part, found));
+}
+
+/// The subsearches that are conditions of the leading search, at its top level.
+pub fn subsearches_of(commands: &[Stage]) -> Vec<&Pipeline> {
+    let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
+    let parts = required(&search.expr).iter();
+    parts.filter_map(|part| if let SearchExpr::Subsearch(inner) = part { Some(&**inner) } else { None }).collect()
+}
+
+/// Fields that commands of a search remove or rename.
+pub fn removed_fields(commands: &[Stage]) -> BTreeSet<String> {
+    let made = commands.iter().skip(1).filter_map(|stage| stage.command.node().makes());
+    made.flat_map(|made| made.removed).map(|(name, _)| name).collect()
+}
+
+/// Whether rows certainly lack a field after these commands.
+pub fn is_gone(name: &str, before: &[Stage]) -> bool {
+    origin_of(name, before).is_some_and(|origin| origin != FieldOrigin::Events)
+}
+
 /// A field that a command reads by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadField {
@@ -165,6 +226,13 @@ pub enum FieldOrigin {
         /// The fields.
         fields: Vec<String>,
     },
+    /// Nowhere: this command removed it.
+    Removed {
+        /// The command.
+        command: String,
+        /// The new name of a renamed field.
+        new_name: Option<String>,
+    },
 }
 
 /// The fields that commands of a search read by name and that no earlier command creates or may create. Each command
@@ -185,9 +253,18 @@ pub fn named_fields(commands: &[Stage]) -> Vec<ReadField> {
         let node = stage.command.node();
         let may_lack = node.may_lack();
         let read = node.fields_before(FieldNeeds::everything()).fields;
-        for name in read.into_iter().filter(|name| is_plain(name) && !may_lack.contains(name)) {
+        let reads_event = matches!(
+            stage.command,
+            Command::Search(_) | Command::Where(_) | Command::Bin(_) | Command::TimeChart(_) | Command::Transaction(_)
+        );
+        for name in read.into_iter().filter(|name| !may_lack.contains(name)) {
+            // Time and text are there unless a report has removed them.
+            let is_of_event = EVENT_FIELDS.contains(&name.as_str()) && reads_event && is_gone(&name, &commands[..at]);
+            if !is_of_event && !is_plain(&name) {
+                continue;
+            }
             if let Some(origin) = origin_of(&name, &commands[..at])
-                && !found.iter().any(|known| known.name == name)
+                && !found.iter().any(|known| known.name == name && known.origin == origin)
             {
                 found.push(ReadField { name, stage: stage.span, origin });
             }
@@ -209,8 +286,13 @@ fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
         if made.names.iter().any(|known| known == name) {
             return None;
         }
+        if let Some((_, new_name)) = made.removed.into_iter().find(|(removed, _)| removed == name) {
+            return Some(FieldOrigin::Removed { command: stage.command.name().to_owned(), new_name });
+        }
         between.extend(made.names);
-        if made.alone {
+        // `fields` keeps time and text.
+        let keeps = matches!(stage.command, Command::Fields(_)) && EVENT_FIELDS.contains(&name);
+        if made.alone && !keeps {
             return Some(FieldOrigin::Nowhere { command: stage.command.name().to_owned(), fields: between });
         }
     }

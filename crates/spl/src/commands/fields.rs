@@ -54,7 +54,7 @@ impl Semantics for FieldsCommand {
 
     fn makes(&self) -> Option<MadeFields> {
         let names = self.fields.iter().map(|field| field.text.as_str());
-        if self.removes { MadeFields::none() } else { MadeFields::alone(names) }
+        if self.removes { MadeFields::instead(names.map(|name| (name, None))) } else { MadeFields::alone(names) }
     }
 
     fn keeps_times(&self) -> bool {

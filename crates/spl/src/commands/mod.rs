@@ -342,13 +342,15 @@ pub enum InnerSearchText<'a> {
     Commands(String),
 }
 
-/// The fields that a command creates.
+/// The fields that a command creates, and those that it removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MadeFields {
-    /// Their names.
+    /// Names of the created fields.
     pub(crate) names: Vec<String>,
     /// Whether its rows have no other fields.
     pub(crate) alone: bool,
+    /// Removed fields, each with its new name if it is renamed. A field may be created as well.
+    pub(crate) removed: Vec<(String, Option<String>)>,
 }
 
 impl MadeFields {
@@ -360,7 +362,16 @@ impl MadeFields {
     /// These fields, in addition to existing ones; `None` if one of them is a pattern.
     pub(crate) fn beside<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<MadeFields> {
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-        (!names.iter().any(|name| name.contains(['*', '{', '$']))).then_some(MadeFields { names, alone: false })
+        (!names.iter().any(|name| name.contains(['*', '{', '$'])))
+            .then_some(MadeFields { names, ..MadeFields::default() })
+    }
+
+    /// These instead of others, each pair the removed field and its new name.
+    pub(crate) fn instead<'n>(pairs: impl Iterator<Item = (&'n str, Option<&'n str>)> + Clone) -> Option<MadeFields> {
+        let made = MadeFields::beside(pairs.clone().filter_map(|(_, to)| to))?;
+        let removed = pairs.filter(|(from, _)| !from.contains('*'));
+        let removed = removed.map(|(from, to)| (from.to_owned(), to.map(str::to_owned))).collect();
+        Some(MadeFields { removed, ..made })
     }
 
     /// These and no others.

@@ -76,7 +76,7 @@ impl Semantics for RenameCommand {
     }
 
     fn makes(&self) -> Option<MadeFields> {
-        MadeFields::beside(self.pairs.iter().map(|(_, to)| to.text.as_str()))
+        MadeFields::instead(self.pairs.iter().map(|(from, to)| (from.text.as_str(), Some(to.text.as_str()))))
     }
 
     fn is_repeatable(&self) -> bool {

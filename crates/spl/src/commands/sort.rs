@@ -84,6 +84,11 @@ impl Semantics for SortCommand {
     }
 
     fn find_lints(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+        if let Some(last) = self.keys.iter().skip(1).next_back().filter(|last| is_direction(&last.field.text)) {
+            let remark = format!("`{}` is read as a field", last.field.text);
+            let hint = "write `desc` at the end to reverse the order, or `sort -FIELD`";
+            found.push(Diagnostic::warning(remark, last.field.span).with_hint(hint));
+        }
         let Some(by) = self.keys.iter().find(|key| key.field.text == "by") else { return };
         let keys = self.keys.iter().filter(|key| key.field.text != "by");
         let written: Vec<String> =
@@ -93,6 +98,11 @@ impl Semantics for SortCommand {
             found.push(Diagnostic::warning("`by` is read as a field", by.field.span).with_hint(hint));
         }
     }
+}
+
+/// Whether a name is a direction in another form than `desc` and `d`.
+fn is_direction(name: &str) -> bool {
+    ["asc", "ascending", "desc", "descending"].iter().any(|word| word.eq_ignore_ascii_case(name))
 }
 
 impl Parser<'_> {

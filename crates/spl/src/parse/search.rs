@@ -230,6 +230,11 @@ impl Parser<'_> {
 
     fn warn_lower_case(&mut self, word: &Word) {
         let list_follows = self.rest().trim_start().starts_with('(');
+        // `between 1 and 2` is explained as a whole.
+        let before = self.text.get(..word.span.start).unwrap_or_default().split_whitespace();
+        if word.text == "and" && before.rev().nth(1).is_some_and(|word| word.eq_ignore_ascii_case("between")) {
+            return;
+        }
         if matches!(word.text.as_str(), "and" | "or" | "not") || (word.text == "in" && list_follows) {
             let upper = word.text.to_ascii_uppercase();
             let message = format!("`{}` is searched for as a word", word.text);

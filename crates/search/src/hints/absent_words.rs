@@ -1,15 +1,14 @@
 //! Hints for a search that finds nothing because no event contains one of its words.
 
-use quarry_spl::analyse::{asked_words, command_among_words};
-use quarry_spl::ast::Span;
+use quarry_spl::analyse::{asked_words, asks_for, command_among_words};
+use quarry_spl::ast::{SearchPattern, Span, Stage};
 use quarry_spl::{Diagnostic, Parsed};
 
+use super::probe::{finds, index_with};
 use super::{Ask, SearchOutcome};
 
 /// Maximum words, or groups of alternatives, that are looked for.
 const LOOKS_MAX: usize = 6;
-/// A condition on indexes that leaves all that are not internal.
-const ALL_INDEXES: &str = "index=*";
 
 /// Notes on words that no event of the searched indexes and time range contains; `scope` is a condition on the indexes.
 pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &Parsed, scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
@@ -20,10 +19,6 @@ pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &Parsed, scope: &str, 
     let explained = parsed.diagnostics.iter().map(|remark| remark.span.start).min().unwrap_or(usize::MAX);
     let groups = asked_words(&parsed.pipeline.commands);
     let groups = groups.iter().filter(|group| group.iter().all(|word| word.span.start < explained));
-    let mut indexes_with = |condition: &str| -> Option<Vec<String>> {
-        let rows = ask(&format!("{condition} | head 1 | table index"))?;
-        Some(rows.into_iter().map(|mut row| row.remove("index").unwrap_or_default()).collect())
-    };
     // Words of which the first may be a command have one note in common.
     let mut command = command_among_words(found.text, &parsed.pipeline.commands);
     let command_start = command.as_ref().map_or(usize::MAX, |command| command.span.start);
@@ -34,10 +29,9 @@ pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &Parsed, scope: &str, 
         if is_of_command && command.is_none() {
             break;
         }
-        let written = group.iter().filter_map(|word| found.text.get(word.span.start..word.span.end));
-        let written: Vec<&str> = written.collect();
+        let written: Vec<String> = group.iter().filter_map(|word| written(found.text, word)).collect();
         let any = written.join(" OR ");
-        if indexes_with(&format!("{scope} ({any})")).is_none_or(|indexes| !indexes.is_empty()) {
+        if finds(&format!("{scope} ({any})"), ask) != Some(false) {
             continue;
         }
         let quoted: Vec<String> = group.iter().map(|word| format!("`{}`", word.text)).collect();
@@ -57,16 +51,50 @@ pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &Parsed, scope: &str, 
         let has_plain = group.iter().zip(&written).any(|(word, typed)| !word.quoted && word.text == *typed);
         let inside: Vec<String> = written.iter().map(|typed| format!("*{}*", typed.trim_matches('*'))).collect();
         let inside = inside.join(" OR ");
-        let mut is_found = |condition: String| indexes_with(&condition).is_some_and(|indexes| !indexes.is_empty());
-        notes.push(if has_plain && is_found(format!("{scope} ({inside})")) {
+        notes.push(if has_plain && finds(&format!("{scope} ({inside})"), ask) == Some(true) {
             note(format!("no event contains the word {}", quoted.join(" or ")))
                 .with_hint(format!("words are matched whole: write {inside} for a part of a word"))
         } else {
-            match indexes_with(&format!("{ALL_INDEXES} ({any})")).unwrap_or_default().first() {
+            match elsewhere(found.text, &parsed.pipeline.commands, ask) {
                 Some(index) => note(absent).with_hint(format!("events of other indexes do: write index={index}")),
-                None => note(absent),
+                None => match meant(first) {
+                    Some(hint) => note(absent).with_hint(hint),
+                    None => note(absent),
+                },
             }
         });
     }
     notes
+}
+
+/// A word as the search has it, with the function around it.
+fn written(text: &str, word: &SearchPattern) -> Option<String> {
+    let plain = text.get(word.span.start..word.span.end)?;
+    let before = text.get(..word.span.start)?;
+    let function = ["CASE(", "TERM("].into_iter().find(|function| before.ends_with(function));
+    Some(function.map_or_else(|| plain.to_owned(), |function| format!("{function}{plain})")))
+}
+
+/// An index that the search does not name and whose events it would find.
+fn elsewhere(text: &str, commands: &[Stage], ask: Ask<'_>) -> Option<String> {
+    let stage = commands.first().filter(|_| !asks_for(commands, "index"))?.span;
+    index_with(&format!("({})", text.get(stage.start..stage.end)?), ask)
+}
+
+/// The advice for a word that is probably meant as something else.
+fn meant(word: &SearchPattern) -> Option<String> {
+    let text = word.text.as_str();
+    if text.contains(['\u{201c}', '\u{201d}', '\u{201e}']) {
+        return Some("curly quotes are part of the word: write \" around a phrase".to_owned());
+    }
+    if matches!(text, "&" | "+" | ",") {
+        return Some(format!("all words must occur anyway: leave `{text}` out"));
+    }
+    if text == "\\" {
+        return Some("a backslash before `|` makes it part of the text: leave it out".to_owned());
+    }
+    let (name, value) = text.split_once(':').filter(|_| !word.quoted)?;
+    let is_name = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
+    (is_name(name) && is_name(value) && !name.starts_with(|c: char| c.is_ascii_digit()))
+        .then(|| format!("for the value of a field, write {name}={value}"))
 }

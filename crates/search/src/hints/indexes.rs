@@ -2,11 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use quarry_spl::ast::{SearchPattern, Stage};
-use quarry_spl::{Diagnostic, analyse::asked_values};
+use quarry_spl::Diagnostic;
+use quarry_spl::analyse::{asked_values, asks_for};
+use quarry_spl::ast::{SearchPattern, Span, Stage};
 
-use super::{Ask, HintRow, events_by, list};
+use super::probe::events_by;
+use super::{Ask, HintRow, Probes, absent_values, list};
 
+/// A condition on indexes that leaves the indexes which a role searches by default.
+pub(super) const DEFAULT_INDEXES: &str = "*";
+/// Events of the indexes that a search reads if it names none.
+pub(super) const DEFAULT_INDEXES_COUNT: &str = "| tstats count WHERE earliest=0 latest=+100y";
 /// Events of each index that has buckets.
 const COUNTS: &str = "| eventcount summarize=false index=* index=_*";
 /// The indexes that exist, with or without events.
@@ -18,12 +24,12 @@ const ADMIN: &str = "admin";
 
 /// Number of events by index, of indexes without events as well if the search names one of them.
 pub(super) fn counts(asked: &[&SearchPattern], ask: Ask<'_>) -> Option<BTreeMap<String, u64>> {
-    let mut counts = events_by(ask, COUNTS, "index", "count")?;
-    let is_there = |index: &&SearchPattern| counts.keys().any(|known| known.eq_ignore_ascii_case(&index.text));
+    let mut counts = events_by(COUNTS, "index", "count", ask)?;
+    let is_there = |index: &&SearchPattern| counts.contains_key(&index.text);
     if !asked.iter().all(is_there) {
         let title = |row: HintRow| row.get("title").cloned();
         // A user who may not list indexes is told of those with events.
-        for index in ask(NAMES).unwrap_or_default().into_iter().filter_map(title) {
+        for index in ask.rows(NAMES).unwrap_or_default().into_iter().filter_map(title) {
             counts.entry(index).or_insert(0);
         }
     }
@@ -31,7 +37,7 @@ pub(super) fn counts(asked: &[&SearchPattern], ask: Ask<'_>) -> Option<BTreeMap<
 }
 
 /// Notes on indexes that a search names and that do not exist.
-pub(crate) fn unknown_indexes(commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
+pub fn unknown_indexes(commands: &[Stage], ask: &mut dyn Probes) -> Vec<Diagnostic> {
     let asked = asked_values(commands, "index");
     if asked.is_empty() {
         return Vec::new();
@@ -43,13 +49,13 @@ pub(crate) fn unknown_indexes(commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnosti
 
 /// Notes on indexes that are not among the known ones: for a user whose roles may not search all, others may exist.
 pub(super) fn not_there(asked: &[&SearchPattern], known: &[&str], ask: Ask<'_>) -> Vec<Diagnostic> {
-    let mut notes = super::not_there("index", asked, known);
+    let mut notes = absent_values::not_there("index", asked, known, ask);
     if notes.is_empty() {
         return notes;
     }
     let is_limited =
         |row: &HintRow| row.get("roles").is_some_and(|roles| roles.split_whitespace().all(|role| role != ADMIN));
-    let searcher = ask(SEARCHER).and_then(|rows| rows.into_iter().next()).filter(is_limited);
+    let searcher = ask.rows(SEARCHER).and_then(|rows| rows.into_iter().next()).filter(is_limited);
     if let Some(name) = searcher.as_ref().and_then(|row| row.get("username")) {
         for note in &mut notes {
             note.message.push_str(&format!(" that {name} may search"));
@@ -60,11 +66,7 @@ pub(super) fn not_there(asked: &[&SearchPattern], known: &[&str], ask: Ask<'_>) 
 
 /// Notes on the indexes of a search, if none of them holds an event.
 pub(super) fn without_events(asked: &[&SearchPattern], counts: &BTreeMap<String, u64>) -> Vec<Diagnostic> {
-    let count = |index: &str| {
-        let same = counts.iter().filter(|(known, _)| known.eq_ignore_ascii_case(index));
-        same.map(|(_, count)| *count).sum::<u64>()
-    };
-    if asked.iter().any(|index| count(&index.text) > 0) {
+    if asked.iter().any(|index| counts.get(&index.text).is_some_and(|count| *count > 0)) {
         return Vec::new();
     }
     let others = counts.iter().filter(|(name, count)| **count > 0 && !name.starts_with('_'));
@@ -77,6 +79,41 @@ pub(super) fn without_events(asked: &[&SearchPattern], counts: &BTreeMap<String,
         })
     };
     asked.iter().map(note).collect()
+}
+
+/// Names indexes with events if the searched ones have none.
+pub(super) fn elsewhere(
+    commands: &[Stage],
+    asked: &[&SearchPattern],
+    counts: &BTreeMap<String, u64>,
+    ask: Ask<'_>,
+) -> Option<Diagnostic> {
+    if !asked.is_empty() || counts.get("main").is_some_and(|count| *count > 0) {
+        return None;
+    }
+    let others: Vec<&str> = counts
+        .iter()
+        .filter(|(name, count)| **count > 0 && !name.starts_with('_'))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    // Index patterns count as well.
+    if asks_for(commands, "index") || others.is_empty() {
+        return None;
+    }
+    // A role may search other indexes by default.
+    let reads = ask.rows(DEFAULT_INDEXES_COUNT)?;
+    if reads.first().and_then(|row| row.get("count")).is_none_or(|count| count != "0") {
+        return None;
+    }
+    let span = commands.first().map_or(Span { start: 0, end: 0 }, |stage| stage.span);
+    let text = "a search that names no index reads the default indexes, `main` unless a role has others, and they hold no events";
+    let remark = Diagnostic::warning(text, span);
+    Some(remark.with_hint(format!("events are in {}: write index={}", list(&others), others[0])))
+}
+
+/// The indexes of a condition on indexes, as `metadata` takes them.
+pub(super) fn indexes_of(scope: &str) -> String {
+    if scope == DEFAULT_INDEXES { String::new() } else { scope.trim_matches(['(', ')']).replace(" OR ", " ") }
 }
 
 #[cfg(test)]
@@ -111,10 +148,11 @@ mod tests {
         for (text, has_events, notes) in [
             ("index=web", true, &["index `web` holds no events (character 7); events are in main"][..]),
             (
-                "index=WEB error",
+                "index=web error",
                 false,
-                &["index `WEB` holds no events (character 7); add some: `quarry add oneshot FILE --index WEB`"],
+                &["index `web` holds no events (character 7); add some: `quarry add oneshot FILE --index web`"],
             ),
+            ("index=WEB error", true, &["there is no index `WEB` (character 7); did you mean `web`?"]),
             ("index=main nothing", true, &[]),
             ("index=web OR index=main", true, &[]),
             ("index=wbe", true, &["there is no index `wbe` (character 7); did you mean `web`?"]),

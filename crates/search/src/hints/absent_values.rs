@@ -1,14 +1,16 @@
-//! Hints for a search that asks for what no event has, although its field exists: a misspelt value, event type or tag,
-//! and a `rex` whose pattern matches nothing.
+//! Hints for a search that asks for what no event has, although its field exists: a misspelt value, host, source, event
+//! type or tag, a value in other case, and a `rex` whose pattern matches nothing.
 //!
 //! Values are compared with the most frequent ones of recent events; one that is not among them is searched for before it is
 //! called absent.
 
-use quarry_spl::analyse::asked_values;
+use quarry_spl::analyse::{EqualsWhat, asked_values, where_equals};
 use quarry_spl::ast::{Command, RexCommand, SearchPattern, Stage};
 use quarry_spl::{Diagnostic, nearest};
 
-use super::{Ask, SearchOutcome, list, quoted};
+use super::indexes::indexes_of;
+use super::probe::{events_by, finds, index_with, names, newest, quoted};
+use super::{Ask, SearchOutcome, list};
 
 /// Recent events in which values are looked for.
 const EVENTS_LOOKED_AT: usize = 1_000;
@@ -16,6 +18,8 @@ const EVENTS_LOOKED_AT: usize = 1_000;
 const VALUES_MAX: usize = 50;
 /// Maximum fields of which values are looked for, and `rex` commands that are tried.
 const LOOKS_MAX: usize = 3;
+/// Comparisons of `where` of which it is looked whether other case is there.
+const COMPARISONS_MAX: usize = 3;
 /// Fields whose values the node knows by name: endpoint and column of a list of them.
 const KNOWN_BY_NAME: [(&str, &str, &str); 2] =
     [("eventtype", "saved/eventtypes", "title"), ("tag", "search/tags", "title")];
@@ -43,7 +47,7 @@ pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: A
                 format!("{scope} {field}=* | head {EVENTS_LOOKED_AT} | top limit={VALUES_MAX} {field} | table {field}")
             }
         };
-        let Some(rows) = ask(&probe) else { continue };
+        let Some(rows) = ask.rows(&probe) else { continue };
         let known: Vec<&str> = rows.iter().filter_map(|row| row.get(*field)).map(String::as_str).collect();
         if known.is_empty() && by_name.is_none() {
             continue;
@@ -51,8 +55,8 @@ pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: A
         let is_known = |value: &SearchPattern| known.iter().any(|known| known.eq_ignore_ascii_case(&value.text));
         // A value may be rare, or occur in older events only.
         let mut is_absent = |value: &SearchPattern| {
-            let probe = format!("{scope} {field}={} | head 1 | table {field}", quoted(&value.text));
-            !is_known(value) && (by_name.is_some() || ask(&probe).is_some_and(|rows| rows.is_empty()))
+            let search = format!("{scope} {field}={}", quoted(&value.text));
+            !is_known(value) && (by_name.is_some() || finds(&search, ask) == Some(false))
         };
         let wrong: Vec<Diagnostic> = asked
             .iter()
@@ -100,7 +104,7 @@ pub(super) fn of_rex(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>
             rex.groups.iter().enumerate().map(|(at, name)| format!("count('{name}') AS group{at}")).collect();
         let probe =
             format!("{before} | head {EVENTS_LOOKED_AT} | {command} | stats count AS rows {}", counts.join(" "));
-        let Some(rows) = ask(&probe) else { continue };
+        let Some(rows) = ask.rows(&probe) else { continue };
         let Some(row) = rows.first() else { continue };
         let has_rows = row.get("rows").is_some_and(|rows| rows != "0");
         let is_zero = |at: usize| row.get(&format!("group{at}")).is_none_or(|count| count == "0");
@@ -111,6 +115,78 @@ pub(super) fn of_rex(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>
             return vec![
                 remark.with_hint(format!("look at what it reads: `{} | head 5 | table {field}`", before.trim())),
             ];
+        }
+    }
+    Vec::new()
+}
+
+/// Notes on hosts or sources that no event has.
+pub(super) fn wrong_values(field: &str, kind: &str, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
+    let asked = asked_values(commands, field);
+    if asked.is_empty() {
+        return Vec::new();
+    }
+    let indexes = indexes_of(scope);
+    let Some(counts) = events_by(&format!("| metadata type={kind} {indexes}"), field, "totalCount", ask) else {
+        return Vec::new();
+    };
+    let known: Vec<&str> = counts.keys().map(String::as_str).collect();
+    if known.is_empty() { Vec::new() } else { not_there(field, &asked, &known, ask) }
+}
+
+/// Notes on values that do not exist.
+pub(super) fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str], ask: Ask<'_>) -> Vec<Diagnostic> {
+    let is_there = |value: &str| match field {
+        "index" => known.contains(&value),
+        _ => known.iter().any(|known| known.eq_ignore_ascii_case(value)),
+    };
+    let wrong = asked.iter().filter(|value| !is_there(&value.text)).map(|value| {
+        let message = match field {
+            "index" => format!("there is no index `{}`", value.text),
+            _ => format!("no event has the {field} `{}`", value.text),
+        };
+        let shown: Vec<&str> =
+            known.iter().copied().filter(|name| field != "index" || !name.starts_with('_')).collect();
+        let remark = Diagnostic::warning(message, value.span);
+        if field != "index"
+            && let Some(index) = index_with(&format!("{field}={}", quoted(&value.text)), ask)
+        {
+            let message = format!("no event of the searched indexes has the {field} `{}`", value.text);
+            return Diagnostic::warning(message, value.span).with_hint(format!("events of index={index} have it"));
+        }
+        let below = format!("/{}", value.text);
+        match nearest(&value.text, known.iter().copied()) {
+            _ if field == "source" && known.iter().any(|known| known.ends_with(&below)) => {
+                remark.with_hint(format!("a source is a whole path: write source=*{below}"))
+            }
+            Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
+            None if shown.is_empty() => remark.with_hint("nothing has been added yet: `quarry add oneshot FILE`"),
+            None => remark.with_hint(format!("there is {}", list(&shown))),
+        }
+    });
+    wrong.collect()
+}
+
+/// A note on a `where` that keeps nothing because the values that are there are written in other case.
+pub(super) fn other_case(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
+    for equals in where_equals(commands).into_iter().take(COMPARISONS_MAX) {
+        let EqualsWhat::Text(text) = equals.other else { continue };
+        let before = found.text.get(..equals.stage_start).unwrap_or_default().trim_end();
+        let before = before.strip_suffix('|').unwrap_or(before);
+        let (field, lower) = (equals.field, quoted(&text.to_lowercase()));
+        let other = newest(&format!("{before} | where lower('{field}')={lower}"), field, ask).flatten();
+        if let Some(value) = other.filter(|value| value != text) {
+            let remark = Diagnostic::warning(format!("no value of `{field}` is written `{text}`"), equals.span);
+            return vec![remark.with_hint(format!(
+                "`where` compares case-sensitively: write {field}=\"{value}\", or `| search {field}=\"{text}\"`"
+            ))];
+        }
+        let probe = format!("{before} | head {EVENTS_LOOKED_AT} | top limit={VALUES_MAX} {field} | table {field}");
+        let known = names(ask.rows(&probe), field);
+        let near = nearest(text, known.iter().map(String::as_str)).filter(|_| !known.contains(text));
+        if let Some(near) = near {
+            let remark = format!("no event that was looked at has the value `{text}` in `{field}`");
+            return vec![Diagnostic::warning(remark, equals.span).with_hint(format!("did you mean `{near}`?"))];
         }
     }
     Vec::new()

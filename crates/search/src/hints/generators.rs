@@ -10,10 +10,10 @@ use quarry_spl::ast::{
 use quarry_spl::commands::Beginning;
 use quarry_spl::{Diagnostic, nearest};
 
-use super::{
-    Ask, DEFAULT_INDEXES, EVENTS_PER_SOURCETYPE, HintRow, SearchOutcome, alternatives, list, not_there, place_of,
-    wrong_values,
-};
+use super::absent_values::{not_there, wrong_values};
+use super::indexes::DEFAULT_INDEXES;
+use super::probe::{alternatives, count_of, fields_of, names};
+use super::{Ask, SearchOutcome, list, place_of};
 
 /// Fields stored with every event.
 const INDEXED: [&str; 6] = ["host", "source", "sourcetype", "index", "splunk_server", "linecount"];
@@ -64,7 +64,7 @@ fn empty_model(found: &SearchOutcome<'_>, name: &DataModelName, ask: Ask<'_>) ->
         Some(object) => format!("\"{}\".\"{object}\"", name.model),
         None => format!("\"{}\"", name.model),
     };
-    if found.rows > 0 || count_of(ask(&format!("| tstats count FROM datamodel={path}"))) != Some(0) {
+    if found.rows > 0 || count_of(ask.rows(&format!("| tstats count FROM datamodel={path}"))) != Some(0) {
         return Vec::new();
     }
     let what = name.object.as_ref().map_or_else(|| name.model.clone(), |object| format!("{}.{object}", name.model));
@@ -80,8 +80,7 @@ fn fields_of_rows(found: &SearchOutcome<'_>, commands: &[Stage], first: Span, as
     let read: Vec<ReadField> =
         named_fields(commands).into_iter().filter(|field| !found.shows(field, commands)).collect();
     let Some(begin) = found.text.get(first.start..first.end).filter(|_| !read.is_empty()) else { return Vec::new() };
-    let probe = format!("| {begin} | head {EVENTS_PER_SOURCETYPE} | fieldsummary maxvals=1 | table field");
-    let known = names(ask(&probe), "field");
+    let known = fields_of(&format!("| {begin}"), ask);
     let wrong = read.iter().filter(|field| !known.contains(&field.name));
     let note = |field: &ReadField| {
         let place = place_of(found.text, field.stage, &field.name);
@@ -101,13 +100,13 @@ fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: S
         if !is_plain || INDEXED.contains(&name.as_str()) || found.filled.contains(name) {
             continue;
         }
-        let counted = ask(&format!("| tstats count WHERE index=* \"{name}\"=*"));
+        let counted = ask.rows(&format!("| tstats count WHERE index=* \"{name}\"=*"));
         if count_of(counted) != Some(0) {
             continue;
         }
         let remark = format!("no event was written with a field `{name}`, and tstats reads no others");
         let remark = Diagnostic::warning(remark, place_of(found.text, stage, name));
-        let searched = ask(&format!("search index=* \"{name}\"=* | head 1 | stats count"));
+        let searched = ask.rows(&format!("search index=* \"{name}\"=* | head 1 | stats count"));
         notes.push(match nearest(name, INDEXED) {
             _ if count_of(searched).is_some_and(|count| count > 0) => remark.with_hint(format!(
                 "searches cut it out of the text of events: write `{}`",
@@ -127,8 +126,8 @@ fn wrong_places(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> 
     }
     let indexes = asked_values(commands, "index");
     if !indexes.is_empty() {
-        let known = names(ask("| eventcount summarize=false index=* index=_*"), "index");
-        let wrong = not_there("index", &indexes, &known.iter().map(String::as_str).collect::<Vec<_>>());
+        let known = names(ask.rows("| eventcount summarize=false index=* index=_*"), "index");
+        let wrong = not_there("index", &indexes, &known.iter().map(String::as_str).collect::<Vec<_>>(), ask);
         if !wrong.is_empty() && !known.is_empty() {
             return wrong;
         }
@@ -247,7 +246,7 @@ fn metrics(text: &str, named: &[Named], ask: Ask<'_>) -> Vec<Diagnostic> {
     let named: Vec<&Named> =
         named.iter().filter(is_plain).filter(|named| named.is_metric || is_dimension(named)).collect();
     let Some(first) = named.first() else { return Vec::new() };
-    let known = names(ask(METRICS), "name");
+    let known = names(ask.rows(METRICS), "name");
     if known.is_empty() {
         let remark = Diagnostic::warning("no index holds measurements of metrics", first.place);
         return vec![
@@ -256,7 +255,7 @@ fn metrics(text: &str, named: &[Named], ask: Ask<'_>) -> Vec<Diagnostic> {
     }
     let mut dimensions = BTreeSet::new();
     if named.iter().any(|named| !named.is_metric) {
-        dimensions = names(ask(DIMENSIONS), "name");
+        dimensions = names(ask.rows(DIMENSIONS), "name");
         dimensions.extend(INDEXED.iter().map(|name| (*name).to_owned()));
         dimensions.insert(MeasurementsCommand::METRIC.to_owned());
     }
@@ -281,17 +280,9 @@ fn told(what: String, place: Span, name: &str, known: &BTreeSet<String>) -> Diag
     }
 }
 
-fn names(rows: Option<Vec<HintRow>>, column: &str) -> BTreeSet<String> {
-    let values = rows.into_iter().flatten().filter_map(|mut row| row.remove(column));
-    values.filter(|name| !name.is_empty()).collect()
-}
-
-fn count_of(rows: Option<Vec<HintRow>>) -> Option<u64> {
-    rows?.first()?.get("count")?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::HintRow;
     use super::*;
 
     /// Hints for a search without results, over a metric `cpu.idle` by `core` and rows of `status` and `user`.
@@ -303,6 +294,7 @@ mod tests {
             empty: &[],
             filled: &filled,
             zeros: &BTreeSet::new(),
+            now: 0,
             offset_s: 0,
             has_range: false,
             is_watched: false,

@@ -3,6 +3,7 @@
 
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::Diagnostic;
+use quarry_spl::analyse::is_gone;
 use quarry_spl::ast::{BinOptions, BinSpan, Command, Stage};
 
 use super::place_of;
@@ -16,8 +17,8 @@ pub(super) fn remark(text: &str, commands: &[Stage], offset_s: i32) -> Option<Di
     if offset_s % HOUR_S == 0 {
         return None;
     }
-    commands.iter().find_map(|stage| {
-        let bin = time_bins(&stage.command)?;
+    commands.iter().enumerate().find_map(|(at, stage)| {
+        let bin = time_bins(&stage.command).filter(|_| !is_gone("_time", &commands[..at]))?;
         let Some(BinSpan::Time(span)) = &bin.span else { return None };
         let width_s = span.unit.fixed_ns()?.checked_mul(i64::try_from(span.amount).ok()?)? / NS_PER_SEC;
         // Spans that do not divide a day have no fixed edges within one.
@@ -59,6 +60,7 @@ mod tests {
             ("* | bin _time span=2h | stats count by _time", -12_600, Some(":30")),
             ("* | chart count by _time span=1h", KOLKATA, Some(":30")),
             ("* | bin bytes span=1h", KOLKATA, None),
+            ("* | stats count by host | bin _time span=1h", KOLKATA, None),
             ("* | timechart span=1h aligntime=@d count", KOLKATA, None),
             ("* | timechart span=1d count", KOLKATA, None),
             ("* | timechart span=1s count", KOLKATA, None),

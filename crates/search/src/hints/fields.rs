@@ -1,0 +1,165 @@
+//! Hints for fields that no event has: misspelt, in other case, or removed by an earlier command.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quarry_spl::analyse::{FieldOrigin, ReadField, asked_values, fields_as_values, removed_fields};
+use quarry_spl::ast::Stage;
+use quarry_spl::{Diagnostic, nearest};
+
+use super::probe::{alternatives, fields_of, index_with_field, newest, quoted};
+use super::{Ask, SearchOutcome, list, place_of};
+
+/// Maximum sourcetypes examined.
+const SOURCETYPES_MAX: usize = 8;
+/// Fields that every event has.
+const INDEXED_FIELDS: [&str; 6] = ["_raw", "_time", "host", "index", "source", "sourcetype"];
+/// Names that exist for every event, or do not name fields.
+const DEFAULT_FIELDS: [&str; 9] =
+    ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
+/// Prefixes of such names.
+const DEFAULT_BEGINS: [&str; 5] = ["date_", "_", "splunk_server", "tag::", "earliest"];
+
+/// The options of a search that set its time range.
+const TIME_OPTIONS: [&str; 2] = ["earliest", "latest"];
+
+/// A note on a field that an earlier command removed.
+pub(super) fn cut_off(text: &str, field: &ReadField) -> Option<Diagnostic> {
+    let (FieldOrigin::Nowhere { command, .. } | FieldOrigin::Removed { command, .. }) = &field.origin else {
+        return None;
+    };
+    let remark = format!("behind `{command}` there is no field `{}`", field.name);
+    let remark = Diagnostic::warning(remark, place_of(text, field.stage, &field.name));
+    let names: Vec<&str> = match &field.origin {
+        FieldOrigin::Removed { new_name: Some(new_name), .. } => {
+            return Some(remark.with_hint(format!("it is called `{new_name}` there")));
+        }
+        FieldOrigin::Nowhere { .. } if field.name == "_raw" => {
+            return Some(remark.with_hint("words are looked for in the text of events: compare a field, FIELD=VALUE"));
+        }
+        FieldOrigin::Nowhere { fields, .. } => fields.iter().map(String::as_str).collect(),
+        _ => return Some(remark.with_hint("`fields -` removes it")),
+    };
+    Some(match nearest(&field.name, names.iter().copied()) {
+        Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
+        None if names.is_empty() => remark,
+        None => remark.with_hint(format!("there is {}", list(&names))),
+    })
+}
+
+/// Notes on names that differ from a default field by case alone: no event has such a field.
+pub(super) fn other_case_of_default(found: &SearchOutcome<'_>, wanted: &[&ReadField]) -> Vec<Diagnostic> {
+    let note = |field: &&&ReadField| {
+        let name = &field.name;
+        let near = INDEXED_FIELDS.iter().find(|known| **known != name && known.eq_ignore_ascii_case(name))?;
+        let remark = format!("no event has a field `{name}`");
+        let remark = Diagnostic::warning(remark, place_of(found.text, field.stage, name));
+        Some(remark.with_hint(format!("names of fields are case-sensitive: did you mean `{near}`?")))
+    };
+    wanted.iter().filter_map(|field| note(&field)).collect()
+}
+
+/// Notes on fields that no recent event has.
+pub(super) fn wrong_fields(
+    found: &SearchOutcome<'_>,
+    commands: &[Stage],
+    wanted: &[&ReadField],
+    (scope, sourcetypes): (&str, &BTreeMap<String, u64>),
+    ask: Ask<'_>,
+) -> Vec<Diagnostic> {
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let asked = asked_values(commands, "sourcetype");
+    // If the search finds events, those are more significant than others of their sourcetype.
+    let own_text = commands.first().map_or("*", |stage| &found.text[stage.span.start..stage.span.end]);
+    let mut seen = BTreeSet::new();
+    let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked.text.eq_ignore_ascii_case(name));
+    for name in sourcetypes.keys().filter(|name| is_asked(name)).take(SOURCETYPES_MAX) {
+        seen.extend(fields_of(&format!("{scope} sourcetype={}", quoted(name)), ask));
+    }
+    // If nothing else is suspicious, only a likely typo is worth another search.
+    let is_slip = |field: &&&ReadField| {
+        !seen.contains(&field.name) && nearest(&field.name, seen.iter().map(String::as_str)).is_some()
+    };
+    let wanted: Vec<&ReadField> = match found.is_whole() {
+        true => wanted.iter().filter(is_slip).copied().collect(),
+        false => wanted.to_vec(),
+    };
+    if seen.is_empty() || wanted.is_empty() {
+        return Vec::new();
+    }
+    let own = fields_of(own_text, ask);
+    // Fields of other events, and those that an earlier command removes, are no help.
+    let removed = removed_fields(commands);
+    let at_hand: Vec<&str> = if own.is_empty() { &seen } else { &own }
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !removed.contains(*name))
+        .collect();
+    let is_missing = |name: &String| !own.contains(name) && (!own.is_empty() || !seen.contains(name));
+    let missing = wanted.iter().filter(|field| is_missing(&field.name) && !is_default(&field.name));
+    let missing: Vec<&&ReadField> =
+        missing.filter(|field| !has_asked_value(&field.name, commands, scope, ask)).collect();
+    let texts = fields_as_values(commands);
+    let mut note = |field: &&&ReadField| {
+        let (name, place) = (&field.name, place_of(found.text, field.stage, &field.name));
+        let remark = Diagnostic::warning(format!("no event that was looked at has a field `{name}`"), place);
+        if let Some(longer) = longer_name(found.text, field, &at_hand) {
+            return remark.with_hint(format!("for the field `{longer}`, write '{longer}' in single quotes"));
+        }
+        match nearest(name, at_hand.iter().copied()) {
+            Some(near) if near.eq_ignore_ascii_case(name) => {
+                remark.with_hint(format!("names of fields are case-sensitive: did you mean `{near}`?"))
+            }
+            Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
+            None if texts.contains(name) => {
+                remark.with_hint(format!("a name without quotes is a field here: write \"{name}\" for the text"))
+            }
+            None if seen.contains(name) => {
+                let remark = format!("none of the newest events that are found has the field `{name}`");
+                let remark = Diagnostic::warning(remark, place);
+                remark.with_hint("other events have it; `rex` cuts it out of the text of these")
+            }
+            None if TIME_OPTIONS.iter().any(|option| nearest(name, [*option]).is_some()) => {
+                remark.with_hint("the time range of a search is set with earliest= and latest=")
+            }
+            None => match index_with_field(name, ask) {
+                Some(index) => remark.with_hint(format!("events of index={index} have it")),
+                None => remark.with_hint(those_at_hand(&at_hand)),
+            },
+        }
+    };
+    missing.iter().map(&mut note).collect()
+}
+
+/// Whether a name exists for every event, or does not name a field.
+fn is_default(name: &str) -> bool {
+    DEFAULT_FIELDS.contains(&name) || DEFAULT_BEGINS.iter().any(|begin| name.starts_with(begin))
+}
+
+/// The fields that there are, as advice.
+fn those_at_hand(at_hand: &[&str]) -> String {
+    let shown: Vec<&str> = at_hand.iter().copied().filter(|name| !is_default(name)).collect();
+    match shown.as_slice() {
+        [] | ["host"] => "nothing is cut out of their text: `rex` does so, or another sourcetype".to_owned(),
+        shown => format!("there is {}", list(shown)),
+    }
+}
+
+/// A field whose name an expression has as written, in parts because it is not quoted: `ctx.region`, `host-name`.
+fn longer_name<'n>(text: &str, field: &ReadField, at_hand: &[&'n str]) -> Option<&'n str> {
+    let command = text.get(field.stage.start..field.stage.end)?;
+    let is_in_parts = |name: &&&str| {
+        let parts = name.split(|c: char| !c.is_alphanumeric() && c != '_');
+        name.len() > field.name.len() && parts.into_iter().any(|part| part == field.name)
+    };
+    at_hand.iter().filter(is_in_parts).find(|name| command.contains(**name)).copied()
+}
+
+/// Whether events have the value of a field that the search asks for: the field of a condition may be rare.
+fn has_asked_value(name: &str, commands: &[Stage], scope: &str, ask: Ask<'_>) -> bool {
+    asked_values(commands, name).first().is_some_and(|value| {
+        let found = newest(&format!("{scope} {}", alternatives(name, &[value])), name, ask);
+        found.flatten().is_some_and(|value| !value.is_empty())
+    })
+}

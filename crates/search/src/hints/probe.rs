@@ -1,0 +1,72 @@
+//! The small searches that hints ask for. They are written in SPL because hints are a client of a search service, often that
+//! of another node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quarry_spl::ast::SearchPattern;
+
+use super::{Ask, HintRow};
+
+/// Recent events, or rows, whose fields are listed.
+const ROWS_LOOKED_AT: usize = 200;
+/// Newest events of all indexes in which a field is looked for.
+const EVENTS_OF_ALL_INDEXES: usize = 5_000;
+
+/// A field of the newest event that a search finds, an empty text if that event lacks it. The outer `None`: the search
+/// failed; the inner: it found no event.
+pub(super) fn newest(search: &str, field: &str, ask: Ask<'_>) -> Option<Option<String>> {
+    let rows = ask.rows(&format!("{search} | head 1 | table {field}"))?;
+    Some(rows.into_iter().next().map(|mut row| row.remove(field).unwrap_or_default()))
+}
+
+/// Whether a search finds an event.
+pub(super) fn finds(search: &str, ask: Ask<'_>) -> Option<bool> {
+    Some(newest(search, "_time", ask)?.is_some())
+}
+
+/// Fields of the first rows of a search.
+pub(super) fn fields_of(search: &str, ask: Ask<'_>) -> BTreeSet<String> {
+    names(ask.rows(&format!("{search} | head {ROWS_LOOKED_AT} | fieldsummary maxvals=1 | table field")), "field")
+}
+
+/// Values of a column that are not empty.
+pub(super) fn names(rows: Option<Vec<HintRow>>, column: &str) -> BTreeSet<String> {
+    let values = rows.into_iter().flatten().filter_map(|mut row| row.remove(column));
+    values.filter(|name| !name.is_empty()).collect()
+}
+
+/// The number in the column `count` of the first row.
+pub(super) fn count_of(rows: Option<Vec<HintRow>>) -> Option<u64> {
+    rows?.first()?.get("count")?.parse().ok()
+}
+
+/// An index with events of all time that a condition matches.
+pub(super) fn index_with(condition: &str, ask: Ask<'_>) -> Option<String> {
+    let rows = ask.rows_of_all_time(&format!("index=* {condition} | head 1 | table index"))?;
+    rows.into_iter().next()?.remove("index")
+}
+
+/// An index that has a field in one of the newest events of all indexes; no index lists the names of fields, so older
+/// ones would cost a scan.
+pub(super) fn index_with_field(field: &str, ask: Ask<'_>) -> Option<String> {
+    let search = format!("index=* | head {EVENTS_OF_ALL_INDEXES} | search {field}=* | head 1 | table index");
+    ask.rows_of_all_time(&search)?.into_iter().next()?.remove("index")
+}
+
+/// Event counts of all time by name, as listed by a small search.
+pub(super) fn events_by(search: &str, name: &str, count: &str, ask: Ask<'_>) -> Option<BTreeMap<String, u64>> {
+    let rows = ask.rows_of_all_time(search)?;
+    let pair = |row: &HintRow| Some((row.get(name)?.clone(), row.get(count).and_then(|count| count.parse().ok())?));
+    Some(rows.iter().filter_map(pair).collect())
+}
+
+/// A text in quotes, as a search takes it.
+pub(super) fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A condition that matches any of some values of a field.
+pub(super) fn alternatives(field: &str, values: &[&SearchPattern]) -> String {
+    let each: Vec<String> = values.iter().map(|value| format!("{field}={}", quoted(&value.text))).collect();
+    format!("({})", each.join(" OR "))
+}

@@ -1,0 +1,68 @@
+//! A hint for a search whose time range holds no events, or none of those that it selects.
+
+use jiff::tz::{Offset, TimeZone};
+use quarry_event::time::parse_time;
+use quarry_spl::Diagnostic;
+use quarry_spl::ast::{Command, Stage, TimeText};
+
+use super::probe::{newest, quoted};
+use super::{Ask, NO_PLACE, SearchOutcome};
+
+/// A time after every event.
+const LATEST_ALL: u32 = u32::MAX;
+/// Format of times in hints.
+const TIME_FORM: &str = "%F %T %:z";
+
+/// Reports the time range of existing events if none is in the search's range, or if those that the search selects are
+/// outside of it.
+pub(super) fn outside_of_range(
+    found: &SearchOutcome<'_>,
+    commands: &[Stage],
+    scope: &str,
+    ask: Ask<'_>,
+) -> Option<Diagnostic> {
+    let stage = commands.first()?;
+    let Command::Search(search) = &stage.command else { return None };
+    let (earliest, latest) = (&search.time.earliest, &search.time.latest);
+    if found.rows > 0 || (earliest.is_none() && latest.is_none() && !found.has_range) {
+        return None;
+    }
+    let option = |name: &str, time: &Option<TimeText>| {
+        time.as_ref().map_or_else(String::new, |time| format!(" {name}={}", quoted(&time.text)))
+    };
+    let range = format!("{}{}", option("earliest", earliest), option("latest", latest));
+    // Between two time modifiers there may be unrelated words; those of the command line have no position in the
+    // search.
+    let end = earliest.as_ref().or(latest.as_ref());
+    let where_from = if end.is_some() { "earliest= or latest=" } else { "--earliest or --latest" };
+    let place = end.map_or(NO_PLACE, |time| time.span);
+    if let (Some(earliest), Some(latest)) = (earliest, latest)
+        && is_after(&earliest.text, &latest.text, found)
+    {
+        let remark = format!("earliest={} is after latest={}: no event lies between them", earliest.text, latest.text);
+        return Some(Diagnostic::warning(remark, place).with_hint("exchange the two"));
+    }
+    let inside = ask.rows(&format!("| tstats count WHERE {scope}{range}"))?;
+    if inside.first()?.get("count")? != "0" {
+        let selects = found.text.get(stage.span.start..stage.span.end)?;
+        let newest = newest(&format!("{selects} earliest=1 latest=\"{LATEST_ALL}\""), "_time", ask)?
+            .filter(|time| !time.is_empty())?;
+        let remark = Diagnostic::warning("no event that the search selects lies in its time range", place);
+        return Some(remark.with_hint(format!("the newest one outside of it is of {newest}: change {where_from}")));
+    }
+    // `earliest` cannot express times before 1970.
+    let all = ask.rows(&format!(
+        "| tstats count min(_time) AS first max(_time) AS last WHERE {scope} earliest=1 latest=\"{LATEST_ALL}\" \
+         | eval first=strftime(first, \"{TIME_FORM}\"), last=strftime(last, \"{TIME_FORM}\")"
+    ))?;
+    let (count, first, last) = (all.first()?.get("count")?, all.first()?.get("first")?, all.first()?.get("last")?);
+    let remark = Diagnostic::warning("no event lies in the time range of the search", place);
+    (count != "0").then(|| remark.with_hint(format!("events go from {first} to {last}: change {where_from}")))
+}
+
+/// Whether a time modifier is after another one, if both are valid.
+fn is_after(one: &str, other: &str, found: &SearchOutcome<'_>) -> bool {
+    let zone = TimeZone::fixed(Offset::from_seconds(found.offset_s).unwrap_or(Offset::UTC));
+    let time = |text: &str| parse_time(text, found.now, &zone).ok();
+    matches!((time(one), time(other)), (Some(one), Some(other)) if one > other)
+}
