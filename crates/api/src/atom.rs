@@ -46,7 +46,6 @@ impl Form {
 pub(crate) struct Entry {
     /// Its name in the collection, by default the last part of its path.
     pub(crate) name: String,
-    /// Its path.
     pub(crate) path: String,
     pub(crate) author: String,
     pub(crate) app: String,

@@ -1,8 +1,8 @@
 //! Running searches that clients wait for (`exec_mode=oneshot`), by the `id` that a client gave its own.
 //!
-//! They are no jobs, but `POST search/jobs/ID/control` with `action=finalize` ends one with the rows found so far: the
-//! command line does so on Ctrl-C. The number is bounded by that of running searches. Not here: jobs, which outlive their
-//! request ([`crate::endpoint`]).
+//! They are not jobs, but `POST search/jobs/ID/control` with `action=finalize` ends one with the rows found so far: the
+//! command line does so on Ctrl-C. The number is bounded by that of running searches. Not here: jobs, which outlive
+//! their request ([`crate::endpoint`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

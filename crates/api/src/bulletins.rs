@@ -41,7 +41,6 @@ impl Severity {
 pub(crate) struct Bulletin {
     pub(crate) text: String,
     pub(crate) severity: Severity,
-    /// Its author.
     pub(crate) author: String,
     pub(crate) time: TimeNs,
 }
@@ -56,7 +55,7 @@ impl Bulletins {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All of them by name.
+    /// All messages by name.
     pub(crate) fn list(&self) -> Vec<(String, Bulletin)> {
         self.locked().iter().map(|(name, bulletin)| (name.clone(), bulletin.clone())).collect()
     }

@@ -1,8 +1,8 @@
-//! The entries of collections for `| rest`: requests on behalf of a search's user, answered by the same endpoints without a
-//! port.
+//! The entries of collections for `| rest`: requests on behalf of a search's user, answered by the same endpoints
+//! without a port.
 //!
-//! What a user may not read over HTTP, a search of that user may not read. Endpoints that run searches or stream are left
-//! out. Not here: the command itself (engine).
+//! What a user may not read over HTTP, a search of that user may not read. Endpoints that run searches or stream are
+//! left out. Not here: the command itself (engine).
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ pub async fn listed_entries(
     let mut request = Request::builder()
         .uri(format!("{path}?output_mode=json&count=0"))
         .body(Body::empty())
-        .map_err(|error| Fault::invalid(format!("{path} is no path of a request: {error}")))?;
+        .map_err(|error| Fault::invalid(format!("{path} is not a request path: {error}")))?;
     let identity =
         Identity { user: viewer.user.clone(), roles: viewer.roles.iter().cloned().collect(), is_console: false };
     let permissions = Arc::new(viewer.clone());

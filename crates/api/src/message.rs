@@ -41,7 +41,6 @@ pub(crate) struct ApiError {
     retry_after_s: Option<u64>,
 }
 
-/// One message.
 #[derive(Clone, Debug, Default)]
 struct Message {
     text: String,

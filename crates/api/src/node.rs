@@ -64,7 +64,7 @@ pub struct ModularInput {
     pub scheme: String,
     /// The app of its program.
     pub app: String,
-    /// Its name for users.
+    /// Display name.
     pub title: String,
     /// Events or data that it reads, for users.
     pub description: String,
@@ -81,7 +81,7 @@ pub struct ModularInput {
 pub struct ModularInputArgument {
     /// Name of the setting.
     pub name: String,
-    /// Its name for users.
+    /// Display name.
     pub title: String,
     /// Meaning of the argument, for users.
     pub description: String,
@@ -132,16 +132,16 @@ pub struct TokenChange {
 /// Error of writing a token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// There is no such token.
+    /// No token has this name.
     #[error("there is no token {name}: GET data/inputs/http lists the existing ones")]
     Unknown {
         /// Its name.
         name: String,
     },
-    /// It exists already.
+    /// A token with this name or secret exists.
     #[error("there is a token {what} already: choose another, or change that one")]
     Exists {
-        /// Its name or its secret.
+        /// The duplicate: name or secret.
         what: String,
     },
     /// A setting is invalid.
@@ -219,7 +219,7 @@ pub struct NodeCondition {
     pub disk: Space,
     /// Free space required to accept events.
     pub disk_free_min: u64,
-    /// Activity of that disk; `None` if it is no device of the machine.
+    /// Activity of that disk; `None` if it is not a device of this machine.
     pub disk_activity: Option<DiskActivity>,
     /// Bytes of the catalog's file; `None` without one.
     pub catalog_bytes: Option<u64>,
@@ -232,9 +232,9 @@ pub struct NodeCondition {
 /// Total and free bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// All of them.
+    /// Total bytes.
     pub all: u64,
-    /// Those that are free.
+    /// Free bytes.
     pub free: u64,
 }
 
@@ -308,7 +308,8 @@ pub trait Node: Send + Sync {
     fn compact(&self) -> Result<String, Fault>;
     /// Thaws an archived bucket from a folder on the server; returns its id as a JSON object.
     fn thaw(&self, index: &str, folder: &str) -> Result<String, Fault>;
-    /// Brings the buckets of an index to a volume, or to the data directory with `local`; gives the report as a JSON object.
+    /// Brings the buckets of an index to a volume, or to the data directory with `local`; gives the report as a JSON
+    /// object.
     fn migrate(&self, index: &str, to: &str) -> Result<String, Fault>;
     /// Removes the events of an index; returns the number of its buckets.
     fn remove_events_of(&self, index: &str) -> Result<usize, Fault>;

@@ -25,7 +25,6 @@ pub(crate) enum ParameterType {
     SearchTime,
     /// A time zone.
     Zone,
-    /// One of these words.
     Word(&'static [&'static str]),
 }
 

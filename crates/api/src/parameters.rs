@@ -74,18 +74,18 @@ impl Parameters {
         }
     }
 
-    /// Those of a URL.
+    /// Parses the query string of a URL.
     pub(crate) fn of_query(query: &str) -> Parameters {
         let pairs = form_urlencoded::parse(query.as_bytes());
         Parameters(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
     }
 
-    /// These parameters.
+    /// Wraps decoded parameters.
     pub(crate) fn of(parameters: Vec<(String, String)>) -> Parameters {
         Parameters(parameters)
     }
 
-    /// Those of one name.
+    /// Keeps only the parameters of one name.
     pub(crate) fn only(mut self, name: &str) -> Parameters {
         self.0.retain(|(other, _)| other == name);
         self
@@ -99,7 +99,7 @@ impl Parameters {
         self
     }
 
-    /// All of them.
+    /// All parameters in the order of the request.
     pub(crate) fn all(self) -> Vec<(String, String)> {
         self.0
     }

@@ -29,11 +29,10 @@ const COLLECTIONS_KIND: &str = "collections";
 
 /// Documents that rows replace.
 pub(crate) enum Rewrite<'r> {
-    /// All.
     All,
-    /// Those with the same keys.
+    /// Documents with the same keys.
     SameKeys,
-    /// Those with the same value of a field or the same key.
+    /// Documents with the same value of a field or the same key.
     SameField(&'r str),
 }
 

@@ -101,7 +101,7 @@ impl LookupFiles {
         LookupFiles { place: TableFolders::WorkingFolder(data_dir.map(Path::to_owned)), user: None }
     }
 
-    /// The same files on behalf of a user.
+    /// These lookup files, read with a user's permissions.
     pub(crate) fn of_user(&self, user: &Arc<Permissions>) -> LookupFiles {
         LookupFiles { place: self.place.clone(), user: Some(Arc::clone(user)) }
     }
@@ -160,7 +160,7 @@ impl LookupFiles {
         data_dir.join("etc/apps").join(app).join("lookups")
     }
 
-    /// The same files as seen by a viewer.
+    /// These lookup files, limited to what a viewer may see.
     pub fn seen_by(&self, viewer: &Permissions) -> LookupFiles {
         self.of_user(&Arc::new(viewer.clone()))
     }
@@ -268,7 +268,6 @@ impl LookupFiles {
         folders.map(named).collect()
     }
 
-    /// The path of a model.
     fn model_path(&self, name: &str, shared: bool) -> Option<(PathBuf, ModelFile)> {
         let file = model_file(name);
         let sees = |path: &Path, folder: &ModelFile| match folder.owner.is_none() && folder.app != "system" {

@@ -29,11 +29,11 @@ pub struct AuditEvent {
 /// A number of equal events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// Their content.
+    /// The event that occurred `count` times.
     pub event: AuditEvent,
-    /// Time of the first.
+    /// Time of the first occurrence.
     pub time_ns: i64,
-    /// Their number.
+    /// Number of occurrences.
     pub count: u64,
 }
 

@@ -27,7 +27,6 @@ pub const AUDIENCE_CHARS_MAX: usize = 256;
 const TOKEN_BYTES_MAX: usize = 4 << 10;
 /// File of records, below the data directory.
 const TOKENS_FILE: &str = "etc/auth/tokens.jsonl";
-/// File of the key.
 const KEY_FILE: &str = "etc/auth/tokens.key";
 /// The `kid` of the key and the name of the signing method.
 const KEY_ID: &str = "quarry.secret";

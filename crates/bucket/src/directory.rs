@@ -76,13 +76,13 @@ pub(crate) struct PageHead {
     pub(crate) raw_bytes: u64,
     /// Metadata codes that occur, ascending. Filled by the writer only.
     pub(crate) codes: Vec<u32>,
-    /// The same as a set. Filled by the reader only.
+    /// The metadata codes as a set; filled by the reader only.
     pub(crate) metas: MetaSet,
     /// Blocks in the order in which they are stored, consecutive.
     pub(crate) blocks: Vec<BlockAt>,
 }
 
-/// Everything about a slab except its blocks.
+/// The parts of a slab other than its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SlabHead {
     pub(crate) metas: Arc<[Metadata]>,

@@ -41,9 +41,9 @@ pub struct EncodeOptions {
 /// Whether the template slabs of a bucket get locators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locators {
-    /// None does: the bucket will soon be replaced.
+    /// No slab gets a locator: the bucket will soon be replaced.
     Omitted,
-    /// Each does.
+    /// Every template slab gets a locator.
     Included,
     /// Each does, unless the bucket's two objects would then take more than this many bytes together.
     IncludedWithin(u64),

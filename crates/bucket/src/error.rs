@@ -91,12 +91,12 @@ impl BlockPosition {
         BlockPosition { slab: None, page: None, block, offset }
     }
 
-    /// The same block, as part of a slab.
+    /// This block as part of a slab.
     pub(crate) fn in_slab(self, slab: usize) -> BlockPosition {
         BlockPosition { slab: u32::try_from(slab).ok(), ..self }
     }
 
-    /// The same block, as part of a page.
+    /// This block as part of a page.
     pub(crate) fn in_page(self, page: usize) -> BlockPosition {
         BlockPosition { page: u32::try_from(page).ok(), ..self }
     }

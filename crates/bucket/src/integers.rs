@@ -87,7 +87,7 @@ pub(crate) fn read_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec
 /// Random access to encoded integers.
 #[derive(Clone, Debug)]
 pub(crate) enum IntegersAt {
-    /// All the same.
+    /// One value in every row.
     Constant(i64),
     /// Multiples of `unit` above `min`.
     Frame { min: i64, unit: u64, offsets: PackedAt },

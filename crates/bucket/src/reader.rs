@@ -116,7 +116,6 @@ pub struct PageInfo {
 /// Scope of a search for tokens.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
-    /// The slab.
     pub slab: usize,
     /// Locations of field values in the slab.
     pub fields: &'a dyn FieldColumns,

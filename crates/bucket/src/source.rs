@@ -48,7 +48,7 @@ impl ObjectSource {
         self.object.requests()
     }
 
-    /// The same object for a search with read-ahead.
+    /// The same object, read ahead for `search`.
     pub(crate) fn reading_ahead(&self, search: Arc<ReadAhead>) -> ObjectSource {
         ObjectSource { search: Some(search), ..self.clone() }
     }

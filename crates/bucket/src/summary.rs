@@ -52,9 +52,9 @@ pub struct ValueSummary {
     pub value: Arc<str>,
     /// Events with it.
     pub events: u64,
-    /// Their smallest `_time`.
+    /// Smallest `_time` of its events.
     pub first: TimeNs,
-    /// Their largest `_time`.
+    /// Largest `_time` of its events.
     pub last: TimeNs,
 }
 

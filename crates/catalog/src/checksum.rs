@@ -25,7 +25,7 @@ pub(crate) enum Table {
     Deletion,
 }
 
-/// All of them.
+/// All tables with checksums.
 pub(crate) const TABLES: [Table; 7] = [
     Table::Bucket,
     Table::Position,

@@ -22,9 +22,9 @@ const AFTER_REPLACED: &str = "replaced!";
 /// A bucket described by a source outside the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundBucket {
-    /// Its row, live.
+    /// Catalog row, in state live.
     pub row: BucketRow,
-    /// Its deleted events, encoded.
+    /// Encoded set of its deleted events.
     pub deleted: Option<Vec<u8>>,
     /// Stems of the merged buckets whose events it contains.
     pub replaces: Vec<String>,

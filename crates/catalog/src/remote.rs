@@ -39,7 +39,7 @@ pub struct OtherCopy {
 pub enum RemoteState {
     /// The local one; the remote objects are being uploaded.
     Uploading,
-    /// Both.
+    /// In the data directory and on the volume.
     Uploaded,
     /// The remote one; the local objects are being deleted.
     Evicting,

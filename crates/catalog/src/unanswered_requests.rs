@@ -30,7 +30,7 @@ impl UnansweredPart {
 }
 
 impl Catalog {
-    /// All of them, in the order of storage.
+    /// All unanswered parts in the order of storage.
     pub fn unanswered(&self) -> Result<Vec<UnansweredPart>, CatalogError> {
         self.read(|act| {
             let select = format!("SELECT {COLUMNS} FROM unanswered ORDER BY run, number");

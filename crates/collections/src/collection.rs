@@ -53,7 +53,7 @@ pub struct CollectionSize {
 
 /// Documents that a rewrite removes before it writes its own.
 pub enum Removed<'r> {
-    /// None, except those whose keys are written again.
+    /// No document, except those whose keys are written again.
     Nothing,
     /// All.
     All,

@@ -8,7 +8,7 @@ use rusqlite::ErrorCode;
 /// Error of reading or writing documents; a failed write had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectionError {
-    /// There is no document with this key.
+    /// No document has this key.
     #[error("Could not find object.")]
     Unknown,
     /// A document with this key exists.

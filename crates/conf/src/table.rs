@@ -50,7 +50,7 @@ pub enum StanzaName {
     Named(&'static str),
     /// Stanzas whose names start with this.
     Prefix(&'static str),
-    /// All.
+    /// Every stanza.
     Any,
 }
 
@@ -102,7 +102,6 @@ pub enum Kind {
     Extract,
 }
 
-/// A row.
 pub(crate) const fn row(
     name: &'static str,
     kind: Kind,

@@ -1,4 +1,4 @@
-//! Throughput of aggregation on one core, beside what the hardware allows.
+//! Throughput of aggregation on one core, compared with what the hardware allows.
 //!
 //! `cargo bench -p quarry-engine --features measure --bench aggregate`. Rows are synthetic and come in batches as a
 //! scan delivers them; a run folds all of them and makes the result. The ceiling is a loop that does nothing but count.
@@ -48,7 +48,7 @@ fn batches() -> Vec<RecordBatch> {
         let b = DictionaryArray::new(codes(100), Arc::clone(&hundred));
         let mut integers = |bound: u64| (0..rows).map(|_| mixer.below(bound) as i64).collect::<Int64Array>();
         let (user, bytes) = (integers(200_000), integers(1_000_000));
-        // A month, with small disorder as logs have it.
+        // Times over a month, slightly out of order, as in logs.
         let times = (start..start + rows).map(|at| (at as i64 * 864_000 + mixer.below(2_000_000) as i64) * 1_000);
         let times = TimestampNanosecondArray::from_iter_values(times);
         let columns: Vec<(&str, ArrayRef)> = vec![
@@ -64,14 +64,14 @@ fn batches() -> Vec<RecordBatch> {
     batches
 }
 
-/// Least work of counting rows by a code of a byte.
+/// Lower bound: counting rows by a one-byte code.
 fn count_codes(codes: &[u8]) -> u64 {
     let mut counts = [0u64; 256];
     codes.iter().for_each(|code| counts[usize::from(*code)] += 1);
     counts[3]
 }
 
-/// Least work of counting rows by a number of which there are many.
+/// Lower bound: counting rows by a key with many distinct values.
 fn count_keys(keys: &[u64]) -> u64 {
     let mut counts: HashMap<u64, u64, FixedState> = HashMap::default();
     keys.iter().for_each(|key| *counts.entry(*key).or_default() += 1);

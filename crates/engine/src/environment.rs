@@ -26,7 +26,6 @@ use crate::source::SnapshotSource;
 pub(crate) struct Surroundings<'a> {
     /// The search at work.
     pub runner: &'a Runner,
-    /// Its context.
     pub context: &'a CommandContext,
     /// Results of subsearches.
     pub subsearches: Subsearches<'a>,

@@ -131,7 +131,7 @@ pub enum StageShape {
     Fold,
     /// Folds rows into groups, in order.
     OrderedFold,
-    /// All rows at once.
+    /// Needs all rows at once.
     AllRows,
     /// Generates rows, or is replaced by a search that does.
     Makes,

@@ -86,7 +86,6 @@ pub(crate) trait Environment {
     fn knowledge(&self) -> Arc<dyn KnowledgeSource>;
     /// Store of the events.
     fn source(&self) -> Arc<dyn SnapshotSource>;
-    /// Name of the node.
     fn node_name(&self) -> String;
     /// Text of a saved search with its macros expanded.
     fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError>;
@@ -159,7 +158,6 @@ pub(crate) struct Lowering<'a> {
     pub environment: &'a dyn Environment,
     /// Position of the command.
     pub span: Span,
-    /// Its name.
     pub name: &'a str,
 }
 

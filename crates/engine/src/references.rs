@@ -15,7 +15,7 @@ impl Runner {
         self.saved_with(name, &[], span)
     }
 
-    /// The same, with values substituted for `$token$`.
+    /// Text of a saved search with its macros expanded and values substituted for `$token$`.
     pub(crate) fn saved_with(
         &self,
         name: &str,

@@ -20,7 +20,7 @@ fn ask_of(search: &str, memory_bytes: usize, store: Arc<MemoryStore>) -> Result<
     read_of(search, memory_bytes, store, |_, _| ())
 }
 
-/// The same, with `between` called after each batch.
+/// Runs a search as `ask` does, and calls `between` after each batch.
 fn read_of(
     search: &str,
     memory_bytes: usize,

@@ -12,7 +12,7 @@ use crate::messages::Messages;
 
 /// Default limit of open transactions (limits.conf `[transactions] maxopentxn`).
 const OPEN_TRANSACTIONS: usize = 5_000;
-/// Their events (limits.conf `[transactions] maxopenevents`).
+/// Maximum events of open transactions (limits.conf `[transactions] maxopenevents`).
 const OPEN_TRANSACTION_EVENTS: usize = 100_000;
 
 /// Access of a command to the search it runs in.

@@ -79,7 +79,7 @@ impl Dataflow {
         Ok(Dataflow { environment: builder.build_arc()?, pool, memory_bytes, wide_pages, slicing: Slicing::default() })
     }
 
-    /// The same with other portion sizes.
+    /// This dataflow with other portion sizes.
     pub fn with_slicing(self, slicing: &Slicing) -> Dataflow {
         let (window_pages, step_rows) = (slicing.window_pages.max(1), slicing.step_rows.max(1));
         Dataflow { slicing: Slicing { window_pages, workers: slicing.workers, step_rows }, ..self }

@@ -242,11 +242,11 @@ pub struct LookupIndex {
     /// Table column and event field of each output.
     outputs: Vec<(String, String)>,
     keys: KeyTable,
-    /// By key: rows of the table, in order.
+    /// Rows of the table for each key, in order.
     places: Vec<Vec<u32>>,
     /// Rows with wildcards or networks in key cells, tried in order.
     patterns: Vec<(Vec<CellTest>, u32)>,
-    /// By row: its time, in a time-based table.
+    /// Time of each row, in a time-based table.
     times: Vec<Option<TimeNs>>,
 }
 

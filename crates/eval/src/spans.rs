@@ -2,8 +2,8 @@
 //!
 //! Spans shorter than a day start at multiples since the epoch, days and longer spans at local midnight (see
 //! `quarry_event::time`). With `aligntime=@d`, spans that divide a day are counted from each local midnight, also where
-//! the offset of the zone has changed since. If only a maximum number of spans is given, the shortest usual span that needs no more is
-//! used.
+//! the offset of the zone has changed since. If only a maximum number of spans is given, the shortest usual span that
+//! needs no more is used.
 
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ impl NumberSpans {
         format!("{}-{}", format_number(low), format_number(high))
     }
 
-    /// The smallest power of ten that is no less than `least` and one of `spans` equal parts of `low..high`, as Splunk
+    /// The smallest power of ten that is at least `least` and one of `spans` equal parts of `low..high`, as Splunk
     /// has it.
     pub fn for_range(low: f64, high: f64, spans: usize, least: f64) -> NumberSpans {
         let range = (high - low).abs();

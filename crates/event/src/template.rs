@@ -54,7 +54,7 @@ pub struct ValueCounts {
 pub enum CountedValues {
     /// This many templates or dictionary texts, identified by number.
     Codes(u32),
-    /// These numbers, ascending.
+    /// Numbers in ascending order.
     Numbers(Arc<[i64]>),
 }
 
@@ -156,7 +156,7 @@ pub struct Template {
 /// Part of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TemplatePart {
-    /// These bytes.
+    /// Literal bytes.
     Literal(Box<[u8]>),
     /// The value of this column.
     Variable(u32),

@@ -201,9 +201,9 @@ fn looks_numeric(text: &[u8]) -> bool {
         && text.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
 }
 
-/// A number written with at most [`SAFE_DIGITS`] digits and no exponent, as nearly all are: `-12`, `3.50`. The digits and
-/// the power of ten are exact as doubles, so their quotient is the double nearest to the text. `None` does not mean that
-/// the text is no number.
+/// A number written with at most [`SAFE_DIGITS`] digits and no exponent, as nearly all are: `-12`, `3.50`. The digits
+/// and the power of ten are exact as doubles, so their quotient is the double nearest to the text. `None` does not mean
+/// that the text is not a number.
 #[inline]
 fn short_number(text: &[u8]) -> Option<Number> {
     const POWERS: [f64; SAFE_DIGITS] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];

@@ -59,7 +59,7 @@ impl Outlet {
         Outlet { spool, routes, routing: None, shared: Arc::default() }
     }
 
-    /// The same for an input with its own routing.
+    /// This outlet with the routing of one input.
     pub fn routed(&self, routing: Option<&str>) -> Outlet {
         let (spool, routes, shared) = (Arc::clone(&self.spool), Arc::clone(&self.routes), Arc::clone(&self.shared));
         Outlet { spool, routes, routing: routing.map(str::to_owned), shared }

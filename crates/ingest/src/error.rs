@@ -9,12 +9,12 @@ use quarry_store::StoreError;
 /// Error of starting or continuing the write side.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// There is no data directory.
+    /// The data directory does not exist.
     #[error("there is no data directory {}: name one with --data-dir, or add data first", .0.display())]
     NoDataFolder(PathBuf),
     /// The folder is of something else.
     #[error(
-        "{} is no data directory: it holds `{entry}`; name an empty or a new folder with --data-dir (every file of a data \
+        "{} is not a data directory: it holds `{entry}`; name an empty or a new folder with --data-dir (every file of a data \
          directory is closed to other users)",
         folder.display()
     )]

@@ -27,7 +27,7 @@ const LOG_EVERY: Duration = Duration::from_secs(1);
 const INDEX: &str = "_internal";
 /// Path of the file in Splunk, relative to the data directory; searches use `source=*metrics.log`.
 const SOURCE: &str = "var/log/splunk/metrics.log";
-/// The same for messages.
+/// `source` of messages.
 const MESSAGES_SOURCE: &str = "var/log/splunk/splunkd.log";
 /// Sourcetype of the figures.
 const SOURCETYPE: &str = "splunkd";

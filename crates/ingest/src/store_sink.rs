@@ -43,7 +43,7 @@ impl<'a> StoreSink<'a> {
         }
     }
 
-    /// The same, with counting.
+    /// This sink, counting its throughput.
     pub(crate) fn counted(mut self, throughput: &Arc<Throughput>) -> StoreSink<'a> {
         self.throughput = Some(Arc::clone(throughput));
         self

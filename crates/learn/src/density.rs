@@ -37,7 +37,6 @@ pub(crate) struct Group {
     pub(crate) distance: f64,
 }
 
-/// A density.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Density {
     /// Normal; a deviation of 0 means a single value.
@@ -77,9 +76,9 @@ pub(crate) struct Range {
 /// Condition for outliers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Threshold {
-    /// Those of least density.
+    /// Outliers are the values of lowest density.
     Both(f64),
-    /// Those of the tails.
+    /// Outliers are the values in the tails.
     Tails(Option<f64>, Option<f64>),
 }
 
@@ -99,7 +98,7 @@ pub(crate) fn thresholds(options: &Options) -> Result<Vec<(String, Threshold)>, 
     let suffix = |text: &str, count: usize| if count > 1 { format!("_th={text}") } else { String::new() };
     match (both, lower, upper) {
         (Some(_), Some(_), _) | (Some(_), _, Some(_)) => {
-            let wants = "to stand alone: lower_threshold and upper_threshold take its place";
+            let wants = "no lower_threshold or upper_threshold beside it";
             Err(options.refuse("threshold", wants))
         }
         (Some(both), None, None) => {

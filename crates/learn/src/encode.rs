@@ -51,7 +51,7 @@ pub struct Encoding {
 pub(crate) struct Encoded {
     /// The numbers.
     pub(crate) matrix: Matrix,
-    /// By matrix row: the table row.
+    /// For each row of the matrix, the row of the table.
     pub(crate) rows: Vec<usize>,
 }
 

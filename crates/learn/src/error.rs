@@ -20,7 +20,7 @@ pub enum LearnError {
     #[error("{0}")]
     Data(String),
     /// An option has an invalid value.
-    #[error("`{name}` wants {wants}, got `{got}`")]
+    #[error("`{name}` expects {wants}, got `{got}`")]
     Option {
         /// Its name.
         name: String,

@@ -1,6 +1,5 @@
 //! A row-major matrix of numbers.
 
-/// A matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Matrix {
     width: usize,
@@ -41,7 +40,6 @@ impl Matrix {
         self.width
     }
 
-    /// A row.
     pub(crate) fn row(&self, row: usize) -> &[f64] {
         &self.cells[row * self.width..(row + 1) * self.width]
     }

@@ -38,7 +38,6 @@ impl Options {
         LearnError::Option { name: name.to_owned(), wants: wants.to_string(), got }
     }
 
-    /// A truth.
     pub(crate) fn truth(&self, name: &str, default: bool) -> Result<bool, LearnError> {
         match self.get(name).map(str::to_ascii_lowercase).as_deref() {
             None => Ok(default),

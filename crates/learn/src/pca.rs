@@ -37,9 +37,8 @@ impl Axes {
 /// Number of axes kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kept {
-    /// All.
     All,
-    /// So many.
+    /// The first components, as many as given.
     Count(usize),
     /// As many as explain this share of the variance.
     Share(f64),

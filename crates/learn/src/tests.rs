@@ -433,7 +433,7 @@ fn rows_that_make_no_model_say_why() {
     assert!(told("LinearRegression", "x", "none", "").contains("none has no value in any row and is left out"));
     assert!(told("LogisticRegression", "same", "x", "").contains("same has one value"));
     assert!(told("LogisticRegression", "none", "x", "").contains("no row to learn from"));
-    assert!(told("KMeans", "", "x", "k=0").contains("`k` wants a number from 1 to 1000, got `0`"));
+    assert!(told("KMeans", "", "x", "k=0").contains("`k` expects a number from 1 to 1000, got `0`"));
     assert!(told("RandomForestRegressor", "x", "y", "n_estimators=x").contains("n_estimators"));
     assert!(told("PCA", "", "x", "k=2").contains("limit is 1"));
     let mut csv = "x,id\n".to_owned();

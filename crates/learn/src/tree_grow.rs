@@ -88,7 +88,7 @@ impl Growth {
     }
 }
 
-/// Fits rows.
+/// Fits a tree or a forest to the rows.
 pub(crate) fn fit(x: &Matrix, truth: &Truth<'_>, growth: &Growth, stop: Stop<'_>) -> Result<Forest, LearnError> {
     let rows = x.rows();
     let mut sorted = Vec::with_capacity(x.width());
@@ -180,7 +180,7 @@ struct Grower<'a> {
     growth: &'a Growth,
     middle: f64,
     weights: &'a [f64],
-    /// For each column the rows in its order; a node occupies the same range in all.
+    /// For each column, the row numbers sorted by its values; a node occupies the same range in all of them.
     orders: Vec<Vec<u32>>,
     goes_low: Vec<bool>,
     rng: Rng,

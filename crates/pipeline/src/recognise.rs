@@ -37,7 +37,7 @@ const ZONE_SECS_MAX: i64 = 14 * 3600;
 /// A way of writing times; [`crate::timestamp`] counts them to find a source's usual one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// By `TIME_FORMAT`.
+    /// Configured by `TIME_FORMAT`.
     Configured,
     /// `2015-10-18 18:01:47,978`, `2026-11-20T13:42:07Z`, `2005.06.03-15.42.50`.
     YearFirst,
@@ -60,7 +60,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// For people.
+    /// Description for users.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Form::Configured => "by TIME_FORMAT",
@@ -195,7 +195,7 @@ impl Recogniser {
         self.scan(text)
     }
 
-    /// The same, whatever digits the text has.
+    /// Like `find`, without the test for digits.
     fn scan(&self, text: &[u8]) -> Option<Stamp> {
         let mut resorts = Resorts::default();
         let mut leads = true;
@@ -366,17 +366,17 @@ fn next_digit(text: &[u8], mut at: usize) -> Option<usize> {
     text[at..].iter().position(u8::is_ascii_digit).map(|found| at + found)
 }
 
-/// Digits from `at` on.
+/// Number of consecutive digits from `at` on.
 fn digits(text: &[u8], at: usize) -> usize {
     text.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_digit()).count())
 }
 
-/// Letters from `at` on.
+/// Number of consecutive letters from `at` on.
 fn letters(text: &[u8], at: usize) -> usize {
     text.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count())
 }
 
-/// Blanks from `at` on.
+/// Number of consecutive blanks from `at` on.
 fn blanks(text: &[u8], at: usize) -> usize {
     text.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count())
 }

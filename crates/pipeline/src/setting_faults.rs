@@ -64,7 +64,7 @@ pub(crate) fn leave_out(settings: &mut PropsSettings, error: &PipelineError) -> 
     }
 }
 
-/// The same for processing after timestamps.
+/// Leaves out what `error` refers to among the rules applied after timestamps.
 pub(crate) fn leave_out_rule(typing: &mut TypingSettings, error: &PipelineError) -> bool {
     let PipelineError::Rule(wrong) = error else { return false };
     let commands = typing.sed.len();

@@ -157,7 +157,7 @@ pub enum NoTime {
 }
 
 impl NoTime {
-    /// For people.
+    /// Description for users.
     pub fn text(self) -> &'static str {
         match self {
             NoTime::NoPrefix => "TIME_PREFIX does not match",
@@ -173,7 +173,7 @@ impl NoTime {
 }
 
 impl TimeReason {
-    /// For people.
+    /// Description for users.
     pub fn text(self) -> String {
         match self {
             TimeReason::Arrival => "moment of arrival, as DATETIME_CONFIG says".to_owned(),

@@ -74,7 +74,6 @@ pub(crate) struct Projection {
     pub names: Vec<String>,
     /// Fields by wildcard.
     pub patterns: Vec<String>,
-    /// `_raw`.
     pub raw: bool,
     /// `_indextime`.
     pub index_time: bool,
@@ -136,7 +135,7 @@ pub(crate) struct Extract {
     pub regex: Regex,
     /// The field it reads, usually `_raw`.
     pub field: String,
-    /// By group: the field it produces.
+    /// For each group, the field it produces.
     pub names: Vec<Option<String>>,
     /// Whether an empty value produces no field.
     pub skips_empty: bool,

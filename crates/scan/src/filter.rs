@@ -61,7 +61,7 @@ enum Early {
     Meta(MetaField, WordPattern),
     /// Every part.
     And(Vec<Early>),
-    /// Some part.
+    /// Holds if some part holds.
     Or(Vec<Early>),
     /// Negation; only of tests that are exact.
     Not(Box<Early>),

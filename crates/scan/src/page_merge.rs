@@ -47,7 +47,6 @@ pub struct OrderedRows {
     begun: Begun,
 }
 
-/// The open pages.
 #[derive(Default)]
 struct OpenPages(Mutex<Vec<OpenPage>>);
 

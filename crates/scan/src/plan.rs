@@ -101,7 +101,7 @@ pub enum FieldSource {
 /// Order in which events are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
-    /// Any: in parallel.
+    /// Any order: segments are read in parallel.
     Any,
     /// By `_time`, descending.
     NewestFirst,

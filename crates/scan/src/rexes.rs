@@ -51,7 +51,6 @@ pub(crate) struct Rexes {
 
 /// A `rex` command pushed down into a scan.
 pub(crate) struct PushedRex {
-    /// The command.
     pub command: Arc<RexExtraction>,
     /// Its regular expression.
     pub regex: Regex,

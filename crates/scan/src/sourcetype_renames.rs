@@ -34,7 +34,7 @@ pub fn with_renamed_sourcetypes(mut snapshot: Snapshot, props: &PropsResolver) -
 struct Renamed {
     segment: Arc<dyn Segment>,
     metas: Arc<[Metadata]>,
-    /// By metadata code: the original name, if renamed.
+    /// For each metadata code, the original name, if renamed.
     originals: Vec<Option<Box<str>>>,
 }
 

@@ -87,7 +87,7 @@ impl TopKThreshold {
         &self.key.field.text
     }
 
-    /// The same if its values are those that events have.
+    /// The sort field, if its values are those that events have.
     pub(crate) fn field_of_events(&self) -> Option<&str> {
         Some(self.field()).filter(|_| !self.is_made)
     }

@@ -114,7 +114,7 @@ pub enum JsonType {
     Numbers,
     /// As strings.
     Texts,
-    /// Each by itself.
+    /// As numbers or strings, each value by itself.
     Mixed,
 }
 
@@ -231,7 +231,7 @@ pub enum CsvCells {
     /// Exactly.
     #[default]
     Exact,
-    /// With formulas neutralised.
+    /// Formulas are neutralised.
     Safe,
 }
 

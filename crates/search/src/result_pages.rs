@@ -72,7 +72,7 @@ impl CollectedRows {
         self.parts_of(PART_BYTES)
     }
 
-    /// The same in small parts, for a slow client.
+    /// The rows in small parts, for a slow client.
     pub fn parts_to_send(&self) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
         self.parts_of(SENT_BYTES)
     }

@@ -47,7 +47,7 @@ pub struct SearchParams {
     pub rows_max: Option<usize>,
     /// Whether the search was narrowed to what is displayed; then its rows are not stored.
     pub is_narrowed: bool,
-    /// Whether it serves a request that is no search of its user's; then it is neither logged nor stored.
+    /// Whether it serves a request other than a search of its user; such a search is neither logged nor stored.
     pub is_internal: bool,
     /// The user's permissions; none by default.
     pub permissions: Arc<Permissions>,
@@ -200,7 +200,6 @@ impl SearchService {
         self.0.zone.clone()
     }
 
-    /// Its clock.
     pub(crate) fn clock(&self) -> SharedClock {
         Arc::clone(&self.0.clock)
     }

@@ -45,11 +45,11 @@ pub struct Surrounded {
 /// Events around an event, each list oldest first.
 #[derive(Debug)]
 pub struct Surroundings {
-    /// Those before it.
+    /// Events before it.
     pub before: ResultTable,
-    /// Those with its time, itself among them.
+    /// Events with the same time, including the event itself.
     pub same_time: ResultTable,
-    /// Those after it.
+    /// Events after it.
     pub after: ResultTable,
 }
 

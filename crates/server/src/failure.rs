@@ -71,7 +71,7 @@ pub(crate) enum Failure {
     },
     /// The search cannot be run; no position is known.
     Search(String),
-    /// There is no such app.
+    /// No app has this name.
     NoApp(String),
     /// A file, the store or the server failed.
     Storage(String),

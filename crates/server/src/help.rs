@@ -51,7 +51,7 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
             Ok(0)
         }
         None if Cli::command().find_subcommand(name).is_some() => Err(Failure::Usage(format!(
-            "{name} is no search command but a command of the program: `quarry {name} --help` describes it"
+            "{name} is not a search command but a command of the program: `quarry {name} --help` describes it"
         ))),
         None if write_functions(name, out)? => Ok(0),
         None => {

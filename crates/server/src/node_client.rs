@@ -19,9 +19,8 @@ use crate::server_client::{Remote, credentials, message_of, read_json, unreadabl
 
 /// Process that answers requests.
 pub(crate) enum NodeClient {
-    /// A server.
     Server(Remote),
-    /// This process.
+    /// The node in this process.
     Here(Box<NodeHere>),
 }
 
@@ -60,7 +59,6 @@ impl NodeClient {
         Ok(NodeClient::Here(Box::new(NodeHere { runtime, open, authorization: credentials(node)? })))
     }
 
-    /// `GET`.
     pub(crate) fn get(&self, path: &str) -> Result<Value, Failure> {
         self.ask(&Method::GET, path, &[])
     }
@@ -70,7 +68,6 @@ impl NodeClient {
         self.ask(&Method::POST, path, form)
     }
 
-    /// `DELETE`.
     pub(crate) fn delete(&self, path: &str) -> Result<Value, Failure> {
         self.ask(&Method::DELETE, path, &[])
     }

@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Default of `--data-dir`.
 pub(crate) const DATA_DIR_DEFAULT: &str = "quarry-data";
 
 /// Commands that work on a data directory.

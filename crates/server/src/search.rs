@@ -199,7 +199,7 @@ impl Write for SearchOutput<'_> {
 
 /// Executor of a search.
 enum Searcher {
-    /// This process; and whether all files could be read.
+    /// The search runs in this process; `all_read` says whether all files could be read.
     Here { service: SearchService, all_read: bool },
     /// The server that has the data directory open.
     Server(Remote),
@@ -488,7 +488,7 @@ pub(crate) fn printed_shape(arguments: &SearchArgs) -> SearchShape {
     }
 }
 
-/// The same as parameters of a request.
+/// The shape as parameters of a request.
 pub(crate) fn shape_parameters(shape: &SearchShape) -> Vec<(&'static str, String)> {
     let mut parameters = Vec::new();
     if shape.oldest_first {

@@ -81,12 +81,11 @@ impl Remote {
         Ok(Some(Remote { base, authorization, agent: address::agent(node)?, root: SERVICES.to_owned() }))
     }
 
-    /// Its address.
     pub(crate) fn address(&self) -> &str {
         self.base.split_once("://").map_or(self.base.as_str(), |(_, address)| address)
     }
 
-    /// The same server for searches of a namespace.
+    /// This server, for searches of a namespace.
     pub(crate) fn in_namespace(self, namespace: Option<&Namespace>) -> Remote {
         let Some(namespace) = namespace else { return self };
         let (user, app) = (encoded(namespace.user().unwrap_or("nobody")), encoded(namespace.app()));

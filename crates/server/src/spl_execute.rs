@@ -39,7 +39,6 @@ const ANY: &str = "1";
 pub(crate) struct ExecutionFailure {
     /// Events it ran on: `none` or `matching`.
     pub(crate) events: &'static str,
-    /// Its error.
     pub(crate) error: String,
 }
 

@@ -80,7 +80,7 @@ pub struct TimeModifiers {
 }
 
 impl TimeModifiers {
-    /// These, or `others` where they are missing.
+    /// These modifiers; those that are missing come from `others`.
     pub fn or(self, others: &TimeModifiers) -> TimeModifiers {
         TimeModifiers {
             earliest: self.earliest.or_else(|| others.earliest.clone()),
@@ -107,7 +107,7 @@ pub enum SearchExpr {
     All,
     /// Every part holds.
     And(Vec<SearchExpr>),
-    /// Some part holds.
+    /// At least one part holds.
     Or(Vec<SearchExpr>),
     /// The condition is false.
     Not(Box<SearchExpr>),

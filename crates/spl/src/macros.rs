@@ -43,7 +43,7 @@ pub struct Macro {
 /// Value of an expression without fields.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MacroValue {
-    /// None.
+    /// The null value.
     Null,
     /// A condition.
     Bool(bool),

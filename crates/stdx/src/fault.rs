@@ -73,7 +73,7 @@ impl Fault {
         Fault { text: format!("{what}: {}", self.text), ..self }
     }
 
-    /// The same fault with its text replaced by a function of it.
+    /// This fault with its text replaced by a function of the text.
     pub fn reworded(self, text: impl FnOnce(&str) -> String) -> Fault {
         Fault { text: text(&self.text), ..self }
     }

@@ -1,5 +1,5 @@
-//! Keeps a data directory private to its owner: new files get private modes, and a folder of an earlier version is fixed
-//! when it is opened for writing.
+//! Keeps a data directory private to its owner: new files get private modes, and a folder of an earlier version is
+//! fixed when it is opened for writing.
 //!
 //! The process's umask ([`close_new_files`]) applies whichever crate or library creates a file: logs, buckets, the
 //! catalog and SQLite's side files, lookups, results. An existing data directory that others may enter is walked once
@@ -50,7 +50,7 @@ pub fn close_new_files() {
     rustix::process::umask(Mode::from_raw_mode(OTHERS));
 }
 
-/// An entry of a folder that is no data directory, and that a data directory does not have either: the folder was probably
+/// An entry that shows that a folder is not a data directory, because no data directory has it: the folder was probably
 /// named by mistake. `None` if the folder may be used, or cannot be read.
 pub fn foreign_entry(data_dir: &Path) -> Option<OsString> {
     if MARKERS.iter().any(|marker| data_dir.join(marker).exists()) {

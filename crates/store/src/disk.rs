@@ -53,7 +53,7 @@ const DIRECT_BYTES_MIN: usize = 128 << 10;
 #[derive(Debug)]
 struct LocalFile {
     file: File,
-    /// The same file opened for direct I/O.
+    /// A second descriptor of the file, opened for direct I/O.
     direct: Option<File>,
 }
 

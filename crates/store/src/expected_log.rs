@@ -14,7 +14,6 @@ use crate::wal::mark::{FoundMark, mark_path, read_mark};
 use crate::wal::read::list_segments;
 use crate::wal::{first_lsn_of, segment_path};
 
-/// The expected log.
 #[derive(Debug)]
 pub(crate) struct ExpectedLog {
     /// Existing and expected segments, oldest first.
@@ -26,7 +25,6 @@ pub(crate) struct ExpectedLog {
     listed: Vec<LogSegmentRow>,
 }
 
-/// One segment.
 #[derive(Debug)]
 pub(crate) struct ExpectedSegment {
     pub(crate) first_lsn: u64,

@@ -1,8 +1,8 @@
 //! A query of terms as it is for one slab, whose hosts, sources and sourcetypes are known.
 //!
-//! A metadata pattern that none of the slab's events matches is no reason to look at it. Left in a disjunction with terms
-//! it would keep the term filter from being asked, and locators of ids tell pages of ids that the slab lacks. Not here:
-//! which pages of a slab have events with a pattern that some match.
+//! A metadata pattern that matches none of the slab's events does not make the slab a candidate. Left in a disjunction
+//! with terms it would keep the term filter from being asked, and locators of ids tell pages of ids that the slab
+//! lacks. Not here: which pages of a slab have events with a pattern that some match.
 
 use std::borrow::Cow;
 

@@ -58,11 +58,11 @@ pub struct QueueFigures {
 pub(crate) enum Closing {
     /// Every one.
     All,
-    /// Those of some indexes.
+    /// Slabs of some indexes.
     Of(IndexSelector),
-    /// None: only waits for earlier appends.
+    /// No slab: only waits for earlier appends.
     Nothing,
-    /// Those idle since this monotonic time.
+    /// Slabs that have been idle since this monotonic time.
     IdleSince(i64),
 }
 

@@ -23,7 +23,7 @@ use quarry_stdx::number::usize_of;
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Maximum small slabs sealed together.
 const TOGETHER_SLABS_MAX: usize = 256;
-/// Their maximum total text.
+/// Maximum total text of slabs sealed together, in bytes.
 const TOGETHER_BYTES_MAX: usize = 8 << 20;
 /// Candidate names for the objects of one bucket.
 const NAMES_MAX: u32 = 1_000;

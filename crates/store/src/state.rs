@@ -84,7 +84,7 @@ pub(crate) struct State {
     pub(crate) closed: BTreeMap<u64, ClosedSlab>,
     /// Live buckets by number.
     pub(crate) sealed: BTreeMap<u64, Arc<SealedBucket>>,
-    /// Those with deleted events.
+    /// Numbers of buckets with deleted events.
     lossy: BTreeSet<u64>,
     /// Numbers of both by index, without empty entries.
     numbers: BTreeMap<Arc<str>, Numbers>,

@@ -40,7 +40,7 @@ impl Ticket {
         lock(&self.slot.outcome).is_some() && self.before.iter().all(Ticket::is_done)
     }
 
-    /// This ticket, which also waits for `before`.
+    /// A ticket that waits for this one and for `before`.
     pub(crate) fn after(self, before: Vec<Ticket>) -> Ticket {
         Ticket { before, ..self }
     }

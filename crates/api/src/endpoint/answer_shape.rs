@@ -48,12 +48,12 @@ impl Content {
         Content { name: Cow::Borrowed(name), shape }
     }
 
-    /// That of a collection of stanzas.
+    /// Content of the entities of a collection of stanzas.
     pub(crate) fn of_stanza(path: &str, fields: Fields) -> Content {
         Content::of_path(path, Shape::of_stanza(fields))
     }
 
-    /// That of a collection.
+    /// Content of the entities of the collection at `path`.
     pub(crate) fn of_path(path: &str, shape: Shape) -> Content {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
         let name = path.replace('/', ".").chars().filter(|letter| is_plain(*letter)).collect::<String>();

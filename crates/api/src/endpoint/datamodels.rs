@@ -96,7 +96,7 @@ fn shown() -> Kind {
 
 /// A model with its definition and the settings of its acceleration.
 struct Model {
-    /// Its file; none if it comes with the program.
+    /// The conf object that defines it; none if the model comes with the program.
     object: Option<ConfObject>,
     name: String,
     text: String,

@@ -83,7 +83,7 @@ pub(super) fn take_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, St
     Ok(())
 }
 
-/// Nothing else belongs to an entity.
+/// Cleanup for kinds whose entities consist of nothing but a stanza.
 pub(super) fn nothing_besides(_: &ApiState, _: &ConfObject) -> Result<(), ApiError> {
     Ok(())
 }
@@ -128,7 +128,7 @@ static GLOBAL_BANNER: LazyLock<Kind> = LazyLock::new(|| {
     let only = Some((BANNER, BANNER));
     Kind { only, verbs: &[], ..kind("data/ui/global-banner", "global-banner", "global-banner", fields) }
 });
-/// Its only stanza.
+/// The only stanza of the collection.
 const BANNER: &str = "BANNER_MESSAGE_SINGLETON";
 
 /// Collections that cannot be changed: their entities come with apps.
@@ -390,14 +390,14 @@ type OfPath = dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync;
 /// Lookup of the collection of a request.
 #[derive(Clone)]
 pub(super) enum KindOf {
-    /// By its path.
+    /// The kind follows from the path.
     Path(Arc<OfPath>),
-    /// By asking the node, which may take time.
+    /// The kind is asked of the node, which may take time.
     Node(fn(&ApiState, &PathParts) -> Result<Kind, ApiError>),
 }
 
 impl KindOf {
-    /// This collection in all requests.
+    /// The same kind for every request.
     pub(super) fn always(kind: Kind) -> KindOf {
         KindOf::Path(Arc::new(move |_| Ok(kind.clone())))
     }

@@ -56,7 +56,6 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// A collection.
     pub(super) fn collection(name: &str) -> Child {
         Child { name: name.to_owned(), is_collection: true, has_template: false }
     }

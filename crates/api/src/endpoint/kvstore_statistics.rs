@@ -1,7 +1,7 @@
 //! `server/introspection/kvstore`: the process that keeps the KV store, and the size of each collection.
 //!
-//! As in Splunk, `data` holds JSON texts. Not here: whether documents can be written (`kvstore/status`), replica sets, of which
-//! the node is no member ([`super::fixed_facts`]).
+//! As in Splunk, `data` holds JSON texts. Not here: whether documents can be written (`kvstore/status`), replica sets,
+//! of which the node is not a member ([`super::fixed_facts`]).
 
 use axum::extract::State;
 use axum::http::Method;
@@ -26,11 +26,8 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// The folder.
 const FOLDER: &str = "server/introspection/kvstore";
-/// Its process.
 const PROCESS: &str = "serverstatus";
-/// Its collections.
 const COLLECTIONS: &str = "collectionstats";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

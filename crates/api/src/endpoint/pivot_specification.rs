@@ -35,7 +35,6 @@ const FALSE: &str = "(\"false\", \"0\", \"f\")";
 /// Error for a specification without cells and rows; clients know this text.
 const EMPTY: &str = "In handler 'datamodelpivot': Error in 'PivotReport': Must have non-empty cells or non-empty rows.";
 
-/// A specification.
 #[derive(Debug)]
 pub(super) struct PivotSpecification {
     model: String,
@@ -112,7 +111,7 @@ impl Field {
     fn named(name: Option<&str>, owner: Option<&str>) -> Result<Field, ApiError> {
         let name = name.ok_or_else(|| wrong("a field has no fieldName"))?;
         if name.chars().any(char::is_control) {
-            return Err(wrong(&format!("{} is no name of a field", name.escape_debug())));
+            return Err(wrong(&format!("{} is not a field name", name.escape_debug())));
         }
         let is_of_object = owner.is_none_or(|owner| !owner.starts_with("Base"));
         Ok(Field { name: name.to_owned(), is_of_object: is_of_object && !name.starts_with('_') })
@@ -226,7 +225,7 @@ impl Cell {
         let label = text(json, "label").map_or_else(|| format!("{function}({})", field.name), str::to_owned);
         match is_count {
             true if function == "count" => Ok(Cell { function, field: None, label }),
-            true => Err(wrong(&format!("{} is counted, {name} is no value of it", field.name))),
+            true => Err(wrong(&format!("{} is counted; {name} is not one of its values", field.name))),
             false => Ok(Cell { function, field: Some(field), label }),
         }
     }

@@ -22,7 +22,6 @@ use crate::message::ApiError;
 const PATH: &str = "datamodel/pivot";
 /// Its title in Atom.
 const TITLE: &str = "datamodelpivot";
-/// The command.
 const COMMAND: &str = "pivot";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

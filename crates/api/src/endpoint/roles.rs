@@ -26,7 +26,6 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
 
-/// Roles.
 const ROLES: &str = "authorization/roles";
 /// Collection with the capabilities of all roles.
 const CAPABILITIES: &str = "authorization/capabilities";

@@ -72,7 +72,7 @@ pub(super) const EDIT_PASSWORDS: &str = "edit_storage_passwords";
 /// Access that an endpoint requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// None, for login.
+    /// No authentication, for login.
     Open,
     /// A login; access to one's own data, such as a password, is checked by the handler.
     LoggedIn,
@@ -163,37 +163,37 @@ impl Endpoint {
         Endpoint { method, root, path, access, is_namespaced, takes: &[], needs: &[], body, answers, summary, serve }
     }
 
-    /// The same, without a namespace only.
+    /// Restricts the endpoint to `/services`, without a namespace.
     pub(crate) fn of_node(self) -> Endpoint {
         Endpoint { is_namespaced: false, ..self }
     }
 
-    /// The same at an absolute path.
+    /// Serves the endpoint at its absolute path.
     pub(crate) fn of_root(self) -> Endpoint {
         Endpoint { root: "", path: String::new(), ..self.of_node() }
     }
 
-    /// The same as part of Quarry's own interface.
+    /// Serves the endpoint as part of Quarry's own interface.
     pub(crate) fn of_api(self) -> Endpoint {
         Endpoint { root: API, ..self.of_node() }
     }
 
-    /// The same with these parameters.
+    /// Sets the optional parameters.
     pub(crate) fn takes(self, takes: &'static [&'static str]) -> Endpoint {
         Endpoint { takes, ..self }
     }
 
-    /// The same with another body.
+    /// Sets the kind of request body.
     pub(crate) fn body(self, body: RequestBody) -> Endpoint {
         Endpoint { body, ..self }
     }
 
-    /// The same with these required parameters.
+    /// Sets the required parameters.
     pub(crate) fn needs(self, needs: &'static [&'static str]) -> Endpoint {
         Endpoint { needs, ..self }
     }
 
-    /// The same with its answer.
+    /// Sets the shape of a successful answer.
     pub(crate) fn answers(self, answer: AnswerShape) -> Endpoint {
         self.answers_with(StatusCode::OK, answer)
     }
@@ -203,14 +203,14 @@ impl Endpoint {
         Endpoint { answers: Some(vec![(status, answer)]), ..self }
     }
 
-    /// The same with the answer of a further status.
+    /// Adds the shape of an answer with another status.
     pub(crate) fn or_answers(self, status: StatusCode, answer: AnswerShape) -> Endpoint {
         let mut answers = self.answers.unwrap_or_default();
         answers.push((status, answer));
         Endpoint { answers: Some(answers), ..self }
     }
 
-    /// The same, refusing all requests.
+    /// Makes the endpoint refuse all requests.
     pub(crate) fn refuses(self) -> Endpoint {
         Endpoint { answers: Some(Vec::new()), ..self }
     }

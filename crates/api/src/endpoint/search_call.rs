@@ -65,7 +65,7 @@ impl SearchCall {
         SearchParams { text: text.to_owned(), permissions, ..SearchParams::default() }
     }
 
-    /// A search of these nodes that answers the caller but is no search of theirs; `text` stands for it in messages.
+    /// A search of these nodes that answers the caller but does not count as theirs; `text` stands for it in messages.
     pub(super) fn params_of(&self, text: &str, pipeline: Pipeline) -> SearchParams {
         SearchParams { pipeline: Some(pipeline), is_internal: true, ..self.params_for(text) }
     }

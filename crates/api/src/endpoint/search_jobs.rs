@@ -211,7 +211,7 @@ impl Shown {
         Shown { offset, count, fields, ..Shown::all(mode) }
     }
 
-    /// The same for post-processed rows of a job.
+    /// Shows the post-processed rows of a job.
     pub(super) fn post_processed(self) -> Shown {
         Shown { is_post_processed: true, ..self }
     }

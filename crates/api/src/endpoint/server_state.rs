@@ -389,7 +389,7 @@ fn partitions(facts: &Facts) -> Value {
     json!({ "mount_point": folder, "capacity": megabytes(all), "free": megabytes(free) })
 }
 
-/// Averages since the machine started; nothing if the disk is no device of it.
+/// Averages since the machine started; nothing if the disk is not a device of this machine.
 fn disk_use(facts: &Facts) -> Value {
     let Some(disk) = &facts.condition.disk_activity else { return json!({}) };
     let shown = |number: f64| format!("{:.3}", if number.is_finite() { number } else { 0.0 });

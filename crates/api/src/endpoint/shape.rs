@@ -49,8 +49,8 @@ pub(crate) enum Shape {
     Settings(Settings),
 }
 
-/// The content of a stanza as an entity: its settings are texts, save those that are flags, and there may be settings that
-/// no parameter sets.
+/// The content of a stanza as an entity: its settings are texts, save those that are flags, and there may be settings
+/// that no parameter sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Parameters that set them.
@@ -59,7 +59,7 @@ pub(crate) struct Settings {
     pub(crate) more: &'static [Member],
 }
 
-/// A setting: a flag whose text is no flag stays a text.
+/// A setting: a flag whose text is not a boolean remains a text.
 pub(crate) const SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag]);
 /// Members of every stanza as an entity.
 const OF_EVERY_STANZA: &[Member] =

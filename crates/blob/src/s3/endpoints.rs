@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use quarry_stdx::SharedClock;
 
-/// First rest.
 const REST_FIRST: Duration = Duration::from_millis(500);
 /// Longest rest.
 const REST_MAX: Duration = Duration::from_secs(15);
@@ -30,7 +29,6 @@ pub(crate) struct Endpoints<T> {
 pub(crate) struct Endpoint<T> {
     /// Its URL, which identifies it.
     pub(crate) url: String,
-    /// The client for it.
     pub(crate) client: T,
     under_way: AtomicU64,
     health: Mutex<Health>,
@@ -46,9 +44,9 @@ struct Health {
 /// Outcome of a request, as far as the server is responsible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was answered.
+    /// The server answered.
     Answered,
-    /// It failed, or took too long.
+    /// The request failed or timed out.
     Failed,
     /// The server was unreachable.
     Unreached,
@@ -134,7 +132,6 @@ impl<T> Endpoints<T> {
         Turn { endpoint, clock: &self.clock, outcome: Outcome::Overtaken }
     }
 
-    /// Their URLs.
     pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
         self.all.iter().map(|endpoint| endpoint.url.as_str())
     }

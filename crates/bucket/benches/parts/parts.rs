@@ -32,7 +32,6 @@ pub(crate) enum Amount {
 /// Work to measure; gives a number that depends on all of it.
 pub(crate) type Work = Box<dyn FnMut() -> u64>;
 
-/// One part.
 pub(crate) struct Part {
     /// Name of the measured operation.
     pub(crate) name: &'static str,
@@ -40,7 +39,6 @@ pub(crate) struct Part {
     pub(crate) amount: Amount,
     /// The part itself.
     pub(crate) work: Work,
-    /// Name of the ceiling.
     pub(crate) ceiling_name: &'static str,
     /// The ceiling over the same data.
     pub(crate) ceiling: Work,

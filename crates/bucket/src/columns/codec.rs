@@ -51,7 +51,7 @@ pub(super) enum Effort<'a> {
     Plain,
     /// Packed numbers, planes if a sample of them becomes much smaller, and texts with zstd.
     Seal(&'a mut BlockWriter),
-    /// Everything.
+    /// Tries every encoding.
     All(&'a mut BlockWriter),
 }
 

@@ -37,7 +37,6 @@ enum Decoded {
     },
 }
 
-/// One value.
 enum Value {
     Code(u32),
     Number(i64),
@@ -47,7 +46,7 @@ enum Value {
 /// State of the point reads of a page.
 #[derive(Debug, Default)]
 pub(super) struct PointReads {
-    /// By column; empty before the first request.
+    /// Decoded state by column; empty before the first request.
     decoded: Vec<Option<Decoded>>,
     /// For the rows requested last: group, position, and number of values before it whose template is in the group.
     counts: Vec<(u32, usize, usize)>,

@@ -419,7 +419,7 @@ impl TemplatePage {
         self.columns.fetch_for_search(&self.source, chain.take_while(|number| self.kept(*number).is_none()), self.page)
     }
 
-    /// The same for a column and all columns below it.
+    /// Fetches the blocks of a column and of all columns below it.
     pub(super) fn fetch_below(&self, column: u32) -> Result<(), BucketError> {
         if self.source.search().is_none() {
             return Ok(());
@@ -428,7 +428,7 @@ impl TemplatePage {
         self.columns.fetch_for_search(&self.source, unread, self.page)
     }
 
-    /// The same for several columns.
+    /// Fetches the blocks of several columns.
     pub(crate) fn fetch_columns(&self, columns: impl Iterator<Item = u32>) -> Result<(), BucketError> {
         self.columns.fetch_for_search(&self.source, columns, self.page)
     }

@@ -22,7 +22,6 @@ use crate::wire::Malformed;
 
 /// Bytes moved by a short copy.
 const COPY_BYTES: usize = CELL_BYTES;
-/// No variable.
 pub(super) const NO_VARIABLE: u32 = u32::MAX;
 /// If at least one row in four is requested, the whole page is rebuilt and the rows are taken from it.
 const WHOLE_FROM: usize = 4;
@@ -142,7 +141,7 @@ pub(crate) struct TextBuffer {
 }
 
 impl TextBuffer {
-    /// All texts.
+    /// The texts, concatenated.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.at]
     }
@@ -302,7 +301,7 @@ impl TemplatePage {
         self.fill_all_and_show(column, out, &mut |_, _| {})
     }
 
-    /// The same; passes each column that is read for it to `show`.
+    /// Rebuilds a column like `fill_all`, and passes each column that is read for it to `show`.
     pub(crate) fn fill_all_and_show(
         &mut self,
         column: u32,

@@ -18,7 +18,7 @@ const MAX_PAIRS: usize = 16 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct RarePages {
     pairs: Vec<u64>,
-    /// There were more than [`MAX_PAIRS`].
+    /// Whether there were more than [`MAX_PAIRS`] pairs.
     is_over: bool,
 }
 

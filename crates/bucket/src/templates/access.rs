@@ -19,7 +19,7 @@ use super::variables::{Variable, VariableKind, plain_quote, quoted_text};
 pub(super) enum Piece {
     /// A name before the time: client, ident, user.
     Who,
-    /// The same with non-ASCII characters.
+    /// A name before the time that contains non-ASCII characters.
     OddWho,
     Method,
     Path,
@@ -29,7 +29,7 @@ pub(super) enum Piece {
     Size,
     /// Quoted text after the status: referer, user agent, cookies.
     Note,
-    /// The same with escaped quotes or non-ASCII characters.
+    /// Quoted text after the status with escaped quotes or non-ASCII characters.
     OddNote,
 }
 

@@ -89,7 +89,6 @@ impl Kind {
     }
 }
 
-/// One column.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) parent: Option<u32>,

@@ -193,7 +193,6 @@ pub(super) struct Marks(Vec<u8>);
 
 /// A byte that may be a delimiter.
 const MAY_STOP: u8 = 0x80;
-/// A digit.
 const IS_DIGIT: u8 = 1;
 /// Marks behind the text, so that eight can be read from each place of it.
 const MARKS_BEHIND: usize = 8;

@@ -41,7 +41,7 @@ const BARE_ROLE_BYTES: usize = 8;
 const PLAIN_TIMES: u32 = u32::MAX;
 /// First occurrence number for the role of an optional member.
 const MEMBER_TIMES: u32 = 1 << 30;
-/// The same for further members after a run of optional ones.
+/// First occurrence number for further members after a run of optional ones.
 const REST_TIMES: u32 = 1 << 31;
 /// Flag in the occurrence number for the column of a role's odd values.
 const ODD_TIMES: u32 = 1 << 29;
@@ -122,7 +122,7 @@ pub(super) struct Cutter {
     trie: Trie,
     schemas: Vec<KnownSchema>,
     roles: BTreeMap<(Box<[u8]>, u32), u32>,
-    /// Those of an outline.
+    /// Templates found by way of an outline.
     outlined: OutlineTemplates,
     /// Template of the empty text.
     nothing: Option<u32>,

@@ -376,7 +376,7 @@ fn templates_of(slab: &TemplateSlab) -> Vec<String> {
     templates.iter().map(|template| template.parts.iter().map(part).collect()).collect()
 }
 
-/// By an outline that is worth it.
+/// Splits the texts by a learned outline, which must pay off.
 fn learned(events: &EventBatch) -> TemplateSlab {
     let outline = outline::learning::learn(events).expect("the frame of the sentences is worth it");
     let slab = split_texts(events, Builder::of_outline(outline), &[], pays).unwrap();

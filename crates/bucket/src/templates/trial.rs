@@ -89,7 +89,7 @@ fn numbers(texts: &TextRun) -> Option<(NumberFormat, Vec<i64>)> {
     None
 }
 
-/// All numbers, or the index of the first value that is none.
+/// All texts as numbers, or the index of the first text that does not parse.
 fn parse_all(texts: &TextRun, format: NumberFormat) -> Result<Vec<i64>, usize> {
     let mut numbers = Vec::with_capacity(texts.len());
     for (at, text) in texts.iter().enumerate() {

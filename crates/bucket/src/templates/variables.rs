@@ -25,7 +25,7 @@ pub(super) enum VariableKind {
     String,
     /// Inside double quotes, none of which is escaped.
     Text,
-    /// The same, but not a request of an access log.
+    /// Inside double quotes, none of which is escaped; not a request line of an access log.
     Phrase,
     /// Inside double quotes, with escaped quotes in the text.
     Escaped,
@@ -141,7 +141,7 @@ pub(super) fn closing_quote(text: &[u8], at: usize) -> Option<usize> {
     quoted_text(text, at).map(|(end, _)| end)
 }
 
-/// The same, if there is no escaped quote before it.
+/// The next quote not preceded by a backslash, if no escaped quote comes before it.
 #[inline]
 pub(super) fn plain_quote(text: &[u8], at: usize) -> Option<usize> {
     quoted_text(text, at).filter(|(_, has_quotes)| !has_quotes).map(|(end, _)| end)

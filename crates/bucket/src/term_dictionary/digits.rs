@@ -50,7 +50,7 @@ fn hash_digits(sixteen: u128, len: usize, suffix: u8) -> u64 {
     hash_pair(Namespace::Tokens, [(left >> 64) as u64, left as u64], len + 1)
 }
 
-/// The same by way of text, for more than sixteen digits.
+/// Hash of a number by way of its text, for more than sixteen digits.
 fn hash_written(number: u64, least: usize, suffix: u8) -> u64 {
     let mut text = [b'0'; DIGITS_MAX + 1];
     let mut start = DIGITS_MAX;

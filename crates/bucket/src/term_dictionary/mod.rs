@@ -66,7 +66,6 @@ pub(crate) fn cut_term(term: &[u8]) -> &[u8] {
     &term[..end]
 }
 
-/// The term of a field.
 pub(crate) fn field_term(name: &str, value: &str) -> Vec<u8> {
     let value = fold_case(value);
     let mut term = Vec::with_capacity(name.len() + 1 + value.len());

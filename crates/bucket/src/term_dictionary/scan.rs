@@ -49,7 +49,7 @@ impl<'a> Wanted<'a> {
 pub(crate) enum RareTest<'a> {
     /// None of its values does, or the term dictionary covers them.
     Never,
-    /// Some value may; searching does not pay off.
+    /// Some value may contain the token; searching for it does not pay off.
     Always,
     Numbers(NumberTest),
     Texts(Box<TextTest<'a>>),

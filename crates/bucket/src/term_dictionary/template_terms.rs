@@ -68,7 +68,7 @@ fn pages_of(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range
     column.page_starts.windows(2).map(places).enumerate()
 }
 
-/// By code: the pages in which it occurs.
+/// Pages in which each code occurs.
 fn pages_of_codes(column: &SlabColumn, codes: &[u32], len: usize) -> Vec<u64> {
     let mut pages = vec![0u64; len];
     for (page, places) in pages_of(column) {
@@ -94,11 +94,11 @@ fn texts<'a>(bytes: &'a [u8], ends: &'a [u32], places: std::ops::Range<usize>) -
 /// Bytes that may be at the ends of a value, or of a run of parts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reach {
-    /// It may begin with a byte that is not a breaker.
+    /// Whether the value may begin with a byte that is not a breaker.
     word_first: bool,
-    /// It may begin with a byte of a percent-encoded breaker.
+    /// Whether the value may begin with a byte of a percent-encoded breaker.
     code_first: bool,
-    /// It may end with a byte that is not a breaker.
+    /// Whether the value may end with a byte that is not a breaker.
     word_last: bool,
     /// It may end with a `%` and the start of a percent-encoded breaker.
     open_percent: bool,

@@ -411,9 +411,9 @@ impl Patience {
 /// Remedy that may help after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Remedy {
-    /// Nothing that this program can do.
+    /// The program cannot recover.
     None,
-    /// The same transaction again.
+    /// Repeat the transaction.
     Repeat,
     /// A new session.
     Reconnect,

@@ -107,7 +107,7 @@ const TABLES_MAX: i64 = 11;
 /// Contents of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Nothing, or there is no such schema.
+    /// No tables, or no such schema.
     Nothing,
     /// A catalog of this version.
     Version(usize),

@@ -1,4 +1,4 @@
-//! Lost connections, lost answers, killed servers, second writers, and schemas that are no catalog.
+//! Lost connections, lost answers, killed servers, second writers, and schemas that do not hold a catalog.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

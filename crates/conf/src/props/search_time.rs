@@ -61,7 +61,7 @@ pub struct TableStanza {
 pub(super) struct NamedRules {
     /// Transforms that extract fields, from transforms.conf.
     pub(super) reports: BTreeMap<String, Arc<ReportRule>>,
-    /// Of multikv.conf.
+    /// Stanzas of multikv.conf by name.
     tables: BTreeMap<String, BTreeMap<String, String>>,
 }
 

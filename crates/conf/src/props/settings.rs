@@ -138,11 +138,11 @@ pub enum DatetimeConfig {
 /// Header lines that set the metadata of the events after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderMode {
-    /// None.
+    /// No line.
     Never,
     /// Only the first of the source.
     FirstLine,
-    /// Any.
+    /// Every header line.
     Always,
 }
 

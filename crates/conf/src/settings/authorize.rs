@@ -10,7 +10,7 @@ use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, at_least, r
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
-/// The conf.
+/// Base name of authorize.conf.
 pub const AUTHORIZE_CONF: &str = "authorize";
 /// Prefix of a role's stanza.
 pub const ROLE_PREFIX: &str = "role_";
@@ -78,14 +78,20 @@ const ROLE_ROWS: &[Row] = &[
     ),
     row("rtSrchJobsQuota", COUNT, REAL_TIME_QUOTA, "real-time searches", "of a user that run at once; 0: any number"),
     row("srchDiskQuota", COUNT, DISK_QUOTA, "MB", "that jobs of a user keep on disk; 0: any number"),
-    row("srchMaxTime", Kind::Text, MAX_TIME, "", "after which a search ends with what it has; 0: never"),
+    row(
+        "srchMaxTime",
+        Kind::Text,
+        MAX_TIME,
+        "",
+        "maximum run time of a search, which then ends with its results so far; 0: unlimited",
+    ),
     row("srchJobsQuota", COUNT, JOBS_QUOTA, "searches", "of a user that run at once; 0: any number"),
     row(
         "srchTimeWin",
         at_least(-1),
         "-1",
         "seconds",
-        "before its end from which a search reads; 0: all, whatever other roles say; -1: unsaid",
+        "of a search's time range, counted back from its end; 0: unlimited, whatever other roles set; -1: not set",
     ),
     row("*", Kind::Choice(&[ENABLED, DISABLED]), DISABLED, "", "a capability"),
 ];
@@ -186,7 +192,7 @@ impl Roles {
         Roles::new(&Layers::new([]))
     }
 
-    /// All of them.
+    /// Iterates over the roles in file order.
     pub fn iter(&self) -> impl Iterator<Item = &RoleSettings> {
         self.roles.iter()
     }

@@ -105,9 +105,9 @@ pub struct MonitorSettings {
 /// Identity of a file in addition to its first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CrcSalt {
-    /// Nothing: a copy is the same file.
+    /// No salt: a copy is the same file.
     None,
-    /// Its path.
+    /// The path: a copy is another file.
     Path,
     /// A text: files of stanzas with different texts are different files.
     Text(String),

@@ -23,7 +23,6 @@ const INDEX_FILTER: &str = "forwardedindex.";
 /// Splunk's default filters: all indexes except internal ones (leading underscore), apart from those listed here.
 const INDEX_FILTERS: [(&str, &str); 3] =
     [("0.whitelist", ".*"), ("1.blacklist", "_.*"), ("2.whitelist", "(_audit|_internal|_introspection|_telemetry)")];
-/// Default bytes of the queue.
 const QUEUE_BYTES_DEFAULT: usize = 1 << 30;
 /// Minimum bytes of the queue.
 const QUEUE_BYTES_MIN: usize = 1 << 20;

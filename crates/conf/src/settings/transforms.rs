@@ -146,9 +146,7 @@ pub fn missing_rules(layers: &Layers) -> Vec<String> {
             let unknown = names.filter(|name| transforms.stanza(name).is_none());
             missing.extend(unknown.map(|name| {
                 let (file, line, stanza) = (&setting.file, setting.line, &stanza.name);
-                format!(
-                    "{file}:{line}: [{stanza}] {key}: transforms.conf has no stanza [{name}], so that it does nothing"
-                )
+                format!("{file}:{line}: [{stanza}] {key}: transforms.conf has no stanza [{name}], so it does nothing")
             }));
         }
     }

@@ -15,7 +15,6 @@ use quarry_spl::ast::{Aggregate, ComputedAggregate, PART_PREFIX};
 
 /// One column of values.
 pub(crate) struct Output {
-    /// Its name.
     pub name: String,
     /// The column of the groups that holds it.
     pub column: String,
@@ -54,7 +53,6 @@ impl Outputs {
         Ok(Outputs(columns))
     }
 
-    /// The columns.
     pub(crate) fn columns(&self) -> &[Output] {
         &self.0
     }

@@ -19,7 +19,7 @@ use crate::lowering::{Lowering, Step, blocking};
 const BINS_MAX: usize = 50;
 /// Interquartile ranges below the lower quartile at which a probability becomes anomalous.
 const REACH: f64 = 1.5;
-/// The same with `cutoff=true`, which reports fewer anomalies.
+/// Interquartile ranges with `cutoff=true`, which reports fewer anomalies.
 const CUTOFF_REACH: f64 = 3.0;
 
 impl Execute for AnomalyDetectionCommand {

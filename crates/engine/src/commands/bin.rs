@@ -29,7 +29,7 @@ impl Execute for BinCommand {
     }
 }
 
-/// With a fixed span: row by row.
+/// Bins with a fixed span, row by row.
 #[derive(Clone)]
 struct Bin {
     field: String,

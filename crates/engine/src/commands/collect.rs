@@ -35,7 +35,6 @@ impl Execute for CollectCommand {
 
 /// Stores rows.
 struct Collect {
-    /// Command.
     command: CollectCommand,
     /// Store that the events are written to.
     source: Arc<dyn SnapshotSource>,

@@ -25,11 +25,9 @@ pub(super) fn of_results(stats: &StatsCommand) -> Option<Step> {
 
 /// Sets the delimiter of fields; of all fields if none are named.
 pub(super) struct Delimit {
-    /// Fields.
     pub fields: Option<Vec<String>>,
     /// Fields that are excluded.
     pub except: Vec<String>,
-    /// The delimiter.
     pub delimiter: String,
 }
 

@@ -252,7 +252,7 @@ fn changes_both(lines: &[Line<'_>], at: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Both texts out of their difference.
+    /// Rebuilds both texts from their difference.
     fn rebuilt(lines: &[Line<'_>]) -> (Vec<String>, Vec<String>) {
         let old = lines.iter().filter_map(|line| match line {
             Line::Both(line) | Line::Removed(line) => Some((*line).to_owned()),

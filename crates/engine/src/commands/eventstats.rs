@@ -31,7 +31,6 @@ struct EventStats {
     command: StatsCommand,
     /// Names of the BY fields.
     by: Vec<String>,
-    /// For expressions.
     expressions: ExprContext,
 }
 

@@ -58,7 +58,7 @@ fn fill(column: &ArrayRef, value: &str) -> ArrayRef {
 struct FillFields {
     value: String,
     fields: Vec<String>,
-    /// By field: memo of filled values.
+    /// For each field, a memo of filled values.
     memos: Arc<Vec<DistinctMemo>>,
 }
 

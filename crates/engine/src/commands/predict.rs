@@ -257,7 +257,7 @@ struct Model {
     period: Option<usize>,
 }
 
-/// Nothing but the level.
+/// A model with a level only, without slope or period.
 const LEVEL: Model = Model { slope: false, period: None };
 
 /// Smoothing parameters.
@@ -292,7 +292,7 @@ impl Model {
         best.map_or_else(|| vec![None; count], |(_, shares)| self.followed(series, count, shares))
     }
 
-    /// The same with these shares.
+    /// Predictions with these smoothing factors.
     fn followed(self, series: &[Option<f64>], count: usize, shares: Shares) -> Vec<Prediction> {
         let (state, mut predicted, errors) = self.run(series, shares);
         let tested = predicted.iter().flatten().count().max(1);

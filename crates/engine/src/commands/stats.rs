@@ -137,7 +137,6 @@ pub(crate) struct WildcardStats {
     pub command: StatsCommand,
     /// Names of the BY fields.
     pub by: Vec<String>,
-    /// For expressions.
     pub expressions: ExprContext,
 }
 

@@ -52,7 +52,6 @@ pub(crate) struct Labels<'a> {
     context: &'a ExprContext,
     /// Event types, in the order of their names on events.
     pub types: Vec<EventType>,
-    /// Tags.
     pub tags: Vec<Tag>,
     made: std::cell::Cell<usize>,
 }

@@ -117,7 +117,6 @@ pub(crate) fn model_text(source: &dyn KnowledgeSource, name: &str) -> Result<Str
     })
 }
 
-/// A data model.
 pub(crate) fn data_model(source: &dyn KnowledgeSource, name: &str) -> Result<DataModel, EngineError> {
     Ok(DataModel::of_json(name, &model_text(source, name)?)?)
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 const DEPTH_MAX: usize = 32;
 /// Root parents, which are not objects of a model.
 const BASES: [&str; 3] = ["BaseEvent", "BaseSearch", "BaseTransaction"];
-/// Owner of the fields of transactions, which is no parent.
+/// Owner of the fields of transactions, which is not a parent.
 const BASE_EVENT_SET: &str = "BaseEventSet";
 
 /// Whether an owner of fields is not an object of a model.
@@ -18,7 +18,6 @@ pub(crate) fn is_base(owner: &str) -> bool {
     BASES.contains(&owner) || owner == BASE_EVENT_SET
 }
 
-/// A data model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct DataModel {
     /// `modelName`.
@@ -74,7 +73,6 @@ pub(crate) enum Calculation {
     Eval {
         /// Field made.
         field: String,
-        /// Expression.
         expression: String,
     },
     /// Named groups of a regular expression.
@@ -88,7 +86,6 @@ pub(crate) enum Calculation {
     },
     /// Columns of a lookup table.
     Lookup {
-        /// Table.
         table: String,
         /// Column of the table, field of the event.
         inputs: Vec<(String, String)>,

@@ -40,7 +40,7 @@ struct Member {
     path: String,
     name: String,
     condition: SearchExpr,
-    /// The same as text.
+    /// The condition as text.
     text: String,
     fields: Vec<String>,
     base_fields: Vec<String>,
@@ -61,7 +61,7 @@ pub(crate) enum Resolved {
     Field(String),
     /// A field of a descendant: only set in events of that object.
     Guarded(String, Guard),
-    /// Nothing.
+    /// The name refers to no field.
     Unknown,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Guard {
 const MEMBER_COLUMN: &str = "__in_";
 /// Maximum number of names in a message.
 const NAMES_TOLD_MAX: usize = 20;
-/// Their value for an event of the object.
+/// Value of the membership column for an event of the object.
 pub(crate) const MEMBER_VALUE: &str = "1";
 
 /// Fields set by event types and tags, independent of the model.

@@ -24,8 +24,9 @@ const SAVED_SEARCH_DEPTH_MAX: usize = 8;
 const EVENT_FIELDS: [&str; 6] = ["host", "source", "sourcetype", "index", "eventtype", "tag"];
 
 impl Planner<'_> {
-    /// The plan of `searchtxn` and the commands after it: among the events that the stanza selects, those that share a
-    /// value of its fields with one that matches the condition, grouped into transactions.
+    /// The plan of `searchtxn` and the commands after it. It selects events by the stanza's search, keeps those that
+    /// share a value of the stanza's `fields` with an event that matches the condition, and groups them into
+    /// transactions.
     pub(super) fn transactions(&self, command: &SearchTxnCommand, rest: &[Stage]) -> Result<Plan, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
         let knowledge = &self.runner.knowledge;
@@ -40,7 +41,7 @@ impl Planner<'_> {
         let selected = match quarry_spl::parse_arguments("search", &selected) {
             Ok(Command::Search(search)) => search,
             Ok(_) => {
-                return Err(invalid(format!("searchtxn: transactiontypes.conf [{kind}]: search= is no condition")));
+                return Err(invalid(format!("searchtxn: transactiontypes.conf [{kind}]: search= is not a condition")));
             }
             Err(remarks) => {
                 let fault = fault_of(&remarks);
@@ -84,7 +85,7 @@ impl Planner<'_> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
         let name = &command.name;
         if self.runner.depth >= SAVED_SEARCH_DEPTH_MAX {
-            return Err(invalid(format!("saved searches run each other more than {SAVED_SEARCH_DEPTH_MAX} deep")));
+            return Err(invalid(format!("saved searches are nested more than {SAVED_SEARCH_DEPTH_MAX} deep")));
         }
         let tokens = if command.substitutes { command.tokens.as_slice() } else { &[] };
         let text = self.runner.saved_with(name, tokens, command.span)?;

@@ -107,7 +107,7 @@ pub(crate) struct FoldStates {
 }
 
 impl FoldStates {
-    /// Those of a fold.
+    /// States of `fold`.
     pub(crate) fn of(fold: &dyn Reduce, context: &CommandContext) -> FoldStates {
         FoldStates { layout: fold.aggregates().layout(), needs_bounds: fold.needs_bounds(context) }
     }

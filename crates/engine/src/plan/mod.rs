@@ -74,13 +74,11 @@ pub(crate) enum Source {
 /// A saved search whose result is the input of another search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct InnerSearch {
-    /// Its name.
     pub name: String,
     /// Position of its name in the text.
     pub span: Span,
     /// Its text, to which positions in its commands refer.
     pub text: String,
-    /// Its plan.
     pub plan: Plan,
     /// Its time range.
     pub range: TimeRange,
@@ -93,7 +91,6 @@ pub(crate) struct Series {
     pub measured: Plan,
     /// Their metric columns.
     pub metrics: Vec<String>,
-    /// The command.
     pub command: TstatsCommand,
     /// Its place.
     pub span: Span,

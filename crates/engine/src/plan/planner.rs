@@ -28,9 +28,9 @@ const NO_ROWS: &str = "the first command takes rows, of which there are none; se
 /// Treatment of subsearches during planning.
 #[derive(Clone, Copy)]
 pub(crate) enum Subsearches<'a> {
-    /// They are run.
+    /// Subsearches are run.
     Run,
-    /// They are explained and yield no result.
+    /// Subsearches are explained and yield no result.
     Explain(&'a dyn SubsearchExplainer),
 }
 

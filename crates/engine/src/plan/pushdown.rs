@@ -13,7 +13,7 @@ use quarry_spl::commands::Kind;
 use super::text_values::TextValues;
 use super::{Plan, Source};
 
-/// All passes, in order.
+/// Applies all push-down passes in order.
 pub(super) fn push_down(plan: &mut Plan) {
     drop_idle(plan);
     split(plan);

@@ -72,7 +72,7 @@ pub struct Previews {
     /// Whether someone has looked at the last one.
     is_seen: AtomicBool,
     is_off: AtomicBool,
-    /// None can be made.
+    /// Whether no further preview can be made.
     is_over: AtomicBool,
     number: AtomicU64,
     latest: Mutex<Option<Preview>>,

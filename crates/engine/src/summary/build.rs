@@ -79,13 +79,13 @@ pub struct SummaryObject {
     pub folder: String,
     /// Sealed slabs that may hold its events.
     pub slabs_total: u64,
-    /// Those with a summary.
+    /// Slabs with a summary.
     pub slabs_done: u64,
     /// Summaries made this time.
     pub slabs_made: u64,
     /// Events in slabs with a summary.
     pub events: u64,
-    /// Those that belong to the object.
+    /// Events that belong to the object.
     pub rows: u64,
     /// Bytes of its summaries.
     pub bytes: u64,
@@ -186,7 +186,6 @@ struct Work<'a> {
 
 /// Outcome for one slab.
 enum Made {
-    /// Its summary.
     Summary(SummaryHead, Vec<u8>),
     /// Stopped on request.
     Stopped,

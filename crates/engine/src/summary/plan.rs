@@ -29,7 +29,6 @@ const VERSION: &str = concat!("1 ", env!("CARGO_PKG_VERSION"));
 pub(crate) struct SummaryPlan {
     /// Digest of everything that the rows depend on.
     pub digest: [u8; 32],
-    /// Columns.
     pub columns: BTreeSet<String>,
     /// Condition of the object's events, with labels expanded.
     pub expr: SearchExpr,

@@ -64,7 +64,6 @@ pub(crate) struct Answer {
     pub(crate) partial: bool,
 }
 
-/// A question.
 #[derive(Clone)]
 pub(crate) struct Question {
     pub(crate) text: String,

@@ -132,7 +132,7 @@ const FIELDS: [&str; 21] = [
     "deep.level",
 ];
 
-/// Of `spath`: a path is not the name of a field.
+/// Paths of `spath`; a path is not the name of a field.
 const PATHS: [&str; 15] = [
     "level",
     "user",

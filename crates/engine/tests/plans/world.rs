@@ -189,7 +189,7 @@ pub(crate) fn place(name: &'static str, store: &Arc<Store>, texts_only: bool) ->
     Place { name, kept: Arc::new(Kept { store: Arc::clone(store), texts_only }) }
 }
 
-/// The same `events` events in every way, below `folder`.
+/// The same `events` events in every storage form, in folders below `folder`.
 pub(crate) fn places(folder: &Path, events: u64) -> Vec<Place> {
     let hot = store_of(&folder.join("hot"), 1 << 18);
     append(&hot, 0, events);
@@ -278,7 +278,7 @@ pub(crate) fn engine(memory_bytes: usize, slicing: Slicing) -> Engine {
     engine_of(vec![source], memory_bytes, slicing)
 }
 
-/// The same with this configuration.
+/// Like `engine`, with this configuration.
 pub(crate) fn engine_of(conf: Vec<ConfSource>, memory_bytes: usize, slicing: Slicing) -> Engine {
     let props = Arc::new(PropsResolver::new(&Layers::new(conf)));
     let options = EngineOptions { memory_bytes, slicing, partial_state_bytes: 0, ..EngineOptions::default() };

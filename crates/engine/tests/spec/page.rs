@@ -63,7 +63,6 @@ pub(crate) struct Example {
     pub macros: Option<Block>,
     /// savedsearches.conf text.
     pub saved: Option<Block>,
-    /// The search.
     pub search: Block,
     /// The answer.
     pub expected: Expected,
@@ -78,7 +77,6 @@ pub(crate) struct Page {
     pub title: String,
     /// Texts of the `##` headings.
     pub sections: Vec<String>,
-    /// Its examples.
     pub examples: Vec<Example>,
 }
 

@@ -87,7 +87,7 @@ pub(crate) const ASKED: &[&str] = &[
     "| tstats count FROM datamodel=Web.Traffic WHERE Traffic.user=nobody",
 ];
 
-/// Those of them that need nothing but summaries.
+/// Whether a search is answered by summaries alone.
 pub(crate) fn reads_no_event(text: &str) -> bool {
     !["TERM(", "tag=broken", "first(", "[search", "_index_earliest", "| timechart count", "BY _time Traffic.hour"]
         .iter()

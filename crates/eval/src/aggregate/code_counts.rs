@@ -46,7 +46,7 @@ enum Counts {
     Integers(IntegerCounts),
     /// By code of one dictionary, or of two, with the second code in the low bits.
     Codes(Vec<ArrayRef>, u32, Places),
-    /// By time and, if there is a dictionary, by code within it.
+    /// Counts by time and, if there is a dictionary, by code within each time.
     Times {
         dictionary: Option<ArrayRef>,
         places: usize,

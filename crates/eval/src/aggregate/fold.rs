@@ -62,13 +62,13 @@ pub(crate) trait Fold: AnyFold + Send + Sync {
     }
     /// For row counts: adds this many rows to each of these groups.
     fn count_more(&mut self, _groups: &[u32], _rows: &[i64]) {}
-    /// Bytes held, about.
+    /// Approximate bytes held.
     fn bytes(&self) -> usize;
 }
 
 /// Operations of every cloneable fold, implemented for all of them below.
 pub(crate) trait AnyFold {
-    /// Another one with the same states.
+    /// A copy with the same states.
     fn copy(&self) -> Box<dyn Fold>;
     /// Itself, for downcasting.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
@@ -351,7 +351,7 @@ impl Fold for TextFold {
     }
 
     fn bytes(&self) -> usize {
-        /// Bytes of a text, about.
+        /// Approximate bytes of a text.
         const TEXT_BYTES: usize = 32;
         self.texts.capacity() * (size_of::<Box<str>>() + TEXT_BYTES)
     }

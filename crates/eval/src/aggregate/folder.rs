@@ -60,7 +60,7 @@ pub struct FoldedPart {
 }
 
 impl FoldedPart {
-    /// Bytes held, about.
+    /// Approximate bytes held.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -134,7 +134,7 @@ impl Folder {
         self
     }
 
-    /// Adds rows of a slice; `place` rows of it came before. Slices ascend with the order of rows.
+    /// Adds rows of a slice, of which `place` rows were added before. Slices ascend with the order of rows.
     pub fn add(&mut self, rows: &RecordBatch, slice: u64, place: u64) -> Result<(), EngineError> {
         let shaped = self.shape.as_mut().map(|shape| shape.apply(rows.clone())).transpose()?;
         let rows = shaped.as_ref().unwrap_or(rows);
@@ -145,7 +145,7 @@ impl Folder {
                 return self.check(rows.num_rows());
             }
             self.settle();
-            // Another dictionary, mostly.
+            // Usually because the batch has another dictionary.
             if self.direct.add(&columns) {
                 return self.check(rows.num_rows());
             }
@@ -213,7 +213,7 @@ impl Folder {
             return Err(EngineError::Memory);
         }
         let state = self.take_state()?;
-        assert_eq!(self.groups.len(), 0, "what is given away is here no more");
+        assert_eq!(self.groups.len(), 0, "spilled states are removed from memory");
         let (keys, level, dataflow) = (self.plan.by.len(), self.level, &self.dataflow);
         self.spilled.get_or_insert_with(|| SpilledPartials::new(level, dataflow)).add(&state, keys)
     }
@@ -223,7 +223,7 @@ impl Folder {
         self.spilled.is_some()
     }
 
-    /// Bytes held, about.
+    /// Approximate bytes held.
     pub fn bytes(&self) -> usize {
         let folds: usize = self.folds.iter().flat_map(|folds| &folds.parts).map(|fold| fold.bytes()).sum();
         self.direct.bytes() + self.groups.bytes() + folds
@@ -266,7 +266,7 @@ impl Folder {
         self.plan.layout().batch(columns, groups)
     }
 
-    /// Everything spilled.
+    /// Spills what is in memory and returns all spilled states.
     pub(super) fn into_spilled(mut self) -> Result<SpilledPartials, EngineError> {
         // Direct counts since the last call are not in groups yet.
         self.settle();
@@ -429,7 +429,7 @@ impl AggregatePlan {
         self.all(folded, context, |folder| folder.finished().rows(self, None))
     }
 
-    /// The states of all groups, those of one partition at a time.
+    /// The states of all groups, one partition at a time.
     pub fn state_batches(&self, folded: Folded) -> Result<RowIter, EngineError> {
         Ok(match folded {
             Folded::Groups(mut folder) => rows::of_batches(vec![folder.take_state()?]),

@@ -35,7 +35,6 @@ pub(crate) enum MemberKind<'a> {
     One,
     /// One group per row; [`NONE`] for rows without a group.
     Each {
-        /// The groups.
         groups: &'a [u32],
         /// Whether every row has a group.
         complete: bool,
@@ -288,7 +287,7 @@ impl GroupTable {
         }
     }
 
-    /// Bytes held, about.
+    /// Approximate bytes held.
     pub(crate) fn bytes(&self) -> usize {
         self.fields.iter().map(ValueTable::bytes).sum::<usize>()
             + self.pairs.iter().map(PairTable::bytes).sum::<usize>()

@@ -170,7 +170,7 @@ impl KeyTable {
         self.search(key, hash_of(key)).ok()
     }
 
-    /// Bytes held, about.
+    /// Approximate bytes held.
     pub fn bytes(&self) -> usize {
         self.records.capacity() + self.starts.capacity() * size_of::<u32>() + self.slots.capacity() * size_of::<Slot>()
     }

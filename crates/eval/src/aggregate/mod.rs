@@ -95,7 +95,7 @@ fn call_of(function: &StatsFunction, argument: &Argument) -> String {
 /// Source of an aggregate's values.
 #[derive(Clone)]
 pub enum Argument {
-    /// None: rows are counted.
+    /// No argument: rows are counted.
     Rows,
     /// A field.
     Field(String),

@@ -113,7 +113,7 @@ impl Figure {
 pub struct NumberColumn {
     /// Doubles; null where a row has no number.
     pub values: Float64Array,
-    /// Their rests, if there are any.
+    /// Remainders of the doubles, for numbers beyond their precision.
     rests: Option<Vec<i64>>,
     scales: Scales,
 }

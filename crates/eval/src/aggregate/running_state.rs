@@ -60,7 +60,7 @@ impl Sums {
         self.scale = self.scale.max(figure.scale);
     }
 
-    /// Their mean; `None` without numbers.
+    /// Mean of the numbers; `None` without numbers.
     pub fn mean(&self) -> Option<Number> {
         self.value(false, |sum, count| sum.divided_by(Number::Int(count)))
     }

@@ -56,7 +56,6 @@ impl Point {
         self.sum.value() / self.count
     }
 
-    /// Variance of a sample.
     fn sample_variance(&self) -> f64 {
         if self.count > 1.0 { self.spread / (self.count - 1.0) } else { 0.0 }
     }
@@ -133,7 +132,7 @@ impl Sparkline {
         self.width = width;
     }
 
-    /// Bytes held, about.
+    /// Approximate bytes held.
     pub(crate) fn bytes(&self) -> usize {
         let hashes: usize = self.points.values().map(|point| point.distinct.len()).sum();
         size_of::<Sparkline>()
@@ -153,7 +152,6 @@ impl Sparkline {
         state
     }
 
-    /// From state.
     pub(crate) fn from_state(state: &[f64]) -> Sparkline {
         let [width, given, rest @ ..] = state else { return Sparkline::default() };
         let mut rest = rest;

@@ -43,7 +43,7 @@ fn plan(stats: &str) -> AggregatePlan {
     let Some(Command::Stats(StatsCommand { aggregates, by, .. })) =
         parsed.pipeline.commands.get(1).map(|stage| stage.command.clone())
     else {
-        panic!("{stats} is no stats")
+        panic!("{stats} is not a stats command")
     };
     let by = by.into_iter().map(|field| field.text).collect();
     AggregatePlan::new(&aggregates, by, &ExprContext::new(0, jiff::tz::TimeZone::UTC)).unwrap()

@@ -53,7 +53,7 @@ impl Total {
         }
     }
 
-    /// The same sum with the least error term.
+    /// The same sum with the smallest error term.
     pub fn normalized(self) -> Total {
         let mut sum = Total { sum: self.sum, lost: 0.0 };
         sum.add(self.lost);

@@ -404,7 +404,7 @@ impl ValueTable {
         numbers
     }
 
-    /// Bytes held, about.
+    /// Approximate bytes held.
     pub(crate) fn bytes(&self) -> usize {
         let distinct = &self.distinct;
         let decimals: usize = distinct.decimals.iter().map(|(_, table)| table.bytes()).sum();
@@ -544,7 +544,7 @@ impl ValueSet {
         }
     }
 
-    /// Bytes held, about.
+    /// Approximate bytes held.
     pub(crate) fn bytes(&self) -> usize {
         let decimals: usize = self.decimals.iter().map(|(_, set)| set.bytes()).sum();
         let seen: usize = self.seen.0.iter().map(|(_, seen)| seen.len()).sum();

@@ -30,9 +30,8 @@ pub enum Arithmetic {
 
 /// One side of a column operation.
 pub(super) enum Operand {
-    /// A column.
     Column(ColumnReader),
-    /// The same value in every row.
+    /// A constant.
     Constant(Value<'static>),
 }
 

@@ -87,7 +87,7 @@ impl Literal {
         }
     }
 
-    /// Its number, if it is numeric.
+    /// The literal as a number, if it is numeric.
     pub fn number(&self) -> Option<Number> {
         self.number
     }

@@ -309,7 +309,7 @@ fn check_json_of_lookup(asked: &[Expr]) -> Result<(), EngineError> {
         && let Some(text) = literal(list).filter(|text| !matches!(parsed(text), Some(Json::Array(_))))
     {
         let form = format!("json_array({text:?})");
-        let message = format!("lookup() wants a list of columns: write {form} in place of {text:?}");
+        let message = format!("lookup() expects a list of columns: write {form} in place of {text:?}");
         return Err(invalid(list, message));
     }
     Ok(())

@@ -16,7 +16,7 @@ use crate::rows::{ColumnReader, Value};
 /// A compiled expression node.
 #[derive(Debug)]
 pub enum ExprNode {
-    /// The same value in every row.
+    /// A constant.
     Constant(Value<'static>),
     /// A column of the batch.
     Slot(usize),

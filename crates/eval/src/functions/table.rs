@@ -25,7 +25,7 @@ pub struct EvalTable {
     name: Arc<str>,
     table: LookupTable,
     columns: Arc<[String]>,
-    /// By input columns.
+    /// Indexes of the table by input columns.
     indexes: Arc<Mutex<Indexes>>,
 }
 

@@ -54,7 +54,7 @@ pub struct FlatTemplate {
 /// Part of a flat template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlatPart {
-    /// These bytes, whole characters.
+    /// Literal bytes; whole UTF-8 characters.
     Literal(Box<[u8]>),
     /// A value of this column, made of whole characters, with these traits.
     Variable(u32, ValueTraits),

@@ -47,12 +47,12 @@ impl ColumnBuilder {
         ColumnBuilder { column: Building::Null(0), capacity }
     }
 
-    /// Whether there are none.
+    /// Whether no row was added.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Rows so far.
+    /// Number of rows added.
     pub fn len(&self) -> usize {
         match &self.column {
             Building::Null(rows) => *rows,
@@ -93,7 +93,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Adds a condition.
+    /// Adds a boolean.
     pub fn push_bool(&mut self, value: bool) {
         match &mut self.column {
             Building::Bool(builder) => builder.append_value(value),
@@ -144,7 +144,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Adds several values; none is null, one is a text.
+    /// Adds a multivalue; no value becomes null, and a single value a text.
     pub fn push_multi<T: AsRef<str>>(&mut self, values: impl IntoIterator<Item = T>) {
         let mut values = values.into_iter();
         let Some(first) = values.next() else { return self.push_null() };
@@ -203,7 +203,7 @@ impl ColumnBuilder {
         builder.values_slice().iter().all(|value| is_exact(*value))
     }
 
-    /// Converts what is there to `kind`.
+    /// Converts the column to `kind`.
     fn become_kind(&mut self, kind: Kind) {
         if self.kind() == Some(kind) {
             return;

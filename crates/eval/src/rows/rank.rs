@@ -14,7 +14,7 @@ use quarry_stdx::number::u32_of;
 pub const NUMBER: i64 = 1;
 /// IPv4 addresses.
 pub const ADDRESS: i64 = 2;
-/// Everything else; with [`SortKind::Str`], every value.
+/// Rank of any other value; with [`SortKind::Str`], of every value.
 pub const TEXT: i64 = 3;
 /// No value; last in either direction.
 pub const MISSING: i64 = 4;

@@ -24,7 +24,7 @@ const DECIMAL_DIGITS_MAX: i8 = 9;
 /// A column with its type known.
 #[derive(Clone, Debug)]
 pub enum ColumnReader {
-    /// So many nulls.
+    /// A column of this many nulls.
     Null(usize),
     /// Conditions.
     Bool(BooleanArray),

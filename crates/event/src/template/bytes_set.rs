@@ -10,7 +10,7 @@ impl ByteSet {
     /// No byte.
     pub const EMPTY: ByteSet = ByteSet([0; 4]);
 
-    /// These bytes.
+    /// The set of these bytes.
     pub const fn of(bytes: &[u8]) -> ByteSet {
         let mut words = [0u64; 4];
         let mut at = 0;

@@ -55,7 +55,6 @@ pub struct Format {
 /// One step of a compiled format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Item {
-    /// This byte.
     Byte(u8),
     /// Any run of blanks, including none.
     Blanks,
@@ -80,7 +79,10 @@ enum Item {
     /// `%N`, `%Q`, `%f`: at most this many digits.
     Subsecond(u8),
     /// A number of at most `digits` digits.
-    Number { field: Field, digits: u8 },
+    Number {
+        field: Field,
+        digits: u8,
+    },
 }
 
 /// Meaning of a number in a text.

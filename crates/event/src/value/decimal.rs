@@ -34,7 +34,7 @@ pub struct Decimal {
 
 /// A bound of [`DIGITS`] digits.
 const DIGITS_BOUND: f64 = 1e15;
-/// The same for [`NOISY_DIGITS`].
+/// A bound of [`NOISY_DIGITS`] digits.
 const NOISY_BOUND: f64 = 1e13;
 const _: () = assert!(DIGITS_BOUND == 10u64.pow(DIGITS) as f64 && NOISY_BOUND == 10u64.pow(NOISY_DIGITS) as f64);
 

@@ -113,7 +113,7 @@ pub struct Spool {
     drop_after: Option<Duration>,
     clock: SharedClock,
     state: Mutex<State>,
-    /// There is something to sync or delete.
+    /// Notified when there is something to sync or delete.
     work: Condvar,
     /// Something became durable or failed.
     settled: Condvar,

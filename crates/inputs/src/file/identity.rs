@@ -57,7 +57,7 @@ pub(crate) struct Start {
 pub(crate) enum Next {
     /// Everything after [`Start::offset`].
     Read,
-    /// Nothing: there is nothing beyond it.
+    /// Nothing: the file has been read to its end.
     AtEnd,
     /// Nothing: the file is a copy of another one that was read as far, or further.
     Copied {

@@ -214,7 +214,6 @@ impl Keeper {
         self.at(offset, tail_hash, milestones.unwrap_or_default())
     }
 
-    /// The position of a copy.
     fn position_of_copy(&self, offset: u64, tail_hash: u64) -> FilePosition {
         self.at(offset, tail_hash, Vec::new())
     }

@@ -188,7 +188,7 @@ impl Handle {
         self.file.read_at(into, self.hole + offset)
     }
 
-    /// The same, filling `into`.
+    /// Reads at `offset` until `into` is full.
     pub(crate) fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(into, self.hole + offset)
     }

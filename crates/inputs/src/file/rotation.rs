@@ -70,11 +70,11 @@ pub enum Rotation {
 pub(super) enum Origin {
     /// It is the file itself.
     Same,
-    /// It is gone or has other content.
+    /// The file is gone or has other content.
     Gone,
-    /// It also contains everything in the other file.
+    /// The file also contains everything in the other file.
     Copy,
-    /// It exists and continues differently.
+    /// The file exists and continues differently.
     Other,
 }
 

@@ -61,7 +61,7 @@ impl Budget {
         Budget { units: units(IN_FLIGHT_BYTES), made_units: units(MADE_BYTES), body_bytes_max, pace: PACE }
     }
 
-    /// With another minimum rate.
+    /// This budget with another minimum rate.
     #[cfg(test)]
     pub(crate) fn at(self, pace: Pace) -> Budget {
         Budget { pace, ..self }
@@ -86,9 +86,9 @@ pub(crate) struct Kept {
 pub(crate) enum BodyError {
     /// More than this many bytes.
     TooLarge(usize),
-    /// It came too slowly.
+    /// The body arrived too slowly.
     TooSlow,
-    /// Its decoded content exceeds this many bytes.
+    /// The decoded body exceeds this many bytes.
     Swells(usize),
     /// Refused with one of Splunk's codes.
     Told(Answer),

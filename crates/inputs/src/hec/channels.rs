@@ -14,7 +14,7 @@ use crate::Receipt;
 const CHANNELS_MAX: usize = 100_000;
 /// Maximum requests of a channel that are pending or not asked about, and maximum ids per query.
 pub(crate) const PENDING_MAX: usize = 100_000;
-/// The same for all channels, about 200 bytes each.
+/// Maximum pending acknowledgments of all channels, about 200 bytes each.
 const PENDING_OF_ALL_MAX: usize = 1_000_000;
 /// Maximum length of a channel's name; Splunk's are GUIDs.
 const NAME_BYTES_MAX: usize = 128;
@@ -45,7 +45,7 @@ pub(crate) struct Channels {
 
 #[derive(Default)]
 struct Inner {
-    /// By token and name.
+    /// Channels by token and name.
     channels: BTreeMap<(String, String), Channel>,
     /// Requests of all channels that are pending or not asked about.
     pending: usize,

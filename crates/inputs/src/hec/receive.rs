@@ -100,7 +100,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// The same for a request that its sender may repeat.
+    /// This receiver, for a request that its sender may repeat.
     pub(crate) fn of_request(self, sent: Option<SentRequest>) -> Receiver<'a> {
         Receiver { sent, ..self }
     }

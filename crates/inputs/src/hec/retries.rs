@@ -50,9 +50,9 @@ struct State {
 
 /// A request, new or sent again.
 pub(crate) enum Begun {
-    /// Its events are to be stored.
+    /// The request is new; its events are to be stored.
     New(Attempt),
-    /// It was sent before.
+    /// The request was sent before.
     Again(Earlier),
 }
 

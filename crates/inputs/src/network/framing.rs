@@ -19,7 +19,6 @@ pub(crate) enum Framing {
     /// Not enough bytes yet.
     #[default]
     Unknown,
-    /// Lines.
     Lines,
     /// Messages with a count.
     Counted,

@@ -46,7 +46,7 @@ struct Open {
 /// Reads the XML of modular inputs.
 pub struct XmlReader {
     tokens: XmlTokens,
-    /// By stanza; an event without one belongs to the first.
+    /// Defaults by stanza; an event without a stanza belongs to the first.
     stanzas: BTreeMap<String, StanzaDefaults>,
     first: String,
     props: Arc<PropsResolver>,

@@ -125,7 +125,6 @@ impl Drop for AtWork {
     }
 }
 
-/// The body of an answer.
 pub(super) struct AnswerBody {
     /// The content.
     pub(super) body: Body,

@@ -45,7 +45,6 @@ pub(crate) struct Limits {
     told: [AtomicU64; 8],
 }
 
-/// The permit of a connection.
 pub(crate) struct ConnectionPermit<'a> {
     limits: &'a Limits,
     held_bytes: usize,
@@ -54,7 +53,7 @@ pub(crate) struct ConnectionPermit<'a> {
 }
 
 impl Limits {
-    /// Nothing has happened.
+    /// Limits without connections or refusals so far.
     pub(crate) fn new() -> Limits {
         Limits::of(connections_max(CONNECTIONS_MAX, CONNECTIONS_PARTS))
     }

@@ -55,7 +55,6 @@ pub(crate) struct Shared {
     pub(crate) alive: mpsc::Sender<()>,
 }
 
-/// One port.
 pub(crate) struct Port {
     pub(crate) input: NetworkInput,
     pub(crate) access: AccessList,

@@ -23,9 +23,7 @@ use super::{Port, Stanzas};
 
 /// Maximum size of a datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
-/// Bytes of a pack.
 const PACK_BYTES: usize = 1 << 20;
-/// Datagrams of a pack.
 const PACK_DATAGRAMS: usize = 8_192;
 /// Maximum waiting packs.
 const PACKS_MAX: usize = 32;

@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 
 use super::tokens::Tokens;
 
-/// A payload.
 pub(super) struct Payload<'a> {
     pub(super) action: &'a str,
     pub(super) server_uri: String,
@@ -48,7 +47,6 @@ impl Payload<'_> {
         format!("{}\n", Value::Object(all))
     }
 
-    /// XML.
     pub(super) fn xml(&self) -> String {
         let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<alert>\n");
         for (name, text) in self.parts() {

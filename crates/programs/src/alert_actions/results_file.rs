@@ -50,7 +50,6 @@ impl ResultsFile {
         Ok(written)
     }
 
-    /// Its path.
     pub(super) fn path(&self) -> PathBuf {
         self.folder.join(FILE)
     }

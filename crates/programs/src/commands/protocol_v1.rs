@@ -30,13 +30,13 @@ const EXECUTE: &str = "__EXECUTE__";
 /// Properties of an older program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SettingsV1 {
-    /// It creates rows.
+    /// Whether the command generates rows.
     pub(crate) generates: bool,
     /// Rows may be passed in portions, each to its own process.
     pub(crate) streams: bool,
-    /// It expects a header about the search.
+    /// Whether the command expects a header about the search.
     pub(crate) has_header: bool,
-    /// It can be asked about itself.
+    /// Whether the program supports `__GETINFO__`.
     pub(crate) can_be_asked: bool,
     /// Maximum rows, at least one; at most one portion, because it receives only the first.
     pub(crate) rows_max: usize,

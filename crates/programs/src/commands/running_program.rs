@@ -24,7 +24,6 @@ const HEADER_BYTES_MAX: u64 = 128;
 /// Protocol version in the header line.
 const VERSION: &str = "chunked 1.0";
 
-/// Limits of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramLimits {
     /// Timeout of a response in seconds.
@@ -33,7 +32,6 @@ pub(crate) struct ProgramLimits {
     pub(crate) chunk_bytes: u64,
 }
 
-/// A running program.
 pub(crate) struct RunningProgram {
     group: ProgramGroup,
     questions: Option<SyncSender<Vec<u8>>>,

@@ -26,7 +26,7 @@ pub struct ModularInputKind {
     pub scheme: String,
     /// The app of its program.
     pub app: String,
-    /// Its name for users.
+    /// Display name.
     pub title: String,
     /// Data that it reads, for users.
     pub description: String,
@@ -47,7 +47,7 @@ pub struct ModularInputKinds {
 }
 
 impl ModularInputKinds {
-    /// Those of a data directory.
+    /// Kinds of inputs that the apps of a data directory define.
     pub fn of_data_dir(data_dir: &Path) -> ModularInputKinds {
         let home = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf());
         ModularInputKinds { home, known: Mutex::default() }

@@ -21,13 +21,12 @@ const BACKOFF_MAX: Duration = Duration::from_secs(600);
 /// Schedule of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Schedule {
-    /// Once.
     Once,
     /// At this interval between starts, or immediately if a run took longer.
     Every(Duration),
-    /// This long after the end of the previous run.
+    /// Runs this long after the end of the previous run.
     After(Duration),
-    /// By a cron expression.
+    /// Runs by a cron expression.
     Cron(Cron),
 }
 

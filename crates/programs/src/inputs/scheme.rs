@@ -21,7 +21,7 @@ const OURS: &[&str] = &["disabled", "passAuth", "_TCP_ROUTING", "start_by_shell"
 /// A program's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scheme {
-    /// Its name for users.
+    /// Display name.
     pub(crate) title: String,
     pub(crate) description: String,
     /// Whether it writes XML rather than text.
@@ -37,7 +37,7 @@ pub(crate) struct Scheme {
 pub struct SchemeArgument {
     /// Name of the setting.
     pub name: String,
-    /// Its name for users.
+    /// Display name.
     pub title: String,
     /// Meaning of the argument, for users.
     pub description: String,
@@ -52,7 +52,7 @@ pub struct SchemeArgument {
 }
 
 impl SchemeArgument {
-    /// By default, arguments are required on creation.
+    /// An argument with defaults: required when an input is created.
     fn named(name: String) -> SchemeArgument {
         SchemeArgument { name, data_type: "string".to_owned(), is_required: true, ..SchemeArgument::default() }
     }

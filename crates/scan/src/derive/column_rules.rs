@@ -29,7 +29,7 @@ pub(crate) struct Way {
 /// Fields that search-time rules add to a segment's events, computed over columns.
 pub(crate) struct ComputedFields {
     plans: Vec<Arc<Plan>>,
-    /// By metadata code: index into `plans`.
+    /// For each metadata code, the index into `plans`.
     plan_of: Vec<u32>,
     /// Stored fields that the rules read.
     reads: Vec<String>,

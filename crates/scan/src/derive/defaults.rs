@@ -26,7 +26,6 @@ use crate::sourcetype_renames::ORIGINAL;
 /// Maximum length of `punct` in characters.
 const PUNCT_CHARS_MAX: usize = 30;
 
-/// One of the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DefaultField {
     Hour,

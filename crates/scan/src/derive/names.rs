@@ -15,9 +15,9 @@ use crate::fields::reports::names_of;
 /// Set of events for which a rule may produce a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Any.
+    /// Any sourcetype.
     Everywhere,
-    /// Those of these sourcetypes.
+    /// Only these sourcetypes.
     Sourcetypes(Vec<String>),
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct Wanted {
     /// Whether a command requests all fields with `*`.
     every: bool,
     patterns: Vec<String>,
-    /// By name.
+    /// Fields wanted by name.
     pub names: BTreeSet<String>,
 }
 

@@ -11,7 +11,7 @@ use quarry_stdx::Fault;
 /// Loads lookup tables for one search.
 pub(crate) struct Tables {
     source: Arc<dyn LookupSource>,
-    /// By the text of the rule.
+    /// Opened tables by the text of the rule.
     known: Mutex<BTreeMap<String, Known>>,
     /// Output fields by the text of the rule.
     outputs: Mutex<BTreeMap<String, Result<Vec<String>, Fault>>>,

@@ -185,7 +185,7 @@ fn is_null(place: &ValueLocation) -> bool {
 
 /// Positions of the rows' values in a column.
 pub(super) enum Places {
-    /// Each, in order.
+    /// Every row has a value, in order.
     All,
     /// One per row.
     Each(Vec<u32>),

@@ -27,7 +27,7 @@ pub(super) struct Edges<'a> {
     pub template_set: &'a TemplateSet,
     pub parts: &'a [TemplatePart],
     pub around: Around,
-    /// By column: whether no value can contain an encoded breaker.
+    /// For each column, whether no value can contain an encoded breaker.
     pub free: &'a [bool],
 }
 

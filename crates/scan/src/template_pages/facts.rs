@@ -101,11 +101,11 @@ pub(super) struct TemplateFacts {
 
 /// Facts about one slab for finding words.
 pub(super) struct WordFacts {
-    /// By column: whether no value can contain an encoded breaker.
+    /// For each column, whether no value can contain an encoded breaker.
     free: Vec<bool>,
-    /// By column, by template, by part.
+    /// Facts by column, template and part.
     parts: Vec<Vec<Box<[PartFacts]>>>,
-    /// By column; empty for a column that has no templates.
+    /// Template index of each column; empty for a column without templates.
     indexes: Vec<TemplateIndex>,
 }
 
@@ -234,7 +234,7 @@ impl WordFacts {
         facts
     }
 
-    /// By column: whether no value can contain an encoded breaker.
+    /// For each column, whether no value can contain an encoded breaker.
     pub(super) fn free(&self) -> &[bool] {
         &self.free
     }

@@ -11,7 +11,7 @@ use super::value_location::ValueLocation;
 
 /// Location of a field in the texts of a slab.
 pub(super) struct FieldLocations {
-    /// By key.
+    /// Location of the field for each template key.
     pub places: Vec<ValueLocation>,
     /// The one column that holds all values of the field, if there is one.
     pub column: Option<u32>,
@@ -34,7 +34,7 @@ pub(super) struct FieldLocations {
 }
 
 impl FieldLocations {
-    /// Bytes held, about.
+    /// Approximate bytes held.
     pub(super) fn bytes(&self) -> usize {
         let doubts: usize = self.doubts.iter().map(|columns| size_of::<Box<[u32]>>() + columns.len() * 4).sum();
         size_of::<FieldLocations>() + self.places.len() * size_of::<ValueLocation>() + doubts

@@ -140,7 +140,7 @@ impl<'a> Sample<'a> {
         Sample::with(template_set, template, is_optional, placeholder_beside_keys)
     }
 
-    /// The same for one form of an optional pair.
+    /// A sample of one form of an optional pair.
     fn of_form(template_set: &'a TemplateSet, form: &'a Template) -> Option<Sample<'a>> {
         Sample::with(template_set, form, |_| false, placeholder_beside_keys)
     }

@@ -25,9 +25,9 @@ pub(super) const ABSENT: u32 = u32::MAX;
 
 /// Results of a pattern for some rows of a page.
 pub(super) struct Groups {
-    /// By group and row: the number of the text, or [`ABSENT`].
+    /// For each group and row, the number of the text, or [`ABSENT`].
     pub codes: Vec<Vec<u32>>,
-    /// By group: its texts.
+    /// Texts of each group.
     pub texts: Vec<ArrayRef>,
     /// Rows that need their text.
     pub undecided: Vec<u32>,

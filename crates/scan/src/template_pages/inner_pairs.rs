@@ -96,9 +96,9 @@ fn is_closed(traits: &ValueTraits, after: Option<u8>) -> bool {
 struct Before {
     /// Inside a quoted value.
     in_quotes: bool,
-    /// It may contain an equals sign.
+    /// Whether the value may contain an equals sign.
     has_equals: bool,
-    /// It may end with one.
+    /// Whether the value may end with an equals sign.
     ends_with_equals: bool,
     /// The last byte; `None` at the start of the text and after a variable.
     last: Option<u8>,

@@ -37,9 +37,9 @@ const VALUES_MAX: u32 = 65_536;
 /// Effect of all values of a column on the string that contains them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InString {
-    /// They end with the first half of an escape.
+    /// Whether the bytes end with the first half of an escape.
     opens_escape: bool,
-    /// They contain no escapes.
+    /// Whether the bytes contain no escapes.
     is_plain: bool,
 }
 
@@ -113,7 +113,7 @@ impl<'a> JsonColumns<'a> {
         self.places_below("", template, names)
     }
 
-    /// The same for an object at the end of a path.
+    /// Locates the members of an object at the end of a path.
     fn places_below(&self, outside: &str, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
         let sample = self.sample(template)?;
         let mut found = vec![ValueLocation::Absent; names.len()];
@@ -577,7 +577,7 @@ fn lexed_after(before: Lexed, bytes: &[u8]) -> Option<Lexed> {
     lexed_while(before, bytes, |_| true)
 }
 
-/// The same for bytes that must not end the string.
+/// Continues the lexer over bytes that must not end the string.
 fn lexed_within(before: Lexed, bytes: &[u8]) -> Option<Lexed> {
     lexed_while(before, bytes, |lexed| lexed != Lexed::Outside)
 }

@@ -80,7 +80,7 @@ impl KeyEnd {
         memmem::Finder::new(&self.0)
     }
 
-    /// By dictionary entry: whether it contains the bytes.
+    /// For each dictionary entry, whether it contains the bytes.
     pub(super) fn in_texts<'t>(&self, texts: impl Iterator<Item = &'t [u8]>) -> Vec<bool> {
         let finder = self.finder();
         texts.map(|text| finder.find(text).is_some()).collect()

@@ -45,7 +45,7 @@ struct Site {
 
 /// A part of a window's text.
 enum Piece<'a> {
-    /// The same in every row.
+    /// The same bytes in every row.
     Fixed(Vec<u8>),
     /// A value of this column of free texts.
     Text(u32),

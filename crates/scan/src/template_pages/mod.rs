@@ -380,7 +380,7 @@ impl EventScan {
         self.doubt_fields(&fields, outcome, reader)
     }
 
-    /// The same for these fields.
+    /// Leaves only these fields to the text.
     fn doubt_fields(
         &self,
         fields: &[&FieldLocations],

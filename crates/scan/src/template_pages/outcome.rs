@@ -2,11 +2,11 @@
 //!
 //! The values are ordered, so that AND is the minimum and OR the maximum.
 
-/// It does not match.
+/// The row does not match.
 pub(super) const NO: u8 = 0;
-/// Only the text tells.
+/// Undecided: the row's text has to be tested.
 pub(super) const MAYBE: u8 = 1;
-/// It matches.
+/// The row matches.
 pub(super) const YES: u8 = 2;
 
 const _: () = assert!(NO < MAYBE && MAYBE < YES, "AND is the smaller, OR the larger of two");
@@ -17,7 +17,6 @@ const _: () = assert!(YES - NO == YES && YES - MAYBE == MAYBE, "the opposite of 
 pub(super) enum Outcome {
     /// One for all.
     Same(u8),
-    /// One each.
     Each(Vec<u8>),
 }
 
@@ -65,7 +64,7 @@ impl Outcome {
         }
     }
 
-    /// Both.
+    /// Conjunction of two outcomes.
     pub(super) fn and(self, other: Outcome) -> Outcome {
         match (self, other) {
             (Outcome::Same(YES), other) | (other, Outcome::Same(YES)) => other,
@@ -74,7 +73,7 @@ impl Outcome {
         }
     }
 
-    /// The same, with no where `possible` is no.
+    /// This outcome with [`NO`] for rows whose `possible` is [`NO`].
     pub(super) fn where_possible(self, possible: Outcome) -> Outcome {
         match possible {
             Outcome::Same(NO) => Outcome::Same(NO),

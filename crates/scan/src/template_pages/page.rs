@@ -15,11 +15,10 @@ use quarry_store::{Segment, TemplatePage};
 use super::outcome::{MAYBE, NO, Outcome};
 use super::slab::Slab;
 
-/// Readers of one page.
 pub(super) struct PageReader<'a> {
     pub slab: &'a Slab,
     page: &'a PageRef,
-    /// Of the events themselves.
+    /// Columns to read of the events themselves.
     columns: PageColumns,
     shaped: Option<Box<dyn TemplatePage>>,
     events: Option<Arc<Page>>,
@@ -30,16 +29,16 @@ pub(super) struct PageReader<'a> {
     pub open: Option<Vec<u32>>,
     /// Fields of some rows that have no column, once requested.
     pub computed: Option<ComputedRows>,
-    /// The answer of the rest of a conjunction for each row, where it is known: no answer matters where it is no.
+    /// Outcome of the rest of a conjunction, if known; rows for which it is [`NO`] need no answer.
     pub rest: Option<Outcome>,
 }
 
 /// Rows of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Rows {
-    /// So many, each.
+    /// All rows of a page, which has this many.
     All(u32),
-    /// These, ascending.
+    /// These rows, ascending.
     Some(Vec<u32>),
 }
 
@@ -124,7 +123,7 @@ impl<'a> PageReader<'a> {
         }
     }
 
-    /// Maybe for rows whose answer matters, no for others.
+    /// [`MAYBE`] for rows whose answer matters, [`NO`] for all others.
     pub(super) fn relevant(&self) -> Outcome {
         match &self.rest {
             Some(Outcome::Each(answers)) => Outcome::Each(answers.iter().map(|answer| (*answer).min(MAYBE)).collect()),
@@ -187,7 +186,7 @@ impl<'a> PageReader<'a> {
         Ok(self.shaped()?.column(column)?)
     }
 
-    /// Values of a column for those of these rows that have one; there may be more.
+    /// Values of a column for at least those of these rows that have one.
     pub(super) fn column_of(&mut self, column: u32, rows: &Rows) -> Result<Arc<PageColumn>, EngineError> {
         match rows {
             Rows::All(_) => self.column(column),

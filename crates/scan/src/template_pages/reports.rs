@@ -125,7 +125,7 @@ impl PatternPlanner<'_> {
         };
         let is_new = |at: &usize| found[*at] == ValueLocation::Absent;
         let at = name.map(|name| names.iter().position(|known| Some(known) == name.as_ref()).filter(is_new));
-        // Most names that a text tells are not requested, and their values do not matter.
+        // Most names that occur in a text are not requested, and their values do not matter.
         if at == Some(None) {
             return Some(());
         }
@@ -145,7 +145,7 @@ impl PatternPlanner<'_> {
         Some(())
     }
 
-    /// Leaves the fields that a pair may produce and that were not found yet to the text.
+    /// Marks the fields that a pair may produce and that have no location yet as readable from the text only.
     fn doubt(&self, pair: &Pair, names: &[String], found: &mut [ValueLocation]) {
         let known = pair.known_name().map(|name| self.report.cleaned(name));
         for (place, name) in found.iter_mut().zip(names) {

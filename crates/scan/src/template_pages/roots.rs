@@ -17,9 +17,9 @@ use super::value_location::ValueLocation;
 
 /// Starting points of the evaluation, by row.
 pub(super) enum Roots {
-    /// By the template of the row's text.
+    /// The template of each row.
     Templates(Arc<PageColumn>),
-    /// By their keys.
+    /// The key of each row ([`Slab::key`]).
     Keys(Arc<[u32]>),
 }
 
@@ -73,7 +73,7 @@ pub(super) fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSe
 /// The keys that a rule applies to.
 pub(super) struct AskedKeys {
     pub(super) any: Vec<bool>,
-    /// By group, then by key.
+    /// Whether a group needs each key; by group, then by key.
     pub(super) by_group: Vec<Vec<bool>>,
 }
 

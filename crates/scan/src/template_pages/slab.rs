@@ -81,7 +81,7 @@ pub(super) struct Slab {
     tests: Vec<OnceLock<Arc<FieldPlan>>>,
     by_value: OnceLock<Option<ByValue>>,
     values: Mutex<HashMap<u32, ArrayRef, FixedState>>,
-    /// By dictionary: which texts contain the end of a key.
+    /// For each dictionary, which texts contain the end of a key.
     codes_with: Mutex<Vec<CodesWith>>,
     /// Results of patterns on field values, by the pattern's address and group.
     derived: Mutex<HashMap<(usize, usize), Arc<DistinctMemo>, FixedState>>,
@@ -240,7 +240,7 @@ impl Slab {
         self.fields.values().any(|field| !field.patterned.is_empty())
     }
 
-    /// By class: whether it has this pattern.
+    /// For each class, whether it has this pattern.
     pub(super) fn classes_of(&self, extract: &Arc<Extract>) -> Vec<bool> {
         let at = self.extracts.iter().position(|known| Arc::ptr_eq(known, extract));
         self.extracts_of.iter().map(|has| at.is_some_and(|at| has[at])).collect()

@@ -121,7 +121,6 @@ impl TemplateIndex {
         &self.of_literals[first..after]
     }
 
-    /// The variables.
     pub(super) fn variables(&self) -> &[VariableUse] {
         &self.variables
     }

@@ -25,7 +25,7 @@ const COUNTED_MAX: usize = 65_536;
 
 /// Lengths of the values of a slab's columns, as far as they are known.
 pub(super) struct KnownLengths {
-    /// By column: the length, if it is the same for all values.
+    /// For each column, the length, if it is the same for all values.
     fixed: Vec<Option<u32>>,
     /// By template column: for each template the length of its literals and fixed-length variables.
     templates: BTreeMap<u32, Vec<u32>>,

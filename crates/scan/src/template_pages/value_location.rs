@@ -15,13 +15,13 @@ pub(super) enum ValueLocation {
     Absent,
     /// In the literals.
     Constant(Box<str>),
-    /// It is the value of this column.
+    /// The value of this column.
     Variable(u32),
     /// A sequence of literals and variables.
     Composite(Box<[TemplatePart]>),
-    /// The same, with JSON escapes.
+    /// Parts with JSON escapes.
     Escaped(Box<[TemplatePart]>),
-    /// The same, with doubled quotes that stand for one each.
+    /// Parts with doubled quotes, each pair of which stands for one.
     Doubled(Box<[TemplatePart]>),
     /// Below variables that may be empty.
     Nested(Nested),
@@ -29,7 +29,7 @@ pub(super) enum ValueLocation {
     Pair(InnerPair),
     /// A pattern extracts it from the value of another field, whose location is known ([`super::derived_fields`]).
     Derived,
-    /// Only the text tells.
+    /// The location depends on the text of each event.
     Text,
 }
 

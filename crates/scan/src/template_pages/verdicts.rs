@@ -5,7 +5,7 @@ use super::outcome::YES;
 /// The result for an event, by its value in one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ByValue {
-    /// The same for all values.
+    /// One answer for all values.
     Same(u8),
     /// By position of the value among the column's counted values; `rest` applies to events without one.
     Values { column: u32, answers: Vec<u8>, rest: u8 },

@@ -71,15 +71,15 @@ struct Whole {
 /// Evaluation of one probe on a column of a slab.
 #[derive(Debug)]
 enum ProbePlan {
-    /// The same for every value.
+    /// One answer for all values.
     Same(u8),
-    /// By dictionary code.
+    /// An answer for each dictionary code.
     Codes(Vec<u8>),
     /// Number by number: this number only, or none.
     Equals(i64),
     /// Decimals by the number before the point, and the one after it.
     Decimals { unit: u64, whole: Option<u64>, fraction: Option<u64> },
-    /// By number, from `min` on.
+    /// An answer for each number from `min` on.
     Numbers { min: i64, answers: Vec<u8> },
     /// Value by value.
     Each(Around),
@@ -93,7 +93,7 @@ struct Child {
     /// Surroundings of the variable; `None` if its values were examined together with the parts around it.
     around: Option<Around>,
     node: ProbePlan,
-    /// By template: whether this variable matters.
+    /// For each template, whether this variable matters.
     counts: Vec<bool>,
     /// Whether these are all templates that contain the column.
     covers: bool,

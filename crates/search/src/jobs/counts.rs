@@ -17,13 +17,13 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Those of a search so far.
+    /// Counts of a search so far.
     pub(super) fn of(progress: &ScanProgress) -> Counts {
         let (scanned, matched) = (progress.events_scanned(), progress.events_matched());
         Counts { scanned, matched, reads: progress.reads().figures() }
     }
 
-    /// Those of a finished job; counts that its file lacks are 0.
+    /// Counts of a finished job; counts that its facts file lacks are 0.
     pub(super) fn of_facts(facts: &Value) -> Counts {
         let number = |value: &Value| value.as_u64().unwrap_or(0);
         let of_reads = |name: &str| number(&facts["remote_reads"][name]);

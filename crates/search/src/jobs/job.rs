@@ -34,7 +34,7 @@ use crate::service::{RunningSearch, SearchError, SearchParams};
 pub enum JobState {
     /// Waiting for a search slot.
     Queued,
-    /// Its search runs.
+    /// The search runs.
     Running,
     /// Paused by its user.
     Paused,
@@ -42,7 +42,7 @@ pub enum JobState {
     Finalizing,
     /// Complete.
     Done,
-    /// Its search failed.
+    /// The search failed.
     Failed,
 }
 

@@ -38,7 +38,6 @@ struct Part {
     at: u64,
 }
 
-/// The rows of a job.
 #[derive(Debug)]
 pub(crate) struct JobRows {
     path: PathBuf,

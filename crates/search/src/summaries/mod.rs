@@ -294,7 +294,6 @@ impl SummaryStore for ModelSummaries {
     }
 }
 
-/// An open summary.
 struct OpenSummary(Arc<dyn ReadAt>);
 
 impl SummaryFile for OpenSummary {

@@ -12,7 +12,7 @@ pub(crate) const RED: &str = "\u{1b}[1;31m";
 pub(crate) const YELLOW: &str = "\u{1b}[1;33m";
 pub(crate) const CYAN: &str = "\u{1b}[1;36m";
 pub(crate) const PLAIN: &str = "\u{1b}[0m";
-/// All of them.
+/// Escape sequences that a message may contain.
 const SHADES: [&str; 4] = [RED, YELLOW, CYAN, PLAIN];
 
 /// Maximum hanging indent (a name before its description).

@@ -341,7 +341,7 @@ fn a_folder_of_something_else_is_no_data_directory_and_keeps_its_modes() {
     for arguments in [&["add", "oneshot", &log][..], &["add", "monitor", &watched], &["serve", "--mgmt", "127.0.0.1:0"]]
     {
         let refused = place.run(arguments);
-        let says = "is no data directory: it holds `pages`; name an empty or a new folder with --data-dir";
+        let says = "is not a data directory: it holds `pages`; name an empty or a new folder with --data-dir";
         assert!(refused.code == 2 && refused.err.contains(says), "{arguments:?}: {refused:?}");
         for (path, mode) in &modes {
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, *mode, "{arguments:?}");

@@ -182,7 +182,6 @@ pub(crate) fn tls_config(place: &Place, protocols: &[&[u8]]) -> Arc<rustls::Clie
     Arc::new(config)
 }
 
-/// A TLS client.
 pub(crate) fn tls_client(place: &Place, address: &str) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
     let name = ServerName::try_from("localhost").unwrap();
     let connection = rustls::ClientConnection::new(tls_config(place, &[]), name).unwrap();

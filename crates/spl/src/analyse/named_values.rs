@@ -26,7 +26,7 @@ pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPat
 }
 
 /// The words and phrases that the leading search requires in the text of each event: of each group, which are the
-/// alternatives of an OR or one word, at least one. An OR with other conditions is no such group.
+/// alternatives of an OR or one word, at least one. An OR with other conditions does not form such a group.
 pub fn asked_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
     let is_any = |word: &&SearchPattern| word.text.chars().all(|c| c == '*');

@@ -48,7 +48,7 @@ pub struct ComputedAggregate {
 /// Argument of an aggregate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum AggregateArg {
-    /// None: `count`.
+    /// No argument: `count`.
     Rows,
     /// A field or wildcard pattern.
     Field(FieldPattern),

@@ -62,7 +62,7 @@ impl NodeBuilder {
         self.expr(ExprKind::Number(number as f64, number.to_string()))
     }
 
-    /// A number literal as written, with its sign; `None` if the text is no number.
+    /// A number literal as written, with its sign; `None` if the text is not a number.
     pub fn literal(&self, text: &str) -> Option<Expr> {
         let digits = text.trim_start_matches(['-', '+']);
         let is_number = text.len() - digits.len() <= 1 && digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');

@@ -47,7 +47,7 @@ impl Syntax for ArulesCommand {
             }
         }
         if command.fields.len() < 2 {
-            return Err(Diagnostic::error("arules: two fields are needed at least", parser.here()));
+            return Err(Diagnostic::error("arules: at least two fields are needed", parser.here()));
         }
         Ok(command)
     }

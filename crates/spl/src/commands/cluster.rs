@@ -36,11 +36,11 @@ pub struct ClusterCommand {
 /// Similarity measure of `cluster`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClusterMatch {
-    /// The same words in the same order.
+    /// Events with the same words in the same order.
     TermList,
-    /// The same words.
+    /// Events with the same set of words.
     TermSet,
-    /// The same sequences of three characters.
+    /// Events with the same set of three-character sequences.
     NGramSet,
 }
 

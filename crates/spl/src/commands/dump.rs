@@ -48,7 +48,7 @@ pub enum DumpFormat {
     Raw,
     /// Comma-separated values, with names in the first line.
     Csv,
-    /// The same with tabs.
+    /// CSV with tabs.
     Tsv,
     /// One JSON object per line.
     Json,

@@ -56,7 +56,6 @@ pub enum ForeachOver {
     Collection(String),
 }
 
-/// The `mode=` of `foreach`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ForeachMode {
     Fields,

@@ -320,7 +320,7 @@ pub enum Beginning<'a> {
     Subsearches,
     /// Results of a search in its place.
     Search {
-        /// That search.
+        /// The search whose results come first.
         search: &'a Pipeline,
         /// Whether it reads only index-time fields of events.
         is_indexed: bool,
@@ -354,7 +354,6 @@ pub(crate) struct MadeFields {
 }
 
 impl MadeFields {
-    /// None.
     pub(crate) fn none() -> Option<MadeFields> {
         Some(MadeFields::default())
     }
@@ -374,7 +373,7 @@ impl MadeFields {
         Some(MadeFields { removed, ..made })
     }
 
-    /// These and no others.
+    /// The command's rows have these fields and no others.
     pub(crate) fn alone<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<MadeFields> {
         MadeFields::beside(names).map(|made| MadeFields { alone: true, ..made })
     }

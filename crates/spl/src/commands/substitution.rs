@@ -35,7 +35,7 @@ pub struct SubstitutionCommand {
 }
 
 impl SubstitutionCommand {
-    /// It cannot be written by name.
+    /// Row of a command that cannot be written by name.
     pub(super) const INFO: CommandInfo =
         CommandInfo { group: Group::Rows, kind: Kind::Blocking, ..CommandInfo::DEFAULT };
 }

@@ -90,11 +90,11 @@ pub struct TransactionKind {
 /// Fields of a transaction that are lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransactionLists {
-    /// None: all are sets of distinct values.
+    /// No field: all are sets of distinct values.
     None,
     /// All.
     All,
-    /// These.
+    /// These fields.
     Fields(Vec<String>),
 }
 
@@ -278,7 +278,7 @@ impl TransactionCommand {
         Ok(command)
     }
 
-    /// Sets an option that is no test, such as `maxspan`.
+    /// Sets an option that is not a test, such as `maxspan`.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Fault> {
         transaction_option(OptionArg::of(name, value), self).map_err(|fault| fault_of(&[fault]))
     }

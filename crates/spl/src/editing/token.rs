@@ -121,7 +121,7 @@ pub(super) enum Reading {
 }
 
 impl Reading {
-    /// That of a command of this lower-case name.
+    /// Reading state within a command of this lower-case name.
     pub(super) fn of(command: &str) -> Reading {
         match command {
             "search" | "metasearch" | "searchtxn" => Reading::Terms,
@@ -141,7 +141,7 @@ struct Stage {
     is_at_start: bool,
     /// A pipe precedes it, so that its first word is a command.
     is_piped: bool,
-    /// It is in brackets.
+    /// Whether the stage is in brackets.
     is_inner: bool,
 }
 

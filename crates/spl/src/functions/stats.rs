@@ -112,7 +112,7 @@ pub enum PercentileMethod {
 /// Dependence of an aggregate on anything besides the values of its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DependsOn {
-    /// Nothing: rows may be folded in parallel, in any order.
+    /// No dependence: rows may be folded in parallel, in any order.
     Nothing,
     /// The order of rows, so they are folded one after the other.
     Order,

@@ -183,7 +183,7 @@ impl Parser<'_> {
         let rest = self.rest();
         self.pos += rest.find(|c: char| c == ')' || c.is_whitespace()).unwrap_or(rest.len());
         TimeSpan::parse(&self.text[start..self.pos])
-            .map_err(|error| Diagnostic::error(format!("sparkline wants a span of time: {error}"), self.since(start)))
+            .map_err(|error| Diagnostic::error(format!("sparkline expects a span of time: {error}"), self.since(start)))
     }
 
     /// The stats function of this lower-case name.

@@ -16,7 +16,7 @@ const PARTS_MAX: usize = 256;
 
 /// The aggregates inside an `eval(...)`.
 pub(crate) struct Parts {
-    /// Those read so far.
+    /// Aggregates read so far.
     found: Vec<Aggregate>,
     /// Number of the next one.
     next: usize,

@@ -32,7 +32,7 @@ impl OptionArg {
     }
 
     fn wrong(&self, wants: &str) -> Diagnostic {
-        Diagnostic::error(format!("`{}` wants {wants}, got `{}`", self.name, self.value), self.value_span)
+        Diagnostic::error(format!("`{}` expects {wants}, got `{}`", self.name, self.value), self.value_span)
     }
 
     /// `t`, `true`, `1`, `yes` and their opposites.
@@ -49,7 +49,6 @@ impl OptionArg {
         self.value.parse().map_err(|_| self.wrong("a number"))
     }
 
-    /// A span of time.
     pub(crate) fn time_span(&self) -> Read<TimeSpan> {
         TimeSpan::parse(&self.value)
             .map_err(|error| self.wrong("a span of time such as 5m").with_hint(error.to_string()))

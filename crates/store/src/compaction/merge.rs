@@ -187,7 +187,7 @@ fn encode_checked(
         Ok((encoded, content))
     };
     match proven(true) {
-        // An error in the shaper is no reason to leave the buckets unmerged; they are encoded as text.
+        // An error in the splitter must not keep the buckets from being merged; they are encoded as text.
         Err(Failure::Never(fault)) => {
             let plain = proven(false)?;
             shared.tell(format!("buckets merge as plain text, their columns do not hold: {fault}; please report this"));

@@ -23,7 +23,6 @@ const LISTED_MAX: u32 = 255;
 
 type Bits = [u64; WORDS];
 
-/// A set of rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowSet {
     runs: BTreeMap<u64, Box<Bits>>,
@@ -211,7 +210,7 @@ pub(crate) struct Ranks<'a> {
 }
 
 impl<'a> Ranks<'a> {
-    /// Those of `set`.
+    /// Ranks of the rows of `set`.
     pub(crate) fn new(set: &'a RowSet) -> Ranks<'a> {
         let mut rows = 0;
         let before = set.runs.iter().map(|(run, bits)| {

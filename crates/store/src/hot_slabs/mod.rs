@@ -94,7 +94,7 @@ pub(crate) struct HotSlab {
     full: Vec<Arc<PageFacts>>,
     /// The growing page after them, if it has rows.
     growing: Option<PageFacts>,
-    /// The same as shared by the last snapshot.
+    /// Facts of the growing page as shared by the last snapshot.
     shared_growing: Option<Arc<PageFacts>>,
     events: usize,
     raw_bytes: usize,

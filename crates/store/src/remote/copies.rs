@@ -178,7 +178,6 @@ pub(crate) fn receipt_key(row: &BucketRow, folder: &str, deleted: u64) -> String
 /// Extension of receipts.
 pub(super) const RECEIPT_ENDING: &str = "receipt";
 
-/// An open object.
 #[derive(Clone)]
 pub(crate) struct OpenObject {
     pub(crate) object: Arc<dyn ReadAt>,

@@ -69,7 +69,7 @@ fn open_on(options: &StoreOptions, blobs: Arc<dyn BlobStore>) -> Arc<Store> {
     Store::open_with(options.clone(), Arc::new(LocalDisk), blobs, catalog, ManualClock::shared(0)).unwrap()
 }
 
-/// There are no unknown objects and no leftover records.
+/// Asserts that there are no unknown objects and no leftover records.
 fn assert_tidy(store: &Store) {
     let live = store.shared.catalog.buckets(BucketState::Live).unwrap();
     let mut names: Vec<String> = live.iter().flat_map(|row| [row.object.clone(), row.filter.clone()]).collect();

@@ -255,7 +255,7 @@ enum Step {
     Compact,
     /// Of the events that are found now: those whose number modulo the second value is the first.
     Delete(u64, u64),
-    /// The same, committed only by the next `Commit`.
+    /// Finds the events that `Delete` deletes; only the next `Commit` commits the deletion.
     Find(u64, u64),
     Commit,
     Reopen,

@@ -332,7 +332,7 @@ impl World {
     }
 }
 
-/// All buckets of index `old` are too old.
+/// A rule by which all buckets of index `old` are expired.
 fn old_goes() -> RetentionRule {
     RetentionRule {
         index: "old".to_owned(),

@@ -30,9 +30,9 @@ pub(crate) fn mark_path(folder: &Path) -> PathBuf {
 pub(crate) enum FoundMark {
     /// Records up to this one were durable.
     Durable(u64),
-    /// There is no file, or it is empty.
+    /// The file does not exist or is empty.
     Absent,
-    /// It is damaged.
+    /// The file is damaged.
     Broken,
 }
 

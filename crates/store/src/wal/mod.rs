@@ -61,7 +61,6 @@ pub(crate) enum Header {
     Broken,
 }
 
-/// Reads a header.
 pub(crate) fn read_header(bytes: &[u8]) -> Header {
     let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Header::Broken };
     let (body, checksum) = head.split_at(24);

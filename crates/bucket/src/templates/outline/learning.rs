@@ -243,7 +243,7 @@ fn is_stable(text: &[u8], word: &Word<'_>, words: &HashMap<&[u8], Word<'_>, Fixe
 /// The usual neighbour of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbourhood {
-    /// Nothing is.
+    /// No neighbour is usual.
     Various,
     /// A word or mark whose usual neighbour is, in turn, this word.
     Close,

@@ -50,7 +50,7 @@ struct Anchor {
 #[derive(Clone, Debug)]
 struct Key {
     name: Box<[u8]>,
-    /// It occurs in every run of pairs, in one form.
+    /// Whether the key occurs in every run of pairs, in one form.
     is_required: bool,
     /// For a required key: whether the value is quoted.
     is_quoted: bool,
@@ -114,7 +114,7 @@ struct Pair {
 enum Token {
     /// Without digits.
     Word,
-    /// With digits.
+    /// A token that contains digits.
     Number,
     /// Text in quotes.
     Quoted,
@@ -270,7 +270,7 @@ impl Line<'_> {
 struct Cutter<'t, 'o> {
     outline: &'o Outline,
     line: Line<'t>,
-    /// Of the line.
+    /// Marks of the line.
     marks: &'o Marks,
     cut: &'o mut Cut,
     /// The current free text, and whether it contains an equals sign.

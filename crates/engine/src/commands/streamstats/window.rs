@@ -27,7 +27,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Bytes held, about.
+    /// Approximate bytes held.
     pub(super) fn bytes(&self) -> usize {
         let text = |text: &String| size_of::<String>() + text.len();
         let values = |values: &Vec<String>| size_of::<Vec<String>>() + values.iter().map(text).sum::<usize>();

@@ -54,7 +54,7 @@ pub(super) struct Events {
     keys: Vec<Option<ColumnReader>>,
     /// Fields with values, by ascending field number.
     columns: Vec<(u32, ColumnReader)>,
-    /// Bytes held, about.
+    /// Approximate bytes held.
     pub(super) bytes: usize,
 }
 

@@ -43,7 +43,7 @@ enum Start {
     /// At the end of the previous section.
     #[default]
     Here,
-    /// This many lines later.
+    /// The section starts this many lines later.
     After(usize),
     /// At the next line that matches.
     At(Regex),

@@ -5,7 +5,7 @@
 
 use regex_automata::util::look::Look;
 
-/// Nothing can be claimed.
+/// The assertion cannot be decided.
 pub(super) struct Unclear;
 
 /// Byte before a position, as far as assertions distinguish it.

@@ -64,21 +64,21 @@ pub(super) struct Dependence {
 /// values in the parts of a group have the same text in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Apart {
-    /// Of the match.
+    /// Parts that decide whether there is a match.
     pub matched: Vec<usize>,
-    /// Of each wanted group, in their order.
+    /// Parts that decide each wanted group, in the order of the groups.
     pub groups: Vec<Vec<usize>>,
 }
 
 /// A position in a text of the template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Position {
-    /// The same position in every text.
+    /// A position that is the same in every text.
     Fixed(TemplatePosition),
     /// Inside the variable being passed; at its end if the value ends here.
     Here,
-    /// Inside this part: at this byte of a listed value. Where values are not listed, the number distinguishes the threads
-    /// that left the part with such a position: each of them may mean another byte of the value.
+    /// Inside this part: at this byte of a listed value. Where values are not listed, the number distinguishes the
+    /// threads that left the part with such a position: each of them may mean another byte of the value.
     Within(usize, usize),
 }
 
@@ -115,8 +115,8 @@ pub(super) struct PassedVariable {
     value_set: Option<Arc<[Box<str>]>>,
 }
 
-/// Cached successors of configurations over variables; `None` if they are too many. Windows of many templates begin with
-/// the same variables, such as those of a time.
+/// Cached successors of configurations over variables; `None` if they are too many. Windows of many templates begin
+/// with the same variables, such as those of a time.
 pub(super) type KnownOutcomes = HashMap<PassedVariable, Option<Vec<KeptConfiguration>>, foldhash::fast::FixedState>;
 
 /// One step of the walk: the successors of each configuration.
@@ -245,7 +245,7 @@ impl Planner {
 }
 
 impl Dependence {
-    /// The same with every position mapped.
+    /// This dependence with every position mapped by `moved`.
     fn with_places(&self, moved: impl Fn(TemplatePosition) -> TemplatePosition) -> Dependence {
         let group =
             |group: &Option<(TemplatePosition, TemplatePosition)>| group.map(|(start, end)| (moved(start), moved(end)));
@@ -298,7 +298,7 @@ struct Walk<'a> {
     steps: usize,
     /// Work list of [`Walk::add_thread`].
     open: Vec<(StateID, Registers)>,
-    /// By state: number of the thread list that visited it last.
+    /// For each state, the number of the thread list that visited it last.
     seen: Vec<u32>,
     /// Number of the thread list being built.
     list: u32,
@@ -460,7 +460,7 @@ impl<'a> Walk<'a> {
             Some(values) => self.outcomes_of_values(from, part, values),
             None => self.find_outcomes(from, part, traits),
         };
-        // A variable that alone takes most of the steps of a window is no easier in the next one.
+        // A variable that alone takes most of the steps of a window is as expensive in the next one.
         let is_settled = ends.is_ok() || self.steps - before > STEPS_MAX / 2;
         if is_settled && self.known.len() < PASSED_MAX {
             let kept = ends.as_ref().ok().map(|ends| ends.iter().map(Configuration::kept).collect());
@@ -495,7 +495,7 @@ impl<'a> Walk<'a> {
         Ok(ends)
     }
 
-    /// The same by trying all of them.
+    /// Finds the outcomes by trying all of them.
     fn find_outcomes(
         &mut self,
         from: &Configuration,
@@ -829,11 +829,11 @@ fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> 
 /// Result of the texts that pass through a configuration, as far as it is determined there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    /// It leads to none that counts.
+    /// Its texts have no result that matters.
     Nothing,
-    /// It is this one.
+    /// All its texts have this result.
     Answer(usize),
-    /// It depends on later values.
+    /// The result depends on later values.
     Open,
 }
 

@@ -17,7 +17,7 @@ use super::{FlatPart, MatchPlan, TemplatePosition};
 
 /// Plans that a planner remembers.
 const PLANS_MAX: usize = 4_096;
-/// Of them, those of templates that begin with the same part.
+/// Maximum remembered plans of templates that begin with the same part.
 const ALIKE_MAX: usize = 48;
 /// Bytes of the literals that they depend on.
 const LITERAL_BYTES_MAX: usize = 4 << 20;
@@ -95,7 +95,7 @@ impl Alike {
 /// The plans that a planner remembers.
 #[derive(Debug, Default)]
 pub(super) struct KnownPlans {
-    /// By the hash of the first part.
+    /// Plans by the hash of the template's first part.
     by_first: HashMap<u64, Alike, FixedState>,
     count: usize,
     literal_bytes: usize,

@@ -43,7 +43,6 @@ pub(crate) struct Job {
     pub(crate) number: FileNumber,
     pub(crate) path: PathBuf,
     pub(crate) node: Inode,
-    /// Its stanza.
     pub(crate) stanza: usize,
     /// The file held open since discovery, if it was not read yet.
     pub(crate) held: Option<HeldFile>,
@@ -70,7 +69,6 @@ struct Entry {
 enum Queue {
     /// Seen for the first time.
     Backlog,
-    /// Changed.
     Changed,
 }
 

@@ -57,11 +57,11 @@ pub(crate) struct TailOptions<'a> {
 /// Result of opening a file.
 pub(crate) enum Opened {
     Tail(Box<Tail>),
-    /// All of it is stored.
+    /// The file is stored completely.
     AtEnd,
-    /// It is compressed or binary and does not grow line by line.
+    /// The file is compressed or binary and does not grow line by line.
     Packed,
-    /// It may be a copy of a file that is still to be read on.
+    /// The file may be a copy of another that has not been read to its end.
     Undecided {
         /// Offset up to which that one was read, if known.
         origin_offset: u64,
@@ -72,7 +72,7 @@ pub(crate) enum Opened {
         /// Whether some of it was read, which must be recorded at once.
         was_read: bool,
     },
-    /// Its next bytes determine its format.
+    /// The next bytes determine the file's format.
     Unclear,
     /// Another file has its name now, which the next scan of the folder will find.
     Changed,
@@ -125,7 +125,7 @@ pub(crate) enum Reached {
         /// Whether anything was read.
         has_grown: bool,
     },
-    /// There is more.
+    /// More bytes can be read now.
     More,
     /// The file is shorter than what was read of it, or its beginning changed since it was opened.
     Shrunk,

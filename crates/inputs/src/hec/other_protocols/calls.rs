@@ -27,7 +27,6 @@ use crate::hec::{TOO_SLOW, swells};
 const MEDIA_TYPE: &str = "application/grpc";
 /// Size of a message's prefix: compression flag and length.
 const PREFIX_BYTES: usize = 5;
-/// An empty message.
 const EMPTY_MESSAGE: [u8; PREFIX_BYTES] = [0; PREFIX_BYTES];
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");

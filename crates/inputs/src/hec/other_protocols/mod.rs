@@ -72,7 +72,7 @@ enum Form {
 /// Decodes a request into events.
 type Reader = fn(&[u8], Form, &mut Events) -> Option<()>;
 
-/// Events of a request, with the memory of the events and their decoding.
+/// Events of a request, with the memory reserved for them and for decoding them.
 struct Events {
     read: Vec<Envelope>,
     share: Share,
@@ -175,7 +175,7 @@ struct Sent {
 
 async fn sent(collector: Arc<Collector>, mut request: Request) -> Result<Sent, BodyError> {
     let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    // The collector itself does not accept this word, like Splunk's.
+    // Like Splunk's, the collector itself does not accept `Bearer`.
     let token = shown.and_then(|value| value.strip_prefix("Bearer ")).map(|token| format!("Splunk {token}"));
     if let Some(value) = token.and_then(|value| HeaderValue::from_str(&value).ok()) {
         request.headers_mut().insert(header::AUTHORIZATION, value);
@@ -324,7 +324,7 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
     }
 }
 
-/// Processes a document: status and text if it is refused.
+/// Processes a document. The error is the status and text of the refusal.
 fn answer_of_bulk(document: &bulk::Document, at: u64, receiver: &mut Receiver<'_>) -> Result<(), (u16, String)> {
     let event = document.event.as_ref().map_err(|reason| (400, (*reason).to_owned()))?;
     let refused = |code: Code| {

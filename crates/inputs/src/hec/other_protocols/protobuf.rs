@@ -12,7 +12,6 @@ const DEPTH_MAX: usize = 32;
 /// The fields of interest of a message.
 pub(super) struct Schema(pub(super) &'static [Field]);
 
-/// A field.
 pub(super) struct Field {
     pub(super) number: u64,
     /// Its name in JSON.

@@ -44,7 +44,6 @@ static ARRAY: Schema = Schema(&[many(1, "values", Kind::Message(&ANY))]);
 static PAIRS: Schema = Schema(&[many(1, "values", Kind::Message(&PAIR))]);
 /// An attribute.
 pub(super) static PAIR: Schema = Schema(&[one(1, "key", Kind::Text), one(2, "value", Kind::Message(&ANY))]);
-/// A resource.
 pub(super) static RESOURCE: Schema = Schema(&[many(1, "attributes", Kind::Message(&PAIR))]);
 static RECORD: Schema = Schema(&[
     one(1, "timeUnixNano", Kind::Fixed),

@@ -66,7 +66,7 @@ impl Cut {
 }
 
 impl Around {
-    /// The same with this end left out.
+    /// These surroundings with one end cut off.
     fn cut(self, cut: Cut) -> Around {
         Around {
             left: self.left && !matches!(cut, Cut::Start(_)),
@@ -80,7 +80,7 @@ impl Around {
 #[derive(Debug)]
 pub(super) struct TemplateSpan {
     span: Span,
-    /// By template: whether it matters.
+    /// For each template, whether the span matters.
     counts: Vec<bool>,
 }
 
@@ -130,7 +130,7 @@ impl TemplateSpan {
         &self.span
     }
 
-    /// By template: whether it matters.
+    /// For each template, whether the span matters.
     pub(super) fn counts(&self) -> &[bool] {
         &self.counts
     }

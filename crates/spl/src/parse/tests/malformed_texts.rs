@@ -8,7 +8,6 @@ use crate::parse::{
     MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse_condition, parse_expression,
 };
 
-/// Bytes of a small stack.
 const SMALL_STACK_BYTES: usize = 256 << 10;
 
 /// Searches in the style of real ones.

@@ -85,5 +85,5 @@ fn a_remark_in_one_line_says_what_where_and_what_instead() {
     assert_eq!(told, ["unknown command `stast` (character 9); did you mean `stats`?"]);
     let search = "x | head limit=y";
     let told: Vec<String> = crate::parse(search).diagnostics.iter().map(|remark| remark.told(search)).collect();
-    assert!(told[0].starts_with("`limit` wants a number, got `y` (character 16)"), "{told:?}");
+    assert!(told[0].starts_with("`limit` expects a number, got `y` (character 16)"), "{told:?}");
 }
