@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let package = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo names no CARGO_MANIFEST_DIR")?;
     let pages = Path::new(&package).join("../../spec/spl").canonicalize()?;
     writeln!(std::io::stdout(), "cargo:rerun-if-env-changed=CARGO_MANIFEST_DIR")?;
-    // Of a folder cargo looks at all its files.
+    // For a folder, cargo checks all its files.
     writeln!(std::io::stdout(), "cargo:rerun-if-changed={}", pages.display())?;
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&pages)? {

@@ -120,7 +120,7 @@ impl Turns {
         self.is_ending.store(true, Ordering::Relaxed);
     }
 
-    /// Whether they were asked to.
+    /// Whether searches that do not end by themselves were asked to end.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }

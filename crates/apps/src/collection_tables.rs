@@ -60,7 +60,7 @@ impl Lookups {
             TableFolders::Namespace(_, view) => app_folder(data_dir, CONF, collection, Some((view, COLLECTIONS_KIND))),
             _ => None,
         };
-        // Of several apps, the one whose name sorts last wins, as for objects.
+        // If several apps define it, the one whose name sorts last wins, as for objects.
         let folder = seen
             .or_else(|| app_folders_with(data_dir, CONF, collection, None).pop())
             .or_else(|| has_stanza(&system, CONF, collection).then(|| system.clone()))

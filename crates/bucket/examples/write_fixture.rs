@@ -1,4 +1,4 @@
-//! Writes the buckets and filters of the fixture test that are not there yet: `write_fixture FOLDER`.
+//! Writes the buckets and filters of the fixture test that are missing: `write_fixture FOLDER`.
 //!
 //! A development tool. The committed files are never overwritten; a new format version gets files of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]

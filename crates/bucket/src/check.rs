@@ -167,7 +167,7 @@ impl BucketReader {
         match (missing, self.parts()[slab].locator.at) {
             (1.., Some(at)) => {
                 let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
-                Err(place.corrupt(format!("{missing} tokens are in pages it does not tell")))
+                Err(place.corrupt(format!("{missing} tokens are in pages that it does not list")))
             }
             _ => Ok(()),
         }

@@ -34,7 +34,7 @@ pub struct EncodeOptions {
     pub zstd_level: i32,
     /// Whether texts may be split into templates and columns if they split well; otherwise they are stored as text.
     pub templates: bool,
-    /// Whether template slabs get a locator, which tells the pages of rare tokens.
+    /// Whether template slabs get a locator, which maps rare tokens to pages.
     pub locators: Locators,
 }
 

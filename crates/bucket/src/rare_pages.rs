@@ -1,8 +1,9 @@
 //! Pages with rare tokens: searches the columns of template slabs for tokens that are not in the term dictionary, and
 //! checks that the term filter knows all of them.
 //!
-//! The store asks the term filter first, so that columns are read only in slabs that most likely contain the token. In
-//! a compacted slab, the locator returns the pages of most tokens (`crate::locator`), so that no column is read at all.
+//! The store consults the term filter first, so that columns are read only in slabs that most likely contain the token.
+//! In a compacted slab, the locator returns the pages of most tokens (`crate::locator`), so that no column is read at
+//! all.
 //!
 //! Not here: which tokens are rare (`crate::term_dictionary::rare_tokens`); testing values
 //! (`crate::term_dictionary::scan`).

@@ -264,9 +264,9 @@ impl BucketReader {
         self.candidate_pages_with_filter(slab, query, fields, &|_| true)
     }
 
-    /// As [`BucketReader::candidate_pages`], where `may_hold` tells by a term filter whether the slab may hold a token. It
-    /// is only asked about a token that the term dictionary lacks, before columns are read to look for it: of a remote
-    /// bucket, the dictionary's answer takes fewer bytes and requests than the filter's.
+    /// As [`BucketReader::candidate_pages`], where `may_hold` says by a term filter whether the slab may contain a
+    /// token. It is only called for a token that the term dictionary lacks, before columns are read to look for it: of
+    /// a remote bucket, the dictionary's answer takes fewer bytes and requests than the filter's.
     pub fn candidate_pages_with_filter(
         &self,
         slab: usize,

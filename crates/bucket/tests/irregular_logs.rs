@@ -1,4 +1,4 @@
-//! Logs that fall into no few shapes are stored in no more bytes than zstd takes for them.
+//! Logs without common templates take no more space than zstd needs for them.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Any batches come back as they went in, and look-ups never lose a page.
+//! Any batch survives encoding and decoding, and term look-ups never miss a page.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -65,7 +65,7 @@ pub struct BucketRow {
     /// Stem of its remote objects, if it does not follow from number and time: it was found on a volume, and its number
     /// belonged to another bucket.
     pub stem: Option<String>,
-    /// Of a retired bucket, the bucket that now contains its events, after any number of merges.
+    /// The bucket that now contains the events of a merged bucket, after any number of merges.
     pub merged_into: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! A field name with dots into objects: `address.city`, `tags.0`.
+//! Dotted field names, which address members of nested objects: `address.city`, `tags.0`.
 //!
 //! A path through an array continues in each of its objects, as in MongoDB. A member whose own name contains dots is
 //! also found.

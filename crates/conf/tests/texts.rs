@@ -1,5 +1,5 @@
 //! Conf texts as data: what `valid/*.conf` says and what is wrong in `invalid/*.conf`, each in the `.txt` beside it.
-//! The part of the name before the dash is the conf. `UPDATE_TEXTS=1 cargo test` writes the answers anew.
+//! The part of the name before the dash is the conf. `UPDATE_TEXTS=1 cargo test` rewrites the expected results.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
 

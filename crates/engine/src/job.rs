@@ -330,15 +330,15 @@ impl Engine {
         self.job_of(RowThread::Own, Work::Plan(Box::new(plan)), kind, SpanMap::default(), runner)
     }
 
-    /// Runs the part of a plan that runs beside the data, over the events of `source`. The job yields the rows of the
+    /// Runs the part of a plan that runs next to the data, over the events of `source`. The job yields the rows of the
     /// plan's [exchange](Plan::exchange), for [`Engine::start_reduce`] here or on another node.
     pub fn start_map(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
         let runner = self.runner(request, source);
         self.job_of(RowThread::Own, Work::Map(Box::new(plan)), ResultKind::Results, SpanMap::default(), runner)
     }
 
-    /// Runs the part of a plan that runs once, on the rows that the jobs of [`Engine::start_map`] yielded: events merged
-    /// newest first, groups in any order. `source` has what subsearches read.
+    /// Runs the part of a plan that runs once, on the rows that the jobs of [`Engine::start_map`] yielded: events
+    /// merged newest first, groups in any order. `source` has what subsearches read.
     pub fn start_reduce(
         &self,
         plan: Plan,

@@ -1,4 +1,4 @@
-//! `delete` takes out all that it found or nothing.
+//! `delete` deletes all events that it found, or none.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,5 +1,5 @@
-//! A search with effects has none when it is refused: all its commands are looked through before any of it runs, those
-//! of subsearches included, which run before the commands after them.
+//! A refused search has no side effects: all its commands, including those of subsearches, are checked before any of
+//!  subsearches included, which run before the commands after them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

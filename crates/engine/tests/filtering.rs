@@ -1,5 +1,5 @@
-//! A search gives the same whether its condition is tested early (term dictionary, raw text, metadata) or on finished
-//! rows.
+//! A search has the same result whether its condition is tested early (term dictionary, raw text, metadata) or on
+//! finished rows.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

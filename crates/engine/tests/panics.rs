@@ -1,4 +1,5 @@
-//! A panic in a search ends it with an error that says where, on every way events are read; never with a short answer.
+//! A panic in a search ends it with an error that says where, however events are read, and never with an incomplete
+//! answer.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

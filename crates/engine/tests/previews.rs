@@ -17,7 +17,7 @@ const PAGE: u64 = 4_096;
 /// Events that are appended at once.
 const BATCH: u64 = 50;
 
-/// A clock by which a preview is due each time that it is asked for, and somebody looks at every one.
+/// A clock by which a preview is due whenever one is requested; every preview is read.
 #[derive(Debug, Default)]
 struct Watched {
     ticks: Mutex<i64>,

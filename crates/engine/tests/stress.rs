@@ -33,7 +33,7 @@ const CASES: [Case; 8] = [
         search: "search * | sort 0 _time",
         megabytes: 64,
         rows: 10_000,
-        // A search that shows all fields shows a thousand, beside those that every event has.
+        // A search that shows all fields shows a thousand, in addition to those that every event has.
         columns: 1_007,
         first: "",
     },

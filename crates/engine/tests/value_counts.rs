@@ -1,4 +1,4 @@
-//! Reports that slabs answer by how often values occur tell the same as when their events are read: over buckets as they
+//! Reports that slabs answer from value counts equal those from reading the events: over buckets as they
 //! are sealed, with values of every kind that columns are made of.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

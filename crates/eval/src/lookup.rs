@@ -330,7 +330,7 @@ impl LookupIndex {
         }
     }
 
-    /// Of the matching rows, those valid at a given time, the latest first.
+    /// The matching rows that are valid at a given time, the latest first.
     fn at_moment(&self, mut found: Vec<u32>, moment: Option<TimeNs>) -> Vec<u32> {
         let Some(time) = &self.table.time else { return found };
         let (most, least) = time.offsets;

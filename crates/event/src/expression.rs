@@ -40,6 +40,6 @@ pub trait Expression: Debug + Send + Sync {
 
 /// Compiles expressions.
 pub trait ExpressionCompiler: Debug + Send + Sync {
-    /// Compiles an expression; the error tells what is wrong with it.
+    /// Compiles an expression; the error says what is wrong with it.
     fn compile(&self, text: &str) -> Result<Box<dyn Expression>, Fault>;
 }

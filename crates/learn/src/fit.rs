@@ -137,7 +137,7 @@ fn classifier(
     classes.dedup();
     let count = classes.len();
     if count > CLASSES_MAX {
-        let what = format!("distinct values of {}: {} tells fewer apart", target.name, request.algorithm);
+        let what = format!("distinct values of {}: {} distinguishes fewer", target.name, request.algorithm);
         return Err(LearnError::Limit { what, value: count, limit: CLASSES_MAX });
     }
     let truth: Vec<u32> = texts.iter().map(|text| classes.binary_search(text).unwrap_or_default() as u32).collect();
@@ -145,7 +145,7 @@ fn classifier(
     let body = match request.algorithm {
         "LogisticRegression" => {
             if count < 2 {
-                let message = format!("{} has one value in all rows: there is nothing to tell apart", target.name);
+                let message = format!("{} has one value in all rows: there is nothing to distinguish", target.name);
                 return Err(LearnError::Data(message));
             }
             Body::Logistic(logistic_regression::fit(x, &truth, count, options.truth("fit_intercept", true)?, stop)?)

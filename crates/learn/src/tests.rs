@@ -206,7 +206,7 @@ fn trees_follow_their_limits() {
     };
     assert_eq!((leaves("max_leaf_nodes=3"), leaves("max_depth=2")), (3, 4));
     assert!(leaves("min_samples_leaf=30") <= 4);
-    // What no single question gains by is asked all the same.
+    // Questions from which no single one gains are tried as well.
     let xor = Table::new("a,b,y\n0,0,no\n0,1,yes\n1,0,yes\n1,1,no\n");
     let said = xor.says(&xor.fit("DecisionTreeClassifier", "y", "a b", "").unwrap().model);
     let texts: Vec<&Answer> = said[0].iter().collect();

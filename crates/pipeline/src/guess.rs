@@ -300,7 +300,7 @@ fn by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
     let merges = census.dated > 0 && has_date(lines[0]) && census.strays * 5 <= lines.len();
     let has_room = census.continuations + census.strays <= census.dated.saturating_mul(LINES_PER_EVENT_MAX);
     if !merges || !has_room {
-        return Guess::new(PLAIN_SOURCETYPE, "too few lines carry a time to tell where events begin");
+        return Guess::new(PLAIN_SOURCETYPE, "too few lines have a time to show where events begin");
     }
     let headed = census.dated - census.dated_continuations;
     if census.with_level * 100 >= headed * 80 && census.dated_continuations <= headed {

@@ -1,4 +1,4 @@
-//! The pipeline over the real samples that are kept beside the repository. Skipped where they are not.
+//! The pipeline over real samples next to the repository; skipped if they are missing.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

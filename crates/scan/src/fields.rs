@@ -119,7 +119,7 @@ pub(crate) struct FieldRules {
     /// Whether nothing is extracted from text, so that only index-time fields exist.
     index_time_only: bool,
     reads_indexed_text: bool,
-    /// Fields that search-time rules may produce, once a search asks.
+    /// Fields that search-time rules may produce; computed on the first request.
     derived_names: OnceLock<Arc<NamesOfRules>>,
     known: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
     /// Compiled patterns by text and field, shared by sources.
@@ -370,7 +370,7 @@ impl FieldRules {
     }
 }
 
-/// Table rules of a multikv.conf stanza; if they cannot be read, the user is told.
+/// Table rules of a multikv.conf stanza; if they cannot be read, the user gets a message.
 fn table_rule(stanza: &TableStanza, messages: &Messages) -> Option<TableRule> {
     let Some(settings) = &stanza.settings else {
         messages

@@ -2,7 +2,8 @@
 //!
 //! A window is a fixed run of pages of one segment. Workers take the newest remaining window, so that a search that is
 //! stopped early has seen the newest events. As many windows are in progress as there are workers, which bounds memory.
-//! Window boundaries are the same in every search, so that a cached result can replace a window ([`crate::partial_states`]).
+//! Window boundaries are the same in every search, so that a cached result can replace a window
+//! ([`crate::partial_states`]).
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,7 +73,7 @@ impl EventScan {
                 windows.extend(of_segment);
                 continue;
             }
-            // The term dictionary need not be asked for segments read from a summary.
+            // Segments read from a summary need no lookup in the term dictionary.
             let pages = match self.is_summarised(segment) {
                 true => Some(self.all_pages_of(segment)),
                 false => pages.next().flatten(),

@@ -20,7 +20,7 @@ use quarry_store::{Store, StoreOptions};
 
 /// Lines whose user and session become needles.
 const LINES: u64 = 4_096;
-/// A search runs on the thread that asks, where its stack is deep enough.
+/// A search runs on the calling thread if its stack is large enough.
 const THREAD_STACK_BYTES: usize = STACK_BYTES + (1 << 20);
 /// More than the longest line.
 const LINE_BYTES: usize = 4_096;

@@ -1,12 +1,13 @@
 //! Patterns of events: texts that differ only in some words, with the words that differ replaced by `*`.
 //!
-//! A word ends at a blank or after a mark such as `=`, so that `user=` and `eva` are two. A text joins the pattern with the
-//! same number of words that shares most of them, if these are enough, and words that differ then become variable; otherwise
-//! it begins a pattern of its own. Candidates are those with the same first word without a digit, so that a text is compared
-//! with few of them. The idea is that of Drain (He et al., "Drain: An Online Log Parsing Approach with Fixed Depth Tree",
-//! 2017).
+//! A word ends at a blank or after a mark such as `=`, so that `user=` and `eva` are two. A text joins the pattern with
+//! the same number of words that shares most of them, if these are enough, and words that differ then become variable;
+//! otherwise it begins a pattern of its own. Candidates are those with the same first word without a digit, so that a
+//! text is compared with few of them. The idea is that of Drain (He et al., "Drain: An Online Log Parsing Approach with
+//! Fixed Depth Tree", 2017).
 //!
-//! The newest [`SAMPLE_MAX`] events are read, as for Splunk's patterns. Not here: `cluster`, which compares sets of words.
+//! The newest [`SAMPLE_MAX`] events are read, as for Splunk's patterns. Not here: `cluster`, which compares sets of
+//! words.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +83,7 @@ impl PatternFinder {
         let near = self.by_start.get(&key).map(Vec::as_slice).unwrap_or_default();
         let is_full = self.found.len() >= PATTERNS_MAX || near.len() >= COMPARED_MAX;
         let alike = near.iter().map(|at| (self.found[*at].equal_words(&words), *at));
-        // Of several that are as similar, the oldest.
+        // Among equally similar ones, the oldest.
         let best = alike.max_by(|(left, a), (right, b)| left.cmp(right).then(b.cmp(a)));
         let is_enough = |equal: usize| equal as f64 >= self.threshold * words.len() as f64;
         match best.filter(|(equal, _)| is_enough(*equal)) {

@@ -1,4 +1,4 @@
-//! `quarry catalog migrate`: the catalog of a data directory goes to PostgreSQL, or back to a file.
+//! `quarry catalog migrate`: moves the catalog of a data directory to PostgreSQL, or back to a file.
 //!
 //! It runs in this process: a server has its catalog open for as long as it runs.
 

@@ -72,7 +72,7 @@ impl Settings {
         let fresh: Vec<String> = faults.iter().filter(|fault| !known.contains(fault.as_str())).cloned().collect();
         fresh.iter().for_each(log::warning);
         if !fresh.is_empty() {
-            log::note("`quarry btool check` lists all faults of the configuration; commands tell each of them once");
+            log::note("`quarry btool check` lists all faults of the configuration; other commands report each once");
         }
         // If it cannot be stored, they are reported again.
         if data_dir.is_dir() {

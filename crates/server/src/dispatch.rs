@@ -1,7 +1,7 @@
 //! `quarry dispatch` and `quarry search --detach`: a search as a job on the server.
 //!
-//! Without `--detach`, the command waits for the job and prints its result. Ctrl-C finalises the job, so that what it has
-//! found is printed. Jobs need a running server.
+//! Without `--detach`, the command waits for the job and prints its result. Ctrl-C finalises the job, so that what it
+//! has found is printed. Jobs need a running server.
 
 use std::io::Write;
 
@@ -54,7 +54,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         ("max_time", max_time.as_deref()),
     ];
     let mode = if arguments.job.detach { "normal" } else { "blocking" };
-    // A job keeps all fields of its events, for whoever asks for its result later.
+    // A job keeps all fields of its events, because a later request for its result may name any.
     let shape = SearchShape { text_only: false, ..search::printed_shape(arguments) };
     let shape = search::shape_parameters(&shape);
     let mut form = vec![("search", arguments.text.as_str()), ("exec_mode", mode)];

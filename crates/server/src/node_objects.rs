@@ -1,7 +1,8 @@
-//! `quarry add|edit|remove|list|show KIND`: inputs, indexes, users, saved searches and jobs of a node, in Splunk's habits.
+//! `quarry add|edit|remove|list|show KIND`: inputs, indexes, users, saved searches and jobs of a node, with Splunk's
+//! syntax.
 //!
-//! Each verb is one REST request ([`crate::node_client`]). Each kind is a table row ([`crate::cli::objects`]), from which command line, help,
-//! completions and manual pages are generated. Not here: adding files once ([`crate::add`]).
+//! Each verb is one REST request ([`crate::node_client`]). Each kind is a table row ([`crate::cli::objects`]), from
+//! which command line, help, completions and manual pages are generated. Not here: adding files once ([`crate::add`]).
 
 use std::io::{IsTerminal, Write};
 use std::net::Ipv4Addr;
@@ -143,7 +144,8 @@ fn is_not_there(name: &str) -> bool {
     !name.contains(['*', '?', '[']) && !name.contains("...") && !Path::new(name).exists()
 }
 
-/// The name as sent to REST; paths on this machine are made absolute, and a folder is written without a slash at its end.
+/// The name as sent to REST; paths on this machine are made absolute, and a folder is written without a slash at its
+/// end.
 fn full_name(kind: &ObjectKind, name: &str, uri: &Option<String>) -> String {
     if kind.word != "monitor" {
         return name.to_owned();

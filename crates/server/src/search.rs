@@ -440,7 +440,7 @@ impl SearchStop {
             }
         };
         let interrupt = Interrupt::install(move || match &*current.lock().unwrap_or_else(PoisonError::into_inner) {
-            // A person who is asked for lines does not wait for the next one to be read.
+            // At a terminal, input is processed line by line, without waiting for the next line.
             StopAction::None if is_typed => std::process::exit(i32::from(failure::INTERRUPTED)),
             StopAction::None => {}
             StopAction::Finish(stopper) => {

@@ -1,7 +1,8 @@
-//! The command line as a client of a server: of the one that has the data directory open, or of the one that `--uri` names.
+//! The command line as a client of a server: of the one that has the data directory open, or of the one that `--uri`
+//! names.
 //!
-//! `D/run/server.json` ([`quarry_apps::run_file`], mode 0600) has the local server's address and a token for anyone who can
-//! read the file. Other nodes get a user's password or token, and their certificate is verified ([`address`]).
+//! `D/run/server.json` ([`quarry_apps::run_file`], mode 0600) has the local server's address and a token for anyone who
+//! can read the file. Other nodes get a user's password or token, and their certificate is verified ([`address`]).
 
 mod address;
 mod answer;
@@ -30,7 +31,7 @@ pub(crate) use answer::{AnswerRow, RemoteAnswer};
 const SERVICES: &str = "/services";
 /// Columns shown of an error that is not in Splunk's form.
 const REASON_COLUMNS: usize = 200;
-/// Rows asked for at a time of a job's result.
+/// Rows of a job's result per request.
 const PAGE_ROWS: usize = 50_000;
 /// Connection timeout.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
@@ -64,7 +65,7 @@ impl Remote {
         std::net::TcpStream::connect_timeout(&address, CONNECT_WAIT).ok().map(|_| remote)
     }
 
-    /// The server that is to be asked, if any: the one that the command line names, else that of the data directory.
+    /// The server to send requests to, if any: the one that the command line names, else that of the data directory.
     pub(crate) fn of(node: &NodeArgs, data_dir: &Path) -> Result<Option<Remote>, Failure> {
         let shown = address::authorization(node)?;
         let Some(uri) = &node.uri else {

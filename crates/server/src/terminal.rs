@@ -16,10 +16,10 @@ pub(crate) fn colors(choice: ColorChoice) -> bool {
     }
 }
 
-/// Told to a person whose lines are read.
+/// Note to a user whose lines are read from the terminal.
 pub(crate) const TYPED: &str = "reading what is typed; Ctrl-D on a line of its own ends it";
 
-/// Width of a terminal that does not tell it.
+/// Assumed width of a terminal that does not report it.
 const COLUMNS: u16 = 80;
 
 /// Width of the terminal on standard output; `None` for a pipe or file.

@@ -137,7 +137,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .into_iter()
         .map(|name| (edit_distance(&word, &name.to_ascii_lowercase()), name))
         .filter(|(distance, _)| *distance <= allowed)
-        // Of equally near ones, one that begins alike: `sorce` means `source`, not `force`.
+        // Among equally near words, one that begins alike: `sorce` means `source`, not `force`.
         .min_by_key(|(distance, name)| (*distance, !name.to_ascii_lowercase().starts_with(word.get(..1).unwrap_or(""))))
         .map(|(_, name)| name)
 }

@@ -88,7 +88,7 @@ pub(crate) fn of_missing(path: &Path, from: u64, through: Option<u64>) -> Damage
 
 /// Damage of the mark: nothing says which records were durable.
 pub(crate) fn of_mark(folder: &Path, fault: &str) -> Damage {
-    let reason = format!("{fault}: whether the newest records of the log are all there cannot be told this time");
+    let reason = format!("{fault}: it cannot be determined this time whether the newest records of the log are there");
     Damage { bucket: name_of(&mark_path(folder)), reason }
 }
 

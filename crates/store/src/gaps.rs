@@ -2,7 +2,7 @@
 //!
 //! A checkpoint claims that everything before its offset is stored. Appends of one file are pipelined, so if one failed
 //! and a later one succeeded, the later checkpoint would hide the gap. A failed append therefore blocks its file for
-//! every append that began before the caller asked again how far the file is stored.
+//! every append that began before the caller read the file's stored position again.
 //!
 //! Not here: appends without a checkpoint, which belong to no file.
 
@@ -29,7 +29,7 @@ struct Inner {
 struct Gap {
     /// Bytes of the head in the file's identity.
     head_bytes: u32,
-    /// Last append to refuse; `None` until the caller asks how far the file is stored.
+    /// Last append to refuse; `None` until the caller reads the file's stored position.
     refused_through: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
-//! A query of terms as it is for one slab, whose hosts, sources and sourcetypes are known.
+//! Simplifies a term query for one slab, whose hosts, sources and sourcetypes are known.
 //!
 //! A metadata pattern that matches none of the slab's events does not make the slab a candidate. Left in a disjunction
-//! with terms it would keep the term filter from being asked, and locators of ids tell pages of ids that the slab
+//! with terms it would prevent the use of the term filter, and locators of ids would return pages for ids that the slab
 //! lacks. Not here: which pages of a slab have events with a pattern that some match.
 
 use std::borrow::Cow;
@@ -40,7 +40,7 @@ pub(crate) fn of_slab<'q>(query: &'q TermQuery, metas: &[Metadata]) -> Cow<'q, T
     }
 }
 
-/// Whether the query asks for absent metadata.
+/// Whether the query contains an absent metadata pattern.
 fn has(query: &TermQuery, is_absent: &dyn Fn(MetaField, &str) -> bool) -> bool {
     match query {
         TermQuery::Meta { field, pattern } => is_absent(*field, pattern),

@@ -1,8 +1,8 @@
 //! Automatic indexes: indexes without a stanza that events name.
 //!
-//! Indexes in indexes.conf are unlimited. Of others there are at most [`UNCONFIGURED_INDEXES_MAX`], because the names
-//! come from senders and every index takes memory and files. An index counts from its first append until the store is
-//! closed, and afterwards as long as it contains events.
+//! Indexes in indexes.conf are unlimited. Of all others, there are at most [`UNCONFIGURED_INDEXES_MAX`], because the
+//! names come from senders and every index takes memory and files. An index counts from its first append until the
+//! store is closed, and afterwards as long as it contains events.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;

@@ -208,8 +208,8 @@ impl SentRequests {
         Ok(PartState::Stored)
     }
 
-    /// Opens a part of an earlier run under a number of this run, and so with a slot. The catalog is changed now, which is
-    /// slow, so that the answer only needs the slot.
+    /// Opens a part of an earlier run under a number of this run, and so with a slot. The catalog is changed now, which
+    /// is slow, so that the answer only needs the slot.
     fn renumber(
         &self,
         request: &SentRequest,
@@ -244,7 +244,8 @@ impl SentRequests {
         self.write_answers(&forgotten)
     }
 
-    /// The senders are about to be answered: what they send from now on is new. After an error they must not be answered.
+    /// The senders are about to be answered: what they send from now on is new. After an error they must not be
+    /// answered.
     pub(crate) fn answered(&self, requests: &[SentRequest]) -> Result<(), StoreError> {
         let closed: Vec<(u64, Vec<UnansweredPart>)> = {
             let mut inner = lock(&self.inner);
@@ -346,7 +347,8 @@ fn candidates_of(answered: &Answered, known: Vec<UnansweredPart>, logged: Vec<Un
         newest = newest.max(part.time);
         let counts = match part.run.cmp(&answered.run) {
             Ordering::Equal => answered.is_open(part.number),
-            // Parts saved by an earlier start were unanswered then, and have a number of the last run if repeated since.
+            // Parts saved by an earlier start were unanswered then, and have a number of the last run if repeated
+            // since.
             Ordering::Less => !is_logged,
             // The answers of this run were not written, or cannot be read.
             Ordering::Greater => false,
@@ -438,7 +440,7 @@ mod tests {
         let answered = Answered { run: 9, slots };
         let logged =
             vec![part(8, 0, 0), part(9, 0, 0), part(9, 1, 0), part(9, 2, 0), part(9, 3 + SLOTS, 0), part(9, 8, 0)];
-        // Of a run whose answers were not written nothing is known.
+        // Nothing is known of a run whose answers were not written.
         let known = vec![part(5, 3, 0), part(9, 1, 0), part(9, 0, 0), part(10, 6, 0)];
         let logged = [logged, vec![part(10, 7, 0)]].concat();
         let found = candidates_of(&answered, known.clone(), logged.clone());

@@ -212,7 +212,8 @@ impl Store {
     /// Submits events to the log; the ticket reports when they are stored. Waits while too much is in progress.
     ///
     /// After an append with a checkpoint failed, directly or by its ticket, every further append of the same file fails
-    /// with [`StoreError::EarlierPartMissing`] until [`Store::checkpoints_of`] was asked how far the file is stored.
+    /// with [`StoreError::EarlierPartMissing`] until the caller has read the file's stored position by
+    /// [`Store::checkpoints_of`].
     pub fn append(&self, request: AppendRequest) -> Result<Ticket, StoreError> {
         self.append_in(0, request)
     }
@@ -256,8 +257,8 @@ impl Store {
         Ok(Ticket::done(Ok(())).after(before))
     }
 
-    /// The senders are about to be answered: the same content is a new request from now on. After an error they must not
-    /// be answered.
+    /// The senders are about to be answered: the same content is a new request from now on. After an error they must
+    /// not be answered.
     pub fn answered(&self, requests: &[SentRequest]) -> Result<(), StoreError> {
         let noted = self.shared.sent.answered(requests);
         if let Some(error) = self.shared.sent.take_fault() {

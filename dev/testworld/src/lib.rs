@@ -2,7 +2,8 @@
 //!
 //! [`CountedStore`] is a store that counts reads of sealed slabs; an [`Interruption`] runs a closure in the middle of a
 //! search, at a given read; a [`Frozen`] snapshot never changes. [`request`], [`engine`], [`rows_of`] and [`lines`] are
-//! how most tests ask a search and read its answer, [`segment_of`] the methods that wrappers of segments share. Only tests depend on this crate. Not here: events, which each test makes as it needs them.
+//! how most tests ask a search and read its answer, [`segment_of`] the methods that wrappers of segments share. Only
+//! tests depend on this crate. Not here: events, which each test makes as it needs them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 use std::ops::Range;
@@ -33,7 +34,7 @@ pub const SECOND: i64 = 1_000_000_000;
 /// Time of the first event.
 pub const START: i64 = 1_700_000_000 * SECOND;
 
-/// An owner's search of all times in `main`, long ago, in UTC. What a test asks otherwise it puts in its place.
+/// An owner's search of all times in `main`, long ago, in UTC. Tests replace the members that they need otherwise.
 pub fn request(text: &str) -> SearchRequest {
     SearchRequest {
         text: text.to_owned(),
@@ -85,7 +86,8 @@ impl SnapshotSource for Frozen {
     }
 }
 
-/// The methods of a [`Segment`] that say which one it is and where tokens may be, as the segment in this field has them.
+/// The methods of a [`Segment`] that say which one it is and where tokens may be, as the segment in this field has
+/// them.
 #[macro_export]
 macro_rules! segment_of {
     ($inner:tt) => {

@@ -1,6 +1,6 @@
 //! Sessions: `POST /services/auth/login` returns a session key for a user name and a password, `DELETE
 //! /services/authentication/httpauth-tokens/KEY` ends a session, `POST /services/auth/logout` ends the caller's. `GET
-//! /services/authentication/httpauth-tokens` lists open sessions by ids from which nobody learns their keys.
+//! /services/authentication/httpauth-tokens` lists open sessions by ids that do not reveal their keys.
 
 use std::collections::BTreeMap;
 

@@ -55,7 +55,7 @@ impl Objects {
                 }
             }
         }
-        // Of other apps, the one whose name sorts last wins, as in a view.
+        // Among other apps, the one whose name sorts last wins, as in a view.
         let mut apps: Vec<String> =
             folders_in(&self.data_dir.join("etc/apps")).iter().map(|path| app_name(path)).collect();
         apps.sort_by_key(|app| std::cmp::Reverse((scope.app.as_ref() == Some(app), app.clone())));

@@ -1,4 +1,4 @@
-//! The parts of the bucket that are measured, each with a ceiling: the least work that anything doing its task does.
+//! The parts of the bucket that are measured, each with a ceiling: the minimum work that its task requires.
 //!
 //! A ceiling is measured on the same machine over the same bytes, so that a figure says how far from it a part is and
 //! not how fast the machine is.

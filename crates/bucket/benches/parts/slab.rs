@@ -1,4 +1,4 @@
-//! The slabs that benchmarks and size listings read: lines of a file, or made ones.
+//! The slabs that benchmarks and size listings read: lines of a file, or generated ones.
 //!
 //! Every line is an event, 25 ms after the one before. Not here: breaking events and reading their times, which the
 //! pipeline does.

@@ -117,7 +117,7 @@ fn heads_of_many_slabs_and_of_damaged_sidecars() {
     for whole in [sidecar(&[hashes(0, 100)]), sidecar_of_version_2(&[hashes(0, 100)])] {
         for len in 0..whole.len() {
             if let Ok(Some(cut)) = open(whole[..len].to_vec()) {
-                // Its head is whole and its cells are there; the rest is the checksum that nobody asks.
+                // Its head is whole and its cells are there; the rest is the checksum, which is never read.
                 assert!(len >= whole.len() - 8 && cut.may_hold(0, b"5").unwrap());
             }
         }

@@ -1,4 +1,4 @@
-//! Locator of rare tokens: tells which pages of a template slab contain a token that is not in the term dictionary,
+//! Locator of rare tokens: maps a token that is not in the term dictionary to the pages of a template slab,
 //! without reading columns.
 //!
 //! A list of unique ids with their pages would take more space than the ids themselves. A *locator* does not store the

@@ -105,7 +105,7 @@ pub(crate) fn split_slab(events: &EventBatch) -> Option<TemplateSlab> {
         .or_else(|| if pays_anyway.get() { split_texts(events, whole(), &[], pays) } else { None })
 }
 
-/// Whether the number of whole-text templates is still acceptable. Only asked early, while little is lost by starting
+/// Whether the number of whole-text templates is still acceptable. Only called early, while little is lost by starting
 /// over.
 fn has_few_templates(builder: &Builder) -> bool {
     let Some(Kind::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else { return false };

@@ -1,4 +1,4 @@
-//! The splitter against its inverse, and what becomes of texts of known make.
+//! The splitter against its inverse, and the columns of texts with a known structure.
 
 use std::collections::BTreeSet;
 
@@ -172,8 +172,8 @@ fn check_traits(slab: &TemplateSlab) {
     }
 }
 
-/// Long texts of JSON are split into words, which puts a backslash before the word `n12` and `u00e4`: that their escapes are
-/// whole is seen before that.
+/// Long texts of JSON are split into words, which puts a backslash before the word `n12` and `u00e4`: that their
+/// escapes are whole is seen before that.
 #[test]
 fn texts_split_into_words_are_known_to_json() {
     let line = |at: u32| {
@@ -321,7 +321,7 @@ fn values_that_change_their_kind_late_change_the_column() {
         _ => format!("n={at} d={at}-{} h={:04x}", at * 7, at),
     }));
     let slab = template_slab_of(&events);
-    // One odd value among numbers is a template beside theirs.
+    // One odd value among numbers is a template next to theirs.
     assert!(matches!(&variable(&slab, 0).values, SlabValues::Templates { templates, .. } if templates.len() == 2));
     assert!(matches!(&variable(&slab, 1).values, SlabValues::Templates { .. }));
 }

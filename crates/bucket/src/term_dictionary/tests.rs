@@ -1,4 +1,4 @@
-//! Term dictionaries written and read back, against a map that knows the truth.
+//! Term dictionaries written and read back, against an exact map.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

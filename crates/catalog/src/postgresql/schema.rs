@@ -1,7 +1,7 @@
 //! The tables of a catalog in PostgreSQL: one schema for each store.
 //!
-//! The rows are those of SQLite; texts sort by their bytes there as here. Two tables are PostgreSQL's own: `version`, and
-//! `writer` with the run that may write and its last transaction (`super::writer`).
+//! The rows are those of SQLite; texts sort by their bytes there as here. Two tables are PostgreSQL's own: `version`,
+//! and `writer` with the run that may write and its last transaction (`super::writer`).
 //!
 //! `bucket` is not partitioned by time: a partitioned table cannot keep numbers unique without the time. The index by
 //! time finds the live buckets of a span instead (docs/decisions/0060).
@@ -123,7 +123,7 @@ pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<Foun
     }
     let own = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = ?1 AND tablename = 'version'";
     if !act.exists(own, values![schema])? {
-        return Err(Failure::Damaged("its schema has tables, and none of them tells the version".to_owned()));
+        return Err(Failure::Damaged("its schema has tables, but none that holds the version".to_owned()));
     }
     let found = act.number("SELECT version FROM version", values![])?.unwrap_or(0);
     let known = VERSION as i64;

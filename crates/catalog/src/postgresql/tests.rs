@@ -209,7 +209,7 @@ fn what_is_no_whole_catalog_of_a_known_version_is_refused() {
     for (damage, told) in [
         ("UPDATE version SET version = 99", "has version 99, this quarry knows up to"),
         ("UPDATE version SET version = 7; DROP TABLE deletion", "with 10 tables"),
-        ("DROP TABLE version", "none of them tells the version"),
+        ("DROP TABLE version", "none that holds the version"),
     ] {
         server.run("quarry", &format!("SET search_path = {schema}; {damage}"));
         for error in [existing().unwrap_err(), open(&place).unwrap_err(), reader().unwrap_err()] {

@@ -120,7 +120,7 @@ fn rules_that_commands_name_follow_app_and_user() {
         ];
         let seen = Layers::of_view(sources, &view("shop", &[("ta", "")]), &Readable::everything());
         let names: Vec<&str> = seen.conf(conf).stanzas().iter().map(|stanza| stanza.name.as_str()).collect();
-        // Of savedsearches some come with the program.
+        // Some saved searches come with the program.
         let of_apps = names.iter().filter(|name| matches!(**name, "ours" | "mine" | "theirs")).collect::<Vec<_>>();
         assert_eq!(of_apps, [&"ours", &"mine"], "{conf}");
     }

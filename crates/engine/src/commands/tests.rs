@@ -1,4 +1,5 @@
-//! Commands that fold give the same table of rows as texts and as a scan codes them, whatever the workers and the memory.
+//! Folding commands return the same table for rows of texts and for coded rows, with any number of workers and any
+//! memory limit.
 
 use std::sync::Arc;
 

@@ -143,7 +143,7 @@ impl Top {
         Ok((rows::concat_rows(best)?, Some(sum)))
     }
 
-    /// Rows ordered by group, then by count; equal counts by value. Of a single group, only as many as are asked for.
+    /// Rows ordered by group, then by count; equal counts by value. For a single group, only as many as requested.
     fn ranked(&self, counted: &RecordBatch, groups: &[u32], counts: &[i64]) -> Vec<u32> {
         let columns: Vec<StringViewArray> = (self.by.iter().chain(&self.fields))
             .map(|field| rows::as_text_array(&rows::column_or_null(counted, field)))

@@ -33,7 +33,7 @@ pub(super) enum Work {
     Search(Pipeline),
     /// A plan, made here or elsewhere.
     Plan(Box<Plan>),
-    /// The part of a plan that runs beside the data.
+    /// The part of a plan that runs next to the data.
     Map(Box<Plan>),
     /// The part of a plan that runs once, on the rows of its exchange.
     Reduce(Box<Plan>, RowIter),

@@ -1,10 +1,10 @@
-//! The exchange of a plan: the rows and columns that pass from *map*, which runs beside the data, to *reduce*, which
+//! The exchange of a plan: the rows and columns that pass from *map*, which runs next to the data, to *reduce*, which
 //! runs once.
 //!
 //! Without a fold, events are exchanged: newest first, with the columns that the scan reads. A sort or a `dedup` pushed
-//! down to the scan only leaves out events that cannot be in the result. With a fold, groups are exchanged, in the layout
-//! of the fold's partial states, whatever the scan does to fold fewer rows (counts of equal events, summaries, cached
-//! states). What is exchanged is checked against the exchange wherever it is given or taken.
+//! down to the scan only leaves out events that cannot be in the result. With a fold, groups are exchanged, in the
+//! layout of the fold's partial states, whatever the scan does to fold fewer rows (counts of equal events, summaries,
+//! cached states). What is exchanged is checked against the exchange wherever it is given or taken.
 //!
 //! Not here: how rows travel, and how those of several workers are merged ([`crate::run`] takes them merged).
 
@@ -114,7 +114,7 @@ impl FoldStates {
 }
 
 impl Plan {
-    /// The rows that workers hand over; `None` if nothing of the plan runs beside the data.
+    /// The rows that workers hand over; `None` if nothing of the plan runs next to the data.
     pub fn exchange(&self) -> Option<Exchange> {
         match &self.source {
             Source::Scan(scan) => Some(match &self.states {

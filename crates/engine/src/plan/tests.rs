@@ -1,4 +1,4 @@
-//! Passes, by the plans they leave: one search and its plan after each other.
+//! Planner passes: each search, followed by the plan that they make of it.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ fn the_scan_takes_over_what_it_can() {
         ("* | regex \"a+\" | stats count by u", "scan main fields=__raw:0,u match=__raw:0\nmap where\nfold stats"),
         ("* | regex \"a+\" | stats count by _raw", "scan main fields=_raw\nmap regex\nfold stats"),
         ("* | eval l=len(_raw) | sort l", "scan main fields=* newest first\nreduce eval | sort"),
-        // Nobody reads what the second one finds, but the third one's fault is told.
+        // Nobody reads what the second one finds, but the third one's fault is reported.
         (
             "* | rex \"u=(?<u>\\w+)\" | rex \"v=(?<v>\\w+)\" | dedup u | rex \"(?<w>[a\" | stats count by u",
             "scan main fields=_raw,u newest first\nreduce rex | dedup | rex | stats",

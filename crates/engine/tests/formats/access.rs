@@ -1,4 +1,4 @@
-//! Access logs with all that comes in requests, user agents and names, beside lines that are none.
+//! Access logs with unusual requests, user agents and names, mixed with lines of other formats.
 
 use super::World;
 use super::chance::Chance;

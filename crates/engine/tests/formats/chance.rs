@@ -1,4 +1,4 @@
-//! Numbers by chance that are the same each time (SplitMix64).
+//! Reproducible random numbers (SplitMix64).
 
 pub(crate) struct Chance(u64);
 

@@ -1,4 +1,4 @@
-//! Sources of the built-in sourcetypes give the same whether their events are text or sealed by the real shaper.
+//! Searches of the built-in sourcetypes have the same results whether the events are stored as text or as templates.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

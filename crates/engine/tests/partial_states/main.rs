@@ -1,4 +1,5 @@
-//! Kept partial states change no answer, whatever happens to the data and whoever asks, and spare the reading.
+//! Cached partial states never change an answer, whatever happens to the data and whichever user searches, and they
+//! avoid reading events again.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

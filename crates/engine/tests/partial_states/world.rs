@@ -1,4 +1,4 @@
-//! A store with events of some shapes, and engines with and without kept states.
+//! A store with events of some shapes, and engines with and without cached states.
 
 use std::path::Path;
 use std::sync::Arc;

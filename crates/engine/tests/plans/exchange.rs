@@ -127,7 +127,7 @@ fn divided(world: &World, text: &str, expected: Answer) -> Result<Option<Exchang
     }
     let rows = if exchange.rows == ExchangedRows::Groups { rows } else { merged(&rows) };
     let (found, mut told) = parted(world.reduced(plan, rows, text));
-    // Remarks on the text are told by whoever has it, not by a plan.
+    // Diagnostics of the text come from its parser, not from a plan.
     let remarks = quarry_spl::parse(text).diagnostics;
     let remarks = remarks.iter().map(|remark| remark.told(text));
     told.extend(messages.into_iter().chain(remarks).map(|message| format!("message {message}")));

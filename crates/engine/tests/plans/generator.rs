@@ -1,4 +1,4 @@
-//! Searches made by chance from the grammar: every one parses, none depends on chance or on the moment.
+//! Searches generated at random from the grammar: each one parses, and none depends on randomness or the current time.
 //!
 //! The same seed gives the same search on every machine.
 

@@ -1,4 +1,4 @@
-//! The answer of a search depends on its events alone: not on how they are kept, in which portions they are read, or
+//! The answer of a search depends on its events alone: not on how they are stored, in which portions they are read, or
 //! how much memory there is.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -105,7 +105,7 @@ fn no_plan_changes_an_answer() {
 
 /// Events of generated searches.
 const FEW_EVENTS: u64 = 400;
-/// Generated searches that every test run asks.
+/// Generated searches per test run.
 const SEEDS: u64 = 300;
 
 /// Asks the searches of `seeds` in whole and in tiny slices, and holds the answers against each other.

@@ -1,4 +1,5 @@
-//! JSON objects of which each has another choice of members: what the shaper makes of them answers as their texts do.
+//! JSON objects with varying optional members: searches of their templates have the same results as searches of their
+//! texts.
 
 use quarry_engine::Slicing;
 use tempfile::tempdir;

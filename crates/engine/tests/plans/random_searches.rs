@@ -1,7 +1,7 @@
-//! Events of the shapes that the bench draws, kept in every way: texts, hot, sealed, compacted. Searches that are cut out of
-//! their texts and fields give the same.
+//! Generated searches over events of the benchmark's shapes have the same results however the events are stored: as
+//! texts, hot, sealed or compacted.
 //!
-//! Not here: whether what all of them say is right; `cargo xtask bench --shapes` asks a database.
+//! Not here: whether these results are right; `cargo xtask bench --shapes` compares them with a database.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,11 +18,11 @@ use crate::text_searches::{Known, search};
 use crate::world::{Place, START, ask, engine_of, place, store_of, tiny, values};
 use crate::{PLENTY, SHOWN, columns_sorted, difference};
 
-/// Events of a drawn data set: more than the templates of a shape need to show themselves.
+/// Events of a data set: more than are needed to recognise the templates of a shape.
 const EVENTS: u32 = 400;
-/// Searches of one drawn data set; the next ones are asked of another.
+/// Searches per generated data set; the next ones run on another.
 const SEARCHES_PER_DRAW: u64 = 500;
-/// Searches of each shape that every test run asks.
+/// Searches of each shape per test run.
 const SEARCHES: u64 = 10;
 /// Events per append.
 const BATCH: usize = 97;

@@ -1,4 +1,5 @@
-//! Searches made by chance of the texts and fields of events: conditions that hold of some of them, patterns that match them.
+//! Random searches made from the texts and fields of events: conditions that some events meet, and patterns that match
+//! them.
 //!
 //! The same seed and the same events give the same search.
 

@@ -1,4 +1,4 @@
-//! The same events kept in every way there is, and engines that read them in portions of every size.
+//! The same events stored in every possible form, and engines that read them in portions of every size.
 
 use std::ops::Range;
 use std::path::Path;
@@ -339,7 +339,7 @@ pub(crate) fn answer_of(mut job: Job) -> Answer {
     while let Some(batch) = job.next_batch() {
         let batch = batch.map_err(|error| error.to_string())?;
         let schema = batch.schema();
-        // Which columns events have beside their values hangs on the pages read.
+        // Which columns rows have in addition to their fields depends on the pages read.
         for (field, column) in schema.fields().iter().zip(batch.columns()) {
             let has_values = column.data_type() != &DataType::Null && column.null_count() < column.len();
             if has_values && !columns.contains(field.name()) {

@@ -203,7 +203,7 @@ fn every_command_and_function_is_on_a_page() {
     for (page, names) in [("eval-functions.md", of_eval), ("stats-functions.md", of_stats)] {
         let text = std::fs::read_to_string(folder.join(page)).unwrap();
         for name in names {
-            assert!(text.contains(&format!("`{name}")), "spec/spl/{page} does not tell of {name}");
+            assert!(text.contains(&format!("`{name}")), "spec/spl/{page} does not mention {name}");
         }
     }
 }

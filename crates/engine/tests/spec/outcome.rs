@@ -160,7 +160,7 @@ fn read_table(block: &Block) -> Result<Table, String> {
     Ok(Table { columns, rows })
 }
 
-/// Compares row by row. Of events only the named columns count; of reports all but those without any value.
+/// Compares row by row. For events, only the named columns count; for reports, all columns with a value.
 fn compare(expected: &Table, actual: &Table, kind: ResultKind) -> Result<(), String> {
     if expected.rows.is_empty() && actual.rows.is_empty() {
         return Ok(());

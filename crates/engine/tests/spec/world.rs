@@ -49,7 +49,7 @@ pub(crate) enum Kept {
     Summarised,
 }
 
-/// Alert actions of examples: `note` tells what it is given.
+/// Alert actions of examples: `note` prints what it is given.
 struct Actions;
 
 impl CommandSource for Actions {
@@ -193,7 +193,7 @@ impl World {
                     backfill: None,
                     build: true,
                 };
-                // A model that cannot be read is told by the search.
+                // A model that cannot be read is reported by the search.
                 drop(engine.summarise(&wanted, Arc::clone(&source), &mut || true));
             }
         }

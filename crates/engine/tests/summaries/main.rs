@@ -1,4 +1,5 @@
-//! Summaries of data models change no answer, whatever happens to data, definitions and files, and spare the reading.
+//! Summaries of data models change no answer, whatever happens to data, definitions and files, and avoid reading
+//! events.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -210,7 +211,7 @@ fn summaries_only_reads_what_is_summarised() {
     world.append("main", 450, 500, 0);
     assert_eq!(ask(&with, &world, only, None), expected, "hot events are not summarised");
     assert_ne!(ask(&with, &world, all, None), expected);
-    // Rows of events where a summary cannot tell, of summarised slabs alone.
+    // Rows of events for what a summary lacks, of summarised slabs only.
     let term = "| tstats summariesonly=true count FROM datamodel=Web.Traffic WHERE TERM(user=bob)";
     let sealed = ask(&with, &world, term, Some((0, 450)));
     assert_eq!(sealed, ask(&with, &world, term, None));
@@ -277,7 +278,7 @@ fn pivot_answers_as_tstats_of_summaries_does() {
     }
 }
 
-/// A search with the answer made of summaries alone asked for.
+/// A search that may be answered by summaries only.
 fn only(text: &str) -> String {
     text.replace("| tstats ", "| tstats summariesonly=true ")
 }

@@ -1,4 +1,4 @@
-//! Commands between the events and a report give on codes what they give on texts.
+//! Commands between the events and a report have the same results on coded columns as on texts.
 
 use quarry_event::TimeRange;
 

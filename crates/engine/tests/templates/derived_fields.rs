@@ -1,4 +1,4 @@
-//! Aliases, calculated fields and automatic lookups on columns give what they give on texts.
+//! Aliases, calculated fields and automatic lookups have the same results on columns as on texts.
 
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeRange};
 use quarry_store::MemoryStore;
@@ -200,7 +200,8 @@ fn parts_of_pages_are_the_same() {
     compare_with(&engine_of(PROPS, ""), searches(&["*", "NOT code=404", "grade=good"], range).into_iter());
 }
 
-/// One source and one way of cutting, as most indexes have them: names that are only other names need no row of their own.
+/// One source and one way of cutting, as most indexes have them: names that are only other names need no row of their
+/// own.
 fn one_source() -> MemoryStore {
     let store = MemoryStore::new("main");
     let mut batch = EventBatch { index_time: 5_000_000_000, ..EventBatch::default() };

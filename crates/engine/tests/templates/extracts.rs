@@ -1,4 +1,4 @@
-//! `EXTRACT` rules asked of templates cut what they cut out of texts.
+//! `EXTRACT` rules extract the same from templates as from texts.
 
 use quarry_event::TimeRange;
 

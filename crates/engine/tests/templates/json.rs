@@ -1,4 +1,4 @@
-//! JSON whose values take every form: doubt about one variable costs no other field, and none an answer.
+//! JSON with values of every kind: an undecided variable affects no other field, and no answer.
 
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::MemoryStore;
@@ -139,7 +139,8 @@ fn every_form_of_value_reads_the_same_from_columns() {
     }
 }
 
-/// Paths of `spath`: of scalars, objects, arrays, elements, of what is never there, and such that only names with dots have.
+/// Paths of `spath`: of scalars, objects, arrays, elements, of what is never there, and such that only names with dots
+/// have.
 const PATHS: [&str; 22] = [
     "level",
     "took",

@@ -1,4 +1,4 @@
-//! A search gives the same whether texts are plain or made of templates and columns.
+//! A search has the same result whether texts are plain or made of templates and columns.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,11 +1,12 @@
-//! Transforms (`REPORT-`) asked of templates cut what they cut out of texts.
+//! Transforms (`REPORT-`) extract the same from templates as from texts.
 
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::MemoryStore;
 
 use super::{compare_in, compare_with, engine_of};
 
-/// Cells that `EXTRACT` and automatic fields also make, that alias, calculated field and lookup read, in several orders.
+/// Cells that `EXTRACT` and automatic fields also make, that alias, calculated field and lookup read, in several
+/// orders.
 const PROPS: &str = r#"
 [kv]
 EXTRACT-level = level=(?<level>INF)

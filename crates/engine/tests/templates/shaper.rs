@@ -1,5 +1,5 @@
-//! Segments shaped by hand, in several ways, also ways no shaper would choose: variables that begin inside words, templates
-//! inside templates, dictionaries of numbers, plain texts.
+//! Hand-made template segments, including forms that the splitter would never choose: variables that begin inside
+//! words, templates inside templates, dictionaries of numbers, plain texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct Manner {
     pub(crate) nested: bool,
     /// Whether numbers stay texts.
     pub(crate) no_numbers: bool,
-    /// Whether columns tell what their values are to JSON.
+    /// Whether columns state the JSON types of their values.
     pub(crate) knows_json: bool,
     /// Distinct texts up to which a column is a dictionary.
     pub(crate) dictionary: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Manner {
     pub(crate) quotes: bool,
     /// Interval of texts that become a template of one variable; 0 for none.
     pub(crate) outliers: usize,
-    /// Whether the segment tells which rows may hold a token.
+    /// Whether the segment can name the rows that may contain a token.
     pub(crate) rows_known: bool,
 }
 
@@ -339,7 +339,7 @@ impl Segment for HandMade {
     }
 }
 
-/// Whether a text has the tokens that a query asks for; `None` where it asks for none, or for an index-time field that
+/// Whether a text has the tokens of a query; `None` for a query without tokens, or for an index-time field that
 /// may be there.
 fn may_hold(query: &TermQuery, text: &[u8], has_fields: bool) -> Option<bool> {
     match query {

@@ -1,4 +1,4 @@
-//! Slabs of one source answer reports about time and source by what is known of their pages.
+//! Reports on time and source are answered from page metadata if a slab has a single source.
 
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::MemoryStore;

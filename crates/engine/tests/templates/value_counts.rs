@@ -1,4 +1,4 @@
-//! Reports that only count are answered by how often values occur, and alike.
+//! Reports that only count are answered from value counts, with the same results.
 
 use std::sync::Arc;
 

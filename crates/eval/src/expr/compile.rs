@@ -302,7 +302,7 @@ fn check_json_of_lookup(asked: &[Expr]) -> Result<(), EngineError> {
         && let Some(text) = literal(object).filter(|text| !matches!(parsed(text), Some(Json::Object(_))))
     {
         let form = format!("json_object({text:?}, VALUE)");
-        let message = format!("lookup() asks by an object of columns and values: write {form} in place of {text:?}");
+        let message = format!("lookup() takes an object of columns and values: write {form} in place of {text:?}");
         return Err(invalid(object, message));
     }
     if let Some(list) = asked.get(1)

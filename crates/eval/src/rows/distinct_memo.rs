@@ -2,7 +2,7 @@
 //!
 //! [`DistinctMemo::run`] passes its caller the distinct values of a coded column, followed by null, and spreads the
 //! results over the rows; texts are returned coded. Results for a whole dictionary are cached, as a scan shares one
-//! among many batches. A dictionary is evaluated as a whole only after as many rows have asked as it has values, so
+//! among many batches. A dictionary is evaluated as a whole only after as many lookups as it has values, so
 //! that the work is at most twice what the rows need; until then only the values that occur are evaluated.
 //!
 //! The caller must compute each result from the value alone. Columns of distinct values, which gain nothing, are
@@ -45,7 +45,7 @@ pub struct DistinctMemo {
     skipped: AtomicU32,
 }
 
-/// A dictionary that rows have asked about.
+/// A dictionary of which rows have looked up values.
 #[derive(Debug)]
 struct Known {
     values: ArrayRef,

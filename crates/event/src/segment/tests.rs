@@ -246,7 +246,7 @@ proptest! {
         prop_assert_eq!(found, whole_match(text.as_bytes(), pattern.as_bytes()));
     }
 
-    /// A search may trust the term dictionary: no text that matches lacks a token that was asked for.
+    /// Pruning by the term dictionary is safe: every text that matches has all tokens of the query.
     #[test]
     fn a_match_holds_the_tokens_asked_for(
         text in "[aAb2%0 .=é*-]{0,16}|([ab]{1,2}(%20|%2f|%2520|[ =.%-])){0,6}",

@@ -193,8 +193,8 @@ impl Handle {
         self.file.read_exact_at(into, self.hole + offset)
     }
 
-    /// Whole lines sampled from a plain file at even distances, the last ones included; empty if the file is compressed, or
-    /// no larger than its first sample.
+    /// Whole lines sampled from a plain file at even distances, the last ones included; empty if the file is
+    /// compressed, or no larger than its first sample.
     pub(crate) fn samples(&self) -> io::Result<Vec<u8>> {
         let bytes = self.content_bytes();
         if self.packing != Packing::None || bytes <= SAMPLE_BYTES as u64 {
@@ -214,7 +214,7 @@ impl Handle {
         Ok(samples)
     }
 
-    /// These, and lines of other days' logs beside it, which may show more about the order of its dates.
+    /// The first lines, and lines of other days' logs in the same folder, which may show more about the order of dates.
     pub(crate) fn samples_with_siblings(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut samples = self.samples()?;
         if self.packing == Packing::None {
@@ -255,8 +255,8 @@ impl Handle {
     }
 }
 
-/// Whole lines sampled from the file at `path` and its siblings, which show the order of its dates; empty for standard input, pipes and
-/// compressed files.
+/// Whole lines sampled from the file at `path` and its siblings, which show the order of its dates; empty for standard
+/// input, pipes and compressed files.
 pub fn lines_all_over(path: &Path) -> Result<Vec<u8>, InputError> {
     let read = || match Handle::open(path)? {
         Some(handle) => handle.samples_with_siblings(path),

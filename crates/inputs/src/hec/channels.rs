@@ -12,7 +12,7 @@ use crate::Receipt;
 
 /// Maximum channels.
 const CHANNELS_MAX: usize = 100_000;
-/// Maximum requests of a channel that are pending or not asked about, and maximum ids per query.
+/// Maximum requests of a channel that are pending or whose acknowledgment was not queried, and maximum ids per query.
 pub(crate) const PENDING_MAX: usize = 100_000;
 /// Maximum pending acknowledgments of all channels, about 200 bytes each.
 const PENDING_OF_ALL_MAX: usize = 1_000_000;
@@ -47,7 +47,7 @@ pub(crate) struct Channels {
 struct Inner {
     /// Channels by token and name.
     channels: BTreeMap<(String, String), Channel>,
-    /// Requests of all channels that are pending or not asked about.
+    /// Requests of all channels that are pending or whose acknowledgment was not queried.
     pending: usize,
 }
 
@@ -107,7 +107,8 @@ impl Channels {
         told
     }
 
-    /// Puts back requests whose report was never sent, so that the sender may ask again. A forgotten channel is left alone.
+    /// Puts back requests whose report was never sent, so that the sender may ask again. A forgotten channel is left
+    /// alone.
     pub(crate) fn put_back(&self, token: &str, name: &str, stored: &[(u64, SentRequest)]) {
         let Inner { channels, pending } = &mut *self.lock();
         let Some(channel) = channels.get_mut(&(token.to_owned(), name.to_owned())) else { return };
@@ -225,7 +226,7 @@ mod tests {
         channels.add("u", "another", vec![], SENT, 9_000_000_000);
         assert_eq!(channels.has_room("u", "another"), Err(ChannelsFull));
         channels.forget_idle(5, 10_000_000_000);
-        // One was asked about in the meantime.
+        // The acknowledgment of one was queried in the meantime.
         assert_eq!((channels.has_room("t", "a1"), channels.lock().pending), (Ok(()), PENDING_MAX));
     }
 

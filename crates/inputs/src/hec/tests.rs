@@ -1,4 +1,4 @@
-//! Senders that leave before they are answered, and that ask for too much.
+//! Senders that disconnect before the answer, and requests beyond the limits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -443,7 +443,7 @@ impl Forwarder {
     fn offer(&self) -> Vec<u8> {
         let offers = self.defaults.offers_packets;
         let level = if offers { PROTOCOL_LEVEL } else { 0 };
-        // Only a sender that asked is told about Quarry's extension.
+        // Quarry's extension is only offered to a sender that requests it.
         let own = if self.sender.is_some() { format!(";{BATCHES_WORD}1") } else { String::new() };
         let text = format!(
             "cap_response=success;cap_flush_key=true;idx_can_send_hb=false;idx_can_recv_token=false;\

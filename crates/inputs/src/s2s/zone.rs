@@ -2,7 +2,8 @@
 //!
 //! Its lines are: `Y` with seconds east of UTC for each kind of time of the zone (`Y3600 NW 43 45 54`: no daylight
 //! saving time, name in hexadecimal), `@` with the instant from which a kind applies (`@1793494800 1`), and `$` at the
-//! end. Of several kinds, the one in force now is used, so that texts from the other half of the year are an hour off.
+//! end. If there are several kinds, the one in force now is used, so texts from the other half of the year are an hour
+//! off.
 
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;

@@ -100,7 +100,7 @@ impl Recogniser {
                 parts.year = Some(full_year(year)?);
                 end
             }
-            // Of two digits after a blank, the hour is more likely than the year.
+            // Two digits after a blank are more likely the hour than the year.
             (2, (year, end)) if separator != b' ' => {
                 parts.year = Some(short_year(year));
                 end

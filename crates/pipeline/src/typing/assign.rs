@@ -73,7 +73,7 @@ enum Operand {
 pub(crate) struct Condition(Reader);
 
 impl Assignments {
-    /// Parses the setting; the error tells what is wrong.
+    /// Parses the setting; the error says what is wrong.
     pub(crate) fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Assignments, Fault> {
         let parts = split(text)?;
         if parts.is_empty() || parts.len() > ASSIGNMENTS_MAX {

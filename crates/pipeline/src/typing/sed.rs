@@ -40,7 +40,7 @@ enum ReplacementPart {
 }
 
 impl Sed {
-    /// Parses the commands; the error tells what is wrong.
+    /// Parses the commands; the error says what is wrong.
     pub(crate) fn new(text: &str) -> Result<Sed, Fault> {
         let mut commands = Vec::new();
         let mut rest = text.trim();

@@ -1,4 +1,4 @@
-//! The examples of `spec/index-time` hold. Those of expressions are run where the language is (the engine's tests).
+//! The examples of `spec/index-time` hold. Examples with expressions run in the engine's tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

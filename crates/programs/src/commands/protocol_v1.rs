@@ -2,7 +2,7 @@
 //! result and ends.
 //!
 //! The engine speaks the chunked protocol with all programs; [`ProgramV1`] implements it on behalf of an older one.
-//! A program's properties come from its settings, or from the program itself if it can be asked (`supports_getinfo`).
+//! A program's properties come from its settings, or from the program itself if it supports it (`supports_getinfo`).
 //! It receives a header about the search, an empty line and the rows as CSV; it returns messages, an empty line and
 //! rows, or rows only.
 //!
@@ -23,7 +23,7 @@ use crate::group::{
     CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, no_answer, spawn,
 };
 
-/// First argument that asks a program about itself, and the one that asks it to work.
+/// First argument that queries a program for its properties, and the one that makes it process rows.
 const GETINFO: &str = "__GETINFO__";
 const EXECUTE: &str = "__EXECUTE__";
 

@@ -99,7 +99,7 @@ impl Watch {
         }
         let mut scan = match std::fs::read_to_string(&stored) {
             Ok(text) => parse_scan(&text).unwrap_or_else(|| {
-                self.tell(&format!("{}: is damaged; every file is told as added", stored.display()));
+                self.tell(&format!("{}: is damaged; every file is reported as added", stored.display()));
                 SavedScan::default()
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => SavedScan::default(),
@@ -179,7 +179,7 @@ impl Watch {
                 Ok(()) => return Ok(true),
                 Err(AppendError::Busy(_)) if !shared.stop.wait(BUSY_WAIT) => {}
                 Err(AppendError::Busy(_) | AppendError::Stopping) => return Ok(false),
-                Err(error) => return Err(Fault::unavailable(format!("changes are told later: {error}"))),
+                Err(error) => return Err(Fault::unavailable(format!("changes are reported later: {error}"))),
             }
         }
     }

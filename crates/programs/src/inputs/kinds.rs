@@ -1,7 +1,7 @@
 //! The kinds of modular inputs that apps bring along, as their programs describe them.
 //!
-//! A program is asked once (`--scheme`) and again when its file has changed. One that does not answer is listed without
-//! settings.
+//! A program is queried once (`--scheme`) and again when its file has changed. One that does not answer is listed
+//! without settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl ModularInputKinds {
         ModularInputKinds { home, known: Mutex::default() }
     }
 
-    /// All kinds by scheme. Runs programs that were not asked before.
+    /// All kinds by scheme. Runs programs that were not queried before.
     pub fn list(&self) -> Vec<ModularInputKind> {
         let apps = std::fs::read_dir(self.home.join("etc/apps")).into_iter().flatten().flatten();
         let mut schemes: Vec<String> = apps.flat_map(|app| declared_schemes(&app.path())).collect();

@@ -1,7 +1,7 @@
 //! Modular inputs: `[SCHEME://NAME]` of apps with a program `bin/SCHEME`.
 //!
-//! The program is first asked about itself (`--scheme`), then started with its configuration as XML on standard input:
-//! once per stanza, or once for all if it says so. Asking is slow and therefore done on the inputs' threads.
+//! The program is first queried for its scheme (`--scheme`), then started with its configuration as XML on standard
+//! input: once per stanza, or once for all if it says so. Asking is slow and therefore done on the inputs' threads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

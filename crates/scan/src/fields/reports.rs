@@ -126,8 +126,8 @@ pub(crate) fn names_of(rule: &ReportRule) -> Option<Vec<String>> {
     Some(names.into_iter().map(|name| cleaned(rule.cleans_names, &name)).collect())
 }
 
-/// Group names of a pattern, found without compiling it, since every search asks this of every transform. A superfluous
-/// name does no harm.
+/// Group names of a pattern, found without compiling it, since every search needs them of every transform. A
+/// superfluous name does no harm.
 fn group_names(pattern: &str) -> Vec<String> {
     let starts = ["(?<", "(?P<", "(?'"].iter().flat_map(|open| pattern.split(open).skip(1));
     let names = starts.map(|rest| rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_'));

@@ -21,7 +21,7 @@ const COPIED_BYTES_MAX: usize = 32 << 20;
 
 /// Receives the previews of a fold.
 pub trait Previewer: Sync {
-    /// Whether a preview is due; every worker asks before each page.
+    /// Whether a preview is due; every worker checks before each page.
     fn is_due(&self) -> bool;
     /// Shows what was folded so far.
     fn show(&self, folded: Folder) -> Result<(), EngineError>;

@@ -21,7 +21,7 @@ use super::decode::{COLUMNS_MAX, DIRECTORY_BYTES_MAX, PAGES_MAX};
 pub(super) const MAGIC: &[u8; 8] = b"QRYSUMM2";
 /// Bytes of the trailer: offset, length and checksum of the directory, and [`MAGIC`].
 pub(super) const END_BYTES: usize = 8 + 8 + 8 + 8;
-/// Compression level: written once, beside other work, and read often.
+/// Compression level: written once, in the background, and read often.
 const LEVEL: i32 = 3;
 /// Maximum uncompressed bytes of one column of a slab.
 pub(super) const COLUMN_BYTES_MAX: usize = 512 << 20;

@@ -153,7 +153,7 @@ pub(super) struct PartFacts {
     pub open_edge: bool,
 }
 
-/// Neighbours of a part, as far as the rest of its template tells.
+/// Neighbours of a part, as far as the rest of its template determines them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Surroundings {
     /// By kind of bounds: whether what precedes it, or its own first byte, bounds a match.
@@ -265,7 +265,7 @@ impl TemplateFacts {
         }
         let found = Arc::new(WordFacts::new(template_set));
         let bytes = found.memory_bytes();
-        // Of two workers that compute them at once, one keeps them.
+        // If two workers compute them at once, the result of one is kept.
         if self.held.words.load(Ordering::Relaxed) < WORD_FACTS_BYTES_MAX && self.words.set(Arc::clone(&found)).is_ok()
         {
             self.held.words.fetch_add(bytes, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! Bytes that a text must contain to have a given key of automatic extraction.
 //!
-//! If values outside of pairs contain equals signs, as the query strings of requests do, no template tells which keys
+//! If values outside of pairs contain equals signs, as the query strings of requests do, no template shows which keys
 //! its texts have. But a key is followed directly by its equals sign, so a text that lacks the end of the name with
 //! that sign cannot have the key. A field is therefore in doubt only in rows with a value that contains these bytes;
 //! those rows need their text.

@@ -92,7 +92,7 @@ pub(super) enum TemplateRows {
     Rows(Option<RecordBatch>),
 }
 
-/// Field locations in a slab, as far as its templates tell.
+/// Field locations in a slab, as far as its templates determine them.
 struct KnownSlab<'a>(Option<&'a Slab>);
 
 impl FieldColumns for KnownSlab<'_> {
@@ -123,8 +123,8 @@ impl FieldColumns for LaterSlab<'_> {
 }
 
 impl EventScan {
-    /// The matching rows of a page of a template slab, with dictionary-coded columns. `coded` allows omitting an unrequested
-    /// `_time`, and less than a row for each event in other ways.
+    /// The matching rows of a page of a template slab, with dictionary-coded columns. `coded` allows omitting an
+    /// unrequested `_time`, and less than a row for each event in other ways.
     pub(super) fn read_templates(
         &self,
         page: &PageRef,

@@ -1,10 +1,10 @@
 //! Words, phrases and wildcards evaluated on templates and columns instead of text.
 //!
-//! A match lies in a literal, in the value of a variable, or across an edge between them. Which templates concern a word
-//! is known from their index ([`super::template_index`]). Literals and dictionary texts are examined once per slab,
-//! numbers and plain texts once per page, and only if the bytes of their column allow a match. For matches across edges,
-//! the parts around them are put together ([`spans`]). Anything that is bounded by unknown bytes is a *maybe*; those rows
-//! are decided by their text. A yes or no here always agrees with the text.
+//! A match lies in a literal, in the value of a variable, or across an edge between them. Which templates concern a
+//! word is known from their index ([`super::template_index`]). Literals and dictionary texts are examined once per
+//! slab, numbers and plain texts once per page, and only if the bytes of their column allow a match. For matches across
+//! edges, the parts around them are put together ([`spans`]). Anything that is bounded by unknown bytes is a *maybe*;
+//! those rows are decided by their text. A yes or no here always agrees with the text.
 //!
 //! Percent-encoded breakers (`%20`) make a bound depend on bytes further away; where one may be near, the answer is
 //! maybe.
@@ -241,7 +241,7 @@ impl ProbePlan {
         }
     }
 
-    /// The answer for a number, where numbers need not be written to tell.
+    /// The answer for a number, if it does not depend on how the number is written.
     fn of_number(&self, number: i64) -> u8 {
         let is_met = match self {
             ProbePlan::Equals(wanted) => number == *wanted,
@@ -318,10 +318,10 @@ impl Probe {
                 || (!leading_star && !trailing_star && self.needle.len() < traits.min_len as usize))
     }
 
-    /// Of texts that lie one after the other in `bytes` and end at `ends`: the places of those in which it begins,
-    /// ascending, each once. All are searched at once; whether it also ends in the same text is not looked at.
+    /// Positions of the texts in which an occurrence begins, ascending, each once. The texts lie one after the other in
+    /// `bytes` and end at `ends`; they are searched in one pass, so an occurrence may extend into the next text.
     fn texts_with<'a>(&'a self, bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
-        // The first text that has not been told.
+        // The first text that was not returned yet.
         let mut next = 0;
         self.finder.places(bytes).filter_map(move |at| {
             if next > 0 && at < ends[next - 1] as usize {

@@ -52,7 +52,7 @@ fn results_are_kept_from_one_command_to_the_next() {
     lines_are_not_kept(&place);
 }
 
-/// Of events that are shown as lines, only the text is read: such a result is not kept. The search is listed as typed.
+/// For events that are shown as lines, only the text is read: such a result is not kept. The search is listed as typed.
 fn lines_are_not_kept(place: &Place) {
     place.run(&["search", "line<9", "-o", "raw", "--maxout", "2", "--order", "oldest"]).good();
     let name = names(place)[0].clone();

@@ -81,7 +81,7 @@ fn what_is_odd_is_told() {
     assert_eq!(place.run(&["preview", "missing.log"]).code, 2);
 }
 
-/// Other faults are told once; a wrong setting of a sourcetype changes whatever is read with it.
+/// Other faults are reported once; a wrong setting of a sourcetype changes whatever is read with it.
 #[test]
 fn invalid_settings_of_a_sourcetype_are_told_each_time_it_is_used() {
     let place = Place::new();

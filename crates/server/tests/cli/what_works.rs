@@ -1,6 +1,7 @@
 //! `docs/splunk/what-works.md` is written from the tables that the program itself reads: commands, functions, settings,
-//! inputs, endpoints. What Splunk has beside them is listed here by name, from its public manuals; a name that a table
-//! has leaves the list of what is absent by itself. `UPDATE_TEXTS=1 cargo test -p quarry --test cli what_works` writes the page.
+//! inputs, endpoints. What Splunk has in addition is listed here by name, from its public manuals; a name that a table
+//! contains is removed from the list of absent names automatically. `UPDATE_TEXTS=1 cargo test -p quarry --test cli
+//! what_works` writes the page.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -45,7 +45,7 @@ impl Syntax for AutoRegressCommand {
             if first == 0 || first > last || last > DISTANCE_MAX { Err(wrong()) } else { Ok(()) }
         })?;
         if output.is_some() && first != last {
-            let remark = Diagnostic::error("autoregress: AS names one field, p= asks for several", place);
+            let remark = Diagnostic::error("autoregress: AS names one field, but p= makes several", place);
             return Err(remark.with_hint("leave out AS; the fields are named FIELD_p1, FIELD_p2 and so on"));
         }
         Ok(AutoRegressCommand { field, output, first, last })

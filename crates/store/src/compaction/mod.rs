@@ -1,7 +1,7 @@
 //! Compaction: small sealed buckets of one index are merged into larger ones with better compression.
 //!
-//! `policy` chooses what to merge, `merge` has the steps of one merge. The compaction thread works beside ingest at the
-//! rate of `pace`; it begins when no slab waits to be sealed and none was sealed recently. [`Store::compact_all`]
+//! `policy` chooses what to merge, `merge` has the steps of one merge. The compaction thread works alongside ingest at
+//! the rate of `pace`; it begins when no slab waits to be sealed and none was sealed recently. [`Store::compact_all`]
 //! merges at once. Merges leave out deleted events, and buckets with many of them are rewritten.
 //!
 //! Not here: deleting the objects of merged buckets (`retire`).

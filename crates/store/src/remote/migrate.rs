@@ -114,7 +114,7 @@ impl Shared {
             if place.is_some() && has_left {
                 return Ok(Step::Left(old_place_is_kept()));
             }
-            let reason = "it is damaged here and was not uploaded; `quarry bucket verify` tells more";
+            let reason = "it is damaged here and was not uploaded; `quarry bucket verify` shows details";
             return Ok(if place.is_none() { Step::There } else { Step::Left(reason.to_owned()) });
         };
         if place.is_some_and(|place| (&copy.volume, &copy.folder) == (&place.volume, &place.path)) {
@@ -141,7 +141,7 @@ impl Shared {
                 }
                 let deleted = bucket.deleted_events();
                 if !self.put_whole(bucket, place)? {
-                    return Ok(Step::Left("it is damaged; `quarry bucket verify` tells more".to_owned()));
+                    return Ok(Step::Left("it is damaged; `quarry bucket verify` shows details".to_owned()));
                 }
                 self.change_copies(bucket, || self.catalog.end_move(number, deleted))?
             }

@@ -368,7 +368,7 @@ impl Readers {
         }
         if self.is_ranged(bucket) {
             match self.ranged_filter(bucket) {
-                // The term dictionary is asked first: see `may_hold`.
+                // The term dictionary is consulted first: see `may_hold`.
                 Ok(Some(_)) => return true,
                 Ok(None) => {}
                 Err(error) => {

@@ -417,7 +417,7 @@ mod tests {
             for segment in all(&store).segments {
                 let template_set = segment.template_set().unwrap().unwrap();
                 for (number, info) in segment.pages().iter().enumerate() {
-                    // From the last column on, so that parents are asked after their children.
+                    // In reverse order of columns, so that parents follow their children.
                     for column in (0..u32_of(template_set.columns.len())).rev() {
                         let first = segment.template_page(number).unwrap().unwrap().column(column).unwrap();
                         let again = segment.template_page(number).unwrap().unwrap().column(column).unwrap();

@@ -253,7 +253,7 @@ enum Step {
     Append(u64),
     Seal,
     Compact,
-    /// Of the events that are found now: those whose number modulo the second value is the first.
+    /// Deletes the events whose number modulo the second value is the first.
     Delete(u64, u64),
     /// Finds the events that `Delete` deletes; only the next `Commit` commits the deletion.
     Find(u64, u64),

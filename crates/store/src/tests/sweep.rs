@@ -1,4 +1,4 @@
-//! Objects of no bucket go from volumes after a while, and nothing else does.
+//! Orphaned objects are deleted from volumes after a grace period, and nothing else is.
 
 use std::collections::BTreeMap;
 use std::path::Path;

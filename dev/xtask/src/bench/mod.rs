@@ -7,8 +7,9 @@
 //! on one with it. The table is printed and saved in `target/bench/last.txt`; the next run shows its ratio to it, and
 //! to `target/bench/baseline.txt` once `--save-baseline` has written it.
 //!
-//! `cargo xtask bench --shapes` measures randomised data sets instead ([`shapes`]), `--remote` searches over an S3 store
-//! ([`remote`]), `--users` many users beside ingest ([`users`]). The program is the release binary, or the one that `QUARRY_BENCH_BINARY` names.
+//! `cargo xtask bench --shapes` measures randomised data sets instead ([`shapes`]), `--remote` searches over an S3
+//! store ([`remote`]), `--users` many users during ingest ([`users`]). The program is the release binary, or the one
+//! that `QUARRY_BENCH_BINARY` names.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod figures;

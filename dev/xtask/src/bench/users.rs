@@ -1,7 +1,7 @@
-//! Many users beside ingest, the first preview of a dense search, and what a oneshot costs.
+//! Many users during ingest, the first preview of a dense search, and what a oneshot costs.
 //!
-//! `cargo xtask bench --users DIR` takes the directory of the comparison data (`syslog.log`) and indexes it unless that is
-//! done already. Then
+//! `cargo xtask bench --users DIR` takes the directory of the comparison data (`syslog.log`) and indexes it unless that
+//! is done already. Then
 //!
 //! - senders post the file to the event collector of the same server, into an index of its own, in bodies of
 //!   [`BODY_BYTES`] at [`RATE`] together, first alone and then while [`USERS`] users search for needles;
@@ -24,7 +24,7 @@ use super::{ingest, keep_partial_states};
 
 /// Users that search at once.
 const USERS: usize = 32;
-/// Time for which they search beside ingest, and alone.
+/// Time for which they search during ingest, and alone.
 const MEASURED: Duration = Duration::from_secs(60);
 const ALONE: Duration = Duration::from_secs(15);
 /// Bytes a second that the senders try to send together.
@@ -142,7 +142,8 @@ impl<'a> Sending<'a> {
         Sending { server, input, sent: AtomicU64::new(0), is_over: AtomicBool::new(false) }
     }
 
-    /// Sends at least this long and while `work` runs; gives megabytes a second that were answered, and what `work` found.
+    /// Sends at least this long and while `work` runs; gives megabytes a second that were answered, and what `work`
+    /// found.
     fn during<T: Default + Send>(
         &self,
         time: Duration,

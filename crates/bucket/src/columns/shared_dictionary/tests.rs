@@ -79,7 +79,7 @@ fn sessions_of_all_slabs_share_a_dictionary_and_are_found() {
             for query in [TermQuery::Token(text[..8].into()), TermQuery::Prefix(text[24..30].into())] {
                 let found = reader.candidate_pages(slab, &query, &Anywhere).unwrap();
                 assert_eq!(found.0 & expected, expected, "{query:?}");
-                // Of a slab without it, the locator names some page.
+                // In a slab without the token, the locator names an arbitrary page.
                 assert!(expected == 0 || !matches!(query, TermQuery::Token(_)) || found == PageSet(expected));
             }
             assert!(expected == 0 || filter.may_match(&TermQuery::Token(text[24..].into())));

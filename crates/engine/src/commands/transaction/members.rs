@@ -142,7 +142,7 @@ impl Member {
         self.place = MemberValues::Own(text.into(), ends.into());
     }
 
-    /// Bytes held beside batches.
+    /// Bytes held in addition to batches.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Member>()
             + match &self.place {

@@ -1,4 +1,4 @@
-//! The same rows as texts and as a scan codes them give the same groups.
+//! Rows of texts and the same rows as dictionary codes form the same groups.
 
 use std::sync::Arc;
 

@@ -32,7 +32,7 @@ const WHOLE_PARTS_MAX: usize = 6;
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     parts: &'a [FlatPart],
-    /// Number of leading parts that were asked for. It exceeds the number of parts once the end was noticed.
+    /// Number of leading parts that were requested. It exceeds the number of parts once the end was noticed.
     reach: Cell<usize>,
 }
 

@@ -385,7 +385,7 @@ fn only_the_variables_a_match_reads_are_asked() {
     assert!(found[0].certain);
     let groups = found[0].groups.as_ref().unwrap();
     assert_eq!(groups[1], Some((TemplatePosition { part: 5, offset: 0 }, TemplatePosition { part: 6, offset: 0 })));
-    // The variable may hold other than digits: its values are asked, and nothing after it.
+    // The variable may contain more than digits: its values are tested, and nothing after it.
     let found = windows(shard, "id <a1|b2> on shard-<1|x> for <ann|bob>");
     assert_eq!(found[0].variables, [3]);
     assert!(!found[0].certain && found[0].groups.is_none());

@@ -1,4 +1,4 @@
-//! Spans read, and their buckets on calendars with and without clock changes.
+//! Parsing of spans, and their buckets on calendars with and without clock changes.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A table of every directive, what is left open by a text, and that written times are read back.
+//! A table of every directive, fields that a text leaves out, and round trips of formatted times.
 
 use proptest::prelude::*;
 

@@ -152,7 +152,7 @@ impl Monitor {
         self.tell_new(job, error.to_string());
     }
 
-    /// Counts what a file gave since `before`, and tells what its dates leave open.
+    /// Counts what a file yielded since `before`, and reports dates whose order is ambiguous.
     fn note_taken(&self, job: &Job, before: Counted, tail: &Tail) {
         self.count(before, tail.counted);
         if let Some(told) = tail.about_dates() {

@@ -98,7 +98,7 @@ fn what_is_odd_costs_no_other_field() {
         for name in FIELDS.iter().filter(|name| **name != "referer" || agent.is_ascii()) {
             assert_eq!(told("nginx", &template_set, name).0, 0, "{name} beside {agent}");
         }
-        // Only lines with such an agent are asked for it.
+        // It is tested only on lines with such an agent.
         let (by_value, variables) = told("nginx", &template_set, "useragent");
         assert!(by_value > 0 && variables >= by_value, "{by_value} of {variables} for {agent}");
     }

@@ -10,7 +10,8 @@ use super::*;
 
 const KV: Cutting = Cutting { kv_mode: KvMode::Auto, auto_json: true, by_pattern: false };
 
-/// A template of literals and `@` for variables whose values are `values`, one list per variable, and the place of `f` in it.
+/// A template of literals and `@` for variables whose values are `values`, one list per variable, and the place of `f`
+/// in it.
 fn place(cutting: Cutting, text: &str, values: &[&[&str]]) -> ValueLocation {
     let mut template_set = TemplateSet::default();
     let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
@@ -299,7 +300,7 @@ fn a_variable_in_doubt_costs_no_other_field() {
     }
 }
 
-/// The place of `f` in `{"a":"@","f":@}`. Of the columns only their traits are known: whether the texts of `a` are
+/// The place of `f` in `{"a":"@","f":@}`. Only the traits of the columns are known: whether the texts of `a` are
 /// whole between quotes, whether those of `f` are scalars, and their bytes.
 fn place_by_traits(string_contents: bool, json_scalars: bool, values: &[&str]) -> ValueLocation {
     let mut template_set = TemplateSet::default();
@@ -329,8 +330,8 @@ fn what_all_texts_are_is_known_without_reading_them() {
     assert_eq!(place_by_traits(false, true, &["12.5", "3", "null"]), ValueLocation::Text);
 }
 
-/// The place of `name` in objects `{"a":@` and members of the forms given per variable, each of which may be missing; every
-/// `@` of a form is a number.
+/// The place of `name` in objects `{"a":@` and members of the forms given per variable, each of which may be missing;
+/// every `@` of a form is a number.
 fn place_of_member(name: &str, variables: &[&[&str]]) -> ValueLocation {
     let mut template_set = TemplateSet::default();
     let column = |parent, kind, traits| Column { parent, kind, traits, values: 1 };

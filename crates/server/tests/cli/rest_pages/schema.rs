@@ -1,4 +1,4 @@
-//! Holds answers against the schemas of `/services/quarry/openapi.json`.
+//! Validates answers against the schemas of `/services/quarry/openapi.json`.
 //!
 //! The keywords of JSON Schema that the document uses are evaluated here; another one fails the test. Schemathesis
 //! (`tests/clients`) evaluates the same document with a library. Not here: the pages that send the requests.

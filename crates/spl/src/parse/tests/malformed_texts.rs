@@ -1,4 +1,4 @@
-//! Cut, mixed and endless texts: no panic, no deep tree, places inside the text.
+//! Truncated, shuffled and very long texts cause no panic and no deep tree, and every position lies within the text.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
-//! Wrong searches and what is said of them: `spec/wrong-searches.txt`, which is made to be read by people, too.
+//! Invalid searches and their diagnostics: `spec/wrong-searches.txt`, which is also meant to be read.
 //!
-//! A search stands at the margin, what is said of it below, indented: `error` or `note`, the character it points at, the
-//! message, and `help` with what to write instead. A line that begins with `#` is a comment.
+//! A search stands at the margin, what is said of it below, indented: `error` or `note`, the character it points at,
+//! the message, and `help` with what to write instead. A line that begins with `#` is a comment.
 
 use super::*;
 

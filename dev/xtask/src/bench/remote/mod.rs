@@ -4,8 +4,8 @@
 //! `cargo xtask bench --remote DIR [--latency MS]` takes a directory with the `syslog.log` of the comparison generator.
 //! The data is added and compacted once, copied, and the copy moved to a volume of versitygw, behind a proxy that
 //! delays every request. Each search then runs on a new server with an empty cache, and several more times on that
-//! server. Answers must equal those of the local data. Requests and bytes are counted by the proxy. Searches with a part
-//! of the data in the cache ([`shares`]), a search at the bandwidth limit of the store, and ingest with upload
+//! server. Answers must equal those of the local data. Requests and bytes are counted by the proxy. Searches with a
+//! part of the data in the cache ([`shares`]), a search at the bandwidth limit of the store, and ingest with upload
 //! ([`upload`]) follow. In the end every missed goal is listed.
 
 mod shares;
@@ -36,7 +36,7 @@ const ROUND_TRIPS: f64 = 4.0;
 /// The search that reads every text, and how much longer than the transfer it may take.
 const DENSE: &str = "whole texts";
 const DENSE_TIMES_MAX: f64 = 1.3;
-/// The search for the first rows, and how long it may take beside its requests.
+/// The search for the first rows, and how long it may take in addition to its requests.
 const FIRST_ROWS: &str = "newest 100";
 const FIRST_ROWS_MS_MAX: f64 = 300.0;
 /// Maximum ratio of the times of searches on cached data and on local data, and the difference that counts: shorter
@@ -47,7 +47,7 @@ const NOISE_MS: f64 = 1.0;
 const UPLOAD_RATIO_MIN: f64 = 0.8;
 /// Maximum checks whether all buckets are uploaded; each takes as long as starting a process.
 const LOOKS_MAX: usize = 5_000;
-/// Additional searches beside those of the comparison: all texts, the newest events, and a line that exists once.
+/// Searches in addition to those of the comparison: all texts, the newest events, and a line that exists once.
 const MORE: &[(&str, &str)] = &[
     ("whole texts", "index=main | eval n=len(_raw) | stats sum(n)"),
     ("newest 100", "index=main | head 100 | table _raw"),

@@ -1,12 +1,12 @@
-//! Load on a server: searches beside ingest, and many clients at once.
+//! Load on a server: searches during ingest, and many clients at once.
 //!
 //! `--load` measures this in place of single questions. A shape's events are indexed and compacted as ever. Then
 //!
-//! - one client asks the shape's questions over and over while the same server adds a second draw of the shape to the same
-//!   index, and once more when all is sealed, so that both times are of as many events as there are in the end; the added
-//!   draw is also added alone, to an index of its own, before anybody searches;
-//! - [`CLIENTS`] clients ask all questions, each from another one on, of Quarry and then of as many threads of DuckDB over
-//!   the parsed table.
+//! - one client asks the shape's questions over and over while the same server adds a second draw of the shape to the
+//!   same index, and once more when all is sealed, so that both times are of as many events as there are in the end;
+//!   the added draw is also added alone, to an index of its own, before anybody searches;
+//! - [`CLIENTS`] clients ask all questions, each from another one on, of Quarry and then of as many threads of DuckDB
+//!   over the parsed table.
 //!
 //! Only wall times are compared; answers are those of the single questions.
 

@@ -1,7 +1,7 @@
 //! Randomised log formats: the same questions for Quarry, DuckDB and ClickHouse (chdb), one engine after the other.
 //!
-//! ```text
-//! cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--load | --ingest] [--quick] [--no-chdb] [--folder DIR] [--keep]
+//! ```text cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--load |
+//!   --ingest] [--quick] [--no-chdb] [--folder DIR] [--keep]
 //! ```
 //!
 //! Each run uses a new seed unless one is given, so that no engine can be tuned to the data. Per shape, the generator
@@ -56,7 +56,7 @@ struct Options {
     /// Leave out zstd -19, which takes most of the time.
     is_quick: bool,
     has_chdb: bool,
-    /// Searches beside ingest and many clients, in place of single questions.
+    /// Searches during ingest and many clients, in place of single questions.
     is_load: bool,
     /// Nothing is asked.
     is_ingest: bool,
@@ -191,7 +191,7 @@ fn measure_questions(
     Ok(())
 }
 
-/// Asks the questions beside ingest, and by many clients.
+/// Asks the questions during ingest, and by many clients.
 fn measure_load(
     shape: &mut dyn Shape,
     written: &Written,
