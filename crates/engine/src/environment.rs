@@ -135,7 +135,8 @@ impl Environment for Runner {
         for batch in self.run(pipeline)? {
             let batch = batch?;
             if batch.num_rows() > left {
-                let message = format!("a subsearch gave more than {rows_max} rows; the others are dropped (maxout)");
+                let message =
+                    format!("a subsearch returned more than {rows_max} rows; the others are dropped (maxout)");
                 self.context.messages.push(message);
             }
             let batch = batch.slice(0, batch.num_rows().min(left));
@@ -191,7 +192,7 @@ impl Environment for Runner {
     fn report(&self, name: &str, span: Span) -> Result<Report, EngineError> {
         let failed = |fault: Fault| EngineError::at(fault, span);
         let rule = self.rules.props().report_rule(name);
-        let missing = || failed(Fault::not_found(format!("transforms.conf has no stanza {name} that cuts fields")));
+        let missing = || failed(Fault::not_found(format!("transforms.conf has no stanza {name} that extracts fields")));
         let report = Report::new(rule.ok_or_else(missing)?);
         report.map_err(|fault| failed(fault.at(format_args!("transforms.conf [{name}]"))))
     }

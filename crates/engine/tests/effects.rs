@@ -1,5 +1,5 @@
 //! A refused search has no side effects: all its commands, including those of subsearches, are checked before any of
-//!  subsearches included, which run before the commands after them.
+//! them runs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -231,7 +231,7 @@ pub fn exact_number(text: &str) -> Option<Number> {
     short_number(text.as_bytes()).or_else(|| any_number(text))
 }
 
-/// The same for any text, without the short cut for the usual ones.
+/// Parses any number, without the fast path of [`short_number`].
 fn any_number(text: &str) -> Option<Number> {
     if !looks_numeric(text.as_bytes()) {
         return None;
@@ -341,13 +341,13 @@ impl Ord for SortKey<'_> {
 }
 
 impl SortKey<'_> {
-    /// A number that is less for one of two keys only where that key comes first; where both have the same, the keys
-    /// tell. Most comparisons of a large sort need nothing else, and read no text.
+    /// An order-preserving prefix of the key: if the numbers of two keys differ, they order the keys; if they are
+    /// equal, the keys have to be compared. Most comparisons of a large sort need only this number, and read no text.
     pub fn head(&self) -> u64 {
         self.head_behind(0)
     }
 
-    /// [`SortKey::head`] among keys whose texts all begin with the same `prefix` bytes, which tell nothing apart.
+    /// [`SortKey::head`] among keys whose texts all begin with the same `prefix` bytes, which are skipped.
     pub fn head_behind(&self, prefix: usize) -> u64 {
         const CLASS_BITS: u32 = 2;
         let within = match self {

@@ -31,7 +31,7 @@ const SHOWN: &str = "run/frozen";
 
 /// Archives a bucket as its index says; an error is the reason why it must stay.
 pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket) -> Result<(), Fault> {
-    // The script runs in a folder of its own choice, and is told where the data are.
+    // Relative paths would not be valid in the script's working directory.
     let absolute = std::path::absolute(data_dir).map_err(|error| Fault::io(data_dir.display(), error))?;
     let data_dir = absolute.as_path();
     // The folder takes precedence over the script, as in Splunk.
@@ -54,7 +54,7 @@ fn expand(data_dir: &Path, text: &str) -> Result<PathBuf, Fault> {
     if path.is_absolute() { Ok(path) } else { Err(Fault::invalid(format!("{text} is not an absolute path"))) }
 }
 
-/// Creates the bucket's folder in `parent` and returns its path. `linked` hard-links the files if they are known.
+/// Creates the bucket's folder in `parent` and returns its path. If `linked`, the files are hard links where possible.
 fn put(data_dir: &Path, parent: &Path, bucket: &ExpiredBucket, linked: bool) -> Result<PathBuf, Fault> {
     let seconds = |time: i64| time.div_euclid(NS_PER_SEC);
     let name = format!("db_{}_{}_{}", seconds(bucket.time_max), seconds(bucket.time_min), bucket.number);
@@ -118,7 +118,7 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     }
     let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
     let told: String = String::from_utf8_lossy(&complaints).trim().chars().take(COMPLAINT_CHARS_MAX).collect();
-    let status = status.map_or_else(|| "in an unknown way".to_owned(), |status| status.to_string());
+    let status = status.map_or_else(|| "an unknown status".to_owned(), |status| status.to_string());
     Err(Fault::unavailable(format!("{executable} ended with {status} {told}")))
 }
 
@@ -217,7 +217,7 @@ mod tests {
         archive(data.path(), &settings(None, Some(&command("yes"))), &bucket).unwrap();
         assert_eq!(fs::read_to_string(data.path().join("taken/7.filter")).unwrap(), "web/7.filter");
         assert_eq!(fs::read_dir(data.path().join(SHOWN)).unwrap().count(), 0);
-        // The program runs elsewhere, so that a relative data directory would mean another one there.
+        // The program runs in another folder, where a relative data directory would be a different one.
         fs::remove_dir_all(data.path().join("taken")).unwrap();
         let up: std::path::PathBuf = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect();
         let relative = up.join(data.path().strip_prefix("/").unwrap());

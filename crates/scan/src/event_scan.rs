@@ -63,7 +63,7 @@ pub struct EventScan {
     pub(crate) slabs: Slabs,
     /// Top-k threshold of a sort that keeps few rows.
     pub(crate) top_k: Option<TopKThreshold>,
-    /// A `dedup` of which few rows of a page are wanted.
+    /// A `dedup` for which only the first rows of each page are read.
     pub(crate) first: Option<FirstRows>,
     /// Summaries to read instead of events.
     pub summary: Option<SummaryRead>,

@@ -17,7 +17,7 @@ use crate::output::line_folding::folded;
 use crate::server_client::Remote;
 use crate::{add, output, search, terminal, zone};
 
-/// One question of the story, with its search and how to read the answer.
+/// A question of the demo with its search and the interpretation of its result.
 struct Question {
     title: &'static str,
     search: &'static str,
@@ -67,7 +67,7 @@ const HOSTS: &[(&str, &[LogFile])] = &[
 /// Zone of the sample logs.
 const ZONE: &str = "UTC";
 
-/// Generates, indexes, asks; in `data_dir` if the user has named one.
+/// Generates the logs, indexes them and runs the searches; in `data_dir` if the user named one.
 pub(crate) fn run(arguments: &DemoArgs, data_dir: Option<&PathBuf>) -> Result<u8, Failure> {
     let logs = arguments.dir.join("logs");
     let data = data_dir.cloned().unwrap_or_else(|| arguments.dir.join("data"));

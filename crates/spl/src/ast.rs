@@ -208,7 +208,7 @@ pub enum ExprKind {
 }
 
 impl Expr {
-    /// The expressions directly in it.
+    /// The direct subexpressions.
     pub fn parts(&self) -> Vec<&Expr> {
         match &self.kind {
             ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => Vec::new(),
@@ -219,7 +219,7 @@ impl Expr {
         }
     }
 
-    /// The expressions directly in it.
+    /// The direct subexpressions.
     pub fn parts_mut(&mut self) -> Vec<&mut Expr> {
         match &mut self.kind {
             ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => Vec::new(),

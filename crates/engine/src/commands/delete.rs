@@ -10,8 +10,8 @@ use crate::lowering::{Lowering, Step};
 impl Execute for DeleteCommand {
     /// An error: an allowed `delete` is part of the plan's source and has no steps.
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        let message = "delete must follow a search of events and commands that look at one event at a time; it \
-                       runs in no subsearch and for no command that runs searches";
+        let message = "delete must follow a search of events and commands that process one event at a time; it \
+                       cannot be used in a subsearch or in a command that runs searches";
         Err(EngineError::Invalid { message: message.to_owned(), span: Some(lowering.span) })
     }
 }

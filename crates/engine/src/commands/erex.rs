@@ -36,7 +36,7 @@ impl BlockingTable for Erex {
         let learnt = patterns_of(&self.group(), &sightings, &self.0.counterexamples, 1);
         let Some(pattern) = learnt.into_iter().next() else {
             let message = match sightings.is_empty() {
-                true => format!("erex: {} holds none of the examples", self.0.field),
+                true => format!("erex: {} contains none of the examples", self.0.field),
                 false => "erex: no regular expression fits all examples and no counterexample".to_owned(),
             };
             return Err(EngineError::Invalid { message, span: Some(self.0.span) });

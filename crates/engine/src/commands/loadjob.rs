@@ -35,9 +35,9 @@ fn job_of(command: &LoadJobCommand, search: &dyn SearchEnvironment) -> Result<(S
         }
     };
     match search.node().job(&sid, &search.context().permissions) {
-        Ok(Some(job)) if command.events && !job.events => {
-            Err(invalid(format!("loadjob: the events of job {sid} are not kept, only its result: drop events=true")))
-        }
+        Ok(Some(job)) if command.events && !job.events => Err(invalid(format!(
+            "loadjob: the events of job {sid} are not stored, only its result: leave out events=true"
+        ))),
         Ok(Some(job)) => Ok((sid, job)),
         Ok(None) => Err(invalid(format!(
             "loadjob: no job {sid} is kept; run the search again, and find its id with `| history` or, of an answer over \

@@ -72,7 +72,7 @@ fn substituted(
         let text = text_of(&environment.subsearch(subsearch, CONDITION_ROWS_MAX)?);
         if !stays_in_place(&text) {
             let message = format!(
-                "a subsearch gave `{}`: a command cannot contain a pipe, a bracket or an unclosed quote; put it in quotes",
+                "a subsearch returned `{}`: a command cannot contain a pipe, a bracket or an unclosed quote; put it in quotes",
                 quarry_spl::excerpt(&text)
             );
             return Err(EngineError::Invalid { message, span: Some(span) });
@@ -98,7 +98,7 @@ fn substituted(
     }
     let reason = fault.map(|remark| remark.to_string()).unwrap_or_default();
     let given: Vec<String> = texts.iter().map(|text| quarry_spl::excerpt(text)).collect();
-    let message = format!("with what its subsearch gave ({}), the command does not read: {reason}", given.join("; "));
+    let message = format!("with the subsearch result ({}), the command is not valid: {reason}", given.join("; "));
     Err(EngineError::Invalid { message, span: Some(span) })
 }
 

@@ -75,8 +75,8 @@ impl<'a> Labels<'a> {
         self.made.set(self.made.get() + 1);
         if depth > DEPTH_MAX || self.made.get() > CONDITIONS_MAX {
             return Err(EngineError::invalid(format!(
-                "event types and tags name one another more than {DEPTH_MAX} deep or stand for more than \
-                 {CONDITIONS_MAX} conditions; look for one that names itself"
+                "event types and tags are nested more than {DEPTH_MAX} deep or expand to more than \
+                 {CONDITIONS_MAX} conditions; look for one that refers to itself"
             )));
         }
         let all = |parts: &[SearchExpr]| {

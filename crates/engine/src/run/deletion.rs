@@ -112,8 +112,8 @@ pub(crate) fn event_commands(
         };
         let streams = steps.iter().all(|step| matches!(step, Step::Row { ordered: false, .. }));
         if steps.is_empty() || !streams {
-            let message = "delete: every command before it must look at one event at a time and keep events, as where, \
-                           eval and regex do; this one does not";
+            let message = "delete: every command before it must process one event at a time and keep events, as \
+                           where, eval and regex do; this one does not";
             return Err(EngineError::Invalid { message: message.to_owned(), span: Some(stage.span) });
         }
         commands.extend(steps.into_iter().filter_map(Step::into_row));

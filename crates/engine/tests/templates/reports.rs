@@ -5,8 +5,8 @@ use quarry_store::MemoryStore;
 
 use super::{compare_in, compare_with, engine_of};
 
-/// Cells that `EXTRACT` and automatic fields also make, that alias, calculated field and lookup read, in several
-/// orders.
+/// Cells whose names are also produced by `EXTRACT` and automatic extraction, or read by aliases, calculated fields and
+/// lookups; in several orders.
 const PROPS: &str = r#"
 [kv]
 EXTRACT-level = level=(?<level>INF)

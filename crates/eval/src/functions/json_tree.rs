@@ -237,7 +237,7 @@ fn write_quoted(text: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
 struct WrittenNumbers<'t> {
     text: &'t str,
     at: Cell<usize>,
-    /// Numbers after that position that were skipped.
+    /// Numbers after `at` that were parsed but not looked up.
     passed: Cell<usize>,
 }
 
@@ -369,7 +369,7 @@ mod tests {
 
     use super::*;
 
-    /// A document with numbers of all kinds, whose text is what comes out again.
+    /// Documents with numbers of all kinds, whose serialization is the same text.
     fn documents() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             "-?[1-9][0-9]{0,8}",

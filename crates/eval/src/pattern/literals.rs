@@ -1,6 +1,6 @@
 //! Literals that every match of an expression contains.
 //!
-//! Not here: what they are looked for in (scan).
+//! Not here: searching texts for them (scan).
 
 use regex_syntax::hir::{Hir, HirKind};
 
@@ -22,7 +22,7 @@ pub(super) fn required(pattern: &str) -> Vec<Box<[u8]>> {
     found
 }
 
-/// The literals found so far, and the run of bytes that is not over yet.
+/// The literals found so far, and the current run of literal bytes.
 #[derive(Default)]
 struct Literals {
     run: Vec<u8>,

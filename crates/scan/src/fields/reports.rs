@@ -89,7 +89,7 @@ impl Pair {
         }
     }
 
-    /// Groups that are part of the name.
+    /// Groups that the name and the value refer to.
     pub(crate) fn groups(&self) -> impl Iterator<Item = usize> + '_ {
         self.name.iter().chain(&self.value).filter_map(|part| match part {
             NamePart::Group(group) => Some(*group),
@@ -233,7 +233,7 @@ impl Report {
         self.names.as_ref().is_none_or(|own| own.iter().any(|name| names.contains(name)))
     }
 
-    /// The pattern that produces its share of `names`, if each of these is a single group.
+    /// The pattern of this transform, if each of `names` and `more` that it produces is a single group.
     pub(super) fn as_extract(&self, names: &[String], more: &[String]) -> Option<&Arc<Extract>> {
         let (extract, own) = (self.extract.as_ref()?, self.names.as_ref()?);
         let is_wanted = |name: &&String| names.contains(name) || more.contains(name);

@@ -73,7 +73,7 @@ fn place_of_group(planner: &mut Planner, group: usize, template: &PlannedTemplat
             template.template_set.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0)
         }
     };
-    // An empty group is left to the text.
+    // Whether an empty group is a field depends on the text.
     if parts.iter().all(may_be_empty) {
         return RulePlace::ByValue;
     }

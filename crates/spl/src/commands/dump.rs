@@ -122,7 +122,7 @@ impl Syntax for DumpCommand {
                 format!("dump: `{}` cannot begin the name of a file", command.base),
                 command.base_span,
             );
-            return Err(remark.with_hint("use letters, digits, `-`, `_` and `.`; folders come of the field _dstpath"));
+            return Err(remark.with_hint("use letters, digits, `-`, `_` and `.`; the field _dstpath names folders"));
         }
         Ok(command)
     }

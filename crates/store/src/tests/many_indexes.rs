@@ -40,7 +40,7 @@ fn each(range: std::ops::Range<u64>) -> Vec<String> {
     range.flat_map(|index| expected(&name(index), index..index + 1)).collect()
 }
 
-/// Objects in memory that count the waits for the disk.
+/// In-memory objects that count the puts, each of which would wait for a disk.
 #[derive(Debug, Default)]
 struct Counting {
     puts: AtomicUsize,
@@ -98,7 +98,7 @@ fn one_event_in_each_index_is_found_hot_sealed_and_after_a_restart() {
     let store = open_on(&options(dir.path()), blobs.clone());
     assert_eq!(texts(&all(&store)), each(0..INDEXES));
     store.seal_all().unwrap();
-    // With two sealers, each may take a few first.
+    // Each of the two sealers may start with a few slabs.
     assert!(blobs.puts.load(Ordering::SeqCst) < INDEXES as usize / 10, "{blobs:?}");
     assert_eq!(texts(&all(&store)), each(0..INDEXES));
     let one = store.snapshot(&IndexSelector::new(["i77"]), &TimeRange::ALL);
@@ -171,7 +171,7 @@ fn buckets_of_one_index_that_are_sealed_together_move_its_position_to_the_last()
     assert_eq!(texts(&all(&open(&options))), expected("main", 0..6));
 }
 
-/// Fills indexes until the machine dies after `bytes`, then checks on a good one; returns whether it died.
+/// Fills indexes until the machine fails after `bytes`, then checks on a healthy one; returns whether it failed.
 fn crash_after(bytes: u64) -> bool {
     let dir = tempdir().unwrap();
     let options = StoreOptions { hot_bytes_max: 60_000, ..options(dir.path()) };

@@ -106,7 +106,7 @@ impl SharedDictionary {
         u32_of(self.entries.len())
     }
 
-    /// A component with its shift, which extract its numbers from the entries.
+    /// The component and its bit offset, by which its numbers are extracted from entries.
     fn reading(&self, component: u32) -> Option<(Component, u32)> {
         let at = component as usize;
         Some((*self.components.get(at)?, *self.shifts.get(at)?))
@@ -160,7 +160,8 @@ impl SharedDictionary {
         found
     }
 
-    /// Codes of the entries whose component passes, ascending. `passes` is first called with many numbers.
+    /// Codes of the entries whose component passes, ascending. `passes` is called for a run of numbers first, then for
+    /// single ones.
     pub(crate) fn codes_where(&self, component: u32, passes: &dyn Fn(&[i64]) -> bool) -> Vec<u32> {
         let Some((component, shift)) = self.reading(component) else { return Vec::new() };
         let mut found = Vec::new();
@@ -202,7 +203,8 @@ impl SharedCache {
             return Ok(dictionary.clone());
         }
         if kept.len() >= MAX_SHARED_DICTIONARIES {
-            return Err(place.corrupt(format!("it is one of more than {MAX_SHARED_DICTIONARIES}")));
+            let reason = format!("the bucket has more than {MAX_SHARED_DICTIONARIES} shared dictionaries");
+            return Err(place.corrupt(reason));
         }
         let bytes = source.fetch(place, at.stored_len as usize)?;
         let block = open_block(&bytes, at.kind, place, MAX_SHARED_BYTES)?;

@@ -6,8 +6,8 @@ use quarry_event::template::{Column, NumberFormat, ValueTraits};
 use super::*;
 use crate::fields::reports::ReportText;
 
-/// The places of `names` in a template of literals and `@N` for variable N, whose values are listed: with `@N` in them they
-/// are templates, otherwise entries of a dictionary.
+/// Locations of `names` in a template; `@N` stands for variable N, whose values are `slots[N - 1]`. Values with `@N` in
+/// them are templates; others are entries of a dictionary.
 fn places(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bool) -> Vec<ValueLocation> {
     let mut template_set = TemplateSet::default();
     template_set.columns.push(Column {
@@ -105,10 +105,10 @@ fn cells_are_parts_of_templates() {
         ("\"a \"\"b\"\"\",@2,x", &[&["y"], &["1"]], [constant("a \"b\""), Variable(2), constant("x")]),
         ("y@1,@2,x", &[&["say \"\"hi\"\"", "z"], &["1"]], [tailed, Variable(2), constant("x")]),
         ("a\\,b,@1,x", &[&["1"]], [constant("a\\,b"), Variable(1), constant("x")]),
-        // Too few, too many.
+        // Too few and too many cells.
         ("@1", &[&["1"]], [Variable(1), Absent, Absent]),
         ("@1,a,b,c,d", &[&["1"]], [Variable(1), constant("a"), constant("b")]),
-        // Values that end a cell each: those around them are known, those they lie in are not.
+        // Values that contain a delimiter: cells around them are located, the cells that they divide are not.
         ("x@1y,@2", &[&["a,b", "c,d"], &["1"]], [Text, Text, Variable(2)]),
         ("x,@1", &[&["a,b", "c"]], [constant("x"), Text, Text]),
         // Templates in variables.
@@ -141,7 +141,7 @@ fn values_that_may_move_cells_leave_them_to_the_text() {
                 constant("c"),
             ],
         ),
-        // A value without characters makes no field.
+        // An empty value produces no field.
         ("\"@1\",b,@2", &[&["y", ""], &["", "z"]], [Text, constant("b"), Text]),
     ] {
         assert_eq!(places(text, slots, &["a", "b", "c"], false), expected, "{text} {slots:?}");
