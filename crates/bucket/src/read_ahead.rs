@@ -179,7 +179,7 @@ mod tests {
     use crate::error::ReadError;
     use crate::{BucketReader, MAX_PAGE_EVENTS, MemoryObject, ReadAt};
 
-    /// An object of which requests are counted; ranges that are read together are one.
+    /// An object whose requests are counted; ranges that are read together count as one.
     struct Counted {
         object: MemoryObject,
         requests: Arc<AtomicUsize>,

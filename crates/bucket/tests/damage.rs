@@ -1,4 +1,4 @@
-//! Damage of any kind gives an error that says where, never a panic and never wrong events.
+//! Damage of any kind causes an error that says where, never a panic and never wrong events.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -150,7 +150,7 @@ fn reads_are_few_and_small() {
     reader.candidate_pages(0, &TermQuery::Token("unique77".into()), &Anywhere).unwrap();
     reader.read_page(0, 0, PageColumns { fields: false, ..PageColumns::ALL }).unwrap();
     let reads = counted.1.lock().unwrap().clone();
-    // The tail, the column that is looked through, then the page: its head columns and the one that is not pooled.
+    // The tail, the column that is searched, then the page: its head columns and the one that is not pooled.
     assert!(reads.len() <= 4, "{reads:?}");
     assert!(reads[2..].iter().sum::<usize>() < object.len() / 16, "{reads:?} of {}", object.len());
 }

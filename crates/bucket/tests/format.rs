@@ -28,7 +28,7 @@ fn the_committed_bucket_holds_its_events() {
     verify_against(&encoded, &fixture::slabs()).unwrap();
 }
 
-/// The summary does not depend on the version of a compressor, so it must not change but for the sizes.
+/// The summary does not depend on the version of a compressor, so only its sizes may change.
 #[test]
 fn a_bucket_written_today_says_the_same_of_its_events() {
     let written = encode(&fixture::slabs(), &EncodeOptions::default()).unwrap();

@@ -49,7 +49,7 @@ fn irregular_logs_are_no_larger_than_zstd_makes_them() {
     for kind in Irregular::ALL {
         let mut events = Vec::new();
         kind.write(3, BYTES, START_S, &mut |event| events.push(event.to_owned()));
-        // Free text is sealed with the fastest level of zstd and meets its mark when it is compacted.
+        // Free text is sealed with the fastest level of zstd and reaches the required size when it is compacted.
         let plain = matches!(kind, Irregular::Prose | Irregular::Traces);
         check(kind.name(), &events, if plain { 118 } else { 102 });
     }

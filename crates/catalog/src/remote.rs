@@ -1,8 +1,8 @@
 //! Copies of buckets on a remote store, and whether the local copy may be or has been deleted.
 //!
 //! Every step is recorded before it begins, so that a crash leaves no unknown objects: an upload before its objects are
-//! its objects are put, the end of the local copy before its files are deleted. A bucket that moves to another volume, or
-//! away from all, has a second copy meanwhile, which comes or goes.
+//! its objects are put, the end of the local copy before its files are deleted. A bucket that moves to another volume,
+//! or away from all, has a second copy meanwhile, which comes or goes.
 //!
 //! Not here: the keys of objects inside the folder, which the store derives from the row.
 
@@ -76,8 +76,8 @@ impl RemoteState {
         }
     }
 
-    /// Whether one step leads to `next`; a local copy that is brought back makes an evicted bucket an uploaded one, and until
-    /// it is whole one that is being evicted.
+    /// Whether one step leads to `next`; a local copy that is brought back makes an evicted bucket an uploaded one, and
+    /// until it is whole one that is being evicted.
     fn leads_to(self, next: RemoteState) -> bool {
         use RemoteState::{Evicted, Evicting, Uploaded, Uploading};
         matches!(
@@ -146,7 +146,7 @@ impl Catalog {
         })
     }
 
-    /// Notes where a second copy of a live bucket will be put, of which both copies are whole.
+    /// Records where another copy of a live bucket will be put, both of whose copies are complete.
     pub fn begin_move(&self, number: u64, volume: &str, folder: &str) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
             let has_both = bucket.remote.as_ref().is_some_and(|copy| copy.state == RemoteState::Uploaded);

@@ -1,8 +1,8 @@
 //! A transaction as the domain methods see it, whichever database runs it.
 //!
-//! The SQL of the domain methods is the common subset of SQLite and PostgreSQL: parameters are `?1`, `?2`, …, all numbers
-//! are 64-bit integers, rows are replaced by [`upsert`], and a word that one of the databases reserves is quoted.
-//! A backend implements [`Transaction`]; [`Act`] adds typed rows and gathers the changes of digests.
+//! The SQL of the domain methods is the common subset of SQLite and PostgreSQL: parameters are `?1`, `?2`, …, all
+//! numbers are 64-bit integers, rows are replaced by [`upsert`], and a word that one of the databases reserves is
+//! quoted. A backend implements [`Transaction`]; [`Act`] adds typed rows and gathers the changes of digests.
 //!
 //! Not here: how a transaction begins, ends and is repeated (`crate::sqlite`, `crate::postgresql`).
 
@@ -17,7 +17,7 @@ pub(crate) trait Transaction {
     /// Runs a statement without result rows; returns the number of changed rows.
     fn execute(&self, sql: &str, values: &[Value<'_>]) -> Outcome<u64>;
 
-    /// Runs a statement and gives each result row to `each`, which must not run another statement.
+    /// Runs a statement and passes each result row to `each`, which must not run another statement.
     fn query(&self, sql: &str, values: &[Value<'_>], each: &mut dyn FnMut(Row) -> Outcome<()>) -> Outcome<()>;
 }
 
@@ -256,12 +256,12 @@ impl<'a> Act<'a> {
         Ok(self.rows(sql, values, read)?.pop())
     }
 
-    /// The number that a query gives; `None` without a row.
+    /// The number that a query returns; `None` without a row.
     pub(crate) fn number(&self, sql: &str, values: &[Value<'_>]) -> Outcome<Option<i64>> {
         self.row(sql, values, |row| row.take(0))
     }
 
-    /// Whether a query gives a row.
+    /// Whether a query returns a row.
     pub(crate) fn exists(&self, sql: &str, values: &[Value<'_>]) -> Outcome<bool> {
         Ok(self.row(sql, values, |_| Ok(()))?.is_some())
     }

@@ -131,7 +131,7 @@ impl ObjectAccess {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reader(Option<Who>);
 
-/// A user as far as metadata tell users apart.
+/// The properties of a user on which permissions in metadata depend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Who {
     /// The user's name, if it owns an object.

@@ -12,7 +12,7 @@ use quarry_store::{AppendRequest, Store, StoreOptions};
 use quarry_testworld::request;
 use tempfile::tempdir;
 
-/// Room for the events of one bucket, and not for those of two.
+/// Room for the deleted events of one bucket, but not of two.
 const ONE_BUCKET_BYTES: usize = 1_000;
 
 fn engine(deletion_bytes: usize) -> Engine {

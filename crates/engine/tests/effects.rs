@@ -108,7 +108,7 @@ impl SnapshotSource for Node {
     }
 }
 
-/// Runs a search on a new node: what came of it, and what was done.
+/// Runs a search on a new node; returns its result and its side effects.
 fn run(text: &str) -> (Result<usize, EngineError>, Vec<String>) {
     let node = Arc::new(Node::default());
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
@@ -188,7 +188,7 @@ const REFUSED: &[&str] = &[
 #[test]
 fn nothing_is_done_when_a_later_command_is_refused() {
     let (all, first) = (usize::MAX, 1);
-    // Each with each of another table.
+    // Each search of one table with each of another.
     for (writing_max, around_max, refused_max) in [(all, all, first), (all, first, all), (first, all, all)] {
         for writing in WRITING.iter().take(writing_max) {
             for around in AROUND.iter().take(around_max) {

@@ -9,7 +9,7 @@ use quarry_event::{EventBatch, ExpressionCompiler, ExpressionValue, Metadata};
 use quarry_store::MemoryStore;
 use quarry_testworld::{engine, request};
 
-/// Enough to read a search, and not to run it.
+/// Enough stack to parse a search, but not to run it.
 const SMALL_STACK_BYTES: usize = 512 << 10;
 /// Default stack size of a thread.
 const THREAD_STACK_BYTES: usize = 2 << 20;
@@ -41,14 +41,14 @@ fn a_long_and_deep_search_runs_on_a_thread_with_a_small_stack() {
     let store = Arc::new(MemoryStore::new("main"));
     let engine = engine(&EngineOptions::default());
     let deep = format!("{}n+1{}", "(".repeat(60), ")".repeat(60));
-    // Rows go from command to command, each of which asks the one before it.
+    // Each command pulls rows from the one before it.
     let text = format!(
         "| makeresults | streamstats count AS n{}",
         format!(" | streamstats sum(n) AS n | eval n={deep}").repeat(49)
     );
     let run = move || {
         let request = request(&text);
-        // One is left in the middle, one ends before it began.
+        // One search is dropped halfway, one before it starts.
         let mut job = engine.start_here(request.clone(), store.clone()).unwrap();
         assert!(job.next_batch().is_some());
         drop(job);
@@ -114,7 +114,7 @@ fn too_much_is_refused_or_cut_with_a_word() {
         ("| makeresults | eval x=mvrange(0,1000000) | eval n=mvcount(x) | table n", "values of a multivalue = 100000"),
         ("| makeresults | eval e=1000000 | eval n=mvcount(mvrange(0,e)) | table n", "values of a multivalue = 100000"),
         ("| makeresults | eval n=mvcount(mvrange(0,100000)) | table n", "100000 "),
-        // More rows than one batch of others makes: none may be missing.
+        // More rows than one batch of other commands: none may be missing.
         ("| makeresults count=5000 | eval y=mvrange(0,1000) | mvexpand y | stats count", "5000000 "),
     ] {
         let answer = ask(&store, search);
@@ -150,7 +150,7 @@ fn binary_data_makes_a_bounded_number_of_fields() {
     let answer = ask(&store, "* | head 3");
     assert!(answer.contains("more than 1000 different fields"), "{answer}");
     assert!(ask(&store, "* | stats count").starts_with("20000"));
-    // A field that is asked for is found whatever the limit.
+    // A requested field is found regardless of the limit.
     assert!(ask(&store, "field159999=value7 | stats count(field159999)").starts_with('1'));
 }
 

@@ -57,7 +57,7 @@ impl KnowledgeSource for Known {
     }
 }
 
-/// Events that can be found and not kept.
+/// A source whose events can be searched but not stored.
 struct Source(Arc<Store>);
 
 impl SnapshotSource for Source {

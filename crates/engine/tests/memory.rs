@@ -1,4 +1,4 @@
-//! Searches give the same answer in little memory as in much, or end with an error that names the limit.
+//! Searches have the same result with little memory as with much, or end with an error that names the limit.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -40,7 +40,7 @@ fn read_of(
     Ok(found)
 }
 
-/// 30,000 rows with 10,000 keys, in no order of theirs.
+/// 30,000 rows with 10,000 keys, unordered.
 const ROWS: &str = "| makeresults count=30000 | streamstats count as n | fields n \
     | eval key=\"key number \".((n*7919)%10000), value=(n*31)%1000, class=\"c\".(n%7)";
 

@@ -12,7 +12,7 @@ use quarry_spl::Diagnostic;
 use quarry_store::{IndexSelector, MemoryStore, Segment, Snapshot, StoreError};
 use quarry_testworld::{count, engine, request};
 
-/// Events of which one page cannot be read without a panic, while it is armed.
+/// Events, one page of which panics when read while it is armed.
 struct Mined {
     store: MemoryStore,
     armed: Arc<AtomicBool>,
@@ -86,7 +86,7 @@ fn a_panic_while_events_are_read_is_an_error_of_the_search() {
         world.armed.store(true, Ordering::Relaxed);
         let error = ask(&engine, &world, search, TimeRange::ALL).expect_err(search);
         assert!(error.contains("internal error") && error.contains(stage), "{search}: {error}");
-        // The engine and its threads go on as if nothing had been.
+        // The engine and its threads remain usable.
         world.armed.store(false, Ordering::Relaxed);
         assert_eq!(ask(&engine, &world, search, TimeRange::ALL), Ok(rows), "{search}");
     }

@@ -11,7 +11,7 @@ use quarry_engine::{Engine, EngineOptions, Preview, Previews, SearchRequest, Sli
 use quarry_stdx::Clock;
 use quarry_testworld::{CountedStore, engine, lines, request, rows_of};
 
-/// Events of the world: some pages, of which the newest is not full.
+/// Number of events: some pages, the newest of which is not full.
 const EVENTS: u64 = 20_000;
 const PAGE: u64 = 4_096;
 /// Events that are appended at once.
@@ -88,7 +88,7 @@ fn events_of(preview: &Preview, slab_events: u64) -> Vec<u64> {
     let counts = preview.rows.iter().filter_map(|batch| batch.column_by_name("count"));
     let counted = counts.flat_map(|counts| counts.as_primitive_opt::<Int64Type>().into_iter().flatten().flatten());
     let mut found = vec![rows, u64::try_from(counted.sum::<i64>()).unwrap()];
-    // A slab is closed before the batch that is too much for it.
+    // A slab is closed before a batch that would exceed its limit.
     let (mut newest_pages, mut begin) = (Vec::new(), 0);
     while begin < EVENTS {
         let end = (begin + slab_events / BATCH * BATCH).min(EVENTS);
@@ -120,7 +120,7 @@ const SEARCHES: [&str; 13] = [
 
 #[test]
 fn a_preview_is_the_answer_over_the_newest_events() {
-    // What is left out is still unsealed, sealed in one slab, and in several.
+    // The remaining events are unsealed, sealed in one slab, or in several.
     for slab_events in [1 << 20, 19_999, 8_192] {
         let world = World::new(1, slab_events);
         for commands in SEARCHES {
@@ -151,7 +151,7 @@ fn workers_give_their_states_without_waiting_for_each_other() {
         let watched = Arc::<Watched>::default();
         let expected = world.ask(commands, None);
         assert_eq!(world.ask(commands, Some(&watched)), expected, "{commands}");
-        // And once more with what is kept of its windows.
+        // Once more with the cached states of its windows.
         assert_eq!(world.ask(commands, Some(&Arc::default())), expected, "{commands}");
     }
 }

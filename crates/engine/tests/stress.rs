@@ -22,7 +22,7 @@ struct Case {
     megabytes: usize,
     rows: usize,
     columns: usize,
-    /// The first row's cells, where they are looked at.
+    /// The first row's cells, if the test checks them.
     first: &'static str,
 }
 
@@ -115,7 +115,7 @@ fn batch() -> EventBatch {
     batch
 }
 
-/// 10,000 events with ten fields each that no other has.
+/// 10,000 events, each with ten fields that no other event has.
 fn many_fields() -> EventBatch {
     let mut batch = batch();
     for at in 0..10_000_i64 {

@@ -105,7 +105,7 @@ fn counts_of_values_tell_what_the_events_do() {
         for (at, condition) in CONDITIONS.iter().enumerate() {
             let report = &reports[(number + at) % reports.len()];
             for report in [report, &reports[1]] {
-                // A command between them wants each event.
+                // A command in between needs each event.
                 let counted = rows(&engine, &store, &format!("search {condition} | {report}"));
                 let read = rows(&engine, &store, &format!("search {condition} | eval each=1 | {report}"));
                 if counted != read {

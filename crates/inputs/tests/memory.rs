@@ -19,7 +19,7 @@ use tower_service::Service;
 
 /// Maximum memory that a request may add, including its answer and the allocator's overhead: a long list that grows
 /// exists twice for a moment if the allocator cannot grow it in place, which depends on its address (640 or 1,120 MB
-/// were seen).
+/// were measured).
 const GROWN_MB_MAX: usize = 1_250;
 
 struct Nowhere;

@@ -10,7 +10,7 @@ use crate::model::{Answer, Body, Model};
 use crate::options::Options;
 use crate::{LearnError, Stop};
 
-/// Options of which a single given one replaces all.
+/// Options of which any one replaces all of those given to `fit`.
 const THRESHOLDS: [&str; 3] = ["threshold", "lower_threshold", "upper_threshold"];
 
 /// A model prepared for prediction.

@@ -7,7 +7,7 @@ use crate::rng::Rng;
 use crate::score::score;
 use crate::{ALGORITHMS, Column, FitRequest, Fitted, LearnError, Model, Options, Values, fit, sample, wire};
 
-/// Cells as texts; an empty one is none.
+/// Cells as texts; an empty cell has no value.
 struct Cells(Vec<String>);
 
 impl Values for Cells {
@@ -148,7 +148,7 @@ fn texts_are_columns_and_dependent_columns_do_no_harm() {
     for (row, want) in [1.0, 5.0, 1.0, 5.0, 9.0].into_iter().enumerate() {
         near(number(&said[0][row]), want);
     }
-    // A value that was not seen is none of those that were.
+    // A value that did not occur in the fit is encoded as none of the known ones.
     let other = Table::new("color,twice,y\nblack,2,\n,2,\n");
     let said = other.says(&table.fit("LinearRegression", "y", "color", "").unwrap().model);
     assert!(matches!(said[0][0], Answer::Number(_)) && said[0][1] == Answer::Null, "{said:?}");
@@ -167,7 +167,7 @@ fn classes_are_told_apart() {
             near(number(&said[1][row]) + number(&said[2][row]), 1.0);
         }
     }
-    // Three classes, of a text that names them.
+    // Three classes, determined by a text.
     for algorithm in ["LogisticRegression", "DecisionTreeClassifier"] {
         let said = table.says(&table.fit(algorithm, "color", "color a", "").unwrap_or_else(|e| panic!("{e}")).model);
         assert_eq!(said.len(), 1);
@@ -355,7 +355,7 @@ fn damaged_models_are_refused() {
     }
 }
 
-/// A file whose checksum is right is read with as little trust: what passes can be applied.
+/// A file with a correct checksum is validated as strictly: a model that passes can be applied.
 #[test]
 fn models_that_someone_made_up_do_no_harm() {
     let table = two_kinds();

@@ -66,7 +66,7 @@ pub struct PipelineContext {
 /// Counters of a pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PipelineCounters {
-    /// Events given.
+    /// Events returned.
     pub events: u64,
     /// Input bytes taken.
     pub bytes: u64,
@@ -385,9 +385,9 @@ impl Pipeline {
         ResumeHint { is_at_start, ..self.running().map(Running::resume_hint).unwrap_or_default() }
     }
 
-    /// The hint for a source of which only the first bytes are available, without the pipeline that read it: sourcetype,
-    /// header and the order of dates come from `head`, and there is no other timestamp history. `was_growing` if the other
-    /// pipeline began before all of them were written.
+    /// The hint for a source of which only the first bytes are available, without the pipeline that read it:
+    /// sourcetype, header and the order of dates come from `head`, and there is no other timestamp history.
+    /// `was_growing` if the other pipeline began before all of them were written.
     pub fn hint_of_head(
         info: SourceInfo,
         props: &PropsResolver,

@@ -345,7 +345,7 @@ fn written_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Str
     if rules.scope_of_extracts(field).is_some() { format!("*{}*", value.text) } else { value.text.clone() }
 }
 
-/// Words of which at least one occurs in the text of every event that passes a field test, as in [`early_test`].
+/// Words, at least one of which occurs in the text of every event that passes a field test, as in [`early_test`].
 fn written_values(expr: &SearchExpr, rules: &Origins<'_>) -> WrittenWords {
     let (field, values) = match expr {
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => (&field.text, std::slice::from_ref(value)),

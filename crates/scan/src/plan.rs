@@ -107,7 +107,7 @@ pub enum Order {
     NewestFirst,
 }
 
-/// A sort of which only the first rows are needed.
+/// A sort whose first rows are all that is needed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopK {
     /// The first key.

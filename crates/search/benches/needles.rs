@@ -61,7 +61,7 @@ fn main() {
     let absent: Vec<String> =
         (0..LINES).map(|at| format!("session=00000000-{at:04x}-4000-8000-000000000000")).collect();
     for (what, searches, is_there) in [("needles", &needles, true), ("absent ids", &absent, false)] {
-        // Once all, so that blocks and filters are where they stay.
+        // One round first, so that blocks and filters are cached.
         searches.iter().for_each(|search| assert_eq!(found(&service, search), is_there, "{search}"));
         let next = AtomicUsize::new(0);
         let start = Instant::now();

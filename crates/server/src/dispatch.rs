@@ -81,7 +81,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     Ok(code)
 }
 
-/// Prints the ID of a job that runs on, and says how to go on with it.
+/// Prints the ID of a job that continues to run, and the commands to use it.
 fn tell_detached(sid: &str, arguments: &SearchArgs) -> Result<u8, Failure> {
     writeln!(std::io::stdout().lock(), "{sid}")?;
     if terminal::is_interactive() {

@@ -131,7 +131,7 @@ fn is_in_use<T>(bound: std::io::Result<T>) -> bool {
 /// Notes an index that does not exist: it is made when the first event comes, which may not be what is meant.
 fn tell_new_index(client: &NodeClient, request: &ObjectRequest) {
     let Some((_, index)) = request.settings.iter().find(|(key, _)| key == INDEX) else { return };
-    // A user who may not list indexes is told nothing.
+    // A user who may not list indexes gets no note.
     let Ok(feed) = client.get("/services/data/indexes?count=0") else { return };
     let names: Vec<String> = entries(&feed).iter().map(name_of).collect();
     if let Some(note) = new_index_note(index, &names, "is made when the first event comes") {

@@ -102,7 +102,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
         return Ok(failure::INTERRUPTED);
     }
     let answer = match answer {
-        // Whoever leaves the pager early has not seen all of what was found, nor is that all there is.
+        // A user who quits the pager early has not seen all results, and there may be more.
         Err(Failure::ReaderLeft) if stop.interrupt.is_set() => return Ok(failure::PARTIAL),
         answer => answer?,
     };
@@ -110,7 +110,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
     if terminal::is_interactive() {
         writeln!(after, "{}", told(&summary(&answer, searched_ns)))?;
         if pager.is_paged() {
-            // Whoever leaves the pager on its first page has not seen its last line.
+            // A user who quits the pager on its first page has not seen its last line.
             answer.written.left_out.iter().try_for_each(|line| writeln!(after, "{}", told(line)))?;
         }
     }
@@ -477,7 +477,7 @@ pub(crate) fn printed_shape(arguments: &SearchArgs) -> SearchShape {
     let shows_raw = matches!(arguments.form(), OutputForm::Raw | OutputForm::Table);
     // Only a search that reads events itself certainly shows events: a saved search or a job may be a report.
     let reads = quarry_spl::analyse::begins_with_events(&parsed.pipeline.commands);
-    // Nor is it known of a command of an app.
+    // The same is unknown for a command of an app.
     let is_of_events = reads && parsed.is_ok() && !quarry_spl::analyse::is_transforming(&parsed.pipeline.commands);
     SearchShape {
         oldest_first: arguments.order == EventOrder::Oldest,

@@ -284,7 +284,7 @@ impl Remote {
     }
 }
 
-/// Rows that come in an answer, and the further pages.
+/// Rows of an answer, and the further pages.
 fn rows_of(answer: Response, more: Option<NextPage>) -> RemoteAnswer {
     let flag = |name: &str| answer.headers().get(name).is_some_and(|value| value == "1");
     let (partial, events) = (flag("x-quarry-partial"), flag("x-quarry-events"));

@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(found, [part(9, 9, late)]);
     }
 
-    /// A file of which writes at some places fail.
+    /// A file whose writes at some offsets fail.
     #[derive(Debug)]
     struct Failing {
         file: Arc<dyn DiskFile>,

@@ -307,7 +307,7 @@ impl From<Gone> for Ended {
 impl Page {
     fn send(&self, outlet: &mut Outlet) {
         let sent = self.write(outlet);
-        // A client that has left cannot be told.
+        // A client that disconnected cannot receive an error.
         let _left = match sent {
             Ok(()) => outlet.flush(&mut || {}),
             Err(Ended::Unread(error)) => outlet.fail(error),

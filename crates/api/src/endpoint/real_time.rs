@@ -1,5 +1,5 @@
-//! Real-time searches over REST: the window of a request, who may have one, and `export` of events as they arrive and of
-//! reports as they change.
+//! Real-time searches over REST: the window of a request, who may have one, and `export` of events as they arrive and
+//! of reports as they change.
 //!
 //! An export of a report sends all its rows as a preview each time they have changed; offsets then begin at 0 again.
 //!
@@ -153,7 +153,7 @@ fn send_report(mut report: LiveReport, mode: OutputMode, turns: &Turns, outlet: 
             Ok(None) => Ok(()),
             Ok(Some(found)) => send_preview(&found, mode, outlet),
             Err(error) => {
-                // A client that has left cannot be told.
+                // A client that disconnected cannot receive an error.
                 let _left = outlet.fail(error);
                 return;
             }
@@ -204,7 +204,7 @@ fn send(events: &NewEvents, mode: OutputMode, turns: &Turns, outlet: &mut Outlet
         let sent = match events.next(LOOK_EVERY) {
             Ok(found) => send_rows(&found, mode, &mut offset, outlet),
             Err(error) => {
-                // A client that has left cannot be told.
+                // A client that disconnected cannot receive an error.
                 let _left = outlet.fail(error);
                 return;
             }

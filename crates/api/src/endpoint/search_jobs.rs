@@ -453,7 +453,7 @@ fn write_column(rows: &CollectedRows, shown: &Shown, column: usize, take: Take<'
 /// Sends the answer from complete rows.
 fn send_collected(rows: &CollectedRows, messages: &[WireMessage], shown: &Shown, outlet: &mut Outlet) {
     let written = write_collected(rows, messages, shown, &mut |write| outlet.write(write, &mut || {}));
-    // A client that has left cannot be told.
+    // A client that disconnected cannot receive an error.
     let _left = match written {
         Ok(()) => outlet.flush(&mut || {}),
         Err(Ended::Failed(error)) => outlet.fail(error),

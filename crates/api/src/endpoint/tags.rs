@@ -24,7 +24,7 @@ use crate::message::ApiError;
 /// The conf of tags, and that of fields.
 const TAGS: &str = "tags";
 const FIELDS: &str = "fields";
-/// Value of the setting of a tag, and of one that is taken away from a value that an app gave it.
+/// Value of the setting of a tag, and of one that overrides a tag of an app.
 const ENABLED: &str = "enabled";
 const DISABLED: &str = "disabled";
 /// Between field and value in the name of an entry.

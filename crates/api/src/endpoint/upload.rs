@@ -1,7 +1,8 @@
 //! `POST /api/v1/ingest/file`: indexes a file that is sent as the request's body.
 //!
-//! Parameters are in the URL. The file is handled like one on the server's machine ([`super::oneshot`]): its compression
-//! and sourcetype are recognised, and parts that were indexed before are skipped. It stops if the client disconnects.
+//! Parameters are in the URL. The file is handled like one on the server's machine ([`super::oneshot`]): its
+//! compression and sourcetype are recognised, and parts that were indexed before are skipped. It stops if the client
+//! disconnects.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -86,7 +87,7 @@ async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: 
         drop(upload);
         report
     });
-    // The path on this machine means nothing to the client.
+    // The path on this machine is of no use to the client.
     let shown = |text: String| text.replace(&path, &name);
     match report.await? {
         Ok(report) => Ok(json(shown(report))),

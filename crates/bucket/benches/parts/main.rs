@@ -20,7 +20,7 @@ use quarry_event::EventBatch;
 use parts::{Amount, Part};
 use slab::{Slabs, made_lines};
 
-/// Text of a part that is counted rather than timed: a processor played by valgrind is slow.
+/// Text of a part whose instructions are counted: valgrind's simulated processor is slow.
 const COUNTED_BYTES: usize = 4 << 20;
 const SAMPLES: usize = 10;
 
@@ -76,7 +76,7 @@ fn once(name: &str) {
     println!("{name}: {amount} {unit} gives {}", counted(&mut part.work));
 }
 
-/// Only what happens in here is counted; the tool knows it by its name.
+/// Only the instructions of this function are counted; the tool finds it by its name.
 #[inline(never)]
 fn counted(work: &mut parts::Work) -> u64 {
     std::hint::black_box(work())

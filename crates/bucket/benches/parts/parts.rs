@@ -29,7 +29,7 @@ pub(crate) enum Amount {
     Values(u64),
 }
 
-/// Work to measure; gives a number that depends on all of it.
+/// Work to measure; returns a number that depends on all of it.
 pub(crate) type Work = Box<dyn FnMut() -> u64>;
 
 pub(crate) struct Part {
@@ -37,10 +37,10 @@ pub(crate) struct Part {
     pub(crate) name: &'static str,
     /// Amount that one run processes.
     pub(crate) amount: Amount,
-    /// The part itself.
+    /// The measured part.
     pub(crate) work: Work,
     pub(crate) ceiling_name: &'static str,
-    /// The ceiling over the same data.
+    /// The ceiling, measured over the same data.
     pub(crate) ceiling: Work,
 }
 
@@ -124,7 +124,7 @@ fn part(name: &'static str, amount: Amount, work: Work, ceiling_name: &'static s
     Part { name, amount, work, ceiling_name, ceiling }
 }
 
-/// Work over something kept.
+/// Work over retained data.
 fn with<T: 'static>(over: T, work: impl Fn(&T) -> u64 + 'static) -> Work {
     Box::new(move || black_box(work(black_box(&over))))
 }

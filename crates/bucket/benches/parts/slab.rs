@@ -15,7 +15,7 @@ const START: i64 = 1_795_132_800_000_000_000;
 /// Nanoseconds between events.
 const STEP: i64 = 25_000_000;
 
-/// Slab after slab of a reader's lines.
+/// Yields a reader's lines slab by slab.
 pub(crate) struct Slabs<R> {
     lines: R,
     /// The line that did not fit into the last slab.
@@ -24,7 +24,7 @@ pub(crate) struct Slabs<R> {
 }
 
 impl<R: BufRead> Slabs<R> {
-    /// Starts at the reader's place.
+    /// Starts at the reader's position.
     pub(crate) fn of(lines: R) -> Slabs<R> {
         Slabs { lines, line: Vec::new(), time: START }
     }

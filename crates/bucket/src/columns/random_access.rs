@@ -267,7 +267,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Reads arbitrary bytes, each of which must give a value or an error.
+    /// Reads from arbitrary bytes, which must yield a value or an error.
     pub(crate) fn read_garbage(bytes: &[u8], count: usize) {
         let chunk = Bytes::copy_from_slice(bytes);
         let times = vec![5; count].into();

@@ -21,8 +21,8 @@ use crate::{
 /// A value of a column: the row it belongs to and its text.
 type Value = (u32, Vec<u8>);
 
-/// Takes texts apart at blanks and, inside of words, at equals signs: a template per number of parts. What a column
-/// becomes depends on nothing but its values, so that every kind comes up.
+/// Splits texts at blanks and, inside words, at equals signs: a template per number of parts. The kind of a column
+/// depends on its values only, so every kind occurs.
 pub(crate) fn split_by_words(events: &EventBatch) -> Option<TemplateSlab> {
     if events.is_empty() {
         return None;
@@ -203,7 +203,7 @@ fn columns_hold_the_values_of_their_rows() {
                 assert_eq!((dictionary.len() as u32, &dictionary.bytes[..]), (*len, &bytes[..]));
                 assert!(Arc::ptr_eq(&dictionary, &reader.dictionary(0, number as u32).unwrap()));
             }
-            // Many rows and few rows take different ways to the same texts.
+            // Texts of many rows and of few rows are rebuilt in different ways, with the same result.
             let all: Vec<u32> =
                 (0..reader.slabs()[0].pages[page].events).filter(|row| read.place(*row).is_some()).collect();
             let texts = reader.template_page(0, page).unwrap().unwrap().texts(number as u32, &all).unwrap();
@@ -218,7 +218,7 @@ fn columns_hold_the_values_of_their_rows() {
     }
 }
 
-/// The rows of a column that was picked, as they are in the whole one.
+/// Values of selected rows of a column equal those of the whole column.
 fn picked(whole: &PageColumn, wanted: &[u32]) -> PageColumn {
     let places: Vec<usize> = wanted.iter().filter_map(|row| whole.place(*row)).collect();
     let rows = wanted.iter().copied().filter(|row| whole.place(*row).is_some()).collect::<Vec<u32>>();
@@ -296,7 +296,7 @@ fn slabs_without_columns_say_so() {
     assert_eq!(reader.read_page(0, 0, PageColumns::ALL).unwrap().len(), 10);
 }
 
-/// As [`split_by_words`], but a literal differs from what the texts hold.
+/// As [`split_by_words`], but a literal differs from the texts.
 fn split_wrongly(events: &EventBatch) -> Option<TemplateSlab> {
     let mut slab = split_by_words(events)?;
     if let SlabValues::Templates { templates, .. } = &mut slab.columns[0].values {
@@ -328,7 +328,7 @@ fn split_with_wrong_traits(events: &EventBatch) -> Option<TemplateSlab> {
     Some(slab)
 }
 
-/// As [`split_by_words`], but a listed value is another one.
+/// As [`split_by_words`], but a listed value is wrong.
 fn split_with_a_wrong_value_set(events: &EventBatch) -> Option<TemplateSlab> {
     let mut slab = split_by_words(events)?;
     let listed = slab.columns.iter_mut().find_map(|column| column.traits.value_set.as_mut()).unwrap();

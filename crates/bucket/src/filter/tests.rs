@@ -79,7 +79,7 @@ fn each_slab_answers_for_itself_and_the_bucket_for_all() {
     let absent = (50_000..52_000).filter(|number| filter.may_match(&token(*number))).count();
     assert!(absent < 45, "{absent} of 2000 absent terms");
     assert!(!filter.may_match_slab(3, &TermQuery::All, true));
-    // A slab without index-time fields holds no term of one, whatever the filter thinks of it.
+    // A slab without index-time fields contains no term of one, even if the filter has a false positive.
     let field = |number: u64| TermQuery::Field { name: "id".into(), value: number.to_string().into() };
     let thought = |has_fields| (0..5_000).filter(|at| filter.may_match_slab(0, &field(*at), has_fields)).count();
     assert!(thought(true) > 0 && thought(false) == 0, "{}", thought(true));
@@ -117,14 +117,14 @@ fn heads_of_many_slabs_and_of_damaged_sidecars() {
     for whole in [sidecar(&[hashes(0, 100)]), sidecar_of_version_2(&[hashes(0, 100)])] {
         for len in 0..whole.len() {
             if let Ok(Some(cut)) = open(whole[..len].to_vec()) {
-                // Its head is whole and its cells are there; the rest is the checksum, which is never read.
+                // Head and cells are complete; the rest is the checksum, which is never read.
                 assert!(len >= whole.len() - 8 && cut.may_hold(0, b"5").unwrap());
             }
         }
         for at in (0..whole.len()).filter(|at| !(START_OF_CELLS..whole.len() - END_OF_CELLS).contains(at)) {
             let mut flipped = whole.clone();
             flipped[at] ^= 0x40;
-            // Whatever it says of terms, it does not fail in other ways than by an error.
+            // It may answer anything about terms, but must only fail with an error.
             if let Ok(Some(filter)) = open(flipped) {
                 drop(filter.may_hold(0, b"5"));
             }

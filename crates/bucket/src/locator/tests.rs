@@ -1,4 +1,4 @@
-//! Locators of made-up hashes against the pages they were given.
+//! Locators of random hashes against the pages they were built from.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::BlockPosition;
 use crate::read_at::MemoryObject;
 use crate::source::ObjectSource;
 
-/// Hashes and the pages of each, few as a rule.
+/// Hashes and the pages of each, usually few.
 fn truth(count: u64, pages: u64) -> Vec<(u64, u64)> {
     let token = |at: u64| {
         let many = [1, 1, 1, 1, 1, 2, 3, 4, 5, 9][(mix(at) % 10) as usize];

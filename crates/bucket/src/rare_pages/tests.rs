@@ -67,7 +67,7 @@ impl Opened {
         found
     }
 
-    /// Every token and its beginning: no page and no filter may deny it.
+    /// Every token and its prefix: no page and no filter may exclude it.
     fn assert_covers(&self, every: usize) {
         for (slab, truth) in self.truths.iter().enumerate() {
             for (token, pages) in truth.iter().step_by(every) {
@@ -135,7 +135,7 @@ fn a_log_is_shaped_and_its_ids_stay_out_of_the_term_dictionary() {
 fn assert_ids_are_found(opened: &Opened) {
     assert!(opened.reader.template_set(0).unwrap().is_some(), "the log was not split into templates");
     opened.assert_covers(997);
-    // What is long enough to be an id is found in the very pages that hold it.
+    // Tokens as long as an id are found in exactly the pages that contain them.
     let mut needles = 0;
     for (slab, truth) in opened.truths.iter().enumerate() {
         let ids =
@@ -195,7 +195,7 @@ fn any_text() -> impl Strategy<Value = String> {
         .prop_map(|words| words.into_iter().map(|(word, between)| word + &between).collect())
 }
 
-/// Takes texts apart at a byte that is not a breaker, so that most edges straddle tokens.
+/// Splits texts at a byte that is not a breaker, so that most edges lie inside tokens.
 fn split_at_twos(events: &EventBatch) -> Option<TemplateSlab> {
     let values: Vec<(u32, Vec<u8>)> = (0..events.len()).map(|row| (row as u32, events.raw(row).to_vec())).collect();
     let mut slab = TemplateSlab::default();
@@ -206,7 +206,7 @@ fn split_at_twos(events: &EventBatch) -> Option<TemplateSlab> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Taken apart at breakers, and in the midst of tokens.
+    /// Split at breakers, and inside tokens.
     #[test]
     fn texts_taken_apart_anywhere_keep_their_tokens(texts in proptest::collection::vec(any_text(), 1..40)) {
         for splitter in [split_by_words, split_at_twos] {

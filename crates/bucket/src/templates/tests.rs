@@ -22,7 +22,7 @@ fn batch<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> EventBatch {
     batch
 }
 
-/// TemplateSet whatever it costs and checks all the writer relies on.
+/// Splits texts regardless of the cost, and checks all that the writer relies on.
 fn template_slab_of(events: &EventBatch) -> TemplateSlab {
     outlined(events);
     let slab = split_texts(events, Builder::new(objects::learn(events)), &[], |_| true).unwrap();
@@ -30,7 +30,7 @@ fn template_slab_of(events: &EventBatch) -> TemplateSlab {
     slab
 }
 
-/// The same by the outline of the texts, whether it is a good one or not.
+/// Splits texts by their outline, whether it pays off or not.
 fn outlined(events: &EventBatch) -> TemplateSlab {
     let texts: Vec<&[u8]> = (0..events.len().min(1_000)).map(|row| events.raw(row)).collect();
     let (outline, _) = outline::learning::outline_of(&texts);
@@ -173,7 +173,7 @@ fn check_traits(slab: &TemplateSlab) {
 }
 
 /// Long texts of JSON are split into words, which puts a backslash before the word `n12` and `u00e4`: that their
-/// escapes are whole is seen before that.
+/// escapes are complete is checked before.
 #[test]
 fn texts_split_into_words_are_known_to_json() {
     let line = |at: u32| {
@@ -620,7 +620,7 @@ fn every_sourcetype_is_taken_apart_in_its_own_way() {
     for (at, few) in [(0, 60), (1, 20), (2, 4)] {
         let own = of_type(at);
         assert!(own.len() <= few, "{} templates of {}", own.len(), types[at as usize]);
-        // Columns of one kind are not those of another.
+        // Kinds of events do not share columns.
         let columns = |all: &BTreeSet<u32>| -> BTreeSet<u32> {
             all.iter().flat_map(|code| templates[*code as usize].variables()).collect()
         };

@@ -74,7 +74,7 @@ impl<'a> RareTest<'a> {
         }
     }
 
-    /// The two numbers of which one is wanted, if the test is that simple.
+    /// The two accepted numbers, if the test is that simple.
     pub(crate) fn numbers(&self) -> Option<[i64; 2]> {
         match self {
             RareTest::Numbers(NumberTest::Either(one, other)) => Some([*one, *other]),

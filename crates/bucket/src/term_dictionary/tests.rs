@@ -140,7 +140,7 @@ fn case_folds_alike_whole_or_in_parts() {
     assert_eq!(fold_case("ÀB"), "àb");
 }
 
-/// The hash is part of the format: filters written once must be read for ever.
+/// The hash is part of the format: existing filters must stay readable.
 #[test]
 fn hashes_never_change() {
     let hashes = ["", "a", "error", "84dc9f24", "ccf635ee9e9e2fa4", "a term of more than sixteen bytes"]

@@ -65,7 +65,7 @@ fn letters(mut number: u64) -> String {
     word
 }
 
-/// A slab of two pages whose texts fall apart into columns of every kind.
+/// A slab of two pages whose texts are split into columns of every kind.
 pub(crate) fn template_slabs() -> Vec<EventBatch> {
     let mut batch = EventBatch { index_time: 1_795_248_930_000_000_000, ..EventBatch::default() };
     let metadata = ["main", "web-01", "/var/log/app.log", "app"].map(Into::into);

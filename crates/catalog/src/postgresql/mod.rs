@@ -1,13 +1,13 @@
 //! The catalog in PostgreSQL (13 or newer): a schema of its own in a database that many stores may share.
 //!
-//! One process writes at a time. It holds an advisory lock in its session, and every transaction that writes begins with
-//! the row of `writer`: the row must name the process's run, and takes the number of the transaction. So
+//! One process writes at a time. It holds an advisory lock in its session, and every transaction that writes begins
+//! with the row of `writer`: the row must name the process's run, and takes the number of the transaction. So
 //! - a second process on the same schema is refused, and one that has been replaced cannot write any more;
-//! - whether a transaction whose `COMMIT` had no answer was committed is read from that row after reconnecting. The lock
-//!   is taken first, so that nothing of the lost session is still running.
+//! - whether a transaction whose `COMMIT` had no answer was committed is read from that row after reconnecting. The
+//!   lock is taken first, so that nothing of the lost session is still running.
 //!
-//! When the connection is lost, a transaction waits with growing pauses and is run again, unless it was committed. Beyond
-//! the configured wait it fails as unavailable.
+//! When the connection is lost, a transaction waits with growing pauses and is run again, unless it was committed.
+//! Beyond the configured wait it fails as unavailable.
 //!
 //! Two sessions are enough: one writes, one reads, and transactions are short.
 //!
@@ -237,7 +237,7 @@ impl PostgreSql {
         }
         writer.is_open = true;
         let committed = session.run_script("COMMIT");
-        // An answer of the server, even an error, says what became of it.
+        // An answer of the server, even an error, shows whether it was executed.
         if !matches!(&committed, Err(failure) if remedy(failure) == Remedy::Reconnect) {
             writer.is_open = false;
         }
@@ -400,7 +400,7 @@ impl Patience {
         }
         let mut chance = [0; 4];
         random::fill(&mut chance);
-        // Many nodes that lost the same server do not come back at the same moment.
+        // Nodes that lost the same server do not all reconnect at the same moment.
         let share = 0.5 + f64::from(u32::from_le_bytes(chance)) / f64::from(u32::MAX) / 2.0;
         std::thread::park_timeout(self.pause.mul_f64(share));
         self.pause = (self.pause * 2).min(PAUSE_MAX);

@@ -23,7 +23,7 @@ fn open(place: &PostgreSqlPlace) -> Result<Catalog, CatalogError> {
     Catalog::open_postgresql(place, &SystemClock::shared())
 }
 
-/// A catalog that lost its connection at any message of a transaction does what it was told, once.
+/// A catalog that lost its connection at any message of a transaction executes the transaction exactly once.
 fn is_done_once(catalog: &Catalog, proxy: &CuttingProxy, cut: impl Fn(u64)) {
     for number in 1..=3 {
         commit(catalog, &row(number, "main", BucketState::Live), 4);
@@ -56,7 +56,7 @@ fn a_connection_cut_at_any_message_changes_nothing_but_time() {
     let proxy = CuttingProxy::start(server.socket());
     let place = place(&server.url_through(proxy.address()), &new_schema(), LONG);
     let catalog = open(&place).unwrap();
-    // More messages than the longest of these transactions has, with those of connecting again.
+    // More messages than the longest of these transactions sends, including those of reconnecting.
     for message in 1..40 {
         is_done_once(&catalog, &proxy, |_| proxy.cut(Cut::Message(message)));
     }
@@ -165,7 +165,7 @@ fn one_process_writes_and_a_replaced_one_does_not() {
     assert!(reader.set_setting("a", "2").unwrap_err().to_string().contains("reading only"));
     drop(first);
     let first = open(&place).unwrap();
-    // A server that was started again has forgotten who held the lock, and another process comes first.
+    // A restarted server has lost the lock, and another process takes it first.
     server.end_sessions();
     let second = (0..100).find_map(|_| open(&place).ok()).unwrap();
     let error = first.set_setting("a", "3").unwrap_err();
@@ -186,7 +186,7 @@ fn a_server_that_has_lost_confirmed_transactions_is_not_written_to() {
     let place = place(&server.url(), &new_schema(), SHORT);
     let catalog = open(&place).unwrap();
     (0..3).for_each(|_| catalog.set_setting("a", "b").unwrap());
-    // As a standby that had not received the last one.
+    // Like a standby that had not received the last transaction.
     server.run("quarry", &format!("UPDATE {}.writer SET transaction = 2", place.schema()));
     server.end_sessions();
     let error = catalog.set_setting("a", "c").unwrap_err();

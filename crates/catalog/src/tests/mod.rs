@@ -57,7 +57,7 @@ impl Place {
         }
     }
 
-    /// Another one, with nothing in it.
+    /// Another database, which is empty.
     pub(crate) fn fresh(&self) -> Place {
         match self {
             Place::Sqlite(_) => Place::sqlite(),

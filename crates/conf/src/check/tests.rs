@@ -40,7 +40,7 @@ fn settings_without_effect_say_so_and_stay_visible() {
     assert!(layers.btool("props", Some("app")).iter().any(|row| row.key == "METRICS_PROTOCOL"));
 }
 
-/// Every setting with a row is read somewhere, so that nothing may say that it has no effect.
+/// Every setting with a row is read somewhere, so none may be listed as having no effect.
 #[test]
 fn a_setting_with_a_row_is_never_without_effect() {
     for table in crate::tables::TABLES {

@@ -82,7 +82,7 @@ fn user_beats_app_beats_others_beat_system() {
         assert_eq!(layers.conf("macros").get(name, "definition"), Some(name), "{name}");
     }
     assert!(layers.conf("macros").stanza("hidden").is_none());
-    // Without a namespace nothing of the user counts and system/local is the highest.
+    // Without a namespace, the user's files are ignored and system/local has the highest precedence.
     let whole = Layers::new(sources);
     assert!(all.iter().all(|name| whole.conf("macros").get(name, "definition") == Some("system")));
     assert_eq!(whole.conf("macros").get("hidden", "definition"), Some("hidden"));

@@ -12,7 +12,7 @@ fn builtin(sourcetype: &str) -> PropsSettings {
     resolver("").resolve("any", "any", sourcetype)
 }
 
-/// Names and values that the rules of a sourcetype cut out of an event.
+/// Names and values that the rules of a sourcetype extract from an event.
 fn extract(sourcetype: &str, event: &str) -> Vec<(String, String)> {
     let mut fields = vec![("_raw".to_owned(), event.to_owned())];
     for rule in builtin(sourcetype).extracts {
@@ -172,7 +172,7 @@ fn web_access_fields() {
 
 #[test]
 fn parts_of_a_uri_are_those_of_splunk_in_every_form() {
-    // Sent to a proxy, a request line has the whole address; its domain is a field of its own and no part of the path.
+    // A request line sent to a proxy has an absolute URL, whose domain is a separate field and not part of the path.
     let table = [
         (
             "GET http://shop.example:81/a/b.html?x=http://y/z HTTP/1.1",
@@ -249,7 +249,7 @@ fn windows_events_and_java_levels() {
     );
     let java = extract("log4j", "2026-03-03 14:07:55,120 [main] WARN a.B - slow\n\tat a.B.c(ERROR)");
     assert_eq!(field(&java, "level"), "WARN");
-    // Every level by which the pipeline takes lines for this sourcetype.
+    // Every level by which the pipeline recognises this sourcetype.
     for level in [
         "TRACE", "DEBUG", "FINEST", "FINER", "FINE", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "SEVERE",
         "CRITICAL", "FATAL",

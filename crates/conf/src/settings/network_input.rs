@@ -189,7 +189,7 @@ pub struct NetworkInputSettings {
     pub bad_names: Vec<String>,
     /// `[SSL]`.
     pub ssl: SslSettings,
-    /// Tokens of which a forwarder must present one; `None` if there is no token stanza. A stanza that is disabled or
+    /// Tokens, one of which a forwarder must present; `None` if there is no token stanza. A stanza that is disabled or
     /// has no token admits nobody, but still makes tokens required.
     pub forwarder_tokens: Option<Vec<String>>,
 }

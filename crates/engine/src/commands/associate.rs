@@ -63,7 +63,7 @@ impl BlockingTable for Associate {
 }
 
 impl Associate {
-    /// Values of one field that say much about another field.
+    /// Values of one field that predict another field.
     fn pair(
         &self,
         reference: &FieldTexts,

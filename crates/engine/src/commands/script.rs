@@ -18,7 +18,7 @@ use crate::custom_commands::{CommandChunk, CommandProcess, CommandSource};
 use crate::lowering::{Environment, Lowering, SearchEnvironment, Step, blocking, lower};
 use crate::run::apply;
 
-/// Maximum rows per chunk; the program is told.
+/// Maximum rows per chunk, as announced to the program.
 const CHUNK_ROWS_MAX: usize = 50_000;
 /// Maximum number of exchanges after the last input rows were sent, or while the program generates rows.
 const TURNS_MAX: usize = 1_000_000;

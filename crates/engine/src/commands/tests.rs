@@ -29,7 +29,7 @@ fn reduce_of(search: &str) -> Arc<dyn Reduce> {
     }
 }
 
-/// The table, its rows in order, from one folder or from one per batch.
+/// The table with ordered rows, from one folder or from one folder per batch.
 fn table(search: &str, batches: &[RecordBatch], workers: bool, memory: usize) -> Vec<String> {
     let dataflow = Arc::new(Dataflow::new(memory, None).unwrap());
     let context = CommandContext { range: TimeRange::ALL, dataflow, ..runner("*").context };
@@ -77,7 +77,7 @@ fn tables_are_the_same_for_codes_and_texts_and_for_any_workers() {
         "rare odd by path",
         "top price",
     ] {
-        /// Memory for all groups, and for none.
+        /// A memory limit that fits all groups, and one that fits none.
         const MEMORY: [usize; 2] = [64 << 20, 0];
         let expected = table(search, &texts, false, MEMORY[0]);
         assert!(expected.len() > 1, "{search}: {expected:?}");

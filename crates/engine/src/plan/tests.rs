@@ -92,10 +92,10 @@ fn commands_are_split_where_rows_are_folded() {
             "* | where a>1 | eval b=a | stats count by b | sort b | head 1",
             "scan main fields=a\nmap where | eval\nfold stats\nreduce sort | head",
         ),
-        // What goes by the order of events is not folded in parallel.
+        // Commands that depend on the order of events are not folded in parallel.
         ("* | stats first(a)", "scan main fields=a newest first\nreduce stats"),
         ("* | dedup a | stats count", "scan main fields=a newest first first=1 of a\nreduce dedup | stats"),
-        // Which columns a pattern means is known when all rows are there.
+        // The columns that match a pattern are known only when all rows have been read.
         ("* | stats sum(a*)", "scan main fields=a* newest first\nreduce stats"),
         ("* | foreach a b [ eval <<FIELD>>=1 ] | stats count", "scan main fields=*\nmap foreach\nfold stats"),
         ("| makeresults | stats count", "makeresults\nreduce stats"),
@@ -119,7 +119,7 @@ fn the_scan_takes_over_what_it_can() {
         ("* | regex \"a+\" | stats count by u", "scan main fields=__raw:0,u match=__raw:0\nmap where\nfold stats"),
         ("* | regex \"a+\" | stats count by _raw", "scan main fields=_raw\nmap regex\nfold stats"),
         ("* | eval l=len(_raw) | sort l", "scan main fields=* newest first\nreduce eval | sort"),
-        // Nobody reads what the second one finds, but the third one's fault is reported.
+        // The results of the second search are not used, but the error of the third is reported.
         (
             "* | rex \"u=(?<u>\\w+)\" | rex \"v=(?<v>\\w+)\" | dedup u | rex \"(?<w>[a\" | stats count by u",
             "scan main fields=_raw,u newest first\nreduce rex | dedup | rex | stats",
@@ -174,7 +174,7 @@ fn what_passes_from_map_to_reduce_is_part_of_the_plan() {
         ("* | sort 0 a | head 3 | table a", "events that may be among the 3 with the smallest a: _time, a"),
         ("* | dedup 2 a, b | table a", "events that may be among the first 2 of each a, b: _time, a, b"),
         ("* | stats count", "one group: count (count)"),
-        // Whatever the scan does so that fewer rows are folded, states are exchanged.
+        // States are exchanged even if the scan reduces the rows to fold.
         ("* | stats count by host", "groups by host: count (count)"),
         ("| tstats count where index=a by host", "groups by host: count (count)"),
         (
@@ -190,7 +190,7 @@ fn what_passes_from_map_to_reduce_is_part_of_the_plan() {
             "one group: perc95(a) (digest), exactperc50(a) (exact digest), mode(b) (values with counts), earliest(b) (values of the earliest row), rate(a) (values of the earliest row, values of the latest row), sparkline(avg(a)) (numbers by span)",
         ),
         ("* | stats count(eval(a>1)) as big", "one group: count(eval(...)) (count)"),
-        // What is computed after the fold is counted too.
+        // Fields computed after the fold count too.
         (
             "* | stats allnum=t sum(a)",
             "one group: sum(a) (sum, count of numbers), count(a) (count), count(eval(...)) (count)",

@@ -69,7 +69,7 @@ pub struct Previews {
     /// Clock, set when previews are requested.
     clock: OnceLock<SharedClock>,
     due_ns: AtomicI64,
-    /// Whether someone has looked at the last one.
+    /// Whether the latest preview was read.
     is_seen: AtomicBool,
     is_off: AtomicBool,
     /// Whether no further preview can be made.

@@ -63,7 +63,7 @@ const NOTES: [&str; 12] = [
 const USERS: [&str; 8] = ["-", "-", "bob", "alice", "zoë", "u7", "a@b", "x\\y"];
 const CLIENTS: [&str; 6] = ["10.0.0.1", "10.0.0.2", "2001:db8::1", "gate.example", "unix:", "ö.example"];
 
-/// A line; `odd` says how rarely something in it is out of the ordinary.
+/// A line; about one in `odd` values is unusual.
 fn line(chance: &mut Chance, at: u64, odd: u64) -> String {
     let is_odd = |chance: &mut Chance| odd > 0 && chance.one_in(odd);
     if is_odd(chance) && chance.one_in(3) {

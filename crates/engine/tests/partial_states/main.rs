@@ -16,7 +16,7 @@ use crate::world::{Answer, PLENTY, Question, SECOND, START, World, append_keys, 
 /// Two searches in one.
 const SUBSEARCH: &str = "[search status=500 | head 1 | fields user] | stats count by user, status";
 
-/// Searches whose states are kept.
+/// Searches whose states are cached.
 const KEPT: &[&str] = &[
     "* | stats count",
     "* | stats count by user",
@@ -54,7 +54,7 @@ const KEPT: &[&str] = &[
     "index=main OR index=other | stats count by index, user",
 ];
 
-/// Searches of which nothing may be kept.
+/// Searches whose partial states must not be cached.
 const NOT_KEPT: &[&str] = &[
     "* | eval age=now()-_time | stats sum(age)",
     "* | eval age=time()-_time | stats max(age)",
@@ -74,7 +74,7 @@ fn off() -> Engine {
     engine(0, "")
 }
 
-/// Asks three times and holds each answer against the one without kept states.
+/// Runs a search three times and compares each result with the one without cached states.
 fn check(question: &Question, kept: &Engine, plain: &Engine, world: &Arc<World>) -> Answer {
     let expected = question.ask(plain, world);
     for run in 1..=3 {
@@ -130,7 +130,7 @@ fn searches_that_depend_on_more_than_the_events_are_run_as_always() {
 #[test]
 fn new_late_sealed_merged_and_retired_events_count_at_once() {
     let folder = tempdir().unwrap();
-    // Slabs are sealed when the test says so.
+    // The test decides when slabs are sealed.
     let world = open(folder.path(), 10_000);
     let (kept, plain) = (engine(PLENTY, ""), off());
     let ask = |what: &str| -> Vec<Answer> {
@@ -167,7 +167,7 @@ fn new_late_sealed_merged_and_retired_events_count_at_once() {
     world.store.seal_all().unwrap();
     world.store.compact_all().unwrap();
     assert_eq!(total(&ask("after another merge")), ["count=700"]);
-    // The clock stands 10,000,000 seconds after the first event.
+    // The clock is fixed at 10,000,000 seconds after the first event.
     let retired = world.store.retention(&[("main".into(), 9_999_000)]).unwrap();
     let left = ask("after some were retired");
     assert!(retired.is_empty() || total(&left) != ["count=700"], "{retired:?}");
@@ -251,7 +251,7 @@ fn searches_that_differ_a_little_share_nothing() {
             assert_eq!(Question::new(text).ask(&kept, &world), *expected, "{text} at run {run}");
         }
     }
-    // Times are shown and cut in the zone of the user.
+    // Times are formatted and bucketed in the user's zone.
     let text = "* | eval hour=strftime(_time, \"%H:%M\") | bin _time span=1d | stats count by _time, hour";
     for zone in ["UTC", "Europe/Berlin", "Asia/Kolkata", "UTC"] {
         let zone = jiff::tz::TimeZone::get(zone).unwrap_or(jiff::tz::TimeZone::UTC);
@@ -339,7 +339,7 @@ fn messages_come_again_with_every_run() {
         assert_eq!(answer, question.ask(&plain, &world), "at run {run}");
         assert_eq!((answer.messages.len(), pages), (1, 0), "{answer:?}");
     }
-    // A message about the search itself says nothing of the data.
+    // A message about the search itself does not depend on the data.
     let question = Question::new("* | stats count | abstract maxlines=1");
     let expected = check(&question, &kept, &plain, &world);
     assert_eq!(expected.messages.len(), 1);
@@ -372,7 +372,7 @@ fn delete_every(world: &World, index: &str, by: usize) -> u64 {
 fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
     let plain = off();
     for text in KEPT.iter().step_by(4).chain(&[SUBSEARCH, "* | table _raw", "* | dedup user | table user status"]) {
-        // The first run keeps nothing yet, the second one keeps states, the third one reads some.
+        // The first run caches nothing yet, the second caches states, the third reads some.
         for (run, at) in [(1, 0), (2, 3), (3, 0)] {
             let dir = tempdir().unwrap();
             let world = open(dir.path(), 150);
@@ -416,7 +416,7 @@ fn states_of_slabs_are_not_those_of_slabs_that_lost_events() {
     let second: Vec<Answer> = questions.iter().map(|question| check(question, &kept, &plain, &world)).collect();
     let changed = first.iter().zip(&second).filter(|(first, second)| first.rows != second.rows).count();
     assert!(changed * 10 > questions.len() * 8, "{changed} of {}", questions.len());
-    // What did not change is still known.
+    // States of unchanged data are still cached.
     let other = Question::new("index=other | stats count by user");
     let _ = check(&other, &kept, &plain, &world);
     let (_, pages) = other.ask_counting(&kept, &world);

@@ -59,7 +59,7 @@ pub(crate) const PLENTY: usize = 64 << 20;
 pub(crate) struct Answer {
     pub(crate) rows: Vec<String>,
     pub(crate) messages: Vec<String>,
-    /// Pages that may match, pages done, events looked at, events that matched.
+    /// Pages that may match, pages done, events scanned, events that matched.
     pub(crate) figures: [u64; 4],
     pub(crate) partial: bool,
 }

@@ -31,7 +31,7 @@ const NUMBERS: &[&str] = &["took", "status", "n", "session", "code", "made"];
 const VALUES: &[&str] = &["eva", "tom", "zo*", "200", "404", "5*", "INFO", "error", "a b", "7", "-3.5", "*"];
 const WORDS: &[&str] = &["error", "disk", "opens", "eva", "full", "te*", "took", "code", "\"disk full\"", "nothing"];
 
-/// Chance with a seed (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
+/// Seeded random choices (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
 pub(crate) struct Chance(u64);
 
 impl Chance {
@@ -79,7 +79,7 @@ fn pipeline(chance: &mut Chance, depth: u32) -> String {
     text
 }
 
-/// A subsearch whose rows are few.
+/// A subsearch with few rows.
 fn subsearch(chance: &mut Chance, depth: u32) -> String {
     let text = pipeline(chance, depth + 1);
     let text = if text.starts_with('|') { text } else { format!("search {text}") };
@@ -96,7 +96,7 @@ fn first(chance: &mut Chance, depth: u32) -> String {
         }
         _ => {
             let condition = if chance.one_in(2) { "*".to_owned() } else { condition(chance, 2, depth) };
-            // A word of its own could be read as a command's name.
+            // A separate word could be read as a command's name.
             format!("{} {condition}", chance.pick(&["index=main", "index=*", "index=other OR index=main"]))
         }
     }
@@ -218,7 +218,7 @@ fn aggregate(chance: &mut Chance, ordered: bool) -> String {
     }
 }
 
-/// Aggregates under names of their own.
+/// Aggregates with distinct names.
 fn aggregates(chance: &mut Chance, ordered: bool) -> String {
     let count = 1 + chance.below(3);
     let named: Vec<String> = (0..count).map(|at| format!("{} AS a{at}", aggregate(chance, ordered))).collect();

@@ -20,7 +20,7 @@ use crate::world::{Answer, Place, ask, engine, places, tiny};
 
 /// Enough for every search here.
 const PLENTY: usize = 1 << 30;
-/// So little that most searches that keep rows write files.
+/// So little that most searches that buffer rows spill to files.
 const LITTLE: usize = 600 << 10;
 /// Text that marks an error as one of the memory limit.
 const LIMIT: &str = "max_mem_usage_mb";
@@ -108,7 +108,7 @@ const FEW_EVENTS: u64 = 400;
 /// Generated searches per test run.
 const SEEDS: u64 = 300;
 
-/// Asks the searches of `seeds` in whole and in tiny slices, and holds the answers against each other.
+/// Runs the searches of `seeds` whole and in tiny slices, and compares the results.
 fn ask_generated(seeds: std::ops::Range<u64>) {
     let folder = tempdir().unwrap();
     let places = places(folder.path(), FEW_EVENTS);
@@ -161,7 +161,7 @@ fn is_told(error: &str) -> bool {
     ["timechart needs", "has no _time", "not a number"].iter().any(|part| error.contains(part))
 }
 
-/// A search that is cut short parses to something or to faults, at whatever place it is cut.
+/// A truncated search parses or yields errors, wherever it is cut.
 fn check_cut(seed: u64, text: &str) {
     let mut chance = Chance::new(seed ^ 0xC07);
     for _ in 0..3 {

@@ -75,7 +75,7 @@ fn object(chance: &mut Chance, keys: &Keys, depth: u32) -> String {
             members.push(format!("\"{key}\":{}", value(chance, key, depth)));
         }
     }
-    // Some come in another order, and some twice.
+    // Some members are in another order, and some occur twice.
     if depth == 0 && members.len() > 3 && chance.below(3) == 0 {
         let at = 2 + chance.below(members.len() as u64 - 2) as usize;
         let member = if chance.below(4) == 0 { members[at].clone() } else { members.remove(at) };

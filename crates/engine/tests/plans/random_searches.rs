@@ -80,7 +80,7 @@ fn conf(shape: &dyn Shape) -> Vec<ConfSource> {
     builtin_sources().into_iter().chain(own).collect()
 }
 
-/// Asks searches of one drawn data set, of the seeds `seeds`.
+/// Runs the searches of `seeds` on one generated data set.
 fn ask_drawn(at: usize, draw: u64, seeds: std::ops::Range<u64>, faults: &mut Vec<String>) -> u64 {
     let mut shape = shapes::shapes(draw).swap_remove(at);
     let events = shapes::events(shape.as_mut(), draw, EVENTS, START / 1_000_000_000);

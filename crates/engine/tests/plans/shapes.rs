@@ -1,6 +1,6 @@
 //! Searches of every shape a plan can have.
 
-/// Nothing in them depends on chance or on the moment.
+/// None of them depends on randomness or the current time.
 pub(crate) const SHAPES: &[&str] = &[
     // Events and what is tested on them.
     "*",

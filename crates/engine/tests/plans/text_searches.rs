@@ -7,7 +7,7 @@ use crate::generator::Chance;
 
 /// Longest phrase that is cut out of a text, in characters.
 const PHRASE_CHARS: u64 = 36;
-/// Longest value that is asked for, in characters.
+/// Longest value in a condition, in characters.
 const VALUE_CHARS: usize = 80;
 /// Names of the fields that patterns make.
 const MADE: [&str; 3] = ["x0", "x1", "x2"];
@@ -24,7 +24,7 @@ impl Known {
         &self.texts[chance.below(self.texts.len() as u64) as usize]
     }
 
-    /// A field, one in ten times one that no event has.
+    /// A field, in one of ten cases one that no event has.
     fn field(&self, chance: &mut Chance) -> &str {
         if chance.below(10) == 0 {
             return "no_such";

@@ -27,7 +27,7 @@ const PROPS: &str = "[json]\nKV_MODE = json\n[plain]\nEXTRACT-code = code-(?<cod
 
 const TABLE: &str = "user,team,weight\neva,red,1\ntom,blue,2\ntom,green,3\nzoë,red,4\n";
 
-/// Tables that are there and cannot be written.
+/// Existing read-only tables.
 struct Tables;
 
 impl LookupSource for Tables {
@@ -72,7 +72,8 @@ fn append(store: &Store, from: u64, until: u64) {
     append_among(store, from..until, 0);
 }
 
-/// As [`append`], with as many others among those before `doomed`, which are known by their host and are to be deleted.
+/// As [`append`], with as many others among those before `doomed`, which have a host of their own and are to be
+/// deleted.
 fn append_among(store: &Store, numbers: Range<u64>, doomed: u64) {
     append_some(store, numbers, doomed, &|_| true);
 }
@@ -111,8 +112,8 @@ fn append_some(store: &Store, numbers: Range<u64>, doomed: u64, is_kept: &dyn Fn
                     let (kind, text) = event(at + 1_000_000);
                     batch.push(text.as_bytes(), START + at as i64 * SECOND, others[kind]);
                 }
-                // Three events share an instant, and some come late. Those of two indexes never meet: in which order
-                // they arrived is not kept.
+                // Three events share a timestamp, and some arrive late. Events of two indexes never share one: in which
+                // order they arrived is not stored.
                 let late = if at % 37 == 0 { 4_000 } else { 0 } - i64::from(index == "other");
                 batch.push(text.as_bytes(), START + (at as i64 / 3 * 7 - late) * SECOND, metas[kind]);
                 if at % 50 == 17 {
@@ -127,7 +128,7 @@ fn append_some(store: &Store, numbers: Range<u64>, doomed: u64, is_kept: &dyn Fn
     }
 }
 
-/// Deletes the events that are known by their host.
+/// Deletes the events of a host.
 fn delete_doomed(store: &Store) {
     let mut deletion = Deletion::default();
     for segment in Store::snapshot(store, &IndexSelector::all(), &TimeRange::ALL).segments {
@@ -147,7 +148,7 @@ fn delete_doomed(store: &Store) {
 #[derive(Clone)]
 pub(crate) struct Kept {
     store: Arc<Store>,
-    /// Templates and columns are not shown: every page is its texts.
+    /// A source that hides templates and columns: every page has its texts only.
     texts_only: bool,
 }
 
@@ -178,7 +179,7 @@ pub(crate) fn store_of(dir: &Path, slab_events: usize) -> Arc<Store> {
     Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap()
 }
 
-/// The events in one way.
+/// The events in one storage form.
 pub(crate) struct Place {
     pub(crate) name: &'static str,
     pub(crate) kept: Arc<Kept>,
@@ -285,7 +286,7 @@ pub(crate) fn engine_of(conf: Vec<ConfSource>, memory_bytes: usize, slicing: Sli
     Engine::new(&options, props, Arc::new(Tables)).unwrap()
 }
 
-/// Portions as small as can be.
+/// The smallest possible portions.
 pub(crate) fn tiny() -> Slicing {
     Slicing { window_pages: 1, workers: Some(4), step_rows: 3 }
 }
@@ -303,7 +304,7 @@ pub(crate) fn joined(faults: Vec<quarry_spl::Diagnostic>) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Starts a search; gives its faults.
+/// Starts a search and returns its errors.
 fn start(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Result<Job, String> {
     engine.start(asked(text), Arc::<Kept>::clone(kept)).map_err(joined)
 }

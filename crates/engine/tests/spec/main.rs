@@ -51,11 +51,11 @@ fn every_example_of_the_manual_answers_as_written() {
     assert!(failed.is_empty(), "{} of {count} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
 }
 
-/// Examples with events that answer wrongly when stored like this.
+/// Examples whose results differ in this storage form.
 fn wrong_answers(kept: Kept) -> Vec<String> {
     let mut pages = chosen_pages();
     pages.iter_mut().for_each(|(_, page)| page.examples.retain(|example| !example.events.is_empty()));
-    // Most of the time goes into waiting for the disk.
+    // Most of the time is spent waiting for the disk.
     std::thread::scope(|scope| {
         let run = |(name, page)| scope.spawn(move || mismatches(name, page, kept));
         let running: Vec<_> = pages.iter().map(|(name, page)| run((name, page))).collect();

@@ -1,7 +1,8 @@
 //! Reads a page of the manual: the examples under its headings.
 //!
 //! An example starts at a `###` heading below `## Examples` and holds fenced blocks: `events`, `csv name=T.csv`,
-//! `props`, `transforms`, `eventtypes`, `tags`, `multikv`, `transactiontypes`, `model name=M`, `macros`, `savedsearches`, `spl`, then `result` or `error`, perhaps `messages`. Words after the block's kind are its settings.
+//! `props`, `transforms`, `eventtypes`, `tags`, `multikv`, `transactiontypes`, `model name=M`, `macros`,
+//! `savedsearches`, `spl`, then `result` or `error`, perhaps `messages`. Words after the block's kind are its settings.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ impl Block {
 pub(crate) enum Expected {
     /// A table in CSV.
     Result(Block),
-    /// A refusal.
+    /// An error.
     Error(Block),
 }
 
@@ -66,7 +67,7 @@ pub(crate) struct Example {
     pub search: Block,
     /// The answer.
     pub expected: Expected,
-    /// Messages beside the answer, where the example says.
+    /// Expected messages, if the example states them.
     pub messages: Option<Block>,
 }
 
@@ -87,7 +88,7 @@ struct Draft {
     blocks: Vec<Block>,
 }
 
-/// Reads a page, or says in which line it is faulty.
+/// Reads a page; the error names the faulty line.
 pub(crate) fn read_page(text: &str) -> Result<Page, String> {
     let mut page = Page::default();
     let mut draft: Option<Draft> = None;

@@ -73,7 +73,7 @@ impl CommandSource for Actions {
     }
 }
 
-/// A search that runs, or why it does not.
+/// A running search, or its error.
 pub(crate) type Started = Result<quarry_engine::Job, Vec<quarry_spl::Diagnostic>>;
 
 /// Events and tables of an example.
@@ -359,7 +359,7 @@ fn definitions_of(example: &Example) -> Result<(KnowledgeFiles, TempDir), String
     Ok((KnowledgeFiles::new(&layers, KnowledgePlace::Apps(folder.path(), None), &Readable::everything()), folder))
 }
 
-/// In front of the names of models among tables.
+/// Prefix of the names of models among tables.
 const MODEL: &str = "model ";
 
 struct Tables(Mutex<BTreeMap<String, LookupTable>>);

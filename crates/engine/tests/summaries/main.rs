@@ -27,7 +27,7 @@ fn plain() -> Engine {
     engine(PROPS, PEOPLE, None, None)
 }
 
-/// Holds every answer against the one made of events.
+/// Compares every result with the one computed from events.
 fn check(with: &Engine, without: &Engine, world: &Arc<World>, range: Option<(i64, i64)>, what: &str) {
     for text in ASKED {
         assert_eq!(ask(with, world, text, range), ask(without, world, text, range), "{what}: {text}");
@@ -79,7 +79,7 @@ fn explanations_tell_of_summaries() {
     let of_some = read(&with, "| tstats count FROM datamodel=Web.Traffic").unwrap();
     assert_eq!((of_some.object.as_str(), of_some.slabs), ("Web.Traffic", 3));
     assert!(of_some.of > of_some.slabs, "hot events have no summary: {of_some:?}");
-    // What needs the order of events reads these.
+    // Searches that depend on the order of events read events.
     assert_eq!(read(&with, "| tstats list(_raw) FROM datamodel=Web.Traffic").unwrap().slabs, 0);
     assert_eq!(read(&without, "| tstats count FROM datamodel=Web.Traffic"), None);
     assert_eq!(read(&with, "* | stats count"), None);
@@ -128,7 +128,7 @@ fn a_changed_definition_finds_no_summary() {
     let other = other_model();
     let changed = |summaries: Option<Arc<Summaries>>| engine(PROPS, PEOPLE, Some(&other), summaries);
     check(&changed(Some(Arc::clone(&summaries))), &changed(None), &world, None, "another model");
-    // Settings and tables are in the digest through what the store says of them.
+    // The digest covers settings and tables by what the store returns for them.
     *summaries.configuration.lock().unwrap() = "another".to_owned();
     let props = PROPS.replace("user.\"-\"", "user.\"+\"");
     let people = PEOPLE.replace("red", "green");
@@ -171,7 +171,7 @@ fn damage_is_noticed_and_events_are_read() {
     let turned = whole.values().cloned().rev();
     *summaries.files.lock().unwrap() = names.into_iter().zip(turned).collect();
     check(&with, &without, &world, None, "names exchanged");
-    // What is damaged is made anew.
+    // Damaged summaries are rebuilt.
     let made = summarise(&world, &with, ALL);
     assert!(made.objects.iter().all(|object| object.slabs_done == object.slabs_total));
     assert_eq!(*summaries.files.lock().unwrap(), whole);
@@ -216,7 +216,7 @@ fn summaries_only_reads_what_is_summarised() {
     let sealed = ask(&with, &world, term, Some((0, 450)));
     assert_eq!(sealed, ask(&with, &world, term, None));
     assert_eq!(sealed.rows, ask(&without, &world, &term.replace("summariesonly=true ", ""), Some((0, 450))).rows);
-    // A merge takes nothing away until it is summarised.
+    // After a merge, old summaries are kept until the merged slab has one.
     world.store.compact_all().unwrap();
     assert_eq!(ask(&with, &world, only, None), expected);
     let told = ask(&without, &world, only, None);

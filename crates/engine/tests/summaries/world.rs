@@ -15,7 +15,7 @@ use quarry_event::{TimeNs, TimeRange};
 pub(crate) use quarry_testworld::{CountedStore as World, Interruption, SECOND, START, every};
 use quarry_testworld::{MemorySummary, lines, rows_of};
 
-/// A model with computed fields of every kind, objects below each other, and a root that asks for a word.
+/// A model with computed fields of every kind, nested objects, and a root with a keyword constraint.
 const MODEL: &str = r#"{"modelName": "Web", "objects": [
   {"objectName": "Traffic", "parentName": "BaseEvent", "constraints": [{"search": "(index=main OR index=other) status=*"}],
    "fields": [{"fieldName": "status"}, {"fieldName": "took"}, {"fieldName": "path"}, {"fieldName": "alias"},

@@ -1,4 +1,5 @@
-//! Conditions cut out of the texts themselves: phrases over edges of columns, fields with values that are somewhere in a text.
+//! Conditions cut out of the texts themselves: phrases over edges of columns, fields with values that are somewhere in
+//! a text.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -55,7 +56,7 @@ impl Drawn {
             8 => format!("TERM({phrase})"),
             9 => format!("{}*\"", phrase.trim_end_matches('"')),
             10 => format!("\"*{}", phrase.trim_start_matches('"')),
-            // The second is looked for where the first may be.
+            // The second is searched for where the first may be.
             11 => {
                 format!("{} {phrase}", value.trim_matches('"').replace(|letter: char| !letter.is_alphanumeric(), "*"))
             }

@@ -200,8 +200,8 @@ fn parts_of_pages_are_the_same() {
     compare_with(&engine_of(PROPS, ""), searches(&["*", "NOT code=404", "grade=good"], range).into_iter());
 }
 
-/// One source and one way of cutting, as most indexes have them: names that are only other names need no row of their
-/// own.
+/// One source with one set of extraction rules, as in most indexes: plain aliases need no evaluation
+/// per row.
 fn one_source() -> MemoryStore {
     let store = MemoryStore::new("main");
     let mut batch = EventBatch { index_time: 5_000_000_000, ..EventBatch::default() };
@@ -218,7 +218,7 @@ fn one_source() -> MemoryStore {
     for at in 0..400u32 {
         let (level, code) = (["INFO", "WARN", "ERROR"][at as usize % 3], [200, 404, 500, 7][at as usize / 3 % 4]);
         let text = match at % 40 {
-            // The key stands inside of a value, or twice.
+            // The key occurs inside a value, or twice.
             38 => format!("id={at} level={level} code={code} note=\"code={at} level=X\""),
             39 => format!("id={at} code={code} code={at} code2=0{code}"),
             _ if at % 5 == 0 => format!("id={at} level={level} note=\"none of it\""),

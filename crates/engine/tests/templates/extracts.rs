@@ -4,7 +4,7 @@ use quarry_event::TimeRange;
 
 use super::{compare_with, engine_with};
 
-/// Rules that make fields of their own, that go before automatic ones, that overlap, and that come in another order in
+/// Rules that produce new fields, that precede automatic extraction, that overlap, and that are in a different order in
 /// another source.
 const PROPS: &str = r#"
 [kv]

@@ -139,7 +139,7 @@ const MANNERS: [Manner; 8] = [
     },
 ];
 
-/// Texts of several sources, with all that makes extraction difficult.
+/// Texts of several sources, with everything that makes extraction difficult.
 fn events() -> Vec<(usize, String)> {
     let mut events = Vec::new();
     for at in 0..60i64 {
@@ -478,7 +478,7 @@ fn compare_with(engine: &Engine, pairs: impl Iterator<Item = (String, TimeRange)
 
 fn compare_in(store: &MemoryStore, engine: &Engine, pairs: impl Iterator<Item = (String, TimeRange)>) {
     let plain = store.snapshot().segments;
-    // The last two have segments that are taken apart in different ways.
+    // The last two have segments that are split in different ways.
     let manners = (0..MANNERS.len()).map(|at| (at, 0)).chain([(0, 6), (5, 1)]);
     let shaped: Vec<Arc<Frozen>> = manners
         .map(|(first, step)| {
@@ -531,7 +531,7 @@ fn reports_are_the_same() {
     compare(searches);
 }
 
-/// A sort of which few rows are wanted leaves out events while it reads them.
+/// A sort that keeps few rows skips events while it reads them.
 #[test]
 fn a_short_sort_is_the_start_of_a_long_one() {
     let engine = engine();

@@ -24,7 +24,7 @@ pub(crate) struct Manner {
     pub(crate) shift: usize,
     /// Whether only words with digits become variables.
     pub(crate) digits_only: bool,
-    /// Whether values of many kinds are templates again.
+    /// Whether diverse values become nested templates.
     pub(crate) nested: bool,
     /// Whether numbers stay texts.
     pub(crate) no_numbers: bool,
@@ -60,7 +60,7 @@ pub(crate) struct HandMade {
 }
 
 impl HandMade {
-    /// Takes the texts of a segment apart.
+    /// Splits the texts of a segment.
     pub(crate) fn new(inner: Arc<dyn Segment>, manner: Manner) -> Arc<HandMade> {
         let (mut rows, mut starts) = (Vec::new(), vec![0]);
         for page in 0..inner.pages().len() {

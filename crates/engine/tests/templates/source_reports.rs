@@ -12,7 +12,7 @@ const REPORTS: &[&str] = &[
     "stats earliest(_time) latest(_time) earliest_time(host) latest_time(_time) by host, source",
     "stats earliest(sourcetype) latest(host) min(host) max(source) count by index",
     "stats estdc(sourcetype) count AS n by host, sourcetype | stats sum(n)",
-    // Each event counts in these.
+    // These reports need each event.
     "stats dc(_time) count by host",
     "stats count sum(_time) avg(_time) by host",
     "stats count(host) count by host",

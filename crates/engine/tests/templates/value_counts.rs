@@ -23,7 +23,7 @@ const REPORTS: &[&str] = &[
     "stats count by quoted",
     "top limit=0 url",
     "stats dc(note) values(t) count",
-    // More than counts.
+    // Reports that need more than counts.
     "stats count(status) by status",
     "stats sum(status) mode(status)",
     "stats count by level, status",
@@ -42,7 +42,7 @@ fn counts_tell_the_same() {
         })
     });
     compare_in(&store(), &engine(), searches.clone());
-    // No event has fields of its own, and those of a slab are cut alike.
+    // No event has additional fields, and all events of a slab have the same template.
     compare_in(&source_reports::store(), &engine(), searches);
 }
 

@@ -68,7 +68,7 @@ enum Way {
     OneFolder,
     /// A folder per slice, joined in memory.
     Folders,
-    /// States given away after every slice, and merged.
+    /// States spilled after every slice, and merged.
     States,
 }
 
@@ -182,7 +182,7 @@ fn states_are_in_the_columns_that_are_announced() {
             folder.add(&rows(&ROWS), 0, 0).unwrap();
             let states = folder.take_state().unwrap();
             assert!(layout.admits(&states), "{call}{by}: {layout:?} is not {:?}", states.schema());
-            // What was given away is nowhere else, and what was taken back gives the same states again.
+            // Spilled states are nowhere else, and states that are read back are the same.
             assert!(folder.take_state().unwrap().num_rows() <= usize::from(by.is_empty()), "{call}{by}");
             folder.add_states(&states).unwrap();
             let mut values =

@@ -279,7 +279,7 @@ fn json_documents() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A function on texts, without the parser, which does not know them all yet.
+/// Calls a function on texts without the parser.
 fn direct(name: &str, args: &[&str]) -> Option<String> {
     let state = super::CallState::default();
     let call =

@@ -70,7 +70,7 @@ pub fn network_of(value: &str) -> Option<Network> {
     if value.contains('/') { Network::parse(value) } else { None }
 }
 
-/// Tests of a field of which one must pass.
+/// Tests of a field, at least one of which must pass.
 #[derive(Clone, Debug)]
 pub(super) struct FieldTest {
     /// Tests that are evaluated one after the other.
@@ -149,7 +149,7 @@ impl FieldTest {
     }
 }
 
-/// Values any of which may be equal.
+/// Values, at least one of which must be equal.
 #[derive(Debug, Default)]
 struct ValueSet {
     texts: HashSet<Box<[u8]>, FixedState>,

@@ -155,7 +155,7 @@ fn distinct_values_give_what_rows_give() {
     }
 }
 
-/// A dictionary is worked through as a whole once, and not again.
+/// A dictionary is evaluated as a whole only once.
 #[test]
 fn whole_dictionaries_are_computed_once() {
     use arrow::array::{DictionaryArray, UInt32Array};

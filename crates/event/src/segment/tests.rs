@@ -75,7 +75,7 @@ proptest! {
     ) {
         let text = pieces.concat();
         let (mut expected, mut found) = (Vec::new(), Vec::new());
-        // Every length from none on, so that every way of reading meets the end.
+        // Every length from 0, so that every code path reaches the end.
         for len in 0..=text.len() {
             expected.clear();
             found.clear();

@@ -347,14 +347,14 @@ fn logs_of_the_first_days_of_a_month_are_read_as_those_of_later_days() {
     }
     let mut sink = MemorySink::default();
     for path in expand(&[folder.path().display().to_string()]).unwrap() {
-        // Copied just now: the time of the file says nothing.
+        // The file was just copied, so its modification time proves nothing.
         add(&path, &mut sink);
     }
     let days = sink.times.windows(2).map(|times| (times[1] - times[0]) / 1_000_000_000 / 86_400);
     assert_eq!(days.collect::<Vec<_>>(), [1; 19]);
 }
 
-/// An event that may go on in the next line holds back the position, so that a long one was once followed by a batch
+/// The position stays before an event that may continue in the next line; a long event was once followed by a batch
 /// of the whole rest of the file.
 #[test]
 fn long_events_of_merged_lines_are_in_batches_of_their_own_and_are_continued() {

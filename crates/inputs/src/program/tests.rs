@@ -13,7 +13,7 @@ use crate::{AppendError, EventStore, Receipt};
 
 const NOW: i64 = 1_795_132_800_000_000_000;
 
-/// A store that is only asked for indexes.
+/// A store that only answers which indexes exist.
 struct Asked;
 
 impl EventStore for Asked {

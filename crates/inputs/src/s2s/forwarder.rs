@@ -48,7 +48,7 @@ pub struct ForwarderDefaults {
     pub source: String,
     /// `sourcetype`; guessed if empty.
     pub sourcetype: String,
-    /// Tokens of which a forwarder must present one; `None` requires none.
+    /// Tokens, one of which a forwarder must present; `None` requires none.
     pub tokens: Option<Arc<[String]>>,
     /// Whether version 4 is offered.
     pub offers_packets: bool,

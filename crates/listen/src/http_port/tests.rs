@@ -240,7 +240,7 @@ async fn a_refusal_before_the_body_leaves_the_connection_usable_or_says_that_it_
         let answer = ask(tested.address, &(request + GET)).await;
         assert!(answer.contains("413") && answer.ends_with("served"), "{answer}");
     }
-    // A long or stalled rest: the client is told.
+    // A long or stalled rest: the answer closes the connection.
     for request in [
         refused("Content-Length: 2097152", &many),
         refused("Transfer-Encoding: chunked", &(chunk(&many) + "0\r\n\r\n")),
@@ -401,7 +401,7 @@ async fn a_port_that_speaks_tls_with_others_also_speaks_in_clear_with_this_machi
     let mut stream = connect(tested.address, &connector).await;
     stream.write_all(GET.as_bytes()).await.unwrap();
     assert!(all_of(stream).await.ends_with("served"));
-    // A silent client keeps neither out, and a stalled handshake is closed.
+    // A silent client blocks neither kind of client, and a stalled handshake is closed.
     let silent = TcpStream::connect(tested.address).await.unwrap();
     assert!(ask(tested.address, GET).await.ends_with("served"));
     let mut begun = TcpStream::connect(tested.address).await.unwrap();

@@ -42,7 +42,7 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// State shared by all ports.
 pub(crate) struct Shared {
-    /// Tokens of which forwarders must present one.
+    /// Tokens, one of which forwarders must present.
     pub(crate) forwarder_tokens: Option<Arc<[String]>>,
     pub(crate) settings: Arc<InputSettings>,
     pub(crate) turns: Turns,

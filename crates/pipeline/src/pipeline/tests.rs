@@ -53,7 +53,7 @@ fn a_guess_is_made_of_the_same_bytes_whatever_the_chunks() {
     }
 }
 
-/// Bytes that are known to be ASCII are not looked at again; others are, wherever chunks end.
+/// Bytes known to be ASCII are not checked again; others are, wherever chunks end.
 #[test]
 fn bytes_that_are_no_text_are_found_wherever_chunks_end() {
     let bytes = b"plain\na\xFFb\nplain again\ngr\xC3\xBCn\nlast \xC3\n";

@@ -43,7 +43,7 @@ fn the_format_stands_behind_the_prefix() {
     let mut by_format = timestamper(&settings, None);
     assert_eq!(time(&mut by_format, r#"2026-01-01 00:00:00 {"at":"19.11.26 13-42"}"#), "2026-11-19 13:42:00.000");
     assert_eq!(time(&mut by_format, r#"{"at":"2026-11-19 13:43:00"}"#), "2026-11-19 13:43:00.000");
-    // Without the prefix nothing is looked for.
+    // Without the prefix, no timestamp is searched for.
     assert_eq!(time(&mut by_format, "2026-11-18 00:00:00"), "2026-11-19 13:43:00.000");
 }
 
@@ -113,7 +113,7 @@ fn a_leap_second_is_the_next_minute() {
 
 #[test]
 fn a_first_line_in_another_form_costs_its_neighbours_nothing_for_long() {
-    // The first line's clock is seven hours ahead of what the others count.
+    // The first line's clock is seven hours ahead of the epoch in the others.
     let mut any = timestamper(&settings(), None);
     assert_eq!(time(&mut any, "2026-11-20 17:00:00 x"), "2026-11-20 17:00:00.000");
     assert_eq!(time(&mut any, "- 1795168801 x"), "2026-11-20 17:00:00.000", "one is not believed");
@@ -205,22 +205,22 @@ fn an_ambiguous_date_is_read_as_about_now_and_never_as_future() {
         let mut source = Timestamper::new(&settings(), &context).unwrap();
         texts.iter().map(|text| time(&mut source, text)[..10].to_owned()).collect::<Vec<_>>()
     };
-    // What one date has shown holds for the source.
+    // The order that one date shows applies to the source.
     let (now, first) = ("2026-11-05T10:00:02Z", "04/11/2026 23:00:00");
     assert_eq!(read(now, None, &["05/11/2026 10:00:00", first]), ["2026-11-05", "2026-11-04"]);
     assert_eq!(read(now, None, &["11/05/2026 10:00:00", first]), ["2026-11-05", "2026-04-11"]);
     assert_eq!(read(now, None, &["10:00:00 05/11/2026", "10:00:00 04/11/2026"]), ["2026-11-05", "2026-11-04"]);
     assert_eq!(read(now, None, &["05-11 10:00:00", "04-11 10:00:00"]), ["2026-11-05", "2026-11-04"]);
-    // The file's last change serves as well.
+    // The file's modification time is used as well.
     let old = "05/03/2025 10:00:00";
     assert_eq!(read(now, Some("2025-03-05T10:20:00Z"), &[old]), ["2025-03-05"]);
     assert_eq!(read(now, Some("2025-03-05T12:20:00Z"), &[old]), ["2025-05-03"]);
-    // A time in the future is none.
+    // A time in the future is not accepted.
     assert_eq!(read(now, None, &["01/12/2026 10:00:00", "02/03/2026 10:00:00"]), ["2026-01-12", "2026-02-03"]);
     assert_eq!(read(now, None, &["12/01/2026 10:00:00", "02/03/2026 10:00:00"]), ["2026-01-12", "2026-03-02"]);
     // Otherwise the month comes first.
     assert_eq!(read(now, None, &[old, "04/03/2025 10:00:00"]), ["2025-05-03", "2025-04-03"]);
-    // A date in one order only overrules.
+    // A date that is valid in one order only takes precedence.
     assert_eq!(
         read(now, None, &["11/05/2026 10:00:00", "28/10/2026 10:00:00", first]),
         ["2026-11-05", "2026-10-28", "2026-11-04"]

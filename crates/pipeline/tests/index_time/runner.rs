@@ -1,10 +1,10 @@
 //! Runs the examples of a page of `spec/index-time`: conf files and input bytes in, a table of events out.
 //!
 //! An example starts at a `###` heading. Its blocks are `props`, `transforms`, `indexes`, `limits`, `input` (with
-//! `name=value` words for host, source, sourcetype, index and `escapes=yes`, which reads `\xHH` and `\n`), and `events` in
-//! CSV, `error` or `refused`. The columns of `events` are `_raw`, `_time`, `index`, `host`, `source`, `sourcetype` and
-//! indexed fields, of which all that an event has must be named when one is. Several values stand parted by `;`, line
-//! feeds as `\n`. A field that is named like a key has the column `field:NAME`.
+//! `name=value` words for host, source, sourcetype, index and `escapes=yes`, which reads `\xHH` and `\n`), and `events`
+//! in CSV, `error` or `refused`. The columns of `events` are `_raw`, `_time`, `index`, `host`, `source`, `sourcetype`
+//! and indexed fields, of which all that an event has must be named when one is. Several values stand parted by `;`,
+//! line feeds as `\n`. A field that is named like a key has the column `field:NAME`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Example {
     blocks: BTreeMap<String, Block>,
 }
 
-/// Runs every example of a page; gives what went wrong, and the number of examples.
+/// Runs every example of a page; returns the failures and the number of examples.
 pub(crate) fn run_page(text: &str, compiler: Option<&Arc<dyn ExpressionCompiler>>) -> (Vec<String>, usize) {
     let examples = read_page(text);
     let failures = examples
@@ -113,7 +113,7 @@ fn pipeline(props: &PropsResolver, input: &Block) -> Result<(EventBatch, Option<
     let (mut whole, mut pipeline) = (EventBatch::default(), build()?);
     pipeline.push(&bytes, &mut whole);
     pipeline.finish(&mut whole);
-    // Neither do chunks change anything.
+    // The result does not depend on chunks either.
     let (mut parts, mut again) = (EventBatch::default(), build()?);
     bytes.chunks(7).for_each(|chunk| again.push(chunk, &mut parts));
     again.finish(&mut parts);

@@ -158,7 +158,7 @@ impl Plan {
         reads
     }
 
-    /// The fields it gives.
+    /// The fields it produces.
     pub(super) fn gives(&self) -> impl Iterator<Item = &str> {
         let aliases = self.aliases.iter().map(|alias| alias.target.as_str());
         let evals = self.evals.iter().map(|(field, _)| field.as_str());

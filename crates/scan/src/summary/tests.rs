@@ -128,7 +128,7 @@ proptest! {
         let at = at % bytes.len();
         bytes[at] ^= with;
         if let Ok(opened) = OpenSummary::open(Arc::new(InMemory(bytes))) {
-            // The first bytes are there for people.
+            // The first bytes are readable text.
             prop_assert_eq!(&opened.head, &head(&arrays));
             if let Ok(Some(read)) = opened.column("field") {
                 for (read, array) in read.iter().zip(&arrays) {

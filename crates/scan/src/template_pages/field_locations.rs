@@ -17,7 +17,7 @@ pub(super) struct FieldLocations {
     pub column: Option<u32>,
     /// Whether some template needs the text, at least for some rows.
     pub by_text: bool,
-    /// Columns of which a row may have several; such rows need their text.
+    /// Columns that may occur together in one row; such rows need their text.
     pub repeating: Vec<u32>,
     /// By key: columns whose values may contain the field's name as a key. Rows with such a value need their text; in
     /// all others the location is right. Empty if there are none.

@@ -521,7 +521,7 @@ fn path_of(
     }
 }
 
-/// The columns of which a row may have several.
+/// Columns that may occur together in one row.
 fn repeating(places: &[ValueLocation]) -> Vec<u32> {
     let mut columns: Vec<u32> = Vec::new();
     for place in places {

@@ -185,7 +185,7 @@ impl Word {
 }
 
 impl WordPlan {
-    /// Whether rows are looked at one by one for matches across edges.
+    /// Whether rows are tested one by one for matches across edges.
     pub(super) fn reads_spans(&self) -> bool {
         self.nodes.iter().any(ProbePlan::reads_spans)
     }

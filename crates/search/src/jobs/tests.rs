@@ -175,7 +175,7 @@ fn the_result_of_a_job_that_was_finalised_early_says_so() {
             job.finalize();
         }
         started.run(None);
-        // Nothing is left to be ended.
+        // No search is left to finalise.
         job.finalize();
         let loaded = SearchParams {
             text: format!("| loadjob {}", job.sid()),

@@ -59,7 +59,7 @@ fn the_server_merges_on_request_and_in_the_background() {
     assert_eq!(server.stop("-TERM"), 0);
     assert_eq!(answers(&place), before);
     let list = place.run(&["bucket", "list", "-o", "csv"]).good();
-    // The node's own events are listed, too.
+    // The node's own events are listed as well.
     let of_main = list.lines().filter(|line| !line.contains("_internal")).collect::<Vec<_>>().join("\n");
     assert_eq!(column(&of_main, "events"), ["500", "500"]);
 }

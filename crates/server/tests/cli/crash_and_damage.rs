@@ -138,7 +138,7 @@ fn a_damaged_catalog_is_an_error_and_never_an_answer() {
     }
     assert!(errors > 0);
     std::fs::write(&catalog, &whole).unwrap();
-    // An older catalog does not know of the objects created since.
+    // An older catalog does not list the objects created since.
     let stranger = place.data().join("db/main/0000000009.bucket");
     std::fs::write(&stranger, "bytes").unwrap();
     let verdict = place.run(&["bucket", "verify"]);

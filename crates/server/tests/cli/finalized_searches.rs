@@ -14,14 +14,14 @@ fn a_search_that_is_waited_for_can_be_ended_with_what_it_has_found() {
     place.run(&["add", "oneshot", &log]).good();
     let _server = Server::start(&place);
     let [eva, tom] = ["eva", "tom"].map(|user| key(&place, user));
-    // A digest of each of a thousand values an event: half a minute if nobody ended it. (A sum of what can be counted
-    // without making the values would be there at once.)
+    // A digest of each of a thousand values an event: half a minute if nobody ended it. (A sum of values that can be
+    // counted without making the values would be there at once.)
     let slow = "search=search+index%3D*+%7C+eval+v%3Dmvrange(0%2C1000)+%7C+\
                 eval+n%3Dlen(mvjoin(mvmap(v%2Csha512(_raw.v))%2C%22%22))+%7C+stats+count+sum(n)&\
                 exec_mode=oneshot&output_mode=json&id=mine";
     let mut waiting = send(&place, "POST", "/services/search/jobs", &eva, slow);
     let finalize = |key: &str| ask(&place, "POST", "/services/search/jobs/mine/control", key, "action=finalize");
-    // It is not another user's.
+    // Another user cannot end it.
     assert_eq!(status(&finalize(&tom)), "404");
     let mut told = String::new();
     assert!(wait_until(|| {

@@ -25,7 +25,7 @@ fn new_events_are_shown_as_they_come_and_old_ones_are_not() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
-    // What arrives before the search has begun is not shown, so that files are added until one is.
+    // Events that arrive before the search has begun are not shown, so files are added until one is shown.
     let (found, ended) = std::thread::scope(|scope| {
         let adding = scope.spawn(|| {
             let mut at = 0;
@@ -74,7 +74,7 @@ fn a_report_is_exported_again_when_its_rows_have_changed() {
     };
     assert_eq!(shown(&next()), (true, 0, "error".into(), "1".into()));
     log("b.log", "2026-11-01T10:00:01Z level=error\n2026-11-01T10:00:02Z level=info\n");
-    // Nothing is sent of the rounds in between; the events of a file come at once.
+    // Nothing is sent between rounds; the events of a file arrive at once.
     assert_eq!(shown(&next()), (true, 0, "error".into(), "2".into()));
     let last = next();
     assert_eq!((shown(&last), &last["lastrow"]), ((true, 1, "info".into(), "1".into()), &serde_json::json!(true)));

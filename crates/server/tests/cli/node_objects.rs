@@ -10,7 +10,8 @@ use crate::permissions::with_users;
 use crate::server::Server;
 use crate::support::{Place, Ran, lines, wait_until};
 
-/// A kind, a name, a setting of a new one with its parameter and value, one that is changed, and the conf with the stanza.
+/// A kind, a name, a setting of a new one with its parameter and value, one that is changed, and the conf with the
+/// stanza.
 type Row = (&'static str, &'static str, [&'static str; 3], [&'static str; 3], &'static str, &'static str);
 
 const OBJECTS: &[Row] = &[
@@ -117,7 +118,7 @@ fn objects_are_added_changed_listed_and_removed_with_a_server_and_without() {
             assert_eq!(place.run(&["remove", kind, name]).code, 2, "{about}");
         }
         assert_eq!(place.run(&["add", "monitor", "x", "--colour", "red"]).code, 2);
-        // Who changed what is on record either way.
+        // The author of a change is recorded either way.
         let found = "index=_audit action=edit_object operation=remove | stats count";
         let mut last = String::new();
         let is_found = wait_until(|| {
@@ -183,7 +184,7 @@ fn an_index_with_events_is_removed_only_when_that_is_confirmed() {
     place.run(&["remove", "index", "web", "--yes"]).good();
     assert_eq!((count(), place.run(&["show", "index", "web"]).code), ("count\n0\n".to_owned(), 2));
     assert_ne!(place.run(&["remove", "index", "main", "--yes"]).code, 0, "it comes with the program");
-    // How far its files were read was removed with the index.
+    // The positions of its files were removed with the index.
     place.run(&["add", "index", "web"]).good();
     for _ in 0..2 {
         place.run(&["add", "oneshot", &log, "-index", "web"]).good();
@@ -331,18 +332,18 @@ fn another_node_is_asked_over_tls_by_who_may() {
     assert!(
         ask(&["show", "jobs", sid.trim(), "-uri", &uri, "--insecure"], &["-auth", "tom:secret"]).good().contains("sid")
     );
-    // A password may come from a variable or a line of input, where nobody else of the machine sees it.
+    // A password may be passed in a variable or a line of input, which other users of the machine cannot see.
     let mut from_variable = far.command(&[&count[..], &["-auth", "admin", "--insecure"]].concat());
     assert_eq!(Ran::of(from_variable.env("QUARRY_PASSWORD", "secret").output().unwrap()).good(), "count\n10\n");
     let mut from_input = far.command(&[&count[..], &["-auth", "admin", "--insecure"]].concat());
     let mut child = from_input.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"secret\n").unwrap();
     assert_eq!(Ran::of(child.wait_with_output().unwrap()).good(), "count\n10\n");
-    // In clear it goes to this machine alone.
+    // Without TLS it is only sent to this machine.
     let clear = far.run(&["search", "*", "-uri", "http://192.0.2.1:8089", "-auth", "admin:secret"]);
     assert_eq!((clear.code, clear.err.contains("https")), (2, true), "{clear:?}");
     assert!(!far.data().exists());
-    // Who shows a password to the node of a folder is that user, also where no server has it open.
+    // A password authenticates a user also without a running server.
     drop(server);
     let listed = place.run(&["list", "tcp", "-auth", "tom:secret"]);
     assert_eq!((listed.code, listed.err.contains("edit_tcp")), (2, true), "{listed:?}");

@@ -116,7 +116,7 @@ fn what_a_search_reads_of_volumes_is_told() {
     };
     let (local, log) = performance("search index=here");
     assert!(local.as_object().unwrap().is_empty() && !log.contains("remote volumes"), "{local} {log}");
-    // What a subsearch reads counts for the search around it.
+    // The reads of a subsearch count for the outer search.
     let (nested, _) = performance("search index=here [search index=main | head 1 | fields host]");
     assert!(number(&nested, "miss", "invocations") > 0, "{nested}");
     let (cold, log) = performance("search index=web | stats count by line");
@@ -163,7 +163,7 @@ fn encrypted_buckets_live_on_an_s3_store_and_keys_are_rotated() {
     assert!(!all.iter().any(|bytes| has(bytes, b"\"index\"")), "receipts are encrypted, too");
     let before = answers(&place);
     std::fs::write(&keys, format!("2026 {}\n2025 {}\n", "0b".repeat(32), "0a".repeat(32))).unwrap();
-    // Without a server, what is added is sealed at once.
+    // Without a server, added events are sealed at once.
     add(&place, 700..800, "main");
     let server = Server::start(&place);
     assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
@@ -187,7 +187,7 @@ fn buckets_live_in_a_folder_of_another_file_system() {
     assert!(folder.path().join("main").is_dir());
 }
 
-/// Changes what indexes.conf of a place says.
+/// Replaces indexes.conf of a data directory.
 fn configure(place: &Place, from: &str, to: &str) {
     let conf = place.data().join("etc/system/local/indexes.conf");
     let text = std::fs::read_to_string(&conf).unwrap();

@@ -153,7 +153,7 @@ fn a_search_that_finds_nothing_says_which_of_its_conditions_fails() {
         let says = "no event that the search selects lies in its time range";
         assert!(ran.err.contains(says) && ran.err.contains("change --earliest or --latest"), "{search}: {ran:?}");
     }
-    // What later commands remove is no matter of the conditions.
+    // Rows that later commands remove do not concern the conditions.
     let ran = place.run(&["search", "level=info table | where status=200"]);
     assert!(!ran.err.contains("conditions"), "{ran:?}");
 }
@@ -176,7 +176,7 @@ fn events_in_the_future_are_told() {
             told.starts_with("note: the newest of these events is ") && told.contains(" h in the future"),
             "{told}"
         );
-        // What was there before is not told again.
+        // Earlier notes are not repeated.
         assert_eq!(place.run(&["add", "oneshot", &past, "--again"]).err, "");
     }
 }

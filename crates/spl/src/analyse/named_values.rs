@@ -61,7 +61,7 @@ fn word_of(part: &SearchExpr) -> Option<&SearchPattern> {
     }
 }
 
-/// The words of which a part of a condition requires one.
+/// The words, one of which a part of a condition requires.
 fn alternatives_of(part: &SearchExpr) -> Option<Vec<&SearchPattern>> {
     match part {
         SearchExpr::Or(parts) => parts.iter().map(word_of).collect(),

@@ -89,7 +89,7 @@ struct Pivot {
     shows_other: bool,
 }
 
-/// A pivot as the searches that it stands for.
+/// A pivot as the searches to which it expands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PivotSearches {
     /// The events it reports on.
@@ -98,7 +98,7 @@ pub struct PivotSearches {
     pub report: String,
 }
 
-/// The searches that a `pivot` command stands for; `text` has its arguments.
+/// The searches to which a `pivot` command expands; `text` has its arguments.
 pub fn pivot_searches(text: &str) -> Result<PivotSearches, Diagnostic> {
     let mut parser = Parser::new(text);
     let (name, mut pivot) = read(&mut parser)?;

@@ -136,7 +136,7 @@ pub(crate) struct Readers {
     objects: Arc<Objects>,
     open: Cache<u64, Arc<OpenBucket>>,
     filters: Cache<u64, Arc<TermFilter>>,
-    /// Filters of which single cells are read.
+    /// Filters that are read cell by cell.
     ranged_filters: Cache<u64, Arc<RemoteFilter>>,
     pub(crate) faults: Faults,
     pub(crate) pages: Cache<PageKey, Arc<Page>>,

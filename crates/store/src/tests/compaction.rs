@@ -303,7 +303,7 @@ fn the_background_merges_beside_appends_seals_and_searches() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
     options.compaction.bucket_merging = true;
-    // The test clock stands still.
+    // The test clock does not advance.
     options.compaction.quiet_secs = 0;
     options.compaction.cpu_percent = 100;
     options.compaction.bytes_per_second = 0;
@@ -355,7 +355,7 @@ fn the_background_merges_what_is_there_and_rests_until_somebody_waits() {
     seal(&store, &["main"], 4, 5);
     drop(store);
     options.compaction.bucket_merging = true;
-    // The test clock stands still.
+    // The test clock does not advance.
     options.compaction.quiet_secs = 0;
     // With this budget, one page takes hours.
     options.compaction.bytes_per_second = 1;

@@ -21,7 +21,7 @@ use crate::{LocalDisk, Store, StoreError, StoreOptions, data_dir};
 struct Failing {
     objects: Arc<Memory>,
     acts_left: AtomicU64,
-    /// A put that fails has written its object nevertheless.
+    /// A failed put may have written its object.
     writes_late: bool,
 }
 

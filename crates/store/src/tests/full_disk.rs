@@ -88,7 +88,7 @@ fn the_reserve_of_free_space_is_kept() {
     assert_eq!(texts(&all(&store)), expected("main", 0..3));
 }
 
-/// Objects that cannot be put while `full`.
+/// Objects whose puts fail while `full` is set.
 #[derive(Debug, Default)]
 struct Refusing {
     full: AtomicBool,

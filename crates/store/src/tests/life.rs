@@ -422,7 +422,7 @@ fn events_that_were_too_old_when_they_were_added_stay_for_a_day() {
         empties_after_secs: 24 * 3_600,
     };
     let round = || store.retention_by(std::slice::from_ref(&rule), &|_| Ok(())).unwrap().too_old;
-    // One is old when it arrives, the other becomes old, and the index is never without events that are not.
+    // One is old when it arrives, the other becomes old, and the index always has events that are not.
     for hours in [100, 995] {
         append(&store, "main", (hours * HOUR) as u64, 5);
         store.seal_all().unwrap();

@@ -198,7 +198,7 @@ fn segments_that_were_let_go_are_not_missed() {
         for round in 0..4 {
             let store = open(&options);
             assert_eq!(look(&store).1, Vec::<String>::new(), "round {round}");
-            // The slab of `slow` keeps its segment while later ones go.
+            // The slab of `slow` keeps its log segment while later segments are deleted.
             append_to(&store, "slow", round, 1);
             (0..20).for_each(|number| append_to(&store, "main", round * 20 + number, 1));
             if sealed {

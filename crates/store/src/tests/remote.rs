@@ -32,7 +32,7 @@ pub(super) struct Objects {
     pub(super) is_down: AtomicBool,
     /// Whether deletes fail.
     pub(super) keeps: AtomicBool,
-    /// A put that fails has written its object nevertheless.
+    /// A failed put may have written its object.
     writes_late: bool,
 }
 
@@ -267,7 +267,7 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
     store.upload_all().unwrap();
     assert_eq!(store.compact_all().unwrap().buckets_after, 1);
     store.upload_all().unwrap();
-    // They went at the end of the upload, unless they were just being looked at.
+    // They were deleted at the end of the upload, unless the sweep was just checking them.
     store.retention(&[]).unwrap();
     assert_eq!((volume.list().unwrap().len(), states(&store)), (3, vec![Some(RemoteState::Uploaded)]));
     assert_tidy(&store, &*volume);

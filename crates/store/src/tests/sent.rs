@@ -156,7 +156,7 @@ fn nothing_is_taken_for_a_repetition_where_answers_may_be_missing() {
     for lose in [
         |path: &Path| fs::remove_file(path).unwrap(),
         |path: &Path| fs::write(path, "").unwrap(),
-        // Another boot.
+        // The file is from another boot.
         |path: &Path| {
             let mut bytes = fs::read(path).unwrap();
             bytes[20] ^= 1;
@@ -169,7 +169,7 @@ fn nothing_is_taken_for_a_repetition_where_answers_may_be_missing() {
             let store = open(&options);
             let request = send(&store, 1, 0);
             if sealed {
-                // The catalog has it then, and not that it is answered.
+                // The catalog then has the request, but not that it was answered.
                 store.seal_all().unwrap();
                 (30..60).for_each(|number| answer(&store, 9, number));
                 store.seal_all().unwrap();

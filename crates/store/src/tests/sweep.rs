@@ -17,14 +17,14 @@ use super::remote::{assert_tidy, options, states};
 use super::{all, append, expected, texts};
 use crate::{RemoteOptions, Store, StoreOptions, Swept};
 
-/// Seconds after which an object of no bucket goes.
+/// Seconds after which an orphaned object is deleted.
 const GRACE: u64 = 100;
 
 /// A volume on which chosen puts fail and end later.
 #[derive(Debug, Default)]
 struct LateVolume {
     store: Memory,
-    /// Endings of the names that are late.
+    /// Suffixes of the names whose puts are late.
     late: Mutex<Vec<&'static str>>,
     under_way: Mutex<Vec<(String, Vec<u8>)>>,
     written: Mutex<BTreeMap<String, i64>>,
@@ -41,7 +41,7 @@ impl LateVolume {
         self.written.lock().unwrap().insert(name.to_owned(), self.now_ns.load(Ordering::SeqCst));
     }
 
-    /// Ends the puts that are under way; gives how many.
+    /// Completes the puts in progress; returns their number.
     fn land(&self) -> usize {
         let landed = std::mem::take(&mut *self.under_way.lock().unwrap());
         landed.iter().for_each(|(name, bytes)| self.write(name, bytes));
@@ -107,7 +107,7 @@ impl World {
 
     fn open(&self) -> Arc<Store> {
         let store = Store::open(self.options.clone(), self.clock.clone()).unwrap();
-        // The tests look at volumes when they say.
+        // The tests start sweeps themselves.
         store.shared.uploads.stop();
         store
     }

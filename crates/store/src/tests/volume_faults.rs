@@ -26,7 +26,7 @@ use crate::{
 /// Worlds of a run, and the lives of a machine in each. `QUARRY_VOLUME_WORLDS=50` makes 500 deaths.
 const WORLDS: u64 = 3;
 const LIVES: u64 = 10;
-/// Acts on objects after which a life ends at the latest.
+/// Maximum operations on objects in a life.
 const ACTS_MAX: u64 = 60;
 /// Seconds after which an object of no bucket is deleted.
 const GRACE: u64 = 100;
@@ -128,7 +128,7 @@ impl BlobStore for FaultyVolume {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
         let (done, is_told) = self.fate();
         match done {
-            // A bucket that is whole once more after it was deleted, all three of its puts late, is not deleted again.
+            // A deleted bucket that reappears completely because all three of its puts were late is not deleted again.
             Done::Later if name.ends_with("receipt") => {}
             Done::Never => {}
             Done::Now => self.write(name, bytes),

@@ -29,7 +29,7 @@ fn session(number: u64) -> String {
     )
 }
 
-/// Slabs whose sessions come back in every slab, and whose requests never do.
+/// Slabs whose sessions recur in every slab, and whose requests are unique.
 fn slabs(count: usize, events: u64, sessions: u64) -> Vec<EventBatch> {
     let slab = |slab: u64| {
         let text = |row: u64| {
@@ -85,7 +85,7 @@ fn sessions_of_all_slabs_share_a_dictionary_and_are_found() {
             assert!(expected == 0 || filter.may_match(&TermQuery::Token(text[24..].into())));
         }
         let absent = reader.candidate_pages(slab, &TermQuery::Token("0123456789ab".into()), &Anywhere).unwrap();
-        // The locator takes a token that is nowhere for one in some page.
+        // For a token that occurs nowhere, the locator names an arbitrary page.
         assert!(absent.0.count_ones() <= 4, "{absent:?}");
     }
     let single: usize = slabs.iter().map(|slab| compacted(std::slice::from_ref(slab)).object.len()).sum();

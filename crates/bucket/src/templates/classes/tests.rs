@@ -12,7 +12,7 @@ proptest! {
     #[test]
     fn marks_end_chunks_where_the_classes_do(text in texts()) {
         let mut marks = Marks::default();
-        // What was marked before leaves nothing behind.
+        // Earlier marks are cleared.
         marks.set(b"some longer text, which had 2 numbers: 17");
         marks.set(&text);
         for at in 0..=text.len() {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::term_dictionary::rare_tokens::tests::format_and_numbers;
 
-/// Whether some text holds a token that is wanted.
+/// Whether some text contains a requested token.
 fn truth(texts: &[Vec<u8>], wanted: Wanted<'_>) -> bool {
     let (mut found, mut lower) = (false, Vec::new());
     for text in texts {
@@ -48,7 +48,7 @@ fn texts(all: &[&str]) -> (Column, ColumnValues, Vec<Vec<u8>>) {
     (column, values, texts)
 }
 
-/// Tokens of the texts, their beginnings, and tokens that are nearly theirs.
+/// Tokens of the texts, their prefixes, and slightly different tokens.
 fn questions(texts: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (mut tokens, mut lower) = (Vec::new(), Vec::new());
     for text in texts {

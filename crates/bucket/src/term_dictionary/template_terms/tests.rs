@@ -125,7 +125,7 @@ fn what_repeats_is_in_the_term_dictionary_and_what_does_not_is_hashed() {
         ],
     };
     let Terms { term_dictionary, rare } = assert_covers(&slab);
-    // `ms` touches the number: those values are taken apart as they are, with the page of each.
+    // `ms` touches the number, so these values are tokenised as written, with the page of each.
     let expected =
         [("user", 3), ("anna", 3), ("b", 3), ("carl", 2), ("took", 3), ("stop", 1), ("70ms", 1), ("71ms", 2)];
     for (token, pages) in expected {

@@ -93,7 +93,7 @@ fn counts_alone_are_the_same_for_codes_and_texts() {
 
 #[test]
 fn many_values_leave_the_small_tables() {
-    // Far apart and many, so that arrays give way to hash tables, for keys, for sets and for pairs.
+    // Many and sparse integers, so that arrays are replaced by hash tables for keys, sets and pairs.
     let value = |row: i64| if row % 3 == 0 { row * 1_000_003 - 77 } else { row };
     let batches = |typed: bool| -> Vec<RecordBatch> {
         (0..40)
@@ -118,7 +118,7 @@ fn many_values_leave_the_small_tables() {
     assert_eq!(answer_by("dc(v) as d", &typed, super::Way::Folders), ["20000"]);
 }
 
-/// A folder looks at its size only now and then: rows it counts by code after it gave states away must not be lost.
+/// A folder checks its size only occasionally: rows it counts by code after a spill must not be lost.
 #[test]
 fn rows_counted_by_code_after_states_were_given_away_count() {
     let texts: Vec<Option<String>> = (0..BATCH).map(|row| Some(format!("group {}", row % 5))).collect();

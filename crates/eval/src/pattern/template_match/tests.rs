@@ -6,7 +6,7 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 
-/// A variable's values and what is known of them.
+/// A variable's values and traits.
 fn traits(values: &[&str]) -> ValueTraits {
     let mut traits = ValueTraits::default();
     for (at, value) in values.iter().enumerate() {
@@ -459,7 +459,7 @@ fn a_group_in_doubt_costs_no_other() {
         MatchPlan::Windows(windows) => windows,
         other => panic!("{other:?}"),
     };
-    // Read off the template, whatever the request holds.
+    // Determined by the template, whatever the request contains.
     for (group, part) in [(1, 0), (2, 2), (6, 6)] {
         let found = planned(group);
         let place = found[0].groups.as_ref().unwrap()[group];
@@ -469,7 +469,7 @@ fn a_group_in_doubt_costs_no_other() {
             "{group}"
         );
     }
-    // What is inside the request depends on the request alone.
+    // Groups inside the request depend on the request only.
     for group in [3, 4, 5] {
         let found = planned(group);
         assert!(found[0].groups.is_none());

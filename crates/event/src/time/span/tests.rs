@@ -104,7 +104,7 @@ fn days_follow_the_local_clock_through_its_changes() {
     let month = Span::new(1, SpanUnit::Month);
     assert_eq!(month.floor(at("2026-11-01T00:00:00", &tz), &tz), at("2026-11-01T00:00:00", &tz));
     assert_eq!(month.floor(at("2026-10-31T23:59:59", &tz), &tz), at("2026-10-01T00:00:00", &tz));
-    // Hours do not know zones: 05:30 east of UTC has hours that begin at half past.
+    // Hours are aligned to UTC: in a zone of +05:30 they begin at half past.
     let kolkata = zone("Asia/Kolkata");
     let hour = Span::new(1, SpanUnit::Hour);
     assert_eq!(hour.floor(at("2026-11-21T08:10:00", &kolkata), &kolkata), at("2026-11-21T07:30:00", &kolkata));

@@ -177,7 +177,7 @@ fn zones_of_the_text_win_over_the_context() {
     assert_eq!(clock("2026-10-25 02:30:00").as_deref(), Some("02:30:00 CEST"));
 }
 
-/// Formats that say all there is to say of an instant, to the second or finer.
+/// Formats that determine an instant completely, to the second or finer.
 const FULL_FORMATS: &[(&str, i64)] = &[
     ("%Y-%m-%dT%H:%M:%S.%9N%:z", 1),
     ("%Y-%m-%d %H:%M:%S.%6N %z", 1_000),
@@ -197,7 +197,7 @@ proptest! {
 
     #[test]
     fn written_times_are_read_back(
-        // 2001 to 2286: an epoch of ten digits, so that the digits of its fraction are told apart.
+        // 2001 to 2286: an epoch of ten digits, so that the digits of its fraction can be distinguished.
         time in 1_000_000_000_000_000_000i64..9_000_000_000_000_000_000,
         (format, grain) in prop::sample::select(FULL_FORMATS),
         zone in prop::sample::select(vec!["UTC", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Etc/GMT+12"]),

@@ -332,7 +332,8 @@ fn a_file_that_cannot_be_read_is_told_once_and_tried_again() {
     assert!(told[0].contains("a.log.gz"), "{told:?}");
 }
 
-/// However a file's lines come to be read: at once, or when enough is known of it, when it is quiet, or at its end.
+/// Every way in which a file's lines may be read: at once, or when enough is known of it, when it is quiet, or at its
+/// end.
 #[test]
 fn dates_of_an_unknown_order_are_told() {
     for settings in ["sourcetype = other\n", "sourcetype =\n"] {

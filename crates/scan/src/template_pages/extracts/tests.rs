@@ -14,7 +14,7 @@ fn metadata(sourcetype: &str) -> Metadata {
     Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: sourcetype.into() }
 }
 
-/// The shapes of a sealed slab of these lines, each of which is there often.
+/// The templates of a sealed slab of these lines, each repeated often.
 fn template_set(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<TemplateSet> {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();

@@ -119,7 +119,7 @@ fn pairs_that_may_be_missing_are_found() {
         ("w @4@5", [&[" f=\"@1\"", "", " f=@2"], &["", " g=@3"]], nested(&[1, 2], false)),
         ("w @4@5\n@1", [&["", " g=@2"], &["", " f=@1,"]], nested(&[1], false)),
         ("w @4@5", [&["", " g=@2"], &["", " h=@1"]], ValueLocation::Absent),
-        // A value that may end early costs its own field alone.
+        // A value that may end early affects only its own field.
         ("w@4@5", [&["", " f=@2"], &["", " g=\"@3\""]], nested(&[2], false)),
         ("w@4@5", [&["", " g=@2"], &["", " f=\"@3\""]], ValueLocation::Text),
         // A row may have the field twice.
@@ -282,7 +282,7 @@ fn a_variable_in_doubt_costs_no_other_field() {
         ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "f", ValueLocation::Variable(2)),
         ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "a.f", ValueLocation::Text),
         ("{\"@1\":1}", &[&["k", "host"]], "extracted_host", ValueLocation::Text),
-        // Anything that is not a value, ends its string or is half an escape is left to the text.
+        // Anything that is not a value, ends its string or is half an escape is read from the text.
         ("{\"w\":@1,\"f\":1}", &[&["tru", "null"]], "f", ValueLocation::Text),
         ("{\"w\":@1,\"f\":1}", &[&["1,\"f\":2", "1"]], "f", ValueLocation::Text),
         ("{\"w\":@1,\"f\":1}", &[&["{}", "1"]], "f", ValueLocation::Text),
@@ -392,7 +392,7 @@ fn members_that_may_be_missing_are_columns_below_their_variables() {
         ("f", &[&[",\"f\":true"]], ValueLocation::Text),
         ("f", &[&[",\"f\":@,\"f\":@"]], ValueLocation::Text),
         ("a", &[f, &[",\"a\":@"]], ValueLocation::Text),
-        // Anything that is not a member is left to the text.
+        // Anything that is not a member is read from the text.
         ("a", &[&[",\"f\":@}"]], ValueLocation::Text),
         ("a", &[&["\"f\":@"]], ValueLocation::Text),
         ("a", &[&[",@"]], ValueLocation::Text),

@@ -1,7 +1,7 @@
 //! Matches of a word that cross edges between the parts of a template.
 //!
-//! Such a match lies in a few adjacent parts, a *span*. Only the texts of these parts are put together and searched, row
-//! by row, not whole texts; if one variable of few values decides, once per value and slab.
+//! Such a match lies in a few adjacent parts, a *span*. Only the texts of these parts are put together and searched,
+//! row by row, not whole texts; if one variable of few values decides, once per value and slab.
 //!
 //! The text continues beyond a shortened part: a match there is not bounded.
 
@@ -34,7 +34,7 @@ pub(super) struct Span {
     parts: Box<[SpanPart]>,
     /// Surroundings of the parts if none is shortened.
     around: Around,
-    /// Numbers of which one is in every match, each with its column.
+    /// Numbers, one of which is in every match, each with its column.
     needed: Option<Box<[(u32, i64)]>>,
 }
 
@@ -220,7 +220,7 @@ impl Planner<'_> {
         Span { parts, around, needed }
     }
 
-    /// Numbers of which every match contains one: if all variables are numbers between breakers, a run of the word
+    /// Numbers, one of which every match contains: if all variables are numbers between breakers, a run of the word
     /// without breakers is one whole number. The run expected in the fewest rows is chosen.
     fn needed(&self, parts: &[SpanPart], around: Around) -> Option<Box<[(u32, i64)]>> {
         let whole = self.probe.whole.as_ref().filter(|whole| whole.bound == WordBound::Breaker && around.free)?;

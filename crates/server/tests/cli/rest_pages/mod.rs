@@ -1,5 +1,5 @@
-//! Runs the pages of `spec/rest` against a server and compares the answers, each also with its schema. A row of the table of
-//! endpoints without a request in some page is a failure.
+//! Runs the pages of `spec/rest` against a server and compares the answers, each also with its schema. A row of the
+//! table of endpoints without a request in some page is a failure.
 
 mod page;
 mod schema;
@@ -135,7 +135,7 @@ impl World {
         answer
     }
 
-    /// Holds an answer against its schema.
+    /// Validates an answer against its schema.
     fn hold(&mut self, method: &str, path: &str, answer: &Answer) {
         let Some(description) = &self.description else { return };
         let media_type = answer.headers.iter().find(|(name, _)| name == "content-type").map(|(_, kind)| kind.as_str());
@@ -293,7 +293,7 @@ fn run_pages(gateway: Option<&Gateway>) {
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Splunk's clients that do not say how they want to be answered read Atom.
+/// Splunk's clients expect Atom if they do not name a format.
 #[test]
 fn lists_are_answered_in_atom_unless_json_is_asked_for() {
     let mut world = World::new(None);
@@ -330,7 +330,7 @@ fn the_rows_of_rest_are_within_the_schemas_of_their_endpoints() {
         let answer = world.ask(&step, &Names::new());
         let found: Value = serde_json::from_str(&answer.text).unwrap();
         let Some(found) = found["results"].as_array() else {
-            // What only members of a cluster can tell is unavailable to searches, too.
+            // Information of cluster members is unavailable to searches, too.
             faults.extend(
                 (!answer.text.contains("is not enabled on this node")).then(|| format!("{path}: {}", answer.text)),
             );

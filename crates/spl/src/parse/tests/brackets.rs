@@ -37,7 +37,7 @@ const PLACES: &[&str] = &[
     "* | foreach a b [append [{}]]",
 ];
 
-/// The faults of a search whose brackets hold `inner`, each with the text that it points at.
+/// The errors of a search whose brackets contain `inner`, each with the text at its position.
 fn faults(place: &str, inner: &str) -> Vec<(String, String)> {
     let text = place.replace("{}", inner);
     let faults = crate::parse(&text).diagnostics.into_iter().filter(|remark| remark.severity == Severity::Error);

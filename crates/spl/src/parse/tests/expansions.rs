@@ -3,7 +3,7 @@
 use super::*;
 use crate::ast::{CollectCommand, ForeachCommand};
 
-/// A command, and what it stands for.
+/// A command and the commands to which it expands.
 const EXPANSIONS: &[(&str, &str)] = &[
     ("| contingency a b usetotal=f", "| chart limit=0 useother=f usenull=f count AS count OVER a BY b"),
     (

@@ -23,7 +23,7 @@ const SEARCHES: &[&str] = &[
      window=5 sum(a) AS s by b | chart sparkline(avg(x), 1h) over r by c | rex mode=sed \"s/a/\\1/g y/é/e/\" `m(1)`",
 ];
 
-/// A small generator, so that a failure shows again.
+/// A small seeded generator, so that failures are reproducible.
 struct Dice(u64);
 
 impl Dice {
@@ -193,7 +193,7 @@ fn a_megabyte_of_brackets_ends_at_a_limit() {
                 text.push_str(open);
             }
             let parsed = check(&text);
-            // Elsewhere brackets are parts of names, which may be as long as they like.
+            // Elsewhere, brackets are parts of names, whose length is not limited.
             let nests = !lead.contains("stats") && matches!(open, "(" | "[" | "[[search " | "(NOT ");
             assert!(!nests || !parsed.is_ok(), "{lead}{open}");
         }

@@ -7,7 +7,7 @@ use super::*;
 
 const PAGE: &str = include_str!("../../../../../spec/wrong-searches.txt");
 
-/// The remarks of a search as the page shows them.
+/// The diagnostics of a search in the notation of the page.
 fn said(search: &str) -> String {
     let mut text = String::new();
     for remark in crate::parse(search).diagnostics {

@@ -71,7 +71,7 @@ const WAYS: &[(&str, Way)] = &[
     ("copy with stalls", |log| {
         let to = log.next_name();
         let copy = log.world.path(&to);
-        // A copy that stalls before it can be recognised is taken for a file of its own.
+        // A copy that stalls before it can be recognised is treated as a new file.
         log.copy_slowly(&to, 3, |log| match copy.metadata().unwrap().len() {
             0..256 => log.look(),
             _ => log.world.wait(7.0),
