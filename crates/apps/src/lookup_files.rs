@@ -1,6 +1,6 @@
 //! Lookup tables as files: `D/etc/apps/*/lookups`, `D/etc/system/lookups`, and the working directory for searches
-//! without a data directory. In a namespace: the files visible to its view, private ones first. Collections (KV store) are
-//! tables too. A name is a bare file name; paths are refused, so that a search cannot read elsewhere.
+//! without a data directory. In a namespace: the files visible to its view, private ones first. Collections (KV store)
+//! are tables too. A name is a bare file name; paths are refused, so that a search cannot read elsewhere.
 //!
 //! Files of an app can be changed by those its metadata permits ([`ObjectAccess`]). New files of others are private.
 
@@ -197,7 +197,7 @@ impl LookupFiles {
         match (self.check_access(&shared, KIND, name), self.own(), context) {
             (_, Some(own), Some(TableContext::User)) => Ok(own.path),
             (_, None, Some(TableContext::User)) => {
-                Err(Fault::invalid(format!("{name} has no user whose own it would be: leave out create_context=user")))
+                Err(Fault::invalid(format!("{name} has no user to belong to: leave out create_context=user")))
             }
             (Ok(()), ..) => Ok(shared),
             (Err(_), Some(own), None) => Ok(own.path),

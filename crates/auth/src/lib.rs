@@ -4,8 +4,8 @@
 //! [`Auth::authenticate`] turns it into an [`Identity`]. Anyone may try, so every resource is bounded: running and
 //! waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`ledger`). Unknown users cost
 //! the same and get the same answer as wrong passwords. Users are records persisted by a [`UserKeeper`]; [`UsersFile`]
-//! keeps them in `etc/passwd` of a data directory. [`permissions`] computes the effective permissions of an identity from
-//! the current authorize.conf. Not here: LDAP, SAML.
+//! keeps them in `etc/passwd` of a data directory. [`permissions`] computes the effective permissions of an identity
+//! from the current authorize.conf. Not here: LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod credential_cache;
@@ -440,7 +440,7 @@ impl Auth {
         if !may {
             let takes = if is_own_password { CHANGE_OWN_PASSWORD } else { EDIT_USER };
             return Err(UserError::Forbidden(format!(
-                "user {} may not do this: it takes the capability {takes}, which none of the user's roles has",
+                "user {} may not do this: it requires the capability {takes}, which none of the user's roles has",
                 by.user
             )));
         }

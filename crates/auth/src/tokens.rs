@@ -244,7 +244,7 @@ impl Draft {
         }
         if record.audience.is_empty() || record.audience.chars().count() > AUDIENCE_CHARS_MAX {
             return Err(UserError::Invalid(format!(
-                "audience: say what the token is for, in {AUDIENCE_CHARS_MAX} characters at most"
+                "audience: say what the token is for, in at most {AUDIENCE_CHARS_MAX} characters"
             )));
         }
         self.records.insert(record.id.clone(), record);
@@ -363,7 +363,7 @@ mod tests {
             assert!(tokens.check(&wrong, 150, CLIENT).is_none(), "{wrong}");
         }
         assert!(tokens.check(&token, 150, CLIENT).is_some());
-        // One that is well signed and has no record any more.
+        // A token with a valid signature whose record was removed.
         assert!(tokens.check(&tokens.signed(&record("b2", "eva")), 150, CLIENT).is_none());
     }
 

@@ -172,7 +172,7 @@ pub fn changed_users(
 /// Validates a new password.
 pub fn check_new_password(password: &str) -> Result<(), UserError> {
     let text = if password == FIRST_USER.1 {
-        "this is the password that everybody knows: choose another".to_owned()
+        "this is the default password: choose another".to_owned()
     } else if password.chars().count() < PASSWORD_CHARS_MIN {
         format!("a password has at least {PASSWORD_CHARS_MIN} characters")
     } else if password.len() > PASSWORD_BYTES_MAX {

@@ -61,7 +61,7 @@ impl BucketReader {
                 }
                 let texts = values.all_texts(number)?;
                 if let Some(at) = (0..texts.ends.len()).find(|at| !keeps_traits(texts.get(*at), &column.traits)) {
-                    let reason = format!("value {at} of column {number} is not what its traits say of all values");
+                    let reason = format!("value {at} of column {number} contradicts the traits of its column");
                     return Err(values.place().corrupt(reason));
                 }
             }
@@ -76,7 +76,7 @@ impl BucketReader {
         for (number, page) in info.pages.iter().enumerate() {
             let last = number + 1 == info.pages.len();
             if page.events == 0 || (!last && page.events as usize != crate::MAX_PAGE_EVENTS) {
-                return Err(place.in_page(number).corrupt(format!("the page holds {} events", page.events)));
+                return Err(place.in_page(number).corrupt(format!("the page has {} events", page.events)));
             }
         }
         Ok(())

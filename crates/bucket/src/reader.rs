@@ -160,7 +160,7 @@ impl BucketReader {
             first_row = opened.add_slab(&source, number, head, first_row)?;
         }
         if first_row != opened.summary.events {
-            let reason = format!("the slabs hold {first_row} events, the summary says {}", opened.summary.events);
+            let reason = format!("the slabs have {first_row} events, but the summary says {}", opened.summary.events);
             return Err(place.corrupt(reason));
         }
         Ok(BucketReader { source, opened: Arc::new(opened) })

@@ -19,7 +19,7 @@ pub fn check_file_name(name: &str) -> Result<(), Fault> {
     } else if name.starts_with('.') {
         "it begins with a dot, as hidden files do".to_owned()
     } else if name.chars().any(char::is_control) {
-        "it holds a control character".to_owned()
+        "it contains a control character".to_owned()
     } else if name.len() > FILE_NAME_BYTES_MAX {
         format!("it has {} bytes, {FILE_NAME_BYTES_MAX} are allowed", name.len())
     } else {

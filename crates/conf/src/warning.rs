@@ -45,7 +45,7 @@ pub enum Problem {
         line: String,
     },
     /// `[` without `]`.
-    #[error("\"{line}\" opens a stanza without closing it and is taken to end with the line; write [name]")]
+    #[error("\"{line}\" opens a stanza without closing it and is read as if it ended with the line; write [name]")]
     OpenStanza {
         /// The line, truncated.
         line: String,
@@ -86,7 +86,7 @@ pub enum Problem {
         searches: usize,
     },
     /// A pattern in a stanza name that is not a valid regular expression.
-    #[error("the pattern does not read as a regular expression (look-around is not known); only its wildcards count")]
+    #[error("the pattern is not a valid regular expression (look-around is not supported); only its wildcards apply")]
     StanzaPattern,
     /// A lower bound above its upper bound.
     #[error("{least} is larger than {most}, which may be inherited; both fall back to what is built in")]

@@ -157,7 +157,8 @@ impl Runner {
     }
 }
 
-/// The field used for a BY field: for times, the column with their spans, as the times themselves are kept.
+/// The column to group by for a BY field: for `_time` the column of spans, because the times themselves are still
+/// needed.
 fn field_of(split: &TstatsSplit) -> &str {
     if split.field == "_time" { SPAN } else { &split.field }
 }
@@ -196,7 +197,8 @@ fn rate_stages(make: NodeBuilder, rates: &[Aggregate], by: &[&str]) -> Vec<Stage
     let (mut ends, mut before, mut assignments) = (Vec::new(), Vec::new(), Vec::new());
     for (at, aggregate) in rates.iter().enumerate() {
         let field = argument_names(std::slice::from_ref(aggregate)).next().unwrap_or_default();
-        // First and last value of a series in a span, their times, and the largest value; then those of the span before.
+        // First and last value of a series in a span, their times, and the largest value; then those of the span
+        // before.
         let [first, last, first_time, last_time, largest] =
             ["e", "l", "s", "t", "m"].map(|part| format!("__{part}{at}"));
         let [last_before, time_before, from, since] = ["p", "q", "f", "b"].map(|part| format!("__{part}{at}"));

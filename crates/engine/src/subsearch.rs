@@ -41,7 +41,7 @@ fn field_condition(name: &str, values: Vec<String>, span: Span) -> Result<Search
             let parsed = quarry_spl::parse_condition(&value).map_err(|diagnostics| {
                 let reason = diagnostics.first().map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();
                 EngineError::Invalid {
-                    message: format!("the subsearch gave '{}': {reason}", excerpt(&value)),
+                    message: format!("the subsearch returned '{}': {reason}", excerpt(&value)),
                     span: Some(span),
                 }
             })?;

@@ -17,7 +17,8 @@ pub enum EngineError {
     },
     /// A command that the user's roles do not allow.
     #[error(
-        "user {user} may not run `{command}`: it takes the capability {capability}, which none of the user's roles has"
+        "user {user} may not run `{command}`: it requires the capability {capability}, which none of the user's roles \
+         has"
     )]
     Forbidden {
         /// The command; `search` if nothing may be searched.

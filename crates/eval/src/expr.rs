@@ -89,7 +89,7 @@ impl CompiledExpr {
             let values = column::evaluate(&self.root, &self.batch(&part)?)?;
             weight += weight_of(&values);
             if weight > VALUES_BYTES_MAX {
-                let what = "values that one expression makes of a batch of rows are too large".to_owned();
+                let what = "the values of an expression for a batch of rows are too large".to_owned();
                 return Err(EngineError::Limit { what, limit: "expression bytes", value: VALUES_BYTES_MAX as u64 });
             }
             parts.push(batch_of([(NAME, plain_column(&values)?)], part.num_rows())?);

@@ -69,7 +69,7 @@ enum LinkError {
     Unreached(u64),
     #[error("TLS: {0}")]
     Tls(Fault),
-    #[error("it gave no answer to the handshake in {0} seconds; is it a splunktcp port?")]
+    #[error("it did not answer the handshake in {0} seconds; is it a splunktcp port?")]
     Unanswered(u64),
     #[error("it acknowledged nothing in {0} seconds")]
     Silent(u64),
@@ -157,7 +157,7 @@ impl Link {
                 _ => "bare lines",
             };
             if self.group.use_ack && !sender.awaits_acks() {
-                let text = "useACK = true: this server offers no acknowledgments; what it is sent counts as arrived";
+                let text = "useACK = true: this server offers no acknowledgments; events sent to it count as delivered";
                 log::warning(format!("[tcpout:{}] {}: {text}", self.group.name, place.address));
             }
             log::info(format!("[tcpout:{}] sends {form} to {}", self.group.name, place.address));

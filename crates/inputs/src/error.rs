@@ -53,7 +53,7 @@ pub enum InputError {
         source: PipelineError,
     },
     /// The sink refused the events.
-    #[error("{}: events cannot be stored, so that adding stopped: {source}", path.display())]
+    #[error("{}: events cannot be stored, so adding stopped: {source}", path.display())]
     Sink {
         /// The file being read.
         path: PathBuf,

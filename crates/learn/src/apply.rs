@@ -39,7 +39,7 @@ impl Model {
     pub fn ready(self, options: &Options, output: Option<&str>) -> Result<Applied, LearnError> {
         if !self.can_be_applied() {
             return Err(LearnError::Data(format!(
-                "{} says nothing of other rows than it was fitted to",
+                "{} can only be applied to the rows it was fitted to",
                 self.algorithm
             )));
         }

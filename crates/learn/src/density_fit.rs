@@ -69,7 +69,7 @@ pub(crate) fn fit(
     let few = values.values().filter(|values| values.len() < FEW_ROWS).count();
     if few > 0 {
         notes.push(format!(
-            "{few} of {} groups have fewer than {FEW_ROWS} rows: what is said of them is rough",
+            "{few} of {} groups have fewer than {FEW_ROWS} rows: their densities are imprecise",
             values.len()
         ));
     }

@@ -41,14 +41,14 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Model, LearnError> {
     let (line, body) = text.split_once('\n').ok_or_else(|| format("it has no first line"))?;
     let mut words = line.split(' ');
     if words.next() != Some(MAGIC) {
-        return Err(format("it has no model header; models of Splunk's toolkit must be learnt again with fit"));
+        return Err(format("it has no model header; models of Splunk's toolkit must be refitted with fit"));
     }
     match words.next() {
         Some(VERSION) => {}
         version => {
             let version = version.unwrap_or("none");
             return Err(LearnError::Format(format!(
-                "its format is {version}, this program reads {VERSION}: learn it again"
+                "its format is {version}, this program reads {VERSION}: fit it again"
             )));
         }
     }

@@ -63,7 +63,7 @@ pub async fn listen(
         return Err(ListenError::TokensInClear(address));
     }
     if settings.disabled && asked.is_some() {
-        log::note("--hec: the HTTP Event Collector is disabled in inputs.conf, nothing listens there");
+        log::note("--hec: the HTTP Event Collector is disabled in inputs.conf, so the port is not opened");
     }
     if settings.disabled || (asked.is_none() && settings.tokens.is_empty()) {
         return Ok(None);
@@ -72,7 +72,8 @@ pub async fn listen(
     raise_open_files();
     if settings.tokens.is_empty() {
         log::note(
-            "--hec: no token is configured, every sender will be refused; `quarry add http-event-collector NAME` makes one",
+            "--hec: no token is configured, every sender will be refused; `quarry add http-event-collector NAME` \
+             creates one",
         );
     }
     let scheme = if settings.tls { "https" } else { "http" };
@@ -160,7 +161,7 @@ impl Collecting {
             }
         };
         if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
-            log::warning("senders of events did not end in time; what was not answered they send again");
+            log::warning("senders of events did not finish in time; they will resend what was not answered");
         }
     }
 }

@@ -149,7 +149,7 @@ pub(crate) fn guess_data(sample: &[u8], source: &str, goes_on: bool) -> Guess {
         if let Some(name) = by_name(source) {
             return name.guess();
         }
-        return Guess::new(PLAIN_SOURCETYPE, "there are no lines to look at");
+        return Guess::new(PLAIN_SOURCETYPE, "there are no lines");
     }
     let found = match delimited(source) {
         // Cells of a table may look like lines of other logs.

@@ -187,5 +187,5 @@ pub(crate) fn cancelled() -> Fault {
 
 /// The error of a timeout.
 pub(crate) fn no_answer(seconds: u64) -> Fault {
-    Fault::unavailable(format!("its program gave no answer within the limit of {seconds} seconds (maxwait)"))
+    Fault::unavailable(format!("its program did not answer within the limit of {seconds} seconds (maxwait)"))
 }

@@ -432,7 +432,7 @@ pub(crate) fn cut(
         found.overflow |= refused;
     }
     if found.overflow {
-        messages.push(format!("events hold more than {SEARCH_FIELDS_MAX} different fields; the others are not shown"));
+        messages.push(format!("events have more than {SEARCH_FIELDS_MAX} different fields; the others are not shown"));
     }
     found.columns(selected.len())
 }

@@ -103,7 +103,7 @@ impl NodeSource for NodeFacts {
         if let Some(capability) = capability.filter(|capability| !viewer.holds(capability)) {
             let user = &viewer.user;
             return Err(Fault::denied(format!(
-                "user {user} may not read {path}: it takes the capability {capability}"
+                "user {user} may not read {path}: it requires the capability {capability}"
             )));
         }
         Ok(Some(match Some(endpoint) {
@@ -228,8 +228,8 @@ impl NodeFacts {
         names.map(entry).collect()
     }
 
-    /// The data directory and the remote volumes, with what they hold of all indexes. A bucket with copies on both counts on
-    /// both.
+    /// The data directory and the remote volumes, with what they hold of all indexes. A bucket with copies on both
+    /// counts on both.
     fn volumes(&self) -> Result<Vec<NodeEntry>, Fault> {
         let (storage, buckets) = (RemoteStorage::new(&self.layers)?, self.source.buckets().unwrap_or_default());
         let entry = |name: String, buckets: Vec<&BucketListing>| {

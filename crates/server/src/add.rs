@@ -261,7 +261,8 @@ fn add_remotely(
     let files = told.files;
     let _interrupt = Interrupt::install(|| {
         log::info(
-            "stopped: what the server has read is indexed; the same command continues in files, and reads streams anew",
+            "stopped: what the server has read is indexed; the same command continues in files, and reads streams from \
+             the start",
         );
         std::process::exit(i32::from(failure::INTERRUPTED));
     })?;
@@ -486,7 +487,8 @@ impl Total {
         if let Some(shrunk) = report.shrunk {
             let (expected, found) = (shrunk.expected, shrunk.found);
             self.remarks.tell(&format!(
-                "warning: {name} became shorter while it was read: {expected} bytes at first, {found} in the end; what was read is indexed"
+                "warning: {name} became shorter while it was read: {expected} bytes at first, {found} in the end; the \
+                 bytes read are indexed"
             ));
         }
         if let Some(problem) = &report.problem {

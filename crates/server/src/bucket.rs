@@ -88,7 +88,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
         return Ok(0);
     }
     log::info(format!(
-        "{damaged} damaged: searches that need what is damaged say so, and answer without its events where they are lost"
+        "{damaged} damaged: searches that need damaged data report it, and answer without events that are lost"
     ));
     Ok(failure::PARTIAL)
 }

@@ -72,7 +72,7 @@ pub(crate) fn rebuild(data_dir: &Path, model: &str) -> Result<u8, Failure> {
     let failed = |error: quarry_blob::BlobError| Failure::Storage(error.to_string());
     let removed = summaries.remove_folders(&folders).map_err(failed)?;
     log::info(format!(
-        "{removed} summaries of {model} removed; searches read the events until the server has made them anew"
+        "{removed} summaries of {model} removed; searches read the events until the server has rebuilt them"
     ));
     Ok(0)
 }

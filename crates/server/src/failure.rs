@@ -33,12 +33,12 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// Every exit code and its meaning; docs/running/troubleshooting.md has the same rows.
 pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (0, "done, and the answer has all there is"),
-    (USAGE, "the command line or a setting is wrong, or `btool check` found faults; nothing was done"),
+    (USAGE, "the command line or a setting is invalid, or `btool check` found faults; nothing was done"),
     (SPL, "the search is wrong, may not be run, or is beyond a limit"),
     (STORAGE, "a file, the store or the server failed"),
     (
         PARTIAL,
-        "done in part: the answer lacks something, adding was interrupted, all files were left out as binary, or data is damaged (`bucket verify`, `bucket compact`)",
+        "done in part: the answer is incomplete, adding was interrupted, all files were left out as binary, or data is damaged (`bucket verify`, `bucket compact`)",
     ),
     (
         INTERRUPTED,

@@ -71,7 +71,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
     drop(reading);
     runtime.shutdown_timeout(STOP_WAIT);
     if thread.join().is_err() {
-        log::error("the queue ended by a fault of quarry; what was not durable is read or sent again");
+        log::error("the queue ended by a fault of quarry; data that was not durable is read or sent again");
     }
     log::info("quarry stopped");
     served.map(|()| 0)
@@ -177,7 +177,7 @@ impl Forwarder<'_> {
             };
             let text = "events go to no group: there is no defaultGroup, or forwardedindex leaves their index out";
             told(self.outlet.figures().unsent, &mut unsent, text);
-            let text = "events have fields so long that no receiver takes them, and are lost";
+            let text = "events have fields too long for any receiver, and are lost";
             told(self.outlet.figures().oversized, &mut oversized, text);
             told(self.spool.dropped_events(), &mut dropped, "events found no room in the queue and were thrown away");
             for (group, before) in self.spool.figures().iter().zip(&mut lost) {

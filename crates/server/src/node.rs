@@ -254,7 +254,7 @@ impl Node for LocalNode {
         }
         // A pipe may stay silent for ever, and reading from it consumes the data.
         if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-            let what = "is a pipe or a device; preview a file of what it gives";
+            let what = "is a pipe or a device; save its output to a file and preview that";
             return Err(Fault::invalid(what).at(&request.path));
         }
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);

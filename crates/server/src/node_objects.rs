@@ -128,13 +128,13 @@ fn is_in_use<T>(bound: std::io::Result<T>) -> bool {
     bound.is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
 }
 
-/// Notes an index that does not exist: it is made when the first event comes, which may not be what is meant.
+/// Notes an index that does not exist: it is created when the first event arrives, which may not be what is meant.
 fn tell_new_index(client: &NodeClient, request: &ObjectRequest) {
     let Some((_, index)) = request.settings.iter().find(|(key, _)| key == INDEX) else { return };
     // A user who may not list indexes gets no note.
     let Ok(feed) = client.get("/services/data/indexes?count=0") else { return };
     let names: Vec<String> = entries(&feed).iter().map(name_of).collect();
-    if let Some(note) = new_index_note(index, &names, "is made when the first event comes") {
+    if let Some(note) = new_index_note(index, &names, "is created when the first event arrives") {
         log::note(note);
     }
 }
@@ -194,7 +194,7 @@ fn confirm_removal(client: &NodeClient, root: &str, name: &str) -> Result<(), Fa
     if matches!(events, "" | "0") {
         return Ok(());
     }
-    let told = format!("index {name} holds {events} events, which are removed with it for good");
+    let told = format!("index {name} contains {events} events, which are removed with it permanently");
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(format!("{told}: confirm it with --yes")));
     }

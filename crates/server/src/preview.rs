@@ -96,7 +96,7 @@ pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewe
     let read = file.read_chunk(&mut head).map_err(unreadable)?;
     head.truncate(read);
     if head.is_empty() {
-        return Err(Failure::Usage(format!("{}: is empty, so that there is nothing to preview", path.display())));
+        return Err(Failure::Usage(format!("{}: is empty, so there is nothing to preview", path.display())));
     }
     let is_whole = read < HEAD_BYTES && (file.packing == Packing::None || file.fault().is_none());
     let samples = lines_all_over(path).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -232,7 +232,7 @@ fn sourcetype_reason<'a>(asked: &Asked<'_>, preview: &'a Preview) -> &'a str {
     match (&asked.sourcetype, &preview.guess) {
         (Some(_), _) => "it was named",
         (None, Some(guess)) => guess.reason,
-        (None, None) if preview.sourcetype.is_empty() => "there is nothing to guess it from",
+        (None, None) if preview.sourcetype.is_empty() => "there is no text to guess it from",
         (None, None) => "a [source::] stanza names it",
     }
 }
@@ -275,5 +275,5 @@ fn write_text(
             writeln!(out, "      …")?;
         }
     }
-    writeln!(out, "\nprops.conf that reads it so:\n\n{}", preview.props_conf().trim_end())
+    writeln!(out, "\nprops.conf for this result:\n\n{}", preview.props_conf().trim_end())
 }

@@ -242,7 +242,7 @@ impl Searcher {
             }
             Err(error) => {
                 if !std::io::stdin().is_terminal() {
-                    log::note("standard input is searched where `-` is named: quarry search 'SEARCH' -");
+                    log::note("to search standard input, name `-`: quarry search 'SEARCH' -");
                 }
                 return Err(error.into());
             }
@@ -466,7 +466,7 @@ impl SearchStop {
 
 fn tell_stopping() {
     if terminal::is_interactive() {
-        log::info("stopping: no further event is read, and what was found follows; Ctrl-C again ends at once");
+        log::info("stopping: no further events are read; the results so far follow. Ctrl-C again ends at once");
     }
 }
 
@@ -675,7 +675,7 @@ pub(crate) fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(),
             let given = |text: &Option<String>| text.clone().unwrap_or_default();
             let (earliest, latest) = (given(&arguments.earliest), given(&arguments.latest));
             Err(Failure::Usage(format!(
-                "--earliest {earliest} is after --latest {latest}: no event lies between them; exchange the two"
+                "--earliest {earliest} is after --latest {latest}: no time lies between them; exchange the two"
             )))
         }
         _ => Ok(()),

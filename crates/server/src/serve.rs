@@ -51,7 +51,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let s2s = arguments.s2s.as_deref().map(|text| address_of("--s2s", text)).transpose()?;
     let hec = arguments.hec.as_deref().map(|text| address_of("--hec", text)).transpose()?;
     if let Some(address) = &arguments.web {
-        log::note(format!("--web {address}: this version has no such service, nothing listens there"));
+        log::note(format!("--web {address}: this version has no such service; the port is not opened"));
     }
     descriptors::raise();
     let settings = Settings::of_server(data_dir);

@@ -75,9 +75,7 @@ impl Remote {
         };
         let base = address::base_of(uri)?;
         let authorization = shown.ok_or_else(|| {
-            Failure::Usage(format!(
-                "{base} has to know who asks: give --auth USER (its password is asked for) or --token"
-            ))
+            Failure::Usage(format!("{base} requires a login: give --auth USER (it asks for the password) or --token"))
         })?;
         Ok(Some(Remote { base, authorization, agent: address::agent(node)?, root: SERVICES.to_owned() }))
     }

@@ -17,7 +17,7 @@ pub(crate) fn colors(choice: ColorChoice) -> bool {
 }
 
 /// Note to a user whose lines are read from the terminal.
-pub(crate) const TYPED: &str = "reading what is typed; Ctrl-D on a line of its own ends it";
+pub(crate) const TYPED: &str = "reading lines from the terminal; Ctrl-D on an empty line ends the input";
 
 /// Assumed width of a terminal that does not report it.
 const COLUMNS: u16 = 80;

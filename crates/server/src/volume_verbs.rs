@@ -39,7 +39,7 @@ pub(crate) fn migrate(data_dir: &Path, arguments: &MigrateArgs) -> Result<u8, Fa
     let left = report["left"].as_array().map(Vec::as_slice).unwrap_or_default();
     for bucket in left {
         let text = |key: &str| bucket[key].as_str().unwrap_or_default();
-        log::warning(format!("bucket {} stays where it is: {}", text("bucket"), text("reason")));
+        log::warning(format!("bucket {} was not moved: {}", text("bucket"), text("reason")));
     }
     Ok(if left.is_empty() { 0 } else { failure::PARTIAL })
 }
@@ -89,7 +89,7 @@ pub(crate) fn rebuild_catalog(data_dir: &Path, arguments: &RebuildCatalogArgs) -
         log::info(format!("{} more were merged into these; the server deletes them", rebuilt.replaced));
     }
     for (key, reason) in &rebuilt.refused {
-        log::warning(format!("{key} is left out and stays on its volume: {reason}"));
+        log::warning(format!("{key} is skipped and stays on its volume: {reason}"));
     }
     Ok(if rebuilt.refused.is_empty() { 0 } else { failure::PARTIAL })
 }

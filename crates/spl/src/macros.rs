@@ -183,7 +183,7 @@ fn suggestion(missing: &str, source: &dyn MacroSource) -> Option<String> {
     let bare = |name: &str| name.split('(').next().unwrap_or_default().to_owned();
     let same = names.iter().find(|name| bare(name) == bare(missing));
     if let Some(same) = same {
-        return Some(format!("there is `{same}`, which takes another number of arguments"));
+        return Some(format!("there is `{same}`, which takes a different number of arguments"));
     }
     let near = nearest(&bare(missing), names.iter().map(|name| name.split('(').next().unwrap_or_default()));
     near.map(|near| format!("did you mean `{near}`?")).or_else(|| listed(&names))
@@ -257,7 +257,7 @@ fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<
         definition = match source.evaluate(&definition).map_err(|fault| fault.at(format_args!("macro `{name}`")))? {
             MacroValue::Text(text) => text,
             MacroValue::Null | MacroValue::Bool(_) => {
-                return Err(Fault::invalid(format!("macro `{name}`: its expression gives no text")));
+                return Err(Fault::invalid(format!("macro `{name}`: its expression returns no text")));
             }
         };
     }
@@ -410,7 +410,7 @@ mod tests {
             (
                 "a `drop` b",
                 "there is no macro `drop`",
-                Some("there is `drop(1)`, which takes another number of arguments"),
+                Some("there is `drop(1)`, which takes a different number of arguments"),
             ),
             ("a `weekly` b", "there is no macro `weekly`", Some("there is `web`, `twice`, `drop(1)`, `pair(2)`")),
             ("a `circle` b", "macros are nested deeper than the limit of 100", None),

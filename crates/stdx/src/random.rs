@@ -3,7 +3,7 @@
 /// Fills `bytes` with unpredictable bytes; aborts the process if the system has none.
 pub fn fill(bytes: &mut [u8]) {
     if let Err(error) = getrandom::fill(bytes) {
-        crate::log::error(format_args!("the system gives no random bytes: {error}"));
+        crate::log::error(format_args!("the system provides no random bytes: {error}"));
         // Predictable keys would be worse than no server.
         std::process::abort();
     }

@@ -89,7 +89,7 @@ pub(crate) fn open_catalog(options: &StoreOptions, clock: &SharedClock) -> Resul
     let schema = match schema {
         Some(schema) => schema,
         None => {
-            // Written first: a catalog that no data directory names would be one too many.
+            // The name is written first, so that no schema is left that no data directory names.
             let schema = new_schema();
             set_schema(dir, &schema)?;
             schema
@@ -163,8 +163,8 @@ fn length(path: &Path) -> Result<Option<u64>, StoreError> {
     }
 }
 
-/// Refuses data without a catalog: it would be a guess which of it is valid, and new buckets would reuse numbers. `len` is
-/// the length of the catalog, if there is one.
+/// Refuses data without a catalog: nothing would show which data is valid, and new buckets would reuse numbers. `len`
+/// is the length of the catalog, if there is one.
 fn check_catalog(dir: &Path, len: Option<u64>) -> Result<Contents, StoreError> {
     match (folder_with_data(dir)?, len) {
         (Some(data), None) => Err(StoreError::CatalogMissing { path: catalog(dir), data }),
@@ -222,7 +222,7 @@ impl DirLock {
     /// Locks an existing directory for reading.
     pub(crate) fn shared(dir: &Path) -> Result<DirLock, StoreError> {
         if !dir.is_dir() {
-            let reason = "there is no such folder; name one that a quarry has written".to_owned();
+            let reason = "there is no such folder; name a data directory".to_owned();
             return Err(StoreError::Io { action: "open data directory", path: dir.to_owned(), reason });
         }
         let path = dir.join("lock");

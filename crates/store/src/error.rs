@@ -130,7 +130,7 @@ pub enum StoreError {
         dir: PathBuf,
     },
     /// The store was opened for reading.
-    #[error("the store is open for reading only: start `quarry serve`, which writes, and ask through it")]
+    #[error("the store is open read-only: start `quarry serve`, and send requests to it")]
     ReadOnly,
     /// The store was closed.
     #[error("the store is closed")]

@@ -389,9 +389,7 @@ impl Shared {
     fn tell_too_large(&self, indexes: BTreeSet<String>) {
         let mut emptying = lock(&self.emptying);
         for index in indexes.difference(&emptying.too_large) {
-            self.tell(format!(
-                "the newest bucket of index {index} alone takes more than the index may (maxTotalDataSizeMB): it stays"
-            ));
+            self.tell(format!("the newest bucket of index {index} alone exceeds maxTotalDataSizeMB; it is kept"));
         }
         emptying.too_large = indexes;
     }

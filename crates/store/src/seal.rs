@@ -181,7 +181,7 @@ fn encode(shared: &Shared, segment: &HotSegment) -> Result<EncodedBucket, Failur
     if let Some(fault) = fault {
         let bucket = format!("{}~{}", segment.index_name(), segment.number());
         shared.tell(format!(
-            "bucket {bucket} is stored as plain text, its columns do not hold: {fault}; please report this"
+            "bucket {bucket} is stored as plain text because its columns are wrong: {fault}; please report this"
         ));
     }
     Ok(encoded)
@@ -240,7 +240,9 @@ pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), S
         if !blobs.exists(&row.object)? && !blobs.exists(&row.filter)? {
             if again > 1 {
                 let object = &row.object;
-                shared.tell(format!("object {plain} exists although no bucket has it; it stays, {object} is new"));
+                shared.tell(format!(
+                    "object {plain} exists although no bucket has it; it is kept, and {object} is used instead"
+                ));
             }
             return Ok(());
         }

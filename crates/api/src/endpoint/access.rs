@@ -45,7 +45,7 @@ pub(crate) async fn authorise(
     {
         let user = &caller.identity.user;
         let text = format!(
-            "user {user} may not do this: it takes the capability {capability}, which none of the user's roles has"
+            "user {user} may not do this: it requires the capability {capability}, which none of the user's roles has"
         );
         return ApiError::forbidden(text).into_response();
     }

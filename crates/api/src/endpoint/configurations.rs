@@ -144,7 +144,7 @@ async fn make_conf(
     let name = conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| objects.create_conf(&name, &scope, viewer);
     change(&state, &caller, &conf, make).await?;
-    Ok((StatusCode::CREATED, told(Form::of(form.get("output_mode")), "The configuration file was made."))
+    Ok((StatusCode::CREATED, told(Form::of(form.get("output_mode")), "The configuration file was created."))
         .into_response())
 }
 
@@ -174,7 +174,7 @@ async fn make_stanza(
     let (name, file) = (form.required("__stanza")?.to_owned(), conf.clone());
     let make = move |objects: &Objects, viewer: &Permissions| objects.create(&file, &name, &[], &scope, viewer);
     change(&state, &caller, &conf, make).await?;
-    Ok((StatusCode::CREATED, told(Form::of(form.get("output_mode")), "The stanza was made.")).into_response())
+    Ok((StatusCode::CREATED, told(Form::of(form.get("output_mode")), "The stanza was created.")).into_response())
 }
 
 async fn shown(state: &ApiState, caller: &Caller, named: SettingPath) -> Result<ConfObject, ApiError> {

@@ -241,7 +241,7 @@ impl Change {
         if !acceleration.is_empty() && !request.permissions().holds(ACCELERATE) {
             let user = &request.permissions().user;
             return Err(ApiError::forbidden(format!(
-                "user {user} may not accelerate a data model: it takes the capability {ACCELERATE}"
+                "user {user} may not accelerate a data model: it requires the capability {ACCELERATE}"
             )));
         }
         Ok(Change { text, acceleration })

@@ -1,5 +1,5 @@
-//! `/api/v1/context`, `patterns` and `compare`: the events around one, groups of similar events, and what differs between
-//! two time ranges.
+//! `/api/v1/context`, `patterns` and `compare`: the events around one, groups of similar events, and what differs
+//! between two time ranges.
 //!
 //! Each runs a few searches in one search slot; `compare` runs those of its ranges at the same time. Not here: how they
 //! are computed (`quarry_search`).
@@ -131,7 +131,9 @@ fn check_events(text: &str) -> Result<(), ApiError> {
     let report = commands.iter().find(|stage| quarry_spl::analyse::is_transforming(std::slice::from_ref(stage)));
     let Some(report) = report else { return Ok(()) };
     let name = report.command.name();
-    Err(ApiError::bad_request(format!("this is for events, and {name} makes other rows: give the search before it")))
+    Err(ApiError::bad_request(format!(
+        "this requires events, but {name} returns other rows: give the search before it"
+    )))
 }
 
 /// Runs a search with commands appended.

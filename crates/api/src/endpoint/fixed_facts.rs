@@ -142,7 +142,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             _ => Access::LoggedIn,
         };
         names.iter().map(move |name| {
-            let what = "Refuses, because the node stands alone.";
+            let what = "Refuses, because the node is not part of a cluster.";
             Endpoint::new(Method::GET, format!("{folder}/{name}"), access, what, get(refuse)).refuses()
         })
     });

@@ -197,7 +197,7 @@ const ATTRIBUTES: [Attribute; 5] = [
 fn one_value(form: &Parameters) -> Result<String, ApiError> {
     let value = form.required("value")?.trim();
     match value.is_empty() {
-        true => Err(ApiError::bad_request("value is empty: give what the setting says")),
+        true => Err(ApiError::bad_request("value is empty: give the value of the setting")),
         false => Ok(value.to_owned()),
     }
 }

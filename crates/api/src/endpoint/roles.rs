@@ -331,7 +331,7 @@ fn capability_settings(
 ) -> Result<Vec<(String, String)>, ApiError> {
     if let Some(unknown) = wanted.iter().find(|name| !known.capabilities().contains(*name)) {
         return Err(ApiError::bad_request(format!(
-            "there is no capability {unknown}: GET {CAPABILITIES} lists those there are"
+            "there is no capability {unknown}: GET {CAPABILITIES} lists the existing ones"
         )));
     }
     if role.name == ADMIN_ROLE

@@ -580,7 +580,7 @@ fn send_tables(
 /// The client is not reading, so the search reduces its memory.
 fn let_go(running: &mut RunningSearch) {
     if let Err(error) = running.let_go() {
-        log::warning(format!("rows of a search that nobody reads stay in memory: {error}"));
+        log::warning(format!("unread rows of a search stay in memory: {error}"));
     }
 }
 

@@ -473,12 +473,12 @@ async fn take_down(
 ) -> Result<Response, ApiError> {
     let name = parts.get("name").cloned().unwrap_or_default();
     if name.starts_with(FAULT) {
-        return Err(ApiError::bad_request("a message of the node itself goes when the server starts anew"));
+        return Err(ApiError::bad_request("a message of the node itself disappears when the server restarts"));
     }
     if !state.bulletins.remove(&name) {
         return Err(missing(&name));
     }
-    Ok(told(Form::of(parameters.get("output_mode")), "The message was taken down."))
+    Ok(told(Form::of(parameters.get("output_mode")), "The message was removed."))
 }
 
 #[cfg(test)]

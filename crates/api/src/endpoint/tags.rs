@@ -37,7 +37,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (tag, field, of_field) = ("search/tags/{name}", "search/fields/{name}", "search/fields/{name}/tags");
     let tags = vec![
         Endpoint::new(Method::GET, "search/tags", read, "Lists tags.", get(list)).takes(LISTED),
-        Endpoint::new(Method::POST, tag, write, "Gives a tag to a value, or takes it away.", post(change))
+        Endpoint::new(Method::POST, tag, write, "Adds a tag to a value, or removes it.", post(change))
             .takes(&["add", "delete"]),
         Endpoint::new(Method::DELETE, tag, write, "Takes a tag away from all values.", delete(remove)),
     ];
@@ -54,7 +54,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             Method::POST,
             of_field,
             write,
-            "Gives a tag to a field's value, or takes it away.",
+            "Adds a tag to a field's value, or removes it.",
             post(change_field),
         )
         .needs(&["value"])

@@ -290,7 +290,7 @@ pub(super) fn refused(name: &str, place: &Place, viewer: &Permissions) -> Object
         Place::System => {
             let capability = permissions::ADMIN_ALL_OBJECTS;
             format!(
-                "{name} belongs to the node: user {user} may not change it, which takes the capability {capability}"
+                "{name} belongs to the node: user {user} may not change it, which requires the capability {capability}"
             )
         }
     })

@@ -346,7 +346,7 @@ fn wrong_traits_are_found_by_a_check() {
         let encoded = encode(&[lines(100)], &EncodeOptions::default()).unwrap();
         SPLITTER.set(None);
         let error = open(&encoded).check().unwrap_err();
-        assert!(error.to_string().contains("is not what its traits say"), "{error}");
+        assert!(error.to_string().contains("contradicts the traits of its column"), "{error}");
     }
 }
 

@@ -249,7 +249,7 @@ const LINES: [&str; 40] = [
 fn every_kind_of_line_comes_back() {
     let slab = template_slab_of(&batch(LINES));
     assert_eq!(rebuild(&slab, 3), LINES[3].as_bytes());
-    // Often enough that every column decides, with the lines in another order each time.
+    // Repeated often enough for every column to choose its kind, with the lines in a different order each time.
     let many = (0..30_000usize).map(|at| LINES[at * at / 7 % LINES.len()]);
     template_slab_of(&batch(many));
 }
@@ -409,7 +409,7 @@ fn what_frames_free_text_is_taken_apart() {
     }));
     let slab = learned(&events);
     assert!(templates_of(&slab).len() < 40, "{:?}", templates_of(&slab));
-    // The sentence and a variable for each key, whichever a text has.
+    // The sentence and a variable for each key, whether or not a text has it.
     let members = format!("_ _    _ _] \"_\"{}", "_".repeat(keys.len()));
     assert!(templates_of(&slab).contains(&members), "{:?}", templates_of(&slab));
     let inner = slab.columns.iter().filter(|column| column.parent == Some(0));

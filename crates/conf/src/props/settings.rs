@@ -16,7 +16,7 @@ pub struct PropsSettings {
     pub json_records: Option<String>,
     /// `CHARSET`: character encoding; empty for UTF-8, or UTF-16 if the text starts with its byte order mark.
     pub charset: String,
-    /// `NO_BINARY_CHECK`: whether files are read that look binary.
+    /// `NO_BINARY_CHECK`: whether files that look binary are read.
     pub reads_binary: bool,
     /// `TRUNCATE`: maximum bytes of a line; 0 is unlimited.
     pub truncate: usize,

@@ -121,7 +121,7 @@ const ROWS: &[Row] = &[
     row("MUST_BREAK_AFTER", REGEX, "", "", "when lines are merged: a line that matches ends an event"),
     row("MUST_NOT_BREAK_AFTER", REGEX, "", "", "when lines are merged: no event ends here until MUST_BREAK_AFTER"),
     row("MUST_NOT_BREAK_BEFORE", REGEX, "", "", "when lines are merged: a line that matches never starts an event"),
-    row("NO_BINARY_CHECK", Kind::Bool, "false", "", "whether files are read that look binary"),
+    row("NO_BINARY_CHECK", Kind::Bool, "false", "", "whether files that look binary are read"),
     row("PREAMBLE_REGEX", REGEX, "", "", "lines before the header that match are skipped"),
     row("REPORT-", Kind::Text, "", "", "search time: transforms.conf stanzas that extract fields, in order"),
     row("ROUTE_EVENTS_OLDER_THAN", Kind::Age, "", "", "older events are dropped: N with s, m, h or d"),

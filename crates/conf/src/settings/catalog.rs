@@ -34,7 +34,7 @@ pub(super) const CATALOG_ROWS: &[Row] = &[
         Kind::Integer { min: 1, max: WAIT_MAX },
         "120",
         "s",
-        "that reads and writes wait for a lost connection to come back, before they fail",
+        "time that reads and writes wait for a lost connection to be restored before they fail",
     ),
 ];
 

@@ -76,7 +76,7 @@ const ROWS: &[Row] = &[
     row(MIN_SIZE, COUNT, "0", "MB of text", "what the background merges has at least"),
     row(MAX_SIZE, at_least(1), "2048", "MB of text", "a merged bucket has at most"),
     row("bucketMerge.maxMergeTimeSpanSecs", COUNT, "7776000", "seconds", "between its first and last event at most"),
-    row(MIN_COUNT, MERGE_COUNT, "4", "buckets", "the background merges at least; a request merges 2"),
+    row(MIN_COUNT, MERGE_COUNT, "4", "buckets", "minimum number for a merge in the background; a request merges 2"),
     row(MAX_COUNT, MERGE_COUNT, "1024", "buckets", "become one at most"),
     row(
         "coldToFrozenDir",

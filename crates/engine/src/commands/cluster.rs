@@ -83,7 +83,7 @@ impl BlockingTable for Cluster {
                 Some(at) => at,
                 None if terms.len() >= CLUSTERS_MAX => {
                     let value = CLUSTERS_MAX as u64;
-                    let what = "cluster makes too many groups of texts; a lower t= makes fewer".into();
+                    let what = "cluster creates too many groups of texts; lower t= for fewer".into();
                     return Err(EngineError::Limit { what, limit: "groups", value });
                 }
                 None => {

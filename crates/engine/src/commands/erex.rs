@@ -43,7 +43,7 @@ impl BlockingTable for Erex {
         };
         let field = if self.0.field == "_raw" { String::new() } else { format!("field={} ", self.0.field) };
         let shown = pattern.replace('"', "\\\"");
-        context.messages.push(format!("erex found a regular expression; in place of it: rex {field}\"{shown}\""));
+        context.messages.push(format!("erex found a regular expression; use it with: rex {field}\"{shown}\""));
         let regex = Regex::new(&pattern)?;
         let command = RexExtraction {
             field: self.0.field.clone(),

@@ -49,7 +49,7 @@ impl Blocking for Fit {
             kept.push(&batch)?;
         }
         if kept.num_rows() == 0 {
-            context.messages.push("fit: there are no rows to learn from, and no model is made");
+            context.messages.push("fit: there are no rows to learn from, so no model is created");
             return Ok(kept.into_rows());
         }
         let options = options_of(&self.command.options);
@@ -132,7 +132,7 @@ impl Fit {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
         if !fitted.model.can_be_applied() {
             let message = format!(
-                "fit: {} says nothing of other rows, and makes no model: leave out `into`",
+                "fit: {} cannot be applied to other rows, so it has no model: leave out `into`",
                 fitted.model.algorithm
             );
             return Err(invalid(message));

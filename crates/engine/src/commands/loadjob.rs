@@ -40,8 +40,8 @@ fn job_of(command: &LoadJobCommand, search: &dyn SearchEnvironment) -> Result<(S
         ))),
         Ok(Some(job)) => Ok((sid, job)),
         Ok(None) => Err(invalid(format!(
-            "loadjob: no job {sid} is kept; run the search again, and find its id with `| history` or, of an answer over \
-             REST, in the header X-Quarry-Sid"
+            "loadjob: no job {sid} is kept; run the search again, and find its id with `| history` or, over REST, in \
+             the header X-Quarry-Sid"
         ))),
         Err(fault) => Err(EngineError::at(fault.at("loadjob"), command.span)),
     }

@@ -160,7 +160,7 @@ fn fill(filled: &mut Filled, value: impl Fn() -> Value<'static>, rows: Option<&V
 
 fn too_many() -> EngineError {
     EngineError::Limit {
-        what: "makecontinuous makes too many rows; a longer span= makes fewer".into(),
+        what: "makecontinuous creates too many rows; use a longer span=".into(),
         limit: "rows",
         value: ROWS_MAX as u64,
     }

@@ -59,7 +59,7 @@ impl Fields {
         Fields { names, values }
     }
 
-    /// All of them.
+    /// All columns.
     pub(super) fn columns(&self) -> Vec<Column<'_>> {
         let pairs = self.names.iter().zip(&self.values);
         pairs.map(|(name, values)| Column { name, values: values as &dyn Values }).collect()
@@ -175,7 +175,7 @@ impl Applying {
         if self.seen == (true, false) {
             let names: Vec<&str> = self.applied.model().fields().collect();
             let message = format!(
-                "{}: nothing was said of any row: none has values, such as were learnt, of all of {}",
+                "{}: no row has a prediction: none has valid values of all of the fields {}",
                 self.command,
                 names.join(", ")
             );

@@ -33,7 +33,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
     };
     if !command.servers.is_empty() && !command.servers.iter().any(is_asked) {
         let names = command.servers.join(", ");
-        let message = format!("rest: there is no server {names}; this node is called {server} and asks no other");
+        let message = format!("rest: there is no server {names}; this node is called {server} and queries no other");
         search.context().messages.push(message);
         return batch_of(Vec::<(String, _)>::new(), 0);
     }

@@ -1,8 +1,8 @@
 //! `sort`: sorts rows by fields; also sorts the groups of `stats`.
 //!
 //! As the type of a value is known only per row, each row gets a rank per key: numbers before texts, missing values
-//! last in either direction. The ranks are ordinary columns, by which [`rows::sorted`] sorts and spills; rows beyond the
-//! limit are dropped on the way.
+//! last in either direction. The ranks are ordinary columns, by which [`rows::sorted`] sorts and spills; rows beyond
+//! the limit are dropped on the way.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Blocking for Sort {
         let limit = self.0.limit;
         let told = std::iter::once_with(move || {
             messages.push(format!(
-                "sort gives the first {limit} rows and left out others, because it names no number: `sort 0 ...` gives all"
+                "sort returns the first {limit} rows by default and left out others: `sort 0 ...` returns all"
             ));
             None
         });
@@ -105,7 +105,8 @@ impl Sort {
     }
 }
 
-/// Class, number and text of each row for one key. The text of a large number tells integers with the same double apart.
+/// Class, number and text of each row for one key. The text of a large number tells integers with the same double
+/// apart.
 fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3] {
     let (mut classes, mut numbers, mut texts) = (Vec::new(), Vec::new(), StringViewBuilder::new());
     let mut scratch = String::new();

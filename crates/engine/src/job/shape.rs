@@ -120,7 +120,7 @@ fn begin_with_job(pipeline: &mut Pipeline, sid: &str) -> Result<(), Diagnostic> 
     if let Some(stage) = pipeline.commands.first().filter(|stage| stage.command.kind() == Kind::Generating) {
         let name = stage.command.name();
         return Err(Diagnostic::error(
-            format!("{name} makes rows of its own: begin with what is done to those of the job"),
+            format!("{name} generates rows: begin with a command that processes the rows of the job"),
             stage.span,
         ));
     }

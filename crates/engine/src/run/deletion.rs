@@ -92,9 +92,9 @@ impl Runner {
         let failed = |fault: Fault| EngineError::at(fault.at("delete"), span);
         let context = &self.context;
         let record = DeletionRecord { sid: &context.id, search: &context.search, events: deletion.events() };
-        self.node.note_deletion(&context.permissions, &record).map_err(|fault| {
-            failed(fault.at("what is deleted goes on record first, and that failed, so nothing is deleted"))
-        })?;
+        self.node
+            .note_deletion(&context.permissions, &record)
+            .map_err(|fault| failed(fault.at("the deletion could not be recorded, so nothing is deleted")))?;
         self.source.delete(deletion).map_err(failed)
     }
 }

@@ -118,12 +118,12 @@ impl Runner {
     /// A condition with labels expanded, if it depends on nothing but the event.
     fn settled(&self, expr: &SearchExpr) -> Result<SearchExpr, Fault> {
         if !is_settled(expr) {
-            return Err(Fault::invalid("a condition holds a subsearch"));
+            return Err(Fault::invalid("a condition contains a subsearch"));
         }
         let expr = self.without_labels(expr)?;
         match is_settled(&expr) {
             true => Ok(expr),
-            false => Err(Fault::invalid("an event type holds a subsearch")),
+            false => Err(Fault::invalid("an event type contains a subsearch")),
         }
     }
 }

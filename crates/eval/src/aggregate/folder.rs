@@ -279,13 +279,13 @@ impl Folder {
     /// Merges states written by [`Folder::take_state`] of a folder of the same plan, here or on another node.
     pub fn add_states(&mut self, states: &RecordBatch) -> Result<(), EngineError> {
         self.settle();
-        assert!(self.plan.layout().admits(states), "states are of the same plan");
+        assert!(self.plan.layout().admits(states), "the states belong to the same plan");
         let keys: Vec<ColumnReader> = states.columns()[..self.plan.by.len()].iter().map(ColumnReader::new).collect();
         let members = self.groups.members(&keys, states.num_rows());
         let total = members.groups;
         let mut groups = Vec::with_capacity(states.num_rows());
         members.for_each(|_, group| groups.push(group as u32));
-        assert_eq!(groups.len(), states.num_rows(), "a state has one group");
+        assert_eq!(groups.len(), states.num_rows(), "every state belongs to one group");
         let folds = self.folds.iter_mut().flat_map(|folds| &mut folds.parts);
         folds.zip(&states.columns()[keys.len()..]).for_each(|(fold, state)| fold.add_states(state, &groups, total));
         self.check(states.num_rows())
@@ -304,7 +304,7 @@ impl Folder {
     /// Merges the groups and states of a part folded earlier with the same plan.
     pub fn add_part(&mut self, part: &FoldedPart) -> Result<(), EngineError> {
         self.settle();
-        assert_eq!(self.folds.len(), part.folds.len(), "a part is of the same plan");
+        assert_eq!(self.folds.len(), part.folds.len(), "the part belongs to the same plan");
         let groups = self.groups.absorb(&part.groups);
         let total = self.groups.len();
         for (mine, others) in self.folds.iter_mut().zip(&part.folds) {
@@ -331,7 +331,7 @@ impl Folder {
         self.direct.absorb(&mut other.direct);
         self.settle();
         other.settle();
-        assert_eq!(self.folds.len(), other.folds.len(), "folders that join have one plan");
+        assert_eq!(self.folds.len(), other.folds.len(), "merged folders have the same plan");
         let groups = self.groups.absorb(&other.groups);
         let total = self.groups.len();
         for (mine, others) in self.folds.iter_mut().zip(other.folds) {

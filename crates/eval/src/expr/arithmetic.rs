@@ -68,7 +68,7 @@ impl Operand {
         }
     }
 
-    /// The double of a row that alone decides about the result, as the other side is the same in every row.
+    /// The double of a row, on which alone the result depends because the other side is constant.
     #[inline]
     fn double(&self, other: &Operand, row: usize) -> Option<f64> {
         match (self, other) {
@@ -162,8 +162,8 @@ fn moved_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'sta
     Some(Value::Time(moved))
 }
 
-/// Results of doubles that came lately: which decimal a double stands for takes long to find, and columns that aggregates
-/// gave rows have few of them.
+/// Recent results of doubles: finding the decimal that a double represents is slow, and columns of aggregates
+/// contain few distinct doubles.
 #[derive(Default)]
 struct KnownResults([Option<(u64, Option<Number>)>; KnownResults::PLACES]);
 

@@ -54,7 +54,7 @@ impl CallState {
         if !self.outgrown.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let what = "a function makes too many values for one field".to_owned();
+        let what = "a function returns too many values for one field".to_owned();
         Err(EngineError::Limit { what, limit: "values of a multivalue", value: VALUES_MAX as u64 })
     }
 }

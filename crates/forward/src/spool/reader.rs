@@ -53,7 +53,7 @@ impl SpoolReader {
             let Some((segment, at)) = self.find() else { return Ok(None) };
             let unreadable = |error: std::io::Error| ForwardError::disk(&segment.path, "cannot be read", &error);
             let damaged = |passed: u64| {
-                let error = std::io::Error::other(format!("after record {passed}: what stands there is lost"));
+                let error = std::io::Error::other(format!("after record {passed}: the following records are lost"));
                 ForwardError::disk(&segment.path, "is damaged", &error)
             };
             let mut head = [0; HEAD_BYTES + NUMBER_BYTES];

@@ -92,7 +92,7 @@ pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<Recove
             // Only the last file can have been incomplete when the forwarder died.
             if at + 1 < count {
                 let path = segment.path.display();
-                found.notes.push(format!("{path}: damaged after {} bytes; what followed is lost", segment.bytes));
+                found.notes.push(format!("{path}: damaged after {} bytes; later records are lost", segment.bytes));
             }
         }
         let settled = segment.file.set_len(segment.bytes).and_then(|()| segment.file.sync_all());

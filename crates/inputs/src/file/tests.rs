@@ -234,7 +234,7 @@ fn archives_that_are_not_read_say_what_to_do() {
     xz.write_all(b"one\n").unwrap();
     for (bytes, said) in [
         (zip_of(&[("a", b"x\n"), ("b", b"y\n")], 0, stored), "holds 2 files: unpack it first"),
-        (zip_of(&[], 0, stored), "holds no file"),
+        (zip_of(&[], 0, stored), "contains no file"),
         (zip_of(&[("a", b"x\n")], 9, stored), "packed by method 9: unpack it first"),
         (encrypted, "is encrypted: unpack it first"),
         (tar, "a tar archive, which is not read: unpack it first"),

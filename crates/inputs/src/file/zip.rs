@@ -158,14 +158,15 @@ pub(crate) fn unzip(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
     let (at, bytes) = directory(file, size)?;
     if bytes > DIRECTORY_BYTES_MAX {
         return Err(refused(
-            "the zip archive holds many files: unpack it first, archives of one file are read".to_owned(),
+            "the zip archive contains many files: unpack it first; only archives of one file are read".to_owned(),
         ));
     }
     let mut files = entries(&read_at(file, at, usize_of(bytes))?)?;
     let Some(entry) = files.pop().filter(|_| files.is_empty()) else {
         let count = files.len() + 1;
-        let text = format!("the zip archive holds {count} files: unpack it first, archives of one file are read");
-        return Err(refused(if files.is_empty() { "the zip archive holds no file".to_owned() } else { text }));
+        let text =
+            format!("the zip archive contains {count} files: unpack it first; only archives of one file are read");
+        return Err(refused(if files.is_empty() { "the zip archive contains no file".to_owned() } else { text }));
     };
     if entry.is_encrypted {
         return Err(refused(format!("{} in the zip archive is encrypted: unpack it first", entry.name)));

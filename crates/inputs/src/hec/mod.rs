@@ -1,8 +1,8 @@
 //! The HTTP Event Collector: `/services/collector` and below, with Splunk's answers.
 //!
 //! A request is answered with success when its events survive a crash. If its token uses acknowledgment, it is answered
-//! at once with an id, and `/ack` reports when its events are safe. All requests share one memory budget for bodies; beyond it,
-//! and while the store accepts nothing, senders are told to retry.
+//! at once with an id, and `/ack` reports when its events are safe. All requests share one memory budget for bodies;
+//! beyond it, and while the store accepts nothing, senders are told to retry.
 //!
 //! Behaviour follows Splunk's public description of the collector, and measurements of its error answers. Not here:
 //! TLS, persistence of tokens, forwarders that speak S2S over HTTP.
@@ -283,7 +283,7 @@ fn answered(outcome: Result<Answer, BodyError>) -> Response {
 }
 
 /// Text for the sender of a slow body.
-const TOO_SLOW: &str = "the body came too slowly; send it again, or less at a time";
+const TOO_SLOW: &str = "the body arrived too slowly; send it again, or send less at a time";
 
 fn too_large(text: &str) -> Response {
     let status = StatusCode::PAYLOAD_TOO_LARGE;
@@ -292,7 +292,7 @@ fn too_large(text: &str) -> Response {
 
 /// Text for the sender of a body that decodes to too much.
 fn swells(bytes: usize) -> String {
-    format!("what the body holds takes more than {bytes} bytes of memory; send less at a time")
+    format!("the decoded body takes more than {bytes} bytes of memory; send less at a time")
 }
 
 /// Processes a request whose body `take` decodes.

@@ -186,7 +186,7 @@ pub fn unpack(bytes: &[u8]) -> Result<EventBatch, S2sError> {
             let plain = zstd::bulk::decompress(&packed[reader.at..], length).map_err(|_| damaged.clone())?;
             read_plain(&plain).ok_or(damaged)
         }
-        _ => Err(S2sError::Malformed("a batch is packed in a way that is not known here")),
+        _ => Err(S2sError::Malformed("a batch has an unknown compression")),
     }
 }
 

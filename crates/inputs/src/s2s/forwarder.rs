@@ -225,7 +225,7 @@ impl Forwarder {
             Message::Greeting { .. } | Message::Note | Message::Acknowledged(..) => Ok(()),
             Message::Batch(number, bytes) => {
                 if self.sender.is_none() {
-                    return Err(S2sError::Malformed("a whole batch of a sender that has not said who it is"));
+                    return Err(S2sError::Malformed("a batch of a sender that has not identified itself"));
                 }
                 let mut batch = unpack(&bytes)?;
                 batch.index_time = now;

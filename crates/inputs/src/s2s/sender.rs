@@ -172,7 +172,7 @@ impl Sender {
     fn agree(&mut self, text: &str, out: &mut Vec<u8>) -> Result<(), S2sError> {
         let said = |word: &str| text.split(';').find_map(|part| part.trim().strip_prefix(word));
         if said("cap_response=").is_some_and(|answer| answer != "success") {
-            return Err(S2sError::Malformed("the indexer refuses what this forwarder can do"));
+            return Err(S2sError::Malformed("the indexer rejects the capabilities of this forwarder"));
         }
         let knows_packets = said("v4=") == Some("true");
         let form = match () {

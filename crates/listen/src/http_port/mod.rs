@@ -226,8 +226,8 @@ impl HttpPort {
 impl Counts {
     fn tell(&self, name: &str) {
         let counts = [
-            (&self.closed, "connections that waited were closed for new ones: there were more than the port takes"),
-            (&self.refused, "connections were refused: as many as the port takes were at work"),
+            (&self.closed, "waiting connections were closed in favour of new ones: the limit was reached"),
+            (&self.refused, "connections were refused: the maximum number was active"),
             (&self.unshaken, "connections were closed: their TLS handshake failed, or took too long"),
         ];
         for (count, what) in counts {

@@ -80,8 +80,10 @@ impl HttpBody for RequestBody {
         }
         let window = body.window.get_or_insert_with(|| Box::pin(tokio::time::sleep(body.pace.window)));
         ready!(window.as_mut().poll(context));
-        let error =
-            io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly; send it again, or less at a time");
+        let error = io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the body arrives too slowly; send it again, or send less at a time",
+        );
         Poll::Ready(Some(Err(axum::Error::new(error))))
     }
 

@@ -106,13 +106,13 @@ enum SessionError {
     Store(String),
     #[error("it was silent for {0} seconds")]
     Silent(u64),
-    #[error("what it began to send was not whole after {0} seconds")]
+    #[error("its message was incomplete after {0} seconds")]
     Unfinished(u64),
-    #[error("forwarders together hold more unfinished text than the server keeps")]
+    #[error("the unfinished text of all forwarders exceeds the server's limit")]
     HoldsTooMuch,
-    #[error("it takes no answers")]
+    #[error("it does not read its answers")]
     Deaf,
-    #[error("another connection of it has come")]
+    #[error("it opened another connection")]
     Replaced,
     #[error("it sends a numbered batch before it was answered")]
     Unnumbered,

@@ -107,14 +107,17 @@ impl Limits {
     pub(crate) fn tell(&self) {
         self.faults.store(0, Ordering::Relaxed);
         let counts = [
-            (&self.closed, "connections that had sent nothing were closed for new ones: more than the server takes"),
-            (&self.refused, "connections were refused: more than the server takes"),
+            (
+                &self.closed,
+                "connections that had sent nothing were closed in favour of new ones: the limit was reached",
+            ),
+            (&self.refused, "connections were refused: the limit was reached"),
             (&self.forbidden, "connections and datagrams of senders that acceptFrom does not name were refused"),
-            (&self.dropped, "datagrams were lost: they came faster than they were stored (see _rcvbuf)"),
+            (&self.dropped, "datagrams were lost: they arrived faster than they were stored (see _rcvbuf)"),
             (&self.homeless, "events of forwarders for indexes that do not exist (such as _internal) were dropped"),
             (
                 &self.repeated,
-                "batches came again from forwarders that had heard no acknowledgment; they are stored once",
+                "batches were resent by forwarders that had received no acknowledgment; they are stored once",
             ),
             (&self.untold_faults, "more connections ended for such reasons"),
             (&self.lost, "batches of events could not be written and are lost"),

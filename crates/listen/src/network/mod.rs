@@ -104,7 +104,7 @@ impl Listeners {
             settings.inputs.push(NetworkInput::of_forwarders(&node.layers, address));
         }
         for name in &settings.bad_names {
-            log::warning(format!("inputs.conf [{name}]: no port in its name, nothing listens there"));
+            log::warning(format!("inputs.conf [{name}]: no port in its name, so no port is opened"));
         }
         let (stop, stopping) = watch::channel(false);
         let (alive, ended) = mpsc::channel(1);
@@ -146,9 +146,15 @@ impl Listeners {
             NetworkKind::Forwarders => forwarders::listen(stanzas.clone(), address, acceptor),
         };
         let stanza = names().collect::<Vec<_>>().join("], [");
-        let bound = bound.map_err(|error| about(&stanza, format!(
-                "cannot listen on {address}: {error}; end what listens there, or change or disable the stanza in inputs.conf"
-            )))?;
+        let bound = bound.map_err(|error| {
+            about(
+                &stanza,
+                format!(
+                    "cannot listen on {address}: {error}; end the process that listens there, or change or disable the \
+                 stanza in inputs.conf"
+                ),
+            )
+        })?;
         log::info(format!("quarry takes events on {bound} ([{stanza}])"));
         self.addresses.extend(names().map(|name| (name.to_owned(), bound)));
         Ok(())
@@ -158,7 +164,7 @@ impl Listeners {
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         if tokio::time::timeout(STOP_WAIT, self.ended.recv()).await.is_err() {
-            log::warning("network inputs did not end in time; what they had not stored is lost");
+            log::warning("network inputs did not finish in time; data that was not stored is lost");
         }
     }
 }

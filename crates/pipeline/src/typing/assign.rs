@@ -78,7 +78,7 @@ impl Assignments {
         let parts = split(text)?;
         if parts.is_empty() || parts.len() > ASSIGNMENTS_MAX {
             return Err(Fault::invalid(format!(
-                "it holds {} assignments; 1 to {ASSIGNMENTS_MAX} are allowed",
+                "it has {} assignments; 1 to {ASSIGNMENTS_MAX} are allowed",
                 parts.len()
             )));
         }

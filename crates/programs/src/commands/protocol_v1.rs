@@ -86,7 +86,7 @@ impl ProgramV1 {
         if self.settings.can_be_asked {
             let (answer, _) = messages_of(&self.run(Some(GETINFO), Vec::new(), is_cancelled)?)?;
             let mut rows = csv::Reader::from_reader(answer.as_slice());
-            let no_csv = |error: csv::Error| Fault::unavailable(format!("what it says of itself is not CSV: {error}"));
+            let no_csv = |error: csv::Error| Fault::unavailable(format!("its description is not CSV: {error}"));
             let names = rows.headers().map_err(no_csv)?.clone();
             let says = rows.records().next().transpose().map_err(no_csv)?.unwrap_or_default();
             let is = |name: &str| {

@@ -150,7 +150,7 @@ fn read_answer_once(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<
 }
 
 fn no_chunk(header: &str) -> Fault {
-    Fault::unavailable(format!("its program answered no chunk but {:?}", header.trim_end()))
+    Fault::unavailable(format!("its program answered with {:?} instead of a chunk", header.trim_end()))
 }
 
 fn read_parts(header: &str, stdout: &mut impl BufRead, bytes_max: u64) -> Result<CommandChunk, Fault> {

@@ -99,13 +99,13 @@ pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &St
         }
     }
     group.end();
-    Err(Fault::unavailable("its program gave no answer to --scheme in 30 seconds"))
+    Err(Fault::unavailable("its program did not answer to --scheme in 30 seconds"))
 }
 
 /// Parses `<scheme>`.
 fn read_scheme(text: &str) -> Result<Scheme, Fault> {
     let mut tokens = XmlTokens::default();
-    let wrong = |fault: &str| Fault::unavailable(format!("its program gave no answer to --scheme ({fault})"));
+    let wrong = |fault: &str| Fault::unavailable(format!("its program did not answer to --scheme ({fault})"));
     tokens.push(text.as_bytes()).map_err(|fault| wrong(&fault.to_string()))?;
     let (mut scheme, mut is_scheme) = (Scheme::default(), false);
     let mut open: Vec<String> = Vec::new();

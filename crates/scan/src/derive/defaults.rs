@@ -166,7 +166,7 @@ impl DefaultFields {
                 );
             }
         };
-        let times = times.map_err(|error| messages.push(format!("{error}; there are no date_ fields of it"))).ok();
+        let times = times.map_err(|error| messages.push(format!("{error}; its events have no date_ fields"))).ok();
         let source = Arc::new(Source { times, punct: settings.annotate_punct });
         sources.insert(meta.clone(), Arc::clone(&source));
         source

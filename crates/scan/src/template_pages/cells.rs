@@ -107,13 +107,13 @@ impl<'a> CellPlanner<'a> {
             (true, _) if is_doubled => self.without_doubled(place),
             (true, _) => place,
             (false, true) => ValueLocation::Absent,
-            // An empty value produces no field; the values differ in that.
+            // An empty value produces no field, and only some of the values are empty.
             (false, false) => ValueLocation::Text,
         }
     }
 
-    /// The location of a quoted cell's value, of which this is the inside, with a quote for each doubled one. If all quotes
-    /// are in literals, they are undoubled here.
+    /// The location of a quoted cell's value, given the location of the text between its quotes; each doubled quote
+    /// stands for one. If all quotes are in literals, they are undoubled here.
     fn without_doubled(&self, place: ValueLocation) -> ValueLocation {
         let parts: Box<[TemplatePart]> = match place {
             ValueLocation::Constant(text) => return ValueLocation::Constant(text.replace(DOUBLED, "\"").into()),

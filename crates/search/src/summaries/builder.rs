@@ -167,7 +167,7 @@ impl Work {
             }
         }
         if let Some((name, why)) = summaries.take_fault() {
-            self.tell_once(format!("summary {name} is made anew: {why}"));
+            self.tell_once(format!("summary {name} is rebuilt: {why}"));
         }
         if is_whole {
             tidy(summaries, &names, &rows);

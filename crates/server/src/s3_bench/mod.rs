@@ -119,7 +119,9 @@ impl Bench<'_> {
         for operation in &self.arguments.operations {
             let needs = matches!(operation, S3Operation::Get | S3Operation::Stat | S3Operation::Delete);
             if needs && !has_put {
-                return Err(Failure::Usage("what is read or deleted must be put first: --operations put,…".to_owned()));
+                return Err(Failure::Usage(
+                    "objects that are read or deleted must be put first: --operations put,…".to_owned(),
+                ));
             }
             has_put |= *operation == S3Operation::Put;
             if self.interrupt.is_set() || needs && made.is_empty() {
@@ -218,7 +220,7 @@ impl Bench<'_> {
                 scope.spawn(move || {
                     while let Some(name) = made.get(next.fetch_add(1, Ordering::Relaxed)) {
                         if let Err(error) = store.delete(name) {
-                            log::warning(format!("left behind: {error}"));
+                            log::warning(format!("not deleted: {error}"));
                             break;
                         }
                     }

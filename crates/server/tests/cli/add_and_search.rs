@@ -244,7 +244,7 @@ fn a_sort_that_leaves_rows_out_unasked_says_so() {
     ] {
         let ran = place.run(&["search", search, &log, "-o", "csv"]);
         assert_eq!(ran.out, format!("count\n{rows}\n"), "{search}");
-        assert_eq!(ran.err.contains("sort gives the first 10000 rows"), is_told, "{search}: {ran:?}");
+        assert_eq!(ran.err.contains("sort returns the first 10000 rows"), is_told, "{search}: {ran:?}");
     }
 }
 

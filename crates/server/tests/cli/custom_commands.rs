@@ -158,7 +158,7 @@ fn faults_of_programs_are_faults_of_the_search() {
     for (search, words) in [
         (format!("{ROWS} | refuse"), "refuse: give me a field"),
         (format!("{ROWS} | broken"), "ValueError: no such thing"),
-        (format!("{ROWS} | babble"), "answered no chunk but \"hello there\""),
+        (format!("{ROWS} | babble"), "answered with \"hello there\" instead of a chunk"),
         (format!("{ROWS} | silent"), "no answer within the limit of 1 seconds (maxwait)"),
         (format!("{ROWS} | stubborn"), "no answer within the limit of 1 seconds (maxwait)"),
         (format!("{ROWS} | greedy"), "MemoryError"),

@@ -63,7 +63,7 @@ fn a_file_that_is_no_model_is_an_error() {
         (Vec::new(), "no first line"),
         (vec![0xff, 0xfe, b'\n'], "not UTF-8"),
         (version.into_bytes(), "its format is 9, this program reads 1"),
-        (b"algo,model,options\n".to_vec(), "learnt again with fit"),
+        (b"algo,model,options\n".to_vec(), "refitted with fit"),
     ] {
         std::fs::write(&path, bytes).unwrap();
         for search in [ASK, "| summary line"] {

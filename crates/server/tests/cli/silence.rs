@@ -24,7 +24,10 @@ fn an_index_that_is_new_or_empty_is_told() {
         assert_eq!(place.run(&["add", "oneshot", &log, "-index", name, "--again"]).err, "");
         let port = if is_served { "15517" } else { "15518" };
         let input = place.run(&["add", "udp", port, "-index", "nosuch"]).err;
-        assert!(input.contains("note: there is no index `nosuch`: it is made when the first event comes"), "{input}");
+        assert!(
+            input.contains("note: there is no index `nosuch`: it is created when the first event arrives"),
+            "{input}"
+        );
         assert!(!place.run(&["edit", "udp", port, "-index", "web"]).err.contains("no index"));
     }
 }

@@ -126,7 +126,7 @@ impl Parser<'_> {
             }
             let span = Span { start: place.start - name.len(), end: place.end };
             let (name, shown) = (excerpt(name), excerpt(&self.text[span.start..span.end]));
-            let remark = Diagnostic::error(format!("`{shown}` is not a field: brackets hold a subsearch"), span);
+            let remark = Diagnostic::error(format!("`{shown}` is not a field: brackets are for subsearches"), span);
             Some(remark.with_hint(format!(
                 "write mvindex({name}, 0) for an item of several values, \"{shown}\" for a name with brackets"
             )))

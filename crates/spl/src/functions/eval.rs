@@ -254,7 +254,7 @@ pub static EVAL_FUNCTIONS: &[EvalFunction] = &[
         "match(text, \"regex\")",
         "whether a regular expression matches somewhere",
     ),
-    row("max", Arity::at_least(1), Immutable, Any, "max(x, ...)", "greatest argument; text is above numbers"),
+    row("max", Arity::at_least(1), Immutable, Any, "max(x, ...)", "largest argument; texts are greater than numbers"),
     row("md5", Arity::exactly(1), Immutable, Text, "md5(text)", "MD5 digest in hexadecimal"),
     row("median", Arity::at_least(1), Immutable, Number, "median(x, ...)", "middle of the numeric arguments"),
     row("min", Arity::at_least(1), Immutable, Any, "min(x, ...)", "smallest argument; numbers are below text"),

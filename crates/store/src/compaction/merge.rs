@@ -157,7 +157,7 @@ fn for_each_slab(
             regroup.end_slab();
         }
         if (events, raw_bytes) != (bucket.row.events, bucket.row.raw_bytes) {
-            return Err(damaged(format!("it holds {events} events, the catalog says {}", bucket.row.events)));
+            return Err(damaged(format!("it has {events} events, but the catalog says {}", bucket.row.events)));
         }
     }
     regroup.into_rest().iter().try_for_each(|slab| visit(&slab.source()))
@@ -190,7 +190,9 @@ fn encode_checked(
         // An error in the splitter must not keep the buckets from being merged; they are encoded as text.
         Err(Failure::Never(fault)) => {
             let plain = proven(false)?;
-            shared.tell(format!("buckets merge as plain text, their columns do not hold: {fault}; please report this"));
+            shared.tell(format!(
+                "buckets are merged as plain text because their columns are wrong: {fault}; please report this"
+            ));
             Ok(plain)
         }
         outcome => outcome,

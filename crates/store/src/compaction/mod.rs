@@ -120,11 +120,11 @@ pub(crate) fn merge_noted(
         }
         Err(Failure::Damaged(number, damage)) => {
             shared.state().not_compacted.insert(*number);
-            shared.tell(format!("bucket {} is damaged and not compacted, it stays: {}", damage.bucket, damage.reason));
+            shared.tell(format!("bucket {} is damaged and is not compacted: {}", damage.bucket, damage.reason));
         }
         Err(Failure::Never(reason)) => {
             shared.state().not_compacted.extend(numbers);
-            shared.tell(format!("buckets {names} cannot be compacted and stay as they are: {reason}"));
+            shared.tell(format!("buckets {names} cannot be compacted: {reason}"));
         }
     }
     drop(inputs);
@@ -136,7 +136,7 @@ impl Shared {
     /// Rewrites a bucket without its deleted events; errors are reported. The caller holds `compacting`.
     pub(crate) fn rewrite(&self, bucket: &Arc<SealedBucket>) {
         if let Err(error) = self.bring_here(bucket) {
-            self.tell(format!("bucket {} is not written anew: {error}", bucket.id));
+            self.tell(format!("bucket {} is not rewritten: {error}", bucket.id));
             return;
         }
         drop(merge_noted(self, vec![Arc::clone(bucket)], &mut Pace::full(self), BucketEncoder::add_slab));

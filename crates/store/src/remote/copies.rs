@@ -217,7 +217,7 @@ impl Remotes {
     /// The store of a volume.
     pub(crate) fn volume(&self, name: &str) -> Result<&Arc<dyn BlobStore>, BlobError> {
         let reason =
-            || format!("a bucket is on [volume:{name}], of which indexes.conf says nothing; put the stanza back");
+            || format!("a bucket is on [volume:{name}], which indexes.conf does not define; put the stanza back");
         self.volumes.get(name).ok_or_else(|| BlobError::Settings { reason: reason() })
     }
 

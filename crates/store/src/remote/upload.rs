@@ -205,7 +205,7 @@ impl Shared {
             Ok(objects) => objects,
             Err(StoreError::Corrupt { reason, .. }) => {
                 if self.uploads.waiting().damaged.insert(row.number) {
-                    self.tell(format!("bucket {} is damaged and not uploaded, it stays here: {reason}", bucket.id));
+                    self.tell(format!("bucket {} is damaged and stays on the local disk: {reason}", bucket.id));
                 }
                 return Ok(false);
             }

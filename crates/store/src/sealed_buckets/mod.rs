@@ -451,7 +451,7 @@ impl Readers {
         let (found, listed) = (open.reader.summary(), &bucket.row);
         if (found.events, found.raw_bytes) != (listed.events, listed.raw_bytes) {
             return Err(Fault::corrupt(format!(
-                "it holds {} events, the catalog says {}",
+                "it has {} events, but the catalog says {}",
                 found.events, listed.events
             )));
         }

@@ -254,7 +254,7 @@ fn a_damaged_bucket_is_not_uploaded_over_and_told() {
     store.upload_all().unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Uploading), Some(RemoteState::Evicted)]);
     let told = store.messages();
-    assert!(told.iter().any(|it| it.text.contains("bucket main~1 is damaged and not uploaded")), "{told:?}");
+    assert!(told.iter().any(|it| it.text.contains("bucket main~1 is damaged and stays on the local disk")), "{told:?}");
     assert!(path.exists() && volume.list().unwrap().len() == 3);
 }
 

@@ -83,12 +83,12 @@ impl TableRule {
             section.set(name, part, value).map_err(|fault| fault.at(key))?;
         }
         let mut section = |name: &str| sections.remove(name);
-        let body = section("body").ok_or_else(|| Fault::invalid("it says nothing of a body"))?;
+        let body = section("body").ok_or_else(|| Fault::invalid("it has no body section"))?;
         let rule = TableRule { pre: section("pre"), header: section("header"), body, post: section("post") };
         if let Some(Section { end: End::Unsaid, .. }) = &rule.pre
             && !matches!(rule.header.as_ref().unwrap_or(&rule.body).start, Start::At(_))
         {
-            return Err(Fault::invalid("nothing says where pre ends: give pre.end, pre.linecount or header.start"));
+            return Err(Fault::invalid("the end of pre is undefined: give pre.end, pre.linecount or header.start"));
         }
         Ok(rule)
     }
@@ -263,13 +263,13 @@ mod tests {
     #[test]
     fn stanzas_that_say_too_little_or_nonsense_are_refused() {
         for (text, expected) in [
-            ("header.linecount = 1", "it says nothing of a body"),
+            ("header.linecount = 1", "it has no body section"),
             ("body.end = (", "body.end: "),
             ("body.linecount = x", "body.linecount: `x` is not a number of lines"),
             ("body.linecount = 99999999", "up to 1000000"),
             ("body.color = red", "body.color: there is no such setting"),
             ("foot.end = x", "foot.end: settings begin with pre, header, body, post"),
-            ("pre.start = x\nbody.end = y", "nothing says where pre ends"),
+            ("pre.start = x\nbody.end = y", "the end of pre is undefined"),
             ("body.ignore = x", "write _all_, _none_ or _regex_"),
             ("body.replace = \"a\" = b", "write pairs"),
             ("body.tokens = _split_, 1", "body.tokens: "),

@@ -1,4 +1,4 @@
-//! Plans of earlier templates, found again by as much of a template as they depend on.
+//! Cache of plans, keyed by the parts of a template on which a plan depends.
 //!
 //! A slab of XML may have thousands of templates that differ in their optional elements only. A planner goes through a
 //! template from the left and stops where its result is certain, or at the end of a match after which a transform goes
@@ -25,7 +25,7 @@ const LITERAL_BYTES_MAX: usize = 4 << 20;
 /// `ASKED_PER_FOUND` had a known plan, they are planned without asking.
 const ASKED_MIN: u32 = 96;
 const ASKED_PER_FOUND: u32 = 2;
-/// A plan that depends on a whole template of more parts is not remembered: hardly another is equal.
+/// Maximum parts of a template for a remembered plan that depends on all of it; longer ones hardly ever recur.
 const WHOLE_PARTS_MAX: usize = 6;
 
 /// A template as a planner reads it, and how much of it was read.
@@ -102,7 +102,7 @@ pub(super) struct KnownPlans {
 }
 
 impl KnownPlans {
-    /// The plan of a template that begins like an earlier one, as far as that plan depends on it.
+    /// The plan of an earlier template with the same parts, as far as the plan depends on them.
     pub(super) fn of(&mut self, parts: &[FlatPart]) -> Option<MatchPlan> {
         let alike = self.by_first.get_mut(&hash_of(parts.first())).filter(|alike| alike.pays())?;
         alike.asked = alike.asked.saturating_add(1);

@@ -88,8 +88,8 @@ impl From<BodyError> for Refusal {
     }
 }
 
-/// A refusal of OTLP over HTTP: a `google.rpc.Status` in the encoding of the request. Exporters go by the HTTP status and
-/// retry after 429, 502, 503 and 504 only.
+/// A refusal of OTLP over HTTP: a `google.rpc.Status` in the encoding of the request. Exporters go by the HTTP status
+/// and retry after 429, 502, 503 and 504 only.
 pub(super) fn refused_over_http(error: BodyError, form: Form) -> Response {
     let http = match &error {
         BodyError::TooLarge(_) | BodyError::Swells(_) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -159,7 +159,7 @@ async fn traces(State(collector): State<Arc<Collector>>, request: Request) -> Re
 
 /// Unsupported services, such as profiles.
 async fn unknown(request: Request) -> Response {
-    let text = format!("there is no {}: logs, metrics and traces are taken", request.uri().path());
+    let text = format!("there is no {}: logs, metrics and traces are accepted", request.uri().path());
     Refusal::new(Status::Unimplemented, text).into_response()
 }
 
@@ -177,7 +177,10 @@ async fn call(collector: Arc<Collector>, request: Request, read: Reader) -> Resu
     let headers = request.headers();
     let of_header = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !of_header(header::CONTENT_TYPE).starts_with(MEDIA_TYPE) {
-        return Err(Refusal::new(Status::InvalidArgument, "this port takes gRPC; use OTLP over HTTP on the other one"));
+        return Err(Refusal::new(
+            Status::InvalidArgument,
+            "this port accepts only gRPC; use OTLP over HTTP on the other one",
+        ));
     }
     let encoding = of_header(ENCODING).to_ascii_lowercase();
     let mut sent = sent(collector, request).await?;

@@ -129,7 +129,7 @@ fn brackets_behind_a_name_are_no_subsearch() {
     ] {
         let found = crate::parse(text).diagnostics;
         assert_eq!(found.len(), 1, "{text}: {found:?}");
-        assert_eq!(found[0].message, format!("`{place}` is not a field: brackets hold a subsearch"), "{text}");
+        assert_eq!(found[0].message, format!("`{place}` is not a field: brackets are for subsearches"), "{text}");
         assert_eq!(&text[found[0].span.start..found[0].span.end], place, "{text}");
         assert!(found[0].hint.is_some(), "{text}");
     }
