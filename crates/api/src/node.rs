@@ -261,7 +261,7 @@ pub trait Node: Send + Sync {
     /// The search service for a viewer without a namespace: all apps and the viewer's private objects.
     fn search_of(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault>;
 
-    /// As [`Node::search_of`] without blocking; `None` if files have to be read.
+    /// Like [`Node::search_of`] without blocking; `None` if files have to be read.
     fn ready_search_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>>;
 
     /// Writes the events of an index that are only in the log to buckets, and waits until they are there.

@@ -25,7 +25,7 @@ impl Parameters {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// As [`Parameters::get`], owned.
+    /// Like [`Parameters::get`], owned.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(str::to_owned)
     }
@@ -111,7 +111,7 @@ fn check<N: AsRef<str>, V: AsRef<str>>(parameters: &[(N, V)]) -> Result<(), ApiE
     fault.map_or(Ok(()), |fault| Err(ApiError::bad_request(fault)))
 }
 
-/// As [`check`] for parameters in a URL, which every endpoint has.
+/// Like [`check`] for parameters in a URL, which every endpoint has.
 pub(crate) fn check_query(query: &str) -> Result<(), ApiError> {
     check(&form_urlencoded::parse(query.as_bytes()).collect::<Vec<_>>())
 }

@@ -110,7 +110,7 @@ impl ApiState {
     /// A permit for an answer sent row by row.
     pub(crate) fn answer_place(&self) -> Result<AnswerPlace, ApiError> {
         self.answers.take().ok_or_else(|| {
-            ApiError::too_many(format!("{ANSWERS_MAX} answers are on their way, the most that may: try again"))
+            ApiError::too_many(format!("{ANSWERS_MAX} responses are being sent, the maximum: try again"))
         })
     }
 }

@@ -57,7 +57,7 @@ struct Share {
 pub(crate) struct Turns {
     bounds: Bounds,
     queue: Mutex<Queue>,
-    /// Whether searches that do not end by themselves have to, because the server stops.
+    /// Whether the server is stopping, so that searches without an end of their own must end.
     is_ending: AtomicBool,
 }
 
@@ -147,16 +147,14 @@ impl Turns {
                 queue.waiting.retain(|(_, _, waiter)| !waiter.is_closed());
             }
             if queue.waiting.len() >= self.bounds.waiting {
-                let text =
-                    format!("{} searches wait for their turn, the most that may: try again", self.bounds.waiting);
+                let text = format!("{} searches wait for a slot, the maximum: try again", self.bounds.waiting);
                 return Err(ApiError::too_many(text));
             }
             // A queue filled by one user would lock out all others.
             let of_user =
                 queue.waiting.iter().filter(|(other, _, waiter)| other == user && !waiter.is_closed()).count();
             if of_user >= self.bounds.waiting.div_ceil(2) {
-                let text =
-                    format!("{of_user} searches of user {user} wait for their turn, the most that may: try again");
+                let text = format!("{of_user} searches of user {user} wait for a slot, the maximum: try again");
                 return Err(ApiError::too_many(text));
             }
             let (turn, waiting) = oneshot::channel();

@@ -205,7 +205,7 @@ pub(crate) fn export_row(row: Row<'_>, offset: usize, is_last: bool, out: &mut S
     write_export_row(row, (offset, is_last), false, out);
 }
 
-/// As [`export_row`], for a row that others may replace.
+/// Like [`export_row`], for a row that others may replace.
 pub(crate) fn export_preview_row(row: Row<'_>, offset: usize, is_last: bool, out: &mut String) {
     write_export_row(row, (offset, is_last), true, out);
 }

@@ -43,12 +43,12 @@ pub fn read_readable(data_dir: &Path, reader: &Reader) -> Readable {
     }
 }
 
-/// As [`read`], without unreadable objects.
+/// Like [`read`], without unreadable objects.
 pub fn read_apps(data_dir: &Path, readable: &Readable) -> Layers {
     Layers::readable(sources(data_dir), readable)
 }
 
-/// As [`read_apps`], with the user's private objects in the default app.
+/// Like [`read_apps`], with the user's private objects in the default app.
 pub fn read_with_own(data_dir: &Path, user: &str, readable: &Readable) -> Layers {
     let mut own = Vec::new();
     let namespace = Namespace::new(user, APP_DEFAULT).ok().flatten();

@@ -43,7 +43,7 @@ impl RunFile {
 
     /// Removes the file of a server that was killed. The caller has the data directory locked.
     pub fn remove_left(data_dir: &Path) {
-        // What cannot be removed does not count, because it is not locked.
+        // A file that cannot be removed is harmless, because it is not locked.
         drop(fs::remove_file(data_dir.join(RUN_FILE)));
     }
 }

@@ -372,7 +372,7 @@ impl Auth {
         }
     }
 
-    /// As [`Auth::authenticate`] without blocking; `None` if a hash is necessary.
+    /// Like [`Auth::authenticate`] without blocking; `None` if a hash is necessary.
     pub fn recognise(&self, header: Option<&str>, origin: &Origin) -> Result<Option<Identity>, AuthError> {
         match Credentials::of(header)? {
             Credentials::Key(key) => self.check_key(key, origin).map(Some),

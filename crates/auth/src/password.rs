@@ -20,7 +20,7 @@ pub fn hash_password(password: &str, salt: &[u8; 16]) -> Result<String, AuthErro
     hash_in(password, salt, &mut Memory::new())
 }
 
-/// As [`hash_password`], in the given memory.
+/// Like [`hash_password`], in the given memory.
 pub(crate) fn hash_in(password: &str, salt: &[u8; 16], memory: &mut Memory) -> Result<String, AuthError> {
     let mut output = [0; OUTPUT_BYTES];
     compute(Algorithm::Argon2id, Version::default(), Params::default(), password, salt, &mut output, memory)

@@ -39,7 +39,7 @@ pub trait BlobStore: Debug + Send + Sync {
     /// exists completely or not at all. A second put under the same name replaces the first.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError>;
 
-    /// As [`BlobStore::put`] for several objects with different names; after an error some of them may exist.
+    /// Like [`BlobStore::put`] for several objects with different names; after an error some of them may exist.
     fn put_all(&self, objects: &[(&str, &[u8])]) -> Result<(), BlobError> {
         objects.iter().try_for_each(|(name, bytes)| self.put(name, bytes))
     }
@@ -47,7 +47,7 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Opens an object. An open object stays readable after it is deleted or replaced.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError>;
 
-    /// As [`BlobStore::open`], with a hint that the last `end_bytes` will be read first, so they can be fetched along.
+    /// Like [`BlobStore::open`], with a hint that the last `end_bytes` will be read first, so they can be fetched along.
     fn open_with_end(&self, name: &str, _end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
         self.open(name)
     }

@@ -46,7 +46,7 @@ thread_local! {
     static SEARCH: RefCell<Option<Arc<SearchReads>>> = const { RefCell::new(None) };
 }
 
-/// Until dropped, reads of this thread count for a search.
+/// Guard: until it is dropped, reads of this thread count for a search.
 #[derive(Debug)]
 pub struct Counting(Option<Arc<SearchReads>>);
 

@@ -45,7 +45,7 @@ pub enum Locators {
     Omitted,
     /// Every template slab gets a locator.
     Included,
-    /// Each does, unless the bucket's two objects would then take more than this many bytes together.
+    /// Every template slab gets a locator unless the bucket's two objects would then exceed this size together.
     IncludedWithin(u64),
 }
 

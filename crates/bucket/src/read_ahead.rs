@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(all_of(&ahead, (0..PAGES).rev()), expected);
         let with = requests.load(Ordering::Relaxed);
         assert!(with <= columns + 3 && without > 3 * with, "{with} requests for {columns} columns, {without} without");
-        // What was held went with the last page.
+        // The held blocks were released with the last page.
         let (first, len) = (PAGES - 1, 16);
         let search = ahead.source.search().unwrap();
         let block = search.blocks[first].iter().find(|at| at.kind == BlockKind::Time).unwrap();

@@ -264,7 +264,7 @@ impl BucketReader {
         self.candidate_pages_with_filter(slab, query, fields, &|_| true)
     }
 
-    /// As [`BucketReader::candidate_pages`], where `may_hold` says by a term filter whether the slab may contain a
+    /// Like [`BucketReader::candidate_pages`], where `may_hold` says by a term filter whether the slab may contain a
     /// token. It is only called for a token that the term dictionary lacks, before columns are read to look for it: of
     /// a remote bucket, the dictionary's answer takes fewer bytes and requests than the filter's.
     pub fn candidate_pages_with_filter(

@@ -41,7 +41,7 @@ pub fn verify_against(encoded: &EncodedBucket, slabs: &[EventBatch]) -> Result<(
     verify_slabs(encoded, &sources)
 }
 
-/// As [`verify_against`], for [`crate::encode_slabs`].
+/// Like [`verify_against`], for [`crate::encode_slabs`].
 pub fn verify_slabs(encoded: &EncodedBucket, slabs: &[SlabSource<'_>]) -> Result<(), BucketError> {
     let mut verifier = BucketVerifier::new(encoded)?;
     slabs.iter().try_for_each(|slab| verifier.slab(slab))?;

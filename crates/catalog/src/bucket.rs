@@ -172,7 +172,7 @@ impl Catalog {
         self.begin_seals(std::slice::from_ref(bucket))
     }
 
-    /// As [`Catalog::begin_seal`] for several buckets at once.
+    /// Like [`Catalog::begin_seal`] for several buckets at once.
     pub fn begin_seals(&self, buckets: &[BucketRow]) -> Result<(), CatalogError> {
         debug_assert!(buckets.iter().all(|bucket| bucket.state == BucketState::Sealing));
         self.write(|act| buckets.iter().try_for_each(|bucket| write_bucket(act, bucket)))
@@ -250,7 +250,7 @@ impl Catalog {
         self.forget_all(&[number])
     }
 
-    /// As [`Catalog::forget`] for several buckets at once.
+    /// Like [`Catalog::forget`] for several buckets at once.
     pub fn forget_all(&self, numbers: &[u64]) -> Result<(), CatalogError> {
         self.write(|act| {
             let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND number <=

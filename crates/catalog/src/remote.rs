@@ -41,9 +41,9 @@ pub enum RemoteState {
     Uploading,
     /// In the data directory and on the volume.
     Uploaded,
-    /// The remote one; the local objects are being deleted.
+    /// On the volume; the local objects are being deleted.
     Evicting,
-    /// Only the remote one.
+    /// Only on the volume.
     Evicted,
 }
 

@@ -238,7 +238,7 @@ fn what_macros_and_saved_searches_stand_for_is_looked_at_as_well() {
         assert!(matches!(&refused, Err(EngineError::Forbidden { command, .. }) if command == "outputlookup"), "{text}");
         assert_eq!((node.doings(), node.read.load(Ordering::SeqCst)), (0, 0), "{text}");
     }
-    // One that runs itself ends.
+    // A saved search that runs itself ends with an error.
     assert!(matches!(ask(&engine, &node, "| savedsearch Circle", &searcher), Err(EngineError::Invalid { .. })));
     assert!(ask(&engine, &node, "| savedsearch Writer", &user(&["search", "output_file"], &["*"])).is_ok());
     assert_eq!(node.doings(), 1);

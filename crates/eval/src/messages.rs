@@ -27,7 +27,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Most messages kept.
+    /// Maximum number of messages kept.
     pub const LIMIT: usize = 100;
 
     /// Adds a message unless it exists.

@@ -30,7 +30,7 @@ pub enum ForwardError {
     #[error("the forwarder is stopping")]
     Stopping,
     /// The queue is full and events were dropped, as outputs.conf says.
-    #[error("the queue is full, and dropEventsOnQueueFull is set: {0} events are thrown away")]
+    #[error("the queue is full, and dropEventsOnQueueFull is set: {0} events are dropped")]
     Dropped(usize),
     /// An invalid pattern in outputs.conf.
     #[error("outputs.conf [tcpout]: forwardedindex pattern {pattern}: {reason}")]

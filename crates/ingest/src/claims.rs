@@ -94,7 +94,7 @@ mod tests {
         let claims = Arc::new(Claims::default());
         let (first, is_unsettled) = claims.claim("main", b"abc");
         assert!(!is_unsettled);
-        // None of these waits.
+        // None of these claims waits.
         for (index, head) in [("main", b"x".as_slice()), ("other", b"abc"), ("main", b"")] {
             assert!(!claims.claim(index, head).1);
         }

@@ -60,7 +60,7 @@ pub fn open_to_add(
     Ok(store)
 }
 
-/// As [`open_to_add`], for a server: merges buckets in the background.
+/// Like [`open_to_add`], for a server: merges buckets in the background.
 pub fn open_to_serve(
     data_dir: &Path,
     settings: &InputSettings,

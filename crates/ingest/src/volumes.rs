@@ -93,7 +93,7 @@ fn s3_settings(settings: &S3VolumeSettings, variables: &[(String, String)]) -> R
         path_style: settings.path_style,
         authorities,
         encryption: match &settings.encryption {
-            // What is encrypted already needs no more.
+            // Data that the client encrypts needs no encryption by the server.
             VolumeEncryption::Container | VolumeEncryption::Client(_) => S3Encryption::Container,
             VolumeEncryption::Server => S3Encryption::Server,
             VolumeEncryption::KeyService(id) => S3Encryption::KeyService(id.clone()),

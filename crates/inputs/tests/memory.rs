@@ -132,7 +132,7 @@ fn small_requests_that_become_large_are_refused() {
     for (what, path, kind, encoding, body) in cases {
         let (status, text) = answer(16 << 20, path, kind, encoding, body);
         let grown = highest_mb() - before;
-        // So many acks are refused while they are parsed, before they take memory.
+        // This number of acks is refused while they are parsed, before they take memory.
         let refused = if path.ends_with("/ack") { 400 } else { 413 };
         assert_eq!(status, refused, "{what}: {text}");
         assert!(grown < GROWN_MB_MAX, "{what}: {grown} MB");

@@ -76,7 +76,7 @@ pub(crate) fn fit(x: &Matrix, kept: Kept, stop: Stop<'_>) -> Result<Axes, LearnE
     let count = match kept {
         Kept::All => most,
         Kept::Count(count) if count > most => {
-            let what = "PCA: k, of so many columns or rows".to_owned();
+            let what = "PCA: k, for this number of columns or rows".to_owned();
             return Err(LearnError::Limit { what, value: count, limit: most });
         }
         Kept::Count(count) => count,

@@ -14,7 +14,7 @@ pub(crate) struct Tree {
     pub(crate) limits: Vec<f64>,
     /// First child of each node, 0 for a leaf.
     pub(crate) low: Vec<u32>,
-    /// The second.
+    /// Second child of each node.
     pub(crate) high: Vec<u32>,
     /// Value of a leaf: a number, or the index of its first class in `shares`.
     #[serde(with = "exact_numbers::list")]
@@ -79,7 +79,7 @@ impl Tree {
         let is_inner = |at: usize| self.low[at] != 0;
         let leads_on = |at: usize, child: u32| child as usize > at && (child as usize) < size;
         if (0..size).filter(|at| is_inner(*at)).any(|at| !leads_on(at, self.low[at]) || !leads_on(at, self.high[at])) {
-            return Some("a tree's node leads back");
+            return Some("a node's child does not come after it");
         }
         if self.columns.iter().any(|column| *column as usize >= width) {
             return Some("a tree tests a missing column");

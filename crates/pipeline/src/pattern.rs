@@ -126,7 +126,7 @@ impl Pattern {
         self.find_break_in(text, from, &mut self.groups())
     }
 
-    /// As [`Pattern::find_break`], with storage for the groups, which must belong to this pattern.
+    /// Like [`Pattern::find_break`], with storage for the groups, which must belong to this pattern.
     pub(crate) fn find_break_in(&self, text: &[u8], from: usize, groups: &mut Groups) -> Option<BreakMatch> {
         let whole = self.find_groups(text, from, groups)?;
         let group = (1..groups.count()).find_map(|number| groups.get(number)).unwrap_or(whole.start..whole.start);

@@ -120,7 +120,7 @@ pub struct Pipeline {
 enum Stage {
     Opening(Box<Opening>),
     Running(Box<Running>),
-    /// While `Opening` is replaced by `Running`.
+    /// Placeholder while `Opening` is replaced by `Running`.
     Closed,
 }
 

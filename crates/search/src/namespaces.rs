@@ -144,7 +144,7 @@ impl Namespaces {
         Arc::clone(&known.1)
     }
 
-    /// As [`Namespaces::service_of_user`], if it is cached.
+    /// Like [`Namespaces::service_of_user`], if it is cached.
     pub fn kept_service_of_user(&self, viewer: &Permissions) -> Option<Arc<SearchService>> {
         let reading = self.reading.load(Ordering::SeqCst);
         let known = self.readership.try_lock().ok().filter(|known| known.0 >= reading)?.1.reader(viewer);

@@ -266,7 +266,7 @@ impl SearchService {
         self.start_over(params, Arc::clone(&self.0.source))
     }
 
-    /// As [`SearchService::start_here`] over events of another source.
+    /// Like [`SearchService::start_here`] over events of another source.
     pub(crate) fn start_over(
         &self,
         params: SearchParams,
@@ -544,7 +544,7 @@ impl RunningSearch {
         self.job.progress()
     }
 
-    /// As [`RunningSearch::progress`], shareable.
+    /// Like [`RunningSearch::progress`], shareable.
     pub fn shared_progress(&self) -> Arc<ScanProgress> {
         self.job.shared_progress()
     }

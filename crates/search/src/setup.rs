@@ -73,7 +73,7 @@ impl SearchSettings {
         self.searched_dir().map(|dir| KeptJobs::new(dir, &self.layers, self.clock.clone()))
     }
 
-    /// Lookup files visible to searches; of files in place, those of the working directory first.
+    /// Lookup files visible to searches. For searches of files in place, those of the working directory come first.
     fn lookup_files(&self) -> LookupFiles {
         match (&self.data_dir, &self.view) {
             (data_dir, _) if self.in_place => LookupFiles::of_working_folder(data_dir.as_deref()),
@@ -93,7 +93,7 @@ impl SearchSettings {
         self.service_with(source, self.kept_jobs().map(Arc::new), None)
     }
 
-    /// As [`SearchSettings::service`] for the server process; `whole` is the service without a namespace.
+    /// Like [`SearchSettings::service`] for the server process; `whole` is the service without a namespace.
     pub(crate) fn service_of_server(
         &self,
         source: Arc<dyn SnapshotSource>,

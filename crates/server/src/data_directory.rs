@@ -46,7 +46,7 @@ impl Settings {
         settings
     }
 
-    /// As [`Settings::of_data_dir`] for a server, which reports errors at each start.
+    /// Like [`Settings::of_data_dir`] for a server, which reports errors at each start.
     pub(crate) fn of_server(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
         settings.tell_faults(data_dir, true);
@@ -211,7 +211,7 @@ pub(crate) fn open_to_add(data_dir: &Path, settings: &Settings) -> Result<Arc<St
     Ok(store)
 }
 
-/// As [`open_to_add`] for a server, which merges buckets in the background.
+/// Like [`open_to_add`] for a server, which merges buckets in the background.
 pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
     let store = quarry_ingest::open_to_serve(data_dir, &settings.inputs(), &variables())?;
     remove_left_spills(data_dir);

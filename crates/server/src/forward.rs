@@ -179,9 +179,9 @@ impl Forwarder<'_> {
             told(self.outlet.figures().unsent, &mut unsent, text);
             let text = "events have fields too long for any receiver, and are lost";
             told(self.outlet.figures().oversized, &mut oversized, text);
-            told(self.spool.dropped_events(), &mut dropped, "events found no room in the queue and were thrown away");
+            told(self.spool.dropped_events(), &mut dropped, "events were dropped because the queue is full");
             for (group, before) in self.spool.figures().iter().zip(&mut lost) {
-                let text = format!("batches for [tcpout:{}] found no room in the queue and are lost to it", group.name);
+                let text = format!("batches for [tcpout:{}] were dropped because the queue is full", group.name);
                 told(group.lost, before, &text);
             }
             if self.spool.lacks_space() {

@@ -1,7 +1,7 @@
 //! `quarry spl explain 'SPL'`: shows what a search would read and where its commands would run, without running it.
 //!
-//! Macros, lookups and data models come from the data directory, if there is one; with data in it, figures show how much
-//! each filter leaves. If a server has the folder open, it answers, so that its unsealed events are included.
+//! Macros, lookups and data models come from the data directory, if there is one; with data in it, figures show how
+//! much each filter leaves. If a server has the folder open, it answers, so that its unsealed events are included.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -206,7 +206,7 @@ fn shape_name(shape: StageShape) -> &'static str {
         StageShape::Fold => "rows into groups",
         StageShape::OrderedFold => "rows into groups, in order",
         StageShape::AllRows => "all rows at once",
-        StageShape::Makes => "makes rows",
+        StageShape::Makes => "generates rows",
     }
 }
 

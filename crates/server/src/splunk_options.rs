@@ -9,7 +9,7 @@ use clap::{Arg, Command, CommandFactory};
 
 use crate::cli::Cli;
 
-/// Least length of a word that is taken for a misspelt name.
+/// Minimum length of a word that counts as a misspelt name.
 const NAME_MIN: usize = 3;
 
 /// The arguments with two dashes before each long option.

@@ -173,7 +173,7 @@ impl LogThread {
             }
             Err(error) => {
                 self.shared.tell(format!("events are not stored: {error}"));
-                // All files first: a caller that learns of a failure must find its file blocked.
+                // All files are marked first: a caller that learns of a failure must find its file blocked.
                 group.iter().filter_map(PendingAppend::file).for_each(|it| self.shared.gaps.failed(it));
                 group.into_iter().for_each(|append| append.promise.keep(Err(error.clone())));
             }

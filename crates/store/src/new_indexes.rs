@@ -31,7 +31,7 @@ impl NewIndexes {
         room_for(&lock(&self.0), index)
     }
 
-    /// As [`NewIndexes::check`] for the index of a batch, which counts from now on.
+    /// Like [`NewIndexes::check`] for the index of a batch, which counts from now on.
     pub(crate) fn admit(&self, batch: &EventBatch, configured: &BTreeSet<String>) -> Result<(), StoreError> {
         let Some(index) = batch.metas.first().map(|meta| &*meta.index).filter(|index| !configured.contains(*index))
         else {

@@ -2,7 +2,8 @@
 //!
 //! What is in memory is sealed first, so that removing means retiring buckets in one transaction of the catalog. Events
 //! that arrive meanwhile stay. How far files were read into the index is forgotten, so that they can be added again:
-//! their checkpoints cannot be found by index, so those of log records up to the removal no longer count. Not here: retention ([`crate::retire`]), deleting single events ([`crate::deletion`]).
+//! their checkpoints cannot be found by index, so those of log records up to the removal no longer count. Not here:
+//! retention ([`crate::retire`]), deleting single events ([`crate::deletion`]).
 
 use std::sync::Arc;
 
@@ -25,7 +26,8 @@ impl Store {
         let through = self.shared.state().durable_lsn;
         self.seal_selected(&IndexSelector::new([index.to_owned()]))?;
         let removed = self.shared.retire_index(index)?;
-        // Last: a crash before it leaves files that have to be added with `--again`, one after it no events twice.
+        // This comes last: after a crash before it, files may need `--again`; after a crash behind it, nothing is
+        // duplicated.
         self.shared.catalog.set_setting(&format!("{FORGOTTEN}{index}"), &through.to_string())?;
         self.shared.delete_retired();
         Ok(removed)

@@ -440,7 +440,7 @@ mod tests {
         let answered = Answered { run: 9, slots };
         let logged =
             vec![part(8, 0, 0), part(9, 0, 0), part(9, 1, 0), part(9, 2, 0), part(9, 3 + SLOTS, 0), part(9, 8, 0)];
-        // Nothing is known of a run whose answers were not written.
+        // A run whose answers were not logged is unknown.
         let known = vec![part(5, 3, 0), part(9, 1, 0), part(9, 0, 0), part(10, 6, 0)];
         let logged = [logged, vec![part(10, 7, 0)]].concat();
         let found = candidates_of(&answered, known.clone(), logged.clone());

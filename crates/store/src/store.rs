@@ -86,7 +86,7 @@ impl Store {
         Store::start(options, Arc::new(LocalDisk), blobs, catalog, clock, lock)
     }
 
-    /// As [`Store::open`] with other implementations of disk, objects and catalog, for tests.
+    /// Like [`Store::open`] with other implementations of disk, objects and catalog, for tests.
     pub fn open_with(
         options: StoreOptions,
         disk: Arc<dyn Disk>,
@@ -218,7 +218,7 @@ impl Store {
         self.append_in(0, request)
     }
 
-    /// As [`Store::append`] through pipeline set `set`, modulo their number. Sets have their own queues and hot slabs;
+    /// Like [`Store::append`] through pipeline set `set`, modulo their number. Sets have their own queues and hot slabs;
     /// a file must use one set at a time.
     pub fn append_in(&self, set: usize, request: AppendRequest) -> Result<Ticket, StoreError> {
         let begun = self.shared.gaps.begin();
@@ -235,7 +235,7 @@ impl Store {
         self.shared.sent.request(key)
     }
 
-    /// As [`Store::append_in`] for a part of such a request. A part that was stored but not answered before a crash is
+    /// Like [`Store::append_in`] for a part of such a request. A part that was stored but not answered before a crash is
     /// not stored again.
     pub fn append_sent(&self, set: usize, batch: EventBatch, request: &SentRequest) -> Result<Ticket, StoreError> {
         let mut before = Vec::new();
@@ -363,7 +363,7 @@ impl Store {
         self.shared.followers.add(indexes)
     }
 
-    /// As [`Store::seal_all`] for some indexes: all their earlier events are in buckets afterwards.
+    /// Like [`Store::seal_all`] for some indexes: all their earlier events are in buckets afterwards.
     pub fn seal_selected(&self, indexes: &IndexSelector) -> Result<(), StoreError> {
         self.close_slabs(Closing::Of(indexes.clone()))?;
         self.wait_for_seals(indexes)

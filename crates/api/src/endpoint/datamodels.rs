@@ -109,7 +109,7 @@ impl Model {
         Model { name: object.name.clone(), text, acceleration, object: Some(object) }
     }
 
-    /// As an entity; `is_concise` leaves the objects out.
+    /// The model as an entity; `is_concise` omits its objects.
     fn entry(&self, is_concise: bool) -> Entry {
         let described =
             if is_concise { model_headline(&self.name, &self.text) } else { described_model(&self.name, &self.text) };

@@ -620,7 +620,7 @@ pub(super) async fn with_objects<T: Send + 'static>(
     Ok(blocking(move || work(&objects, &permissions)).await??)
 }
 
-/// As [`with_objects`], for changes of a conf.
+/// Like [`with_objects`], for changes of a conf.
 pub(super) async fn change<T: Send + 'static>(
     state: &ApiState,
     caller: &Caller,

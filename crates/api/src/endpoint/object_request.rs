@@ -72,7 +72,7 @@ impl ObjectRequest {
         &self.caller.permissions
     }
 
-    /// As [`ObjectRequest::with`], for changes of a conf.
+    /// Like [`ObjectRequest::with`], for changes of a conf.
     pub(super) async fn change<T: Send + 'static>(
         &self,
         conf: &str,

@@ -1,8 +1,8 @@
 //! `/api/v1/history`, `links` and `preferences`: what the server remembers for a user's interface.
 //!
-//! The history is that of the `history` command. A short link stands for a path with its parameters; all users may follow
-//! it, and what it shows depends on who follows it. The preferences of a user are one JSON object that the server does not
-//! interpret. Links and preferences are documents of collections of the app `system`.
+//! The history is that of the `history` command. A short link stands for a path with its parameters; all users may
+//! follow it, and what it shows depends on who follows it. The preferences of a user are one JSON object that the
+//! server does not interpret. Links and preferences are documents of collections of the app `system`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,8 +38,8 @@ const LINKS: &str = "links";
 const PREFERENCES: &str = "preferences";
 /// Maximum bytes of a link's path.
 const PATH_BYTES_MAX: usize = 64 << 10;
-/// Bytes of a link as a JSON document for each byte of its path: an escaped control character has six; the rest is for the
-/// user's name.
+/// Bytes of a link as a JSON document for each byte of its path: an escaped control character has six; the rest is for
+/// the user's name.
 const LINK_BYTES_PER_PATH_BYTE: usize = 8;
 /// Maximum links of all users; further ones are refused until some are deleted.
 const LINKS_MAX: usize = 10_000;
@@ -149,9 +149,7 @@ async fn make_link(
             return Ok(known);
         }
         if links.count(NOBODY)? >= LINKS_MAX {
-            return Err(ApiError::too_many(format!(
-                "there are {LINKS_MAX} short links, the most that may be: delete some"
-            )));
+            return Err(ApiError::too_many(format!("there are {LINKS_MAX} short links, the maximum: delete some")));
         }
         for _ in 0..IDS_MAX {
             let members = [(KEY, new_id()), ("path", path.clone()), ("by", user.clone())];

@@ -104,7 +104,7 @@ fn shown(object: &ConfObject, secret: &Secret) -> Option<Entry> {
     {
         entry.content.insert(key.to_owned(), value.into());
     }
-    // One that cannot be decrypted is still listed, so that it can be removed.
+    // A password that cannot be decrypted is still listed, so that it can be removed.
     entry.content.insert("clear_password".to_owned(), secret.open(sealed).map_or(Value::Null, Value::from));
     Some(entry)
 }

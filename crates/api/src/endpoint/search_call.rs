@@ -79,7 +79,7 @@ impl SearchCall {
         blocking(move || work(&service)).await
     }
 
-    /// As [`SearchCall::with`], for work that fails as searches do; `text` is the search shown with the error.
+    /// Like [`SearchCall::with`], for work that fails as searches do; `text` is the search shown with the error.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         text: &str,
@@ -88,7 +88,7 @@ impl SearchCall {
         self.with(work).await?.map_err(|error| ApiError::of_search(text, error))
     }
 
-    /// As [`SearchCall::ask`], in a search slot.
+    /// Like [`SearchCall::ask`], in a search slot.
     pub(super) async fn search<T: Send + 'static>(
         &self,
         text: &str,
@@ -103,7 +103,7 @@ impl SearchCall {
         self.ask(text, in_turn).await
     }
 
-    /// As [`SearchCall::search`], for two works at the same time. They share a slot, as parts of one answer.
+    /// Like [`SearchCall::search`], for two works at the same time. They share a slot, as parts of one answer.
     pub(super) async fn search_both<T: Send + 'static>(
         &self,
         text: &str,

@@ -63,7 +63,7 @@ async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: 
     let (uploads, own_name) = (state.uploads.clone(), name.clone());
     let begun = blocking(move || uploads.begin(&own_name)).await?;
     let upload = begun.ok_or_else(|| {
-        ApiError::too_many(format!("{UPLOADS_MAX} files are being received, the most that may: try again"))
+        ApiError::too_many(format!("{UPLOADS_MAX} files are being received, the maximum: try again"))
     })??;
     let upload = received(&state, upload, body).await?;
     if let Some(seconds) = parameters.get("modified").and_then(|text| text.trim().parse().ok()) {

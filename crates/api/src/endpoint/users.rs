@@ -105,7 +105,7 @@ async fn show(
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
     if !is_admin(&caller) && caller.identity.user != name {
-        return Err(ApiError::forbidden(format!("user {} may see nobody else", caller.identity.user)));
+        return Err(ApiError::forbidden(format!("user {} may not see other users", caller.identity.user)));
     }
     let user = named(&state, &name)?;
     answer(&state, &caller, user, &parameters).await

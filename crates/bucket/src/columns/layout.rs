@@ -132,7 +132,7 @@ impl Layout {
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         assert!(self.pools.len() <= MAX_POOLS, "a slab has no more pools");
         assert_eq!(self.template_set.columns.len(), self.stored.len(), "every column is stored");
-        assert!((1..=MAX_COLUMNS).contains(&self.stored.len()), "a slab has a column, and so many at most");
+        assert!((1..=MAX_COLUMNS).contains(&self.stored.len()), "a slab has between 1 and MAX_COLUMNS columns");
         put_varint(out, self.pools.len() as u64);
         for pool in &self.pools {
             put_place(pool, out);

@@ -296,7 +296,7 @@ fn slabs_without_columns_say_so() {
     assert_eq!(reader.read_page(0, 0, PageColumns::ALL).unwrap().len(), 10);
 }
 
-/// As [`split_by_words`], but a literal differs from the texts.
+/// Like [`split_by_words`], but a literal differs from the texts.
 fn split_wrongly(events: &EventBatch) -> Option<TemplateSlab> {
     let mut slab = split_by_words(events)?;
     if let SlabValues::Templates { templates, .. } = &mut slab.columns[0].values {
@@ -321,14 +321,14 @@ fn a_wrong_template_is_noticed_and_the_slab_stored_as_plain_text() {
     assert_eq!(reader.read_page(0, 0, PageColumns::ALL).unwrap().raw[..], batch.raw[..]);
 }
 
-/// As [`split_by_words`], but a set of bytes leaves one out.
+/// Like [`split_by_words`], but a set of bytes leaves one out.
 fn split_with_wrong_traits(events: &EventBatch) -> Option<TemplateSlab> {
     let mut slab = split_by_words(events)?;
     slab.columns[0].traits.firsts = quarry_event::template::ByteSet::of(b"u");
     Some(slab)
 }
 
-/// As [`split_by_words`], but a listed value is wrong.
+/// Like [`split_by_words`], but a listed value is wrong.
 fn split_with_a_wrong_value_set(events: &EventBatch) -> Option<TemplateSlab> {
     let mut slab = split_by_words(events)?;
     let listed = slab.columns.iter_mut().find_map(|column| column.traits.value_set.as_mut()).unwrap();

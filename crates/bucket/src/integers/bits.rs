@@ -33,7 +33,7 @@ pub(crate) fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<
         if bits >= u64::BITS {
             out.extend_from_slice(&pending.to_le_bytes());
             bits -= u64::BITS;
-            // What did not fit; nothing if the value ended with the word.
+            // The bits that did not fit; none if the value ended with the word.
             pending = if bits == 0 { 0 } else { value >> (width - bits) };
         }
     }

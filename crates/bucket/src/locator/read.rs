@@ -107,7 +107,7 @@ pub(crate) struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// As [`Locator::find`].
+    /// Like [`Locator::find`].
     pub(crate) fn find(&self, hash: u64) -> Result<Option<u64>, BucketError> {
         let key = key_of(hash);
         let (bytes, place) = &self.parts[part_of(key, self.parts.len())];

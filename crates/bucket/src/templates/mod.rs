@@ -43,7 +43,7 @@ const CHUNK_EVENTS: usize = 512;
 const TRIAL_PAGES: usize = 2;
 /// Templates do not pay off if more than this percentage of events fits none.
 const PLAIN_PERCENT_MAX: usize = 40;
-/// Nor if there are more columns than this plus one per `EVENTS_PER_COLUMN` events.
+/// Templates do not pay off either if there are more columns than this plus one per `EVENTS_PER_COLUMN` events.
 const COLUMNS_FREE: usize = 256;
 const EVENTS_PER_COLUMN: usize = 16;
 /// Outlines are tried if more than this percentage of the first events fits no whole-text template.

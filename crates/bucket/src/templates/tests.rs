@@ -321,7 +321,7 @@ fn values_that_change_their_kind_late_change_the_column() {
         _ => format!("n={at} d={at}-{} h={:04x}", at * 7, at),
     }));
     let slab = template_slab_of(&events);
-    // One odd value among numbers is a template next to theirs.
+    // One odd value among numbers gets a template of its own.
     assert!(matches!(&variable(&slab, 0).values, SlabValues::Templates { templates, .. } if templates.len() == 2));
     assert!(matches!(&variable(&slab, 1).values, SlabValues::Templates { .. }));
 }

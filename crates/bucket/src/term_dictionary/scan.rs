@@ -47,7 +47,7 @@ impl<'a> Wanted<'a> {
 /// Test whether a value of one column may contain what is wanted.
 #[derive(Debug)]
 pub(crate) enum RareTest<'a> {
-    /// None of its values does, or the term dictionary covers them.
+    /// No value of the column can contain it, or the term dictionary covers the column.
     Never,
     /// Some value may contain the token; searching for it does not pay off.
     Always,

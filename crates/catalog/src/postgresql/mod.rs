@@ -53,7 +53,7 @@ impl Catalog {
         open(place, clock, Opening::Create)
     }
 
-    /// As [`Catalog::open_postgresql`] where a catalog must exist.
+    /// Like [`Catalog::open_postgresql`] where a catalog must exist.
     pub fn open_existing_postgresql(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Catalog, CatalogError> {
         open(place, clock, Opening::Existing)
     }

@@ -54,7 +54,7 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = InvalidDnsNameError;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<ToHost, InvalidDnsNameError> {
-        // Asked for every host, even where no TLS will be used: a socket has no name.
+        // Also called for hosts without TLS. A Unix socket has no name.
         let name = if host.is_empty() { None } else { Some(ServerName::try_from(host.to_owned())?) };
         Ok(ToHost { config: self.0.clone(), name })
     }

@@ -33,7 +33,7 @@ impl Catalog {
         prepare(connection, path)
     }
 
-    /// As [`Catalog::open`] where a catalog must exist: an empty file is damage, not a new catalog.
+    /// Like [`Catalog::open`] where a catalog must exist: an empty file is damage, not a new catalog.
     pub fn open_existing(path: &Path) -> Result<Catalog, CatalogError> {
         drop(Catalog::open_read_only(path)?);
         Catalog::open(path)

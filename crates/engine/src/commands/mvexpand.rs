@@ -51,7 +51,7 @@ impl RowCommand for MvExpand {
             if places.len() >= EXPANDED_ROWS_MAX {
                 self.stop.mark_partial();
                 self.messages
-                    .push(format!("mvexpand made {EXPANDED_ROWS_MAX} rows of one batch; the others are dropped"));
+                    .push(format!("mvexpand created {EXPANDED_ROWS_MAX} rows from one batch; the others are dropped"));
                 break;
             }
             let start = places.len();

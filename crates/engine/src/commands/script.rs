@@ -50,8 +50,8 @@ impl Blocking for Custom {
         let (info, _) = dialogue.ask(&self.getinfo(context), Vec::new())?;
         let makes_rows = info["generating"] == Value::Bool(true);
         match (makes_rows, self.command.is_first) {
-            (true, false) => return Err(self.failed("it makes rows and must be the first command")),
-            (false, true) => return Err(self.failed("it takes rows and cannot be the first command")),
+            (true, false) => return Err(self.failed("it generates rows and must be the first command")),
+            (false, true) => return Err(self.failed("it processes rows and cannot be the first command")),
             _ => {}
         }
         let rows = match info["streaming_preop"].as_str().map(str::trim) {

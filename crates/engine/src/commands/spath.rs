@@ -75,7 +75,7 @@ impl EveryPath {
                         names.len() - 1
                     }
                     None => {
-                        self.messages.push(format!("spath made {SPATH_FIELDS_MAX} fields; the others are dropped"));
+                        self.messages.push(format!("spath created {SPATH_FIELDS_MAX} fields; the others are dropped"));
                         return;
                     }
                 };

@@ -10,7 +10,7 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Most columns of the result.
+/// Maximum number of columns of the result.
 const COLUMNS_MAX: usize = 10_000;
 
 impl Execute for TransposeCommand {

@@ -15,9 +15,9 @@ use super::series_table::row_order;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Most columns of the result.
+/// Maximum number of columns of the result.
 const COLUMNS_MAX: usize = 10_000;
-/// Most cells of the result.
+/// Maximum number of cells of the result.
 const CELLS_MAX: usize = 20_000_000;
 
 impl Execute for XySeriesCommand {

@@ -1,8 +1,8 @@
 //! Data models as Splunk's REST interface describes and takes them.
 //!
 //! A description has for each object what its definition leaves to its ancestors: the path of objects down to it
-//! (`lineage`), inherited fields, constraints and calculations with the path of their owner, and searches. What a client
-//! sends may be such a description; [`stored_model`] keeps of it what defines the model.
+//! (`lineage`), inherited fields, constraints and calculations with the path of their owner, and searches. What a
+//! client sends may be such a description; [`stored_model`] keeps of it what defines the model.
 //!
 //! Not here: reading definitions for searches ([`super::model`]), where they are stored (`quarry_apps`).
 
@@ -41,8 +41,8 @@ fn owner_of(item: &Map<String, Value>) -> Option<&str> {
     owner.rsplit('.').next().filter(|owner| !owner.is_empty())
 }
 
-/// The definition of a model that a client describes, as it is stored: without what is inherited or computed. Fails if it
-/// is not a model.
+/// The definition of a model that a client describes, as it is stored: without what is inherited or computed. Fails if
+/// it is not a model.
 pub fn stored_model(name: &str, description: &str) -> Result<String, Fault> {
     let wrong = |text: &str| Fault::invalid(format!("data model {name}: {text}"));
     let json: Value = serde_json::from_str(description).map_err(|error| wrong(&format!("it is not JSON: {error}")))?;
@@ -147,7 +147,7 @@ fn described_object(model: &DataModel, object: &DataObject, json: &Value) -> Res
         count["displayName"] = described.get("displayName").cloned().unwrap_or_else(|| object.name.as_str().into());
         fields.push(count);
     }
-    // Each ancestor's own count is its own alone.
+    // The count fields of ancestors are not inherited.
     fields.retain(|field| field["type"] != "objectCount" || field["fieldName"] == object.name);
     let mut known = std::collections::BTreeSet::new();
     let all = base_fields.into_iter().chain(fields);
@@ -318,7 +318,7 @@ mod tests {
         let lookup = json!({ "calculationType": "Lookup", "lookupName": "t", "inputField": "host", "owner": "Orders" });
         let lookup = described_calculation(lookup.as_object().cloned().unwrap(), "Orders.0");
         assert_eq!(lookup["lookupInputs"], json!([{ "lookupField": "host", "inputField": "host" }]));
-        // What is described is the same model when it is sent back.
+        // A described model that is sent back is stored as the same model.
         assert_eq!(described_model("shop", &stored_model("shop", &described.to_string()).unwrap()).unwrap(), described);
     }
 

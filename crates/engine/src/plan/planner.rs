@@ -22,8 +22,8 @@ use crate::lowering::{Environment, fold_of, lower};
 use crate::run::Runner;
 
 /// Error text for a search whose first command consumes rows.
-const NO_ROWS: &str = "the first command takes rows, of which there are none; searches begin with events (search, tstats) or \
-                       rows (makeresults, inputlookup)";
+const NO_ROWS: &str = "the first command processes rows, but there are none yet; searches begin with events (search, \
+                       tstats) or rows (makeresults, inputlookup)";
 
 /// Treatment of subsearches during planning.
 #[derive(Clone, Copy)]

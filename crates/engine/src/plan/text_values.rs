@@ -2,7 +2,7 @@
 //! do not need it. The scan computes them from the parts that texts are stored as, without rebuilding any text.
 //!
 //! Each value is a hidden field; calls are replaced by a reference to it. This works for leading commands that neither
-//! change the text nor make rows, and pays off only if nothing else reads the text.
+//! change the text nor generate rows, and pays off only if nothing else reads the text.
 
 use quarry_eval::pattern::Regex;
 use quarry_scan::plan::{Extraction, ExtractionKind, TEXT_VALUE_PREFIX, TextValue};
@@ -12,7 +12,7 @@ use quarry_spl::ast::{
 };
 
 const TEXT: &str = "_raw";
-/// Maximum number of values per search; a further call reads the text, and then all do.
+/// Maximum number of values per search. Beyond it, calls read the event text, so the first ones gain nothing.
 const VALUES_MAX: usize = 16;
 
 /// The text values that replaced calls in the commands.

@@ -1,4 +1,4 @@
-//! Workers hand over what the plan says, and a search divided among nodes gives the same answer.
+//! Workers return the columns that the plan declares, and a search distributed over nodes has the same result.
 
 use std::collections::BTreeSet;
 use std::mem::discriminant;

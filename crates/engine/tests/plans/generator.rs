@@ -6,7 +6,7 @@
 const EXPR_DEPTH: u32 = 3;
 /// Deepest nesting of subsearches.
 const SUBSEARCH_DEPTH: u32 = 2;
-/// Most commands of a search.
+/// Maximum number of commands in a search.
 const COMMANDS: u64 = 5;
 
 const FIELDS: &[&str] = &[

@@ -72,13 +72,13 @@ fn append(store: &Store, from: u64, until: u64) {
     append_among(store, from..until, 0);
 }
 
-/// As [`append`], with as many others among those before `doomed`, which have a host of their own and are to be
+/// Like [`append`], with as many others among those before `doomed`, which have a host of their own and are to be
 /// deleted.
 fn append_among(store: &Store, numbers: Range<u64>, doomed: u64) {
     append_some(store, numbers, doomed, &|_| true);
 }
 
-/// As [`append_among`], only the events whose number `is_kept`.
+/// Like [`append_among`], only the events whose number `is_kept`.
 fn append_some(store: &Store, numbers: Range<u64>, doomed: u64, is_kept: &dyn Fn(u64) -> bool) {
     for first in numbers.clone().step_by(BATCH as usize) {
         for index in ["main", "other"] {

@@ -41,11 +41,11 @@ pub(crate) enum Kept {
     InMemory,
     /// In sealed buckets of a data directory, two in each slab.
     Sealed,
-    /// As sealed, on a volume alone.
+    /// Like `Sealed`, but only on a volume.
     Far,
-    /// As sealed, on a volume of the S3 server at this port, without a cache.
+    /// Like `Sealed`, but on a volume of the S3 server at this port, without a cache.
     OnS3(u16),
-    /// As sealed, with summaries of the data models.
+    /// Like `Sealed`, with summaries of the data models.
     Summarised,
 }
 

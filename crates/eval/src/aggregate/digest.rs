@@ -61,7 +61,7 @@ impl Digest {
         self.add_figure(Figure::without_scale(number));
     }
 
-    /// As [`Digest::add_number`].
+    /// Like [`Digest::add_number`].
     pub(super) fn add_figure(&mut self, figure: Figure) {
         if figure.rest == 0 {
             return self.add(figure.value);

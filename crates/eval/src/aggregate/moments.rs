@@ -122,7 +122,7 @@ impl Moments {
         left.value()
     }
 
-    /// As state.
+    /// The state as numbers.
     pub fn to_state(self) -> [f64; 8] {
         let Moments { count, sum, squares, first, differ } = self;
         [count, sum.sum, sum.lost, squares.sum, squares.lost, first.0, first.1, f64::from(u8::from(differ))]

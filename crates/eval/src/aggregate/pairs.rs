@@ -19,7 +19,7 @@ pub(crate) struct PairTable {
     /// Bits of the second number in a cell's index.
     right_bits: u32,
     cells: Vec<u32>,
-    /// Each pair with its number.
+    /// Number of each pair.
     hashed: Option<HashTable<((u32, u32), u32)>>,
     pairs: Vec<(u32, u32)>,
 }

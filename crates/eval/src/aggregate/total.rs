@@ -41,7 +41,7 @@ impl Total {
         self.lost += number.mul_add(number, -square);
     }
 
-    /// Adds the square of a number that has `more` than its double.
+    /// Adds the square of `number + more`, where `more` is the rounding error of the double `number`.
     #[inline]
     pub fn add_exact_square(&mut self, number: f64, more: f64) {
         self.add_square(number);

@@ -11,7 +11,7 @@ use super::call::{Call, Prepared, Run, integer, number, take};
 use crate::expr::order_values;
 use crate::rows::Value;
 
-/// Most decimals `round` keeps.
+/// Maximum number of decimals of `round`.
 const ROUND_DIGITS_MAX: i64 = 15;
 
 pub(super) static BODIES: &[(&str, Run)] = &[
@@ -145,8 +145,8 @@ fn round<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     args.first().map_or(Value::Null, |number| Value::owned(fixed(number, exact, digits)))
 }
 
-/// A number with this many decimals. The decimal is rounded as it is displayed, so that 1.005 gives 1.01 although its double
-/// is slightly smaller, half away from zero; zero has no sign.
+/// A number with this many decimals. The decimal is rounded as it is displayed, so that 1.005 gives 1.01 although its
+/// double is slightly smaller, half away from zero; zero has no sign.
 pub(super) fn fixed(value: &Value<'_>, number: Number, digits: usize) -> String {
     let shown = || Decimal::of_text(&value.text()?);
     let decimal = Decimal::of(number).or_else(shown).and_then(|decimal| decimal.fixed(u32_of(digits)));

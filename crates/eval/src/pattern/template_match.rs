@@ -535,7 +535,7 @@ impl Planner {
         let mut offset = start.offset;
         if offset == 0 {
             part -= 1;
-            // What precedes a possibly empty variable is also included.
+            // Parts before a possibly empty variable are also included.
             while part > 0 && matches!(template.part(part), Some(FlatPart::Variable(_, traits)) if traits.min_len == 0)
             {
                 part -= 1;

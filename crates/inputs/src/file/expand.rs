@@ -15,7 +15,7 @@ pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InputError> {
     if wrong.is_empty() { Ok(files) } else { Err(wrong.swap_remove(0)) }
 }
 
-/// As [`expand`], but returns the files of valid patterns together with the errors of others.
+/// Like [`expand`], but returns the files of valid patterns together with the errors of others.
 pub fn expand_each(patterns: &[String]) -> (Vec<PathBuf>, Vec<InputError>) {
     let (mut files, mut wrong) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();

@@ -87,9 +87,9 @@ enum KnownPosition {
     At(Held),
     /// It is a new file.
     Nothing,
-    /// As [`Next::Undecided`]; the position is the other file's.
+    /// Like [`Next::Undecided`]; the position is the other file's.
     Undecided(FilePosition),
-    /// As [`Next::Copied`]; the position is its own, if any.
+    /// Like [`Next::Copied`]; the position is its own, if any.
     Copied { own: Option<Held>, origin: String, end: u64, tail_hash: u64 },
 }
 

@@ -108,7 +108,7 @@ pub fn add_file(
     let wrong = |error: std::io::Error| InputError::read(path, &error);
     let Some(handle) = (if is_stdin { None } else { Handle::open(path).map_err(wrong)? }) else {
         let file = match OpenFile::open_until(path, &options.ended) {
-            // Nothing came until nobody waited any more.
+            // The read was cancelled before any data arrived.
             Err(_) if options.ended.load(Ordering::Relaxed) => {
                 return Ok(FileReport { interrupted: true, ..FileReport::default() });
             }
@@ -324,7 +324,8 @@ fn open_at(
     Ok(Opened { file, pipeline, recent: Recent::new(before, offset, prefix) })
 }
 
-/// Gives a new pipeline lines sampled from the file and its siblings, if these could tell it more than the first bytes.
+/// Gives a new pipeline lines sampled from the file and its siblings, if it detects formats from more than the first
+/// bytes.
 pub(crate) fn take_samples(handle: &Handle, path: &Path, pipeline: &mut Pipeline) -> std::io::Result<()> {
     if pipeline.needs_samples() {
         pipeline.set_samples(handle.samples_with_siblings(path)?);
@@ -357,7 +358,7 @@ fn skip(file: &mut OpenFile, bytes: u64, mut prefix: Option<&mut Xxh3>) -> std::
         let want = usize_of(left.min(READ_CHUNK_BYTES as u64));
         let read = file.read_chunk(&mut buffer[..want])?;
         if read == 0 {
-            let message = "became shorter than what was read of it before";
+            let message = "was truncated below the position it had been read to";
             return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message));
         }
         before.extend_from_slice(&buffer[..read]);

@@ -65,7 +65,7 @@ pub(crate) struct FileReader<'a> {
     pub(crate) base: u64,
     /// The last bytes read.
     pub(crate) recent: Recent,
-    /// As [`ReadState::warnings`].
+    /// Like [`ReadState::warnings`].
     pub(crate) warnings: Vec<String>,
     pub(crate) batches: SyncSender<ReadBatch>,
     /// Returned empty batches.

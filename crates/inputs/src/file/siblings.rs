@@ -27,7 +27,7 @@ const MONTH_MAX: u32 = 12;
 pub(super) fn lines_of_siblings(handle: &Handle, path: &Path) -> Vec<u8> {
     let is_dated = name_of(path).is_some_and(|name| name.contains(|c: char| c.is_ascii_digit()));
     let mut head = vec![0; HEAD_BYTES];
-    // What cannot be read shows nothing.
+    // Unreadable files count as empty here.
     let read = if is_dated { handle.read_at(&mut head, 0).unwrap_or(0) } else { 0 };
     let mut lines = Vec::new();
     if has_ambiguous_date(&head[..read]) {

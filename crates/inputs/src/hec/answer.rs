@@ -32,11 +32,11 @@ pub(crate) enum Code {
     EventBlank,
     AckDisabled,
     InvalidFields,
-    /// As [`Code::InvalidFields`], which has Splunk's number for it, with a specific text.
+    /// Like [`Code::InvalidFields`], which has Splunk's number for it, with a specific text.
     InvalidTime,
     TooManyFields,
     FieldName,
-    /// As [`Code::InvalidFormat`], with a specific text.
+    /// Like [`Code::InvalidFormat`], with a specific text.
     TooDeep,
     LongWord,
     LongEvent,
@@ -125,7 +125,7 @@ pub(crate) struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    /// Only text and number.
+    /// An answer with only text and code.
     pub(crate) fn new(text: &'a str, code: u16) -> Told<'a> {
         Told { text, code, event: None, ack: None }
     }

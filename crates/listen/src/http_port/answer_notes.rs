@@ -210,7 +210,7 @@ mod tests {
         socket.notes().add(note(&noted, || Err("the disk is broken".into())));
         socket.notes().add(note(&noted, || Ok(())));
         assert!(write(&mut socket, b"an answer").await.unwrap_err().to_string().contains("broken"));
-        // What lies above may try again, or take its leave with what it has left.
+        // The layer above may try again, or shut down with bytes left to write.
         assert!(write(&mut socket, b"an answer").await.is_err());
         assert_eq!(noted.load(Ordering::SeqCst), 1);
         drop(socket);

@@ -36,7 +36,7 @@ enum Breaks {
 impl Breaks {
     fn new(breaker: &str) -> Result<Breaks, Fault> {
         let pattern = Pattern::new(breaker)?;
-        // The other engine has references to groups, and assertions that look back beyond what they are given.
+        // The backtracking engine supports back-references, and look-behind beyond the searched part of the text.
         if pattern.is_linear()
             && let Some(rest) = NEWLINES.iter().find_map(|newlines| breaker.strip_prefix(newlines))
             && begins_with_a_word_byte(rest)

@@ -336,7 +336,7 @@ fn a_source_that_cannot_wait_is_read_without_settings_that_cannot_be_used() {
         let props = PropsResolver::new(&Layers::new([file("props.conf", &text), file("transforms.conf", transforms)]));
         let strict = Pipeline::new(info(Some("app")), &props, context()).err();
         let mut pipeline = Pipeline::tolerant(info(Some("app")), &props, context()).unwrap();
-        // Some are left out when conf files are read already.
+        // Some invalid rules are already left out when conf files are read.
         refused += usize::from(strict.is_some());
         assert_eq!(pipeline.problem(), strict.as_ref(), "{setting}");
         let mut out = EventBatch::default();

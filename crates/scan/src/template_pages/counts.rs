@@ -119,7 +119,8 @@ impl EventScan {
         Some(wanted)
     }
 
-    /// The location of a field: at a path of the search, if the events have no other field of that name, or its own.
+    /// The location of a field: that of its path in the search if the events have no other field of that name,
+    /// otherwise its own.
     fn located<'s>(&self, name: &str, slab: &'s Slab) -> Option<&'s FieldLocations> {
         let own = slab.field(name);
         let Some(at) = self.rexes.paths().iter().position(|path| path.output == name) else { return own };

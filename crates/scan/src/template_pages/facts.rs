@@ -67,7 +67,7 @@ impl KnownSlabs {
     }
 }
 
-/// Bytes of what is kept of all slabs.
+/// Bytes cached for all slabs.
 #[derive(Default)]
 struct KeptBytes {
     /// Field locations.
@@ -92,7 +92,7 @@ impl KnownTemplates {
 
 /// Facts about one slab.
 pub(super) struct TemplateFacts {
-    /// Once a word is looked for.
+    /// Computed when a word is first searched for.
     words: OnceLock<Arc<WordFacts>>,
     /// Field locations by class of extraction.
     fields: Mutex<Vec<KnownField>>,
@@ -258,7 +258,7 @@ impl WordFacts {
 }
 
 impl TemplateFacts {
-    /// Facts for searches for words in the templates that these facts are about.
+    /// Facts for word searches in these templates.
     pub(super) fn of_words(&self, template_set: &TemplateSet) -> Arc<WordFacts> {
         if let Some(known) = self.words.get() {
             return Arc::clone(known);
@@ -309,7 +309,7 @@ impl TemplateFacts {
         all.into_iter().flatten().collect()
     }
 
-    /// Keeps a field's locations while there is room.
+    /// Caches a field's locations, up to the memory limit.
     fn keep(&self, fields: &mut Vec<KnownField>, field: KnownField) {
         if fields.len() >= FIELDS_KEPT {
             self.held.places.fetch_sub(fields.remove(0).places.bytes(), Ordering::Relaxed);

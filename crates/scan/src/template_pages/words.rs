@@ -569,7 +569,7 @@ impl Planner<'_> {
         let spans = self.spans_of(column, templates, around, &mut base);
         let mut children = self.children(index, around, &mut base)?;
         let mut spans = self.spans_by_row(spans, &mut base, &mut children)?;
-        // What a template has already decided need not be looked up.
+        // Outcomes that a template has already decided need no lookup.
         children.retain_mut(|child| {
             child.counts.iter_mut().zip(&base).for_each(|(counts, answer)| *counts &= *answer != YES);
             child.counts.contains(&true)

@@ -530,7 +530,7 @@ impl SearchJob {
         Ok(changing.rows.view(offset, count)?)
     }
 
-    /// As [`SearchJob::rows`]; for a report without rows yet, those of its latest preview.
+    /// Like [`SearchJob::rows`]; for a report without rows yet, those of its latest preview.
     pub fn preview(&self, offset: usize, count: usize) -> Result<RowsView, SearchError> {
         let view = {
             let mut changing = self.locked();

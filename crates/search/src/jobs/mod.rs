@@ -65,7 +65,7 @@ pub enum CreateError {
     #[error(transparent)]
     Folder(#[from] JobFolderError),
     /// Too many unfinished jobs.
-    #[error("{UNFINISHED_MAX} jobs wait or run, the most that may: cancel some or wait")]
+    #[error("{UNFINISHED_MAX} jobs wait or run, the maximum: cancel some or wait")]
     TooMany,
     /// The user's jobs exceed their disk quota.
     #[error(
@@ -209,7 +209,7 @@ impl Jobs {
     pub fn pause(&self, job: &SearchJob) -> Result<(), Fault> {
         let is_paused = |job: &&Arc<SearchJob>| job.state() == JobState::Paused;
         if self.locked().values().filter(is_paused).count() >= PAUSED_MAX {
-            let text = format!("{PAUSED_MAX} jobs are paused, the most that may: let some go on or end them");
+            let text = format!("{PAUSED_MAX} jobs are paused, the maximum: resume or cancel some");
             return Err(Fault::new(ErrorKind::Busy, text));
         }
         job.pause();

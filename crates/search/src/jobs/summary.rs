@@ -45,9 +45,9 @@ pub struct FieldSummary {
     pub is_exact: bool,
     /// Number of numeric values.
     pub numbers: u64,
-    /// Least number.
+    /// Smallest number.
     pub min: f64,
-    /// Greatest number.
+    /// Largest number.
     pub max: f64,
     /// Mean of the numbers.
     pub mean: f64,

@@ -72,7 +72,7 @@ impl BuilderSignal {
         self.rest_while(time, |news| !news.stopping)
     }
 
-    /// As [`BuilderSignal::rest`], but no longer than until the configuration changes.
+    /// Like [`BuilderSignal::rest`], but no longer than until the configuration changes.
     fn rest_until_change(&self, time: Duration) -> bool {
         self.rest_while(time, |news| !news.stopping && !news.configuration_changed)
     }

@@ -142,7 +142,7 @@ impl ModelSummaries {
         for folder in std::fs::read_dir(&root).into_iter().flatten().flatten().map(|entry| entry.path()) {
             for file in std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
                 let is_leftover = file.to_string_lossy().ends_with(UNFINISHED);
-                // One that cannot be removed is retried.
+                // A file that cannot be removed is retried later.
                 if is_leftover && std::fs::remove_file(&file).is_ok() {
                     removed += 1;
                 }
@@ -176,8 +176,8 @@ impl ModelSummaries {
         read.and_then(|value| value.as_array().cloned()).unwrap_or_default()
     }
 
-    /// Times from which events are summarised and missing summaries are built. An invalid time does not limit them; the builder
-    /// reports it.
+    /// Times from which events are summarised and missing summaries are built. An invalid time does not limit them; the
+    /// builder reports it.
     pub fn bounds(&self, settings: &AccelerationSettings, now: TimeNs) -> (Option<TimeNs>, Option<TimeNs>) {
         let instant = |text: &Option<String>| {
             let text = text.as_deref().filter(|text| *text != "0")?;

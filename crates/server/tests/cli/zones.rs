@@ -117,7 +117,7 @@ fn a_server_is_in_its_machines_zone_and_shows_times_in_that_of_who_asks() {
     run_in(&place, "UTC", &["add", "oneshot", &log]).good();
     run_in(&place, "UTC", &["add", "oneshot", &other, "--zone", "Asia/Tokyo"]).good();
     let search = ["search", "one OR four | sort _raw | table _time", "-o", "json"];
-    // A file is read in the zone of who adds it, as `preview` shows it there, and not in that of the server.
+    // A file is read in the time zone of the user who adds it, as `preview` shows it, not in the server's.
     let utc = ["2026-07-20T03:00:00.000+00:00", "2026-07-20T12:00:00.000+00:00"];
     assert_eq!(times(&place, "UTC", &search), utc, "four, one");
     let berlin = ["2026-07-20T05:00:00.000+02:00", "2026-07-20T14:00:00.000+02:00"];

@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, Span};
 use crate::parse::{Known, Parser, Read};
 
-/// Greatest value of `maxvalues=`.
+/// Maximum of `maxvalues=`.
 const WINDOW_MAX: usize = 10_000;
 
 const OPTIONS: Known = Known {

@@ -17,9 +17,9 @@ pub struct AutoRegressCommand {
     pub field: String,
     /// `AS`; only with a single distance.
     pub output: Option<String>,
-    /// Least distance in rows.
+    /// Minimum distance in rows.
     pub first: usize,
-    /// Greatest distance in rows.
+    /// Maximum distance in rows.
     pub last: usize,
 }
 

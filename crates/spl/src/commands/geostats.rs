@@ -25,7 +25,7 @@ const OPTIONS: Known = Known {
     ignored: &[],
 };
 
-/// Greatest zoom level.
+/// Maximum zoom level.
 const ZOOM_MAX: u32 = 9;
 /// Field with the tile of a row.
 const TILE: &str = "geobin";

@@ -150,7 +150,7 @@ impl Store {
         self.compact_with(BucketEncoder::add_slab)
     }
 
-    /// As [`Store::compact_all`] with another slab encoder, for tests.
+    /// Like [`Store::compact_all`] with another slab encoder, for tests.
     pub(crate) fn compact_with(&self, add: AddSlab) -> Result<CompactionReport, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);

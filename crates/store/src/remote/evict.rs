@@ -26,7 +26,7 @@ impl Shared {
         let recent = i64::try_from(remote.hotlist_recency_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
         let recent_from = self.clock.now_ns().saturating_sub(recent);
         let is_copy = |bucket: &&Arc<SealedBucket>| {
-            // One that moves to another volume is read here.
+            // A bucket that moves to another volume is read from its local files.
             let moves = bucket.copies.other().is_some_and(|other| !other.going);
             bucket.copies.state() == Some(RemoteState::Uploaded) && !moves
         };

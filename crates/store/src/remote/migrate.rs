@@ -69,7 +69,7 @@ impl Shared {
         // Buckets that left a volume can be uploaded again once their objects there are deleted.
         self.end_leavings()?;
         if place.is_some() {
-            // Those that were never on a volume, and those being moved.
+            // Buckets that were never on a volume, and buckets being moved.
             numbers.iter().for_each(|number| self.uploads.add(*number));
             while self.upload_some()? {}
         }

@@ -226,7 +226,7 @@ impl World {
             if acts.load(Ordering::SeqCst) == 0 {
                 break;
             }
-            // What fails is tried again in a later life.
+            // Failed work is tried again after a restart.
             let _failed: Result<(), StoreError> = self.step(&store);
         }
     }

@@ -7,7 +7,7 @@ use crate::time::names::{MONTHS, SHORT_NAME_LEN, WEEKDAYS, zone_offset};
 const EPOCH_DIGITS_MAX: usize = 10;
 /// Two-digit years from this on belong to the 20th century.
 const CENTURY_PIVOT: i16 = 69;
-/// Most hours an offset may have.
+/// Maximum number of hours of an offset.
 const OFFSET_HOURS_MAX: i32 = 25;
 /// Maximum length of a zone name.
 const ZONE_NAME_BYTES_MAX: usize = 5;

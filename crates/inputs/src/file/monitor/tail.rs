@@ -514,7 +514,7 @@ fn is_begun_copy(
         }
     }
     if !heads.is_empty() {
-        // What is handed over next belongs to this file.
+        // This call makes the data handed over next belong to this file.
         sink.positions(scope, &start.identity.head).map_err(wrong)?;
     }
     Ok(false)

@@ -200,7 +200,7 @@ fn json_is_found_in_templates() {
     }
 }
 
-/// As [`place`] for JSON, with dictionaries and templates in the variables: a value with `@N` in it is a template.
+/// Like [`place`] for JSON, with dictionaries and templates in the variables: a value with `@N` in it is a template.
 fn json_place(text: &str, variables: &[&[&str]], name: &str) -> ValueLocation {
     let mut template_set = TemplateSet::default();
     let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
