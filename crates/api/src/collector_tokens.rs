@@ -143,7 +143,7 @@ impl CollectorTokens {
         let tokens = self.read();
         match self.collector.get() {
             Some(collector) => collector.set_tokens(tokens.clone()),
-            None => log::note("tokens were changed, and no collector listens: it does so from the next start on"),
+            None => log::note("tokens were changed; the collector does not listen until the next start"),
         }
         tokens
     }

@@ -136,9 +136,11 @@ pub(crate) fn fault(name: &str, value: &str) -> Option<String> {
         Limit => format!("{name}={shown}: give a whole number from 0, or {ALL} for all"),
         Number => format!("{name}={shown}: give a number from 0"),
         Time | SearchTime => {
-            format!("{name}={shown} is not a time: give one as 2026-11-20T10:00:00, seconds since 1970, or -15m@m")
+            format!(
+                "{name}={shown} is not a time: use a form such as 2026-11-20T10:00:00, seconds since 1970, or -15m@m"
+            )
         }
-        Zone => format!("{name}={shown} is not known: give one as Europe/Berlin"),
+        Zone => format!("{name}={shown} is not a known time zone: use a name such as Europe/Berlin"),
         Word(words) => format!("{name}={shown}: give one of {}", words.join(", ")),
     })
 }

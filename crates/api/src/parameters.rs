@@ -60,7 +60,8 @@ impl Parameters {
         self.get(name).and_then(parse_flag) == Some(true)
     }
 
-    /// Refuses parameters of other names, in Splunk's words; a name that ends with `*` stands for those that begin with it.
+    /// Refuses parameters of other names, in Splunk's words; a name that ends with `*` stands for those that begin with
+    /// it.
     pub(crate) fn refuse_others(&self, known: &[&[&str]]) -> Result<(), ApiError> {
         let is_known = |name: &str| {
             let mut all = known.iter().copied().flatten().chain(&ANYWHERE);
@@ -151,7 +152,7 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Parameters,
     let is_form = kind.as_deref().is_none_or(|kind| kind.trim().to_ascii_lowercase().starts_with(FORM));
     if !body.is_empty() {
         if !is_form {
-            let text = format!("parameters come as {FORM}, not as {}", kind.unwrap_or_default());
+            let text = format!("parameters are sent as {FORM}, not as {}", kind.unwrap_or_default());
             return Err(ApiError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response());
         }
         add(&body);

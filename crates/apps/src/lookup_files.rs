@@ -196,9 +196,9 @@ impl LookupFiles {
         };
         match (self.check_access(&shared, KIND, name), self.own(), context) {
             (_, Some(own), Some(TableContext::User)) => Ok(own.path),
-            (_, None, Some(TableContext::User)) => {
-                Err(Fault::invalid(format!("{name} has no user to belong to: leave out create_context=user")))
-            }
+            (_, None, Some(TableContext::User)) => Err(Fault::invalid(format!(
+                "{name} cannot be private, because no user runs this search: leave out create_context=user"
+            ))),
             (Ok(()), ..) => Ok(shared),
             (Err(_), Some(own), None) => Ok(own.path),
             (Err(reason), ..) => Err(reason),
@@ -231,7 +231,7 @@ impl LookupFiles {
             roles => format!("one of the roles {}", roles.join(", ")),
         };
         Err(Fault::denied(format!(
-            "{name} is shared by {}: user {} may not change it, which takes {who}",
+            "{name} is shared by {}: user {} may not change it, which requires {who}",
             app_name(app),
             user.user
         )))
@@ -305,7 +305,7 @@ impl LookupFiles {
         let Some((path, found)) = self.model_path(name, shared) else { return Ok(false) };
         let is_ours = found.owner.is_some() || path.parent() == Some(&self.written());
         if !is_ours {
-            return Err(Fault::denied(format!("model {name} is one of the app {}: remove it there", found.app)));
+            return Err(Fault::denied(format!("model {name} belongs to the app {}: remove it there", found.app)));
         }
         if let Some(folder) = path.parent() {
             self.check_access(folder, KIND, &model_file(name))?;

@@ -66,10 +66,10 @@ pub enum AuthError {
     #[error("not logged in: send `Authorization: Splunk KEY`, `Bearer KEY` or basic credentials")]
     Missing,
     /// Wrong user name, password or session key, or an expired session.
-    #[error("login failed: wrong user name, password or an ended session")]
+    #[error("login failed: wrong user name or password, or the session has ended")]
     Denied,
     /// Too many failed logins.
-    #[error("too many wrong logins: try again in {retry_after_s} s")]
+    #[error("too many failed logins: try again in {retry_after_s} s")]
     Throttled {
         /// Seconds to wait.
         retry_after_s: u64,
@@ -292,7 +292,8 @@ impl Auth {
             return Ok(());
         }
         Err(UserError::Forbidden(format!(
-            "user {} may not do this: tokens of others take the capability {EDIT_TOKENS_ALL}, which none of the user's roles has",
+            "user {} may not do this: tokens of other users require the capability {EDIT_TOKENS_ALL}, which none of \
+             the user's roles has",
             by.user
         )))
     }
@@ -612,7 +613,7 @@ impl Auth {
         }
         if let Some(retry_after_s) = state.throttle.wait_s(attempt.user_hash, attempt.origin, now_ns) {
             drop(state);
-            self.note(attempt, "failed", Some("too many wrong logins"));
+            self.note(attempt, "failed", Some("too many failed logins"));
             return Err(AuthError::Throttled { retry_after_s });
         }
         if !attempt.may_be_right || state.verified.user(&attempt.credentials, now_ns) != Some(attempt.user) {
@@ -692,7 +693,7 @@ impl<'a> Credentials<'a> {
 }
 
 fn no_tokens() -> UserError {
-    UserError::Invalid("this node keeps no tokens".to_owned())
+    UserError::Invalid("this node has no store for tokens".to_owned())
 }
 
 /// A key of 256 random bits in hexadecimal.

@@ -103,7 +103,7 @@ fn wrong_logins_wait_before_anything_is_hashed_whether_or_not_there_is_such_a_us
         let events = auth.take_audit();
         let told: Vec<_> = events.iter().map(|record| (record.event.reason.unwrap(), record.count)).collect();
         let wrong = u64::from(FREE_OF_USER_AT_ADDRESS);
-        assert_eq!(told, [("too many wrong logins", 1), ("wrong user name or password", wrong)]);
+        assert_eq!(told, [("too many failed logins", 1), ("wrong user name or password", wrong)]);
         clock.advance_ns(SECOND_NS);
         assert_eq!(auth.login(name, "wrong once more", &AFAR), Err(AuthError::Denied));
     }

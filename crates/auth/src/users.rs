@@ -145,7 +145,7 @@ pub fn changed_users(
             check_name(name)?;
             check_roles(roles, known)?;
             if users.len() >= USERS_MAX {
-                return Err(UserError::Invalid(format!("there are {USERS_MAX} users already, the most there may be")));
+                return Err(UserError::Invalid(format!("there are {USERS_MAX} users already, the maximum")));
             }
             let password_hash = hash.ok_or_else(|| UserError::Invalid("a new user needs a password".to_owned()))?;
             users.push(UserRecord { name: name.clone(), password_hash, roles: roles.clone() });

@@ -39,7 +39,7 @@ impl UsersFile {
                 let users =
                     vec![UserRecord { name: name.to_owned(), password_hash, roles: vec![ADMIN_ROLE.to_owned()] }];
                 private_file::write(path, &print_users(&users))?;
-                log::info(format!("made user {name} with password {password}"));
+                log::info(format!("created user {name} with password {password}"));
                 Ok(users)
             }
             Err(error) => Err(Fault::io(format_args!("cannot read {file}"), error)),
@@ -52,7 +52,7 @@ fn tell_unknown_roles(file: &str, user: &UserRecord, known: &Roles) {
     for role in user.roles.iter().filter(|role| known.get(role).is_none()) {
         let known = known.names();
         log::warning(format!(
-            "{file}: user {} has the role {role}, which does not exist and gives nothing; there are {known}",
+            "{file}: user {} has the role {role}, which does not exist and is ignored; there are {known}",
             user.name
         ));
     }

@@ -53,7 +53,7 @@ pub enum BlobError {
         reason: String,
     },
     /// A remote store denied access.
-    #[error("{place} does not allow to {action} {name}; check the access key and its rights: {reason}")]
+    #[error("access denied: cannot {action} {name} in {place}; check the access key and its permissions: {reason}")]
     Denied {
         /// Operation.
         action: &'static str,

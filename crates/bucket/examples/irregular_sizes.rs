@@ -1,8 +1,8 @@
 //! Stored sizes of irregular logs: `irregular_sizes MEGABYTES SAMPLES_FOLDER [NAME...]` prints a line per log.
 //!
 //! Stored bytes (object and filter) as sealed and as compacted against zstd level 3 over blocks of 8 MB, and the speed
-//! of encoding and verifying on one core. With names: only logs whose names begin so, with the bytes of each kind of
-//! block. A development tool.
+//! of encoding and verifying on one core. With names: only logs whose names begin with one of them, with the bytes of
+//! each kind of block. A development tool.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -122,7 +122,7 @@ fn details(what: &str, bucket: &EncodedBucket, raw: f64) {
     kinds.iter().for_each(|(kind, bytes)| println!("    {kind}: {:.3} %", *bytes as f64 * 100.0 / raw));
 }
 
-/// Seconds this thread has spent on a processor: what others do on the machine does not count.
+/// CPU seconds of this thread, so that other load on the machine does not count.
 fn seconds() -> f64 {
     let spent = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     spent.split_whitespace().next().and_then(|text| text.parse::<f64>().ok()).unwrap() / 1e9

@@ -89,14 +89,14 @@ impl BucketReader {
         let times = (page.time.iter().copied().min(), page.time.iter().copied().max());
         if times != (Some(info.time_min), Some(info.time_max)) {
             return Err(
-                place.corrupt(format!("its times are {times:?}, {}..={} is noted", info.time_min, info.time_max))
+                place.corrupt(format!("its times are {times:?}, {}..={} is recorded", info.time_min, info.time_max))
             );
         }
         let mut codes = page.meta;
         codes.sort_unstable();
         codes.dedup();
         if !info.metas.iter().eq(codes) {
-            return Err(place.corrupt("its metadata differs from the set that is noted"));
+            return Err(place.corrupt("its metadata differs from the recorded set"));
         }
         Ok(())
     }

@@ -185,7 +185,7 @@ impl BucketReader {
         self.source.requests()
     }
 
-    /// A page of a slab with read-ahead will not be read any more.
+    /// Tells read-ahead that no more of this page will be read.
     pub fn done_with(&self, page: usize) {
         if let Some(search) = self.source.search() {
             search.done_with(page);
@@ -264,7 +264,7 @@ impl BucketReader {
         self.candidate_pages_with_filter(slab, query, fields, &|_| true)
     }
 
-    /// Like [`BucketReader::candidate_pages`], where `may_hold` says by a term filter whether the slab may contain a
+    /// Like [`BucketReader::candidate_pages`], where `may_hold` decides by a term filter whether the slab may contain a
     /// token. It is only called for a token that the term dictionary lacks, before columns are read to look for it: of
     /// a remote bucket, the dictionary's answer takes fewer bytes and requests than the filter's.
     pub fn candidate_pages_with_filter(

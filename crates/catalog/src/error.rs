@@ -24,8 +24,8 @@ pub enum CatalogError {
     },
     /// The database server does not answer. If it had been told to commit, the next start shows whether it did.
     #[error(
-        "catalog {place} is out of reach for {waited} s: {reason}; start the server, or mend the network or [catalog] url \
-         in server.conf"
+        "catalog {place} has been unreachable for {waited} s: {reason}; start the server, or correct the network or \
+         [catalog] url in server.conf"
     )]
     Unreachable {
         /// The place in a database.
@@ -36,7 +36,7 @@ pub enum CatalogError {
         reason: String,
     },
     /// The destination of a copy has a catalog already.
-    #[error("catalog {place} is not empty, and another cannot be copied there")]
+    #[error("catalog {place} is not empty, so another cannot be copied there")]
     NotEmpty {
         /// Destination of the copy.
         place: String,

@@ -93,7 +93,7 @@ fn file_name(name: &str) -> Result<String, CollectionError> {
         }
     }
     if file.is_empty() || file.len() > FILE_NAME_BYTES_MAX {
-        return Err(CollectionError::invalid(format!("{name:.80}: this name of a collection is empty or too long")));
+        return Err(CollectionError::invalid(format!("{name:.80}: the name of a collection is empty or too long")));
     }
     Ok(file)
 }

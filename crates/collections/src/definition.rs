@@ -118,9 +118,8 @@ impl CollectionDefinition {
             }
         }
         if definition.accelerations.len() > ACCELERATIONS_MAX {
-            faults.push(CollectionError::invalid(format!(
-                "more than {ACCELERATIONS_MAX} accelerations, the most a collection may have"
-            )));
+            faults
+                .push(CollectionError::invalid(format!("more than the maximum of {ACCELERATIONS_MAX} accelerations")));
             definition.accelerations.truncate(ACCELERATIONS_MAX);
         }
         (definition, faults)

@@ -108,9 +108,7 @@ pub(crate) fn prepare(mut members: Object, definition: &CollectionDefinition) ->
 
 pub(crate) fn check_key(key: &str) -> Result<(), CollectionError> {
     if key.len() > KEY_BYTES_MAX {
-        return Err(CollectionError::invalid(format!(
-            "{KEY} has more than {KEY_BYTES_MAX} bytes, the most it may have"
-        )));
+        return Err(CollectionError::invalid(format!("{KEY} exceeds the maximum of {KEY_BYTES_MAX} bytes")));
     }
     Ok(())
 }

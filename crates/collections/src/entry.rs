@@ -110,7 +110,7 @@ pub(crate) fn entries(acceleration: &Acceleration, document: Described<'_>) -> R
         entries.is_exact &= is_exact && parts.len() == 1;
         if entries.values.len().saturating_mul(parts.len()) > ENTRIES_MAX {
             return Err(CollectionError::invalid(format!(
-                "the accelerated fields {} have more than {ENTRIES_MAX} values, the most a document may have",
+                "the accelerated fields {} have more than {ENTRIES_MAX} values, the maximum of a document",
                 acceleration.name
             )));
         }

@@ -271,7 +271,7 @@ impl Answer<'_> {
         self.written += 1;
         if self.out.len() > self.find.bytes_max {
             let text = format!(
-                "the documents found take more than {} bytes (max_size_per_result_mb): ask for fewer with limit",
+                "the documents found exceed {} bytes (max_size_per_result_mb): request fewer with limit",
                 self.find.bytes_max
             );
             return Err(CollectionError::Invalid(text).into());

@@ -65,7 +65,7 @@ impl Projection {
             return Err(CollectionError::invalid(text));
         }
         if projection.included.len() + projection.excluded.len() > FIELDS_MAX {
-            return Err(CollectionError::invalid(format!("fields: more than {FIELDS_MAX}, the most there may be")));
+            return Err(CollectionError::invalid(format!("fields: more than the maximum of {FIELDS_MAX}")));
         }
         Ok(projection)
     }

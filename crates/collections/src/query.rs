@@ -147,10 +147,10 @@ impl Reader {
     fn count(&mut self, depth: usize) -> Result<(), CollectionError> {
         self.conditions += 1;
         if self.conditions > CONDITIONS_MAX {
-            return Err(wrong(format!("has more than {CONDITIONS_MAX} conditions, the most it may have")));
+            return Err(wrong(format!("has more than the maximum of {CONDITIONS_MAX} conditions")));
         }
         if depth > DEPTH_MAX {
-            return Err(wrong(format!("is more than {DEPTH_MAX} deep, the most it may be")));
+            return Err(wrong(format!("is nested more than {DEPTH_MAX} deep, the maximum")));
         }
         Ok(())
     }
@@ -169,9 +169,11 @@ impl Reader {
                 Value::Object(members) => {
                     Ok(Condition::Not(Box::new(Condition::All(self.conditions(members, depth + 1)?))))
                 }
-                _ => Err(wrong("$not takes an object")),
+                _ => Err(wrong("$not expects an object")),
             },
-            name if name.starts_with('$') => Err(wrong(format!("{name} is not known: it takes $and, $or, $nor, $not"))),
+            name if name.starts_with('$') => {
+                Err(wrong(format!("{name} is not known: expected $and, $or, $nor or $not")))
+            }
             name => {
                 let path = FieldPath::new(name).ok_or_else(|| wrong("a name has too many parts between dots"))?;
                 Ok(Condition::Field(path, self.test(value, depth)?))
@@ -181,10 +183,10 @@ impl Reader {
 
     fn list(&mut self, name: &str, value: &Value, depth: usize) -> Result<Vec<Condition>, CollectionError> {
         let list = value.as_array().filter(|list| !list.is_empty());
-        let list = list.ok_or_else(|| wrong(format!("{name} takes a list that is not empty")))?;
+        let list = list.ok_or_else(|| wrong(format!("{name} expects a list that is not empty")))?;
         let one = |condition: &Value| match condition {
             Value::Object(members) => Ok(Condition::All(self.conditions(members, depth + 1)?)),
-            _ => Err(wrong(format!("{name} takes a list of objects"))),
+            _ => Err(wrong(format!("{name} expects a list of objects"))),
         };
         list.iter().map(one).collect()
     }
@@ -213,7 +215,7 @@ impl Reader {
         self.count(depth)?;
         let values = || {
             let list = value.as_array().cloned();
-            list.ok_or_else(|| wrong(format!("{name} takes a list of values")))
+            list.ok_or_else(|| wrong(format!("{name} expects a list of values")))
         };
         Ok(match name {
             "$eq" => Test::Equal(value.clone()),
@@ -228,11 +230,11 @@ impl Reader {
             "$regex" => Test::Matches(pattern(value, beside.get("$options"))?),
             "$not" => match value {
                 Value::Object(_) => Test::Not(Box::new(self.test(value, depth + 1)?)),
-                _ => return Err(wrong("$not takes an object with operators")),
+                _ => return Err(wrong("$not expects an object with operators")),
             },
             other => {
                 let known = "$eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $exists, $regex, $not";
-                return Err(wrong(format!("{other} is not known: a field takes {known}")));
+                return Err(wrong(format!("{other} is not known: the operators of a field are {known}")));
             }
         })
     }

@@ -56,9 +56,7 @@ impl Sort {
             sort.push(SortField { path, is_descending });
         }
         if sort.len() > FIELDS_MAX {
-            return Err(CollectionError::invalid(format!(
-                "sort: more than {FIELDS_MAX} fields, the most there may be"
-            )));
+            return Err(CollectionError::invalid(format!("sort: more than the maximum of {FIELDS_MAX} fields")));
         }
         Ok(Sort(sort))
     }
@@ -144,7 +142,7 @@ impl<'s> FirstFew<'s> {
         self.kept.push(ranked);
         if self.bytes > SORT_BYTES_MAX {
             return Err(CollectionError::invalid(format!(
-                "sort: takes more than {SORT_BYTES_MAX} bytes; accelerate the fields, or ask for fewer documents"
+                "sort: needs more than {SORT_BYTES_MAX} bytes; accelerate the fields, or request fewer documents"
             )));
         }
         Ok(())

@@ -21,7 +21,7 @@ pub static TABLES: &[&ConfTable] = &[
 pub const CONFS_WITHOUT_TABLE: &[(&str, &str)] = &[
     ("alert_actions", "the programs of `sendalert`, with their parameters"),
     ("collections", "types of fields, whether they are enforced, accelerated fields; replication has no effect"),
-    ("commands", "search commands that apps bring along"),
+    ("commands", "search commands that come with apps"),
     ("eventtypes", "event types: a search, its tags, whether it is disabled"),
     ("macros", "macros with their arguments and validation"),
     ("multikv", "how `multikv` finds tables"),

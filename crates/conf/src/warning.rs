@@ -89,7 +89,7 @@ pub enum Problem {
     #[error("the pattern is not a valid regular expression (look-around is not supported); only its wildcards apply")]
     StanzaPattern,
     /// A lower bound above its upper bound.
-    #[error("{least} is larger than {most}, which may be inherited; both fall back to what is built in")]
+    #[error("{least} is larger than {most}, which may be inherited; both fall back to their built-in values")]
     Contradiction {
         /// The lower bound.
         least: &'static str,
@@ -97,7 +97,7 @@ pub enum Problem {
         most: &'static str,
     },
     /// An invalid value of a setting.
-    #[error("{key} = {value}: allowed is {allowed}; the setting falls back")]
+    #[error("{key} = {value}: expected {allowed}; the setting falls back")]
     BadValue {
         /// The setting.
         key: String,

@@ -368,12 +368,12 @@ fn pushed_into(scan: &Scan) -> Vec<String> {
         pushed.push(format!("the {} {order} by {}", top.count, top.key.field.text));
     }
     if let Some(first) = &scan.first {
-        pushed.push(format!("of each page the first {} of each {}", first.count, first.fields.join(", ")));
+        pushed.push(format!("the first {} of each {} of every page", first.count, first.fields.join(", ")));
     }
     if scan.counts {
         pushed.push("events with the same values as one row and their count".to_owned());
     } else if scan.extremes {
-        pushed.push("of alike events the first and the last".to_owned());
+        pushed.push("the first and last of events with equal values".to_owned());
     }
     pushed
 }

@@ -48,7 +48,7 @@ use crate::plan::{InnerSearch, Plan, Planner, SearchChecker, Source, Subsearches
 use crate::source::SnapshotSource;
 
 /// Error text for a command that does not generate rows.
-const NOT_FIRST: &str = "this command cannot come first: it needs rows before it";
+const NOT_FIRST: &str = "this command cannot come first: it processes rows of a command before it";
 /// One search at work.
 #[derive(Clone)]
 pub(crate) struct Runner {
@@ -216,11 +216,11 @@ impl Runner {
         let (Some(Step::Reduce(reduce)), Some(states)) = (steps.pop(), &plan.states) else {
             return Err(EngineError::Internal {
                 stage: "a plan was run",
-                message: "its fold does not fold".to_owned(),
+                message: "the plan's fold cannot be folded".to_owned(),
             });
         };
         if states.layout != reduce.aggregates().layout() {
-            return Err(EngineError::invalid("the plan is of another build: run the same build on all nodes"));
+            return Err(EngineError::invalid("the plan comes from another build: run the same build on all nodes"));
         }
         let commands = steps.into_iter().filter_map(Step::into_row).collect();
         Ok(PreparedFold { commands, reduce, after })

@@ -75,7 +75,7 @@ pub trait LookupSource: Send + Sync {
     }
     /// Stores a model atomically, replacing one of the same name: for the user, or with `shared` for the app.
     fn write_model(&self, name: &str, _shared: bool, _bytes: &[u8]) -> Result<(), Fault> {
-        Err(Fault::invalid(format!("model {name}: no models can be kept here")))
+        Err(Fault::invalid(format!("model {name}: no models can be stored here")))
     }
     /// Removes a model; `false` if none of this name is visible.
     fn remove_model(&self, _name: &str, _shared: bool) -> Result<bool, Fault> {

@@ -62,7 +62,8 @@ impl Messages {
         match self.matches_lost.load(Ordering::Relaxed) {
             0 => {}
             count => all.push(format!(
-                "a regular expression was given up on{} after {MATCH_STEPS_MAX} steps; that counts as no match: make it simpler",
+                "a regular expression was abandoned{} after {MATCH_STEPS_MAX} steps, which counts as no match: \
+                 simplify it",
                 texts(count)
             )),
         }

@@ -24,7 +24,7 @@ pub enum ForwardError {
         path: PathBuf,
     },
     /// An earlier write failed in a way that leaves the state on disk unknown.
-    #[error("the queue failed before and accepts nothing until the forwarder is restarted: {0}")]
+    #[error("the queue has failed and accepts nothing until the forwarder is restarted: {0}")]
     Failed(String),
     /// The forwarder stops.
     #[error("the forwarder is stopping")]

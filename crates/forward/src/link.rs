@@ -65,13 +65,13 @@ pub struct Link {
 enum LinkError {
     #[error("{0}")]
     Socket(#[from] std::io::Error),
-    #[error("it was not reached in {0} seconds")]
+    #[error("it could not be reached within {0} seconds")]
     Unreached(u64),
     #[error("TLS: {0}")]
     Tls(Fault),
     #[error("it did not answer the handshake in {0} seconds; is it a splunktcp port?")]
     Unanswered(u64),
-    #[error("it acknowledged nothing in {0} seconds")]
+    #[error("it sent no acknowledgment in {0} seconds")]
     Silent(u64),
     #[error("it read nothing in {0} seconds")]
     Stuck(u64),

@@ -14,7 +14,8 @@ pub enum IngestError {
     NoDataFolder(PathBuf),
     /// The folder is of something else.
     #[error(
-        "{} is not a data directory: it holds `{entry}`; name an empty or a new folder with --data-dir (every file of a data \
+        "{} is not a data directory: it holds `{entry}`; name an empty or new folder with --data-dir (every file of \
+         a data \
          directory is closed to other users)",
         folder.display()
     )]

@@ -99,9 +99,7 @@ impl EventStore for Ingest {
 
     fn gave_up(&self, request: &SentRequest) {
         if let Err(error) = self.store.gave_up(request) {
-            self.tell_once(&format!(
-                "a request that is sent again after a crash may be taken for a repetition: {error}"
-            ));
+            self.tell_once(&format!("a request may be wrongly taken for a retry after a crash: {error}"));
         }
     }
 

@@ -21,13 +21,13 @@ pub enum InputError {
         reason: String,
     },
     /// A file became shorter between two reads, as when it is truncated in rotation.
-    #[error("{}: became shorter while it was read", path.display())]
+    #[error("{}: was truncated while it was read", path.display())]
     Shortened {
         /// The file.
         path: PathBuf,
     },
     /// A compressed file is damaged.
-    #[error("{}: cannot be unpacked past byte {offset} of its content: {reason}", path.display())]
+    #[error("{}: cannot be decompressed beyond byte {offset} of its content: {reason}", path.display())]
     Unpack {
         /// The file.
         path: PathBuf,
@@ -61,7 +61,7 @@ pub enum InputError {
         source: SinkError,
     },
     /// A file could be read only in part; the events before the error are stored.
-    #[error("{fault}; {} events before that place are added", report.events)]
+    #[error("{fault}; {} events before that position are added", report.events)]
     Partly {
         /// The error.
         fault: Box<InputError>,

@@ -10,7 +10,7 @@ use crate::model::{Answer, Body, Model};
 use crate::options::Options;
 use crate::{LearnError, Stop};
 
-/// Options of which any one replaces all of those given to `fit`.
+/// Thresholds. If any of them is given to `apply`, none of those given to `fit` applies.
 const THRESHOLDS: [&str; 3] = ["threshold", "lower_threshold", "upper_threshold"];
 
 /// A model prepared for prediction.
@@ -50,7 +50,7 @@ impl Model {
         let own_output = self.output.clone();
         let output = output.or(own_output.as_deref());
         let refuse = |name: &str| {
-            options.refuse(name, format!("a model of an algorithm that has it: this is {}", self.algorithm))
+            options.refuse(name, format!("a model whose algorithm has this option: this is {}", self.algorithm))
         };
         let is_density = matches!(self.body, Body::Densities(_));
         for (name, _) in options.iter() {
@@ -147,7 +147,7 @@ impl Applied {
         Ok(answers)
     }
 
-    /// Predicts one row; passes values on by the index of the field.
+    /// Predicts one row; passes each value to `put` with the index of its field.
     fn say(&self, encoded: &Encoded, at: usize, classes: &[Arc<str>], mut put: impl FnMut(usize, Answer)) {
         let row = encoded.matrix.row(at);
         let probabilities = match &self.model.body {

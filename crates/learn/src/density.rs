@@ -98,7 +98,7 @@ pub(crate) fn thresholds(options: &Options) -> Result<Vec<(String, Threshold)>, 
     let suffix = |text: &str, count: usize| if count > 1 { format!("_th={text}") } else { String::new() };
     match (both, lower, upper) {
         (Some(_), Some(_), _) | (Some(_), _, Some(_)) => {
-            let wants = "no lower_threshold or upper_threshold beside it";
+            let wants = "no lower_threshold or upper_threshold with it";
             Err(options.refuse("threshold", wants))
         }
         (Some(both), None, None) => {

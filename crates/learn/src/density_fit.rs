@@ -36,7 +36,7 @@ pub(crate) fn fit(
     stop: Stop<'_>,
 ) -> Result<(Body, Encoding), LearnError> {
     let [column] = features else {
-        return Err(LearnError::Data(format!("DensityFunction takes one field, and there are {}", features.len())));
+        return Err(LearnError::Data(format!("DensityFunction needs exactly one field, got {}", features.len())));
     };
     let options = &request.options;
     thresholds(options)?;
@@ -102,7 +102,7 @@ fn group(
     let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     let deviation = if min == max { 0.0 } else { (square / count).sqrt() };
     if !mean.is_finite() || !deviation.is_finite() {
-        return Err(LearnError::Data("the numbers are too large to be learnt from".to_owned()));
+        return Err(LearnError::Data("the numbers are too large for fitting".to_owned()));
     }
     let norm = || Density::Norm { mean, deviation };
     let expon = || Density::Expon { start: min, scale: mean - min };

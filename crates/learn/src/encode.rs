@@ -84,7 +84,7 @@ impl Encoding {
         let encoding = Encoding { features };
         if encoding.features.is_empty() {
             let told = if notes.is_empty() { String::new() } else { format!(": {}", notes.join("; ")) };
-            return Err(LearnError::Data(format!("there is no field to learn from{told}")));
+            return Err(LearnError::Data(format!("there is no field to fit to{told}")));
         }
         match encoding.width() {
             width if width > COLUMNS_MAX => {

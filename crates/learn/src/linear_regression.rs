@@ -136,7 +136,7 @@ pub(crate) fn fit(
     let coefficients: Vec<f64> = solved.iter().zip(&scales).map(|(solved, scale)| solved / scale).collect();
     let intercept = middle - dot(&coefficients, &means);
     if !intercept.is_finite() || coefficients.iter().any(|number| !number.is_finite()) {
-        return Err(LearnError::Data("the numbers are too large to be learnt from".to_owned()));
+        return Err(LearnError::Data("the numbers are too large for fitting".to_owned()));
     }
     Ok(Linear { coefficients, intercept })
 }

@@ -99,7 +99,7 @@ pub(crate) fn fit(
         line[x.width()] -= dot(&line[..x.width()], &problem.means);
     }
     if weights.iter().any(|number| !number.is_finite()) {
-        return Err(LearnError::Data("the numbers are too large to be learnt from".to_owned()));
+        return Err(LearnError::Data("the numbers are too large for fitting".to_owned()));
     }
     Ok(Logistic { weights, width: x.width() })
 }

@@ -69,7 +69,7 @@ pub(crate) fn fit(x: &Matrix, kept: Kept, stop: Stop<'_>) -> Result<Axes, LearnE
     }
     let whole = (0..width).map(|at| products[at * width + at]).sum::<f64>();
     if !whole.is_finite() {
-        return Err(LearnError::Data("the numbers are too large to be learnt from".to_owned()));
+        return Err(LearnError::Data("the numbers are too large for fitting".to_owned()));
     }
     let found = eigen_symmetric(products, width, stop)?;
     let most = width.min(x.rows());

@@ -93,13 +93,13 @@ pub async fn listen(
     let router = Arc::clone(&collector).router();
     let port = Port::open(COLLECTOR, address, acceptor, router, Bounds::of_collector()).await?;
     let bound = port.address;
-    log::info(format!("quarry takes events on {scheme}://{bound}/services/collector"));
+    log::info(format!("quarry receives events on {scheme}://{bound}/services/collector"));
     let (mut ports, mut calls) = (vec![port], None);
     if let Some(number) = calls_port {
         let address = SocketAddr::new(address.ip(), number);
         let router = Arc::clone(&collector).calls();
         let port = Port::open(CALLS, address, calls_acceptor, router, Bounds::of_calls()).await?;
-        log::info(format!("quarry takes OTLP over gRPC on {} ([otlp])", port.address));
+        log::info(format!("quarry receives OTLP over gRPC on {} ([otlp])", port.address));
         calls = Some(port.address);
         ports.push(port);
     }
@@ -161,7 +161,7 @@ impl Collecting {
             }
         };
         if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
-            log::warning("senders of events did not finish in time; they will resend what was not answered");
+            log::warning("senders of events did not finish in time; they will resend requests without an answer");
         }
     }
 }

@@ -10,7 +10,8 @@ use quarry_stdx::{ErrorKind, Fault, HasKind};
 pub enum ListenError {
     /// The command line requests a port that would expose tokens.
     #[error(
-        "--hec {0} is reachable from other machines, and tokens must not go there in clear: set enableSSL = true in [http]"
+        "--hec {0} is reachable from other machines, and tokens must not be sent unencrypted: set enableSSL = true \
+         in [http]"
     )]
     TokensInClear(SocketAddr),
     /// The address is in use or not local.

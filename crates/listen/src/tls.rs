@@ -94,7 +94,7 @@ fn own_certificate(data_dir: &Path, host: &str) -> Result<PathBuf, Fault> {
     let made = rcgen::generate_simple_self_signed(names).map_err(|error| Fault::bug(error.to_string()))?;
     let pem = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
     private_file::write(&path, &pem)?;
-    log::info(format!("made a certificate of its own: {}", path.display()));
+    log::info(format!("created a self-signed certificate: {}", path.display()));
     Ok(path)
 }
 

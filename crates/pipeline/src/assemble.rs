@@ -228,8 +228,7 @@ impl Assembler {
                     Ok(()) => &mut self.meta.index,
                     Err(reason) => {
                         let stays = &self.meta.index;
-                        self.refused
-                            .get_or_insert_with(|| format!("{reason}; events after such a line stay in {stays}"));
+                        self.refused.get_or_insert_with(|| format!("{reason}; events after such a line keep {stays}"));
                         return;
                     }
                 },

@@ -87,7 +87,8 @@ pub struct PipelineCounters {
 impl PipelineCounters {
     /// Remark about dates that can be read in two ways, if there are any.
     pub fn about_dates(&self) -> Option<&'static str> {
-        let text = "dates are read with the month first (05/11 is May 11), and nothing shows whether the day comes first: if it \
+        let text = "dates are read with the month first (05/11 is May 11), and the order of day and month is \
+                    ambiguous: if it \
                     does, set TIME_FORMAT in props.conf";
         (self.ambiguous_dates > 0).then_some(text)
     }

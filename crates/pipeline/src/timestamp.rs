@@ -4,10 +4,11 @@
 //! file's modification time, now. A time outside `MAX_DAYS_*` is rejected, as is one that jumps beyond
 //! `MAX_DIFF_SECS_*` in a form that is not the source's usual one.
 //!
-//! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. It is taken from, in this
-//! order: a date that is valid in one order only, in the event or in the text read ahead ([`Timestamper::look_ahead`]); a
-//! time that only one order puts near now or the file's last change, or not in the future; other files and requests of the
-//! source ([`DateOrders`]). Without any of these the month comes first, as in Splunk.
+//! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. It is taken from, in
+//! this order: a date that is valid in one order only, in the event or in the text read ahead
+//! ([`Timestamper::look_ahead`]); a time that only one order puts near now or the file's last change, or not in the
+//! future; other files and requests of the source ([`DateOrders`]). Without any of these the month comes first, as in
+//! Splunk.
 //!
 //! Not here: a date in the file's name.
 
@@ -162,11 +163,12 @@ impl NoTime {
         match self {
             NoTime::NoPrefix => "TIME_PREFIX does not match",
             NoTime::NoStamp => "no timestamp within MAX_TIMESTAMP_LOOKAHEAD",
-            NoTime::NoSuchDay => "the timestamp names no day or hour that exists",
+            NoTime::NoSuchDay => "the timestamp has a day or hour that does not exist",
             NoTime::TooOld => "the timestamp is older than MAX_DAYS_AGO",
             NoTime::TooNew => "the timestamp is later than MAX_DAYS_HENCE",
             NoTime::Jump => {
-                "the timestamp is written unlike the others and far from the one before (MAX_DIFF_SECS_AGO, _HENCE)"
+                "the timestamp has another format than the others and is far from the previous one \
+                 (MAX_DIFF_SECS_AGO, _HENCE)"
             }
         }
     }
@@ -214,8 +216,8 @@ impl FoundTimestamp {
         let name = match (self.form, self.read) {
             (Form::Triple, Some(DateOrder::DayMonthYear)) => "day, month, year, time",
             (Form::Triple, Some(DateOrder::MonthDayYear)) if self.is_ambiguous => match self.parts.hour {
-                Some(_) => "month, day, year, time (nothing shows whether the day comes first)",
-                None => "month, day, year (nothing shows whether the day comes first)",
+                Some(_) => "month, day, year, time (the order of day and month is ambiguous)",
+                None => "month, day, year (the order of day and month is ambiguous)",
             },
             (Form::Triple, Some(DateOrder::MonthDayYear)) => "month, day, year, time",
             (Form::NoYear, Some(DateOrder::DayMonthYear)) => "day and month without a year, time",
@@ -413,9 +415,9 @@ impl Timestamper {
         }
     }
 
-    /// The parts of a timestamp, the order in which its date is read, and the order that it shows. An ambiguous date of a
-    /// source that has shown no order yet is read as the time that is near now or the file's last change, or is not in the
-    /// future.
+    /// The parts of a timestamp, the order in which its date is read, and the order that it shows. An ambiguous date of
+    /// a source that has shown no order yet is read as the time that is near now or the file's last change, or is not
+    /// in the future.
     fn in_shown_order(&self, stamp: &Stamp) -> (DateTimeParts, Option<DateOrder>, Option<DateOrder>) {
         let parts = stamp.parts;
         let Some(OrderRead { order, is_only }) = stamp.order else { return (parts, None, None) };

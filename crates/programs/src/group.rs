@@ -100,7 +100,7 @@ impl ProgramGroup {
         // From here on, a failure drops the value and thereby ends the program.
         let group = ProgramGroup { child, ended: None };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(Fault::bug("its pipes are not there"));
+            return Err(Fault::bug("its pipes are missing"));
         };
         group.limit(cpu_seconds)?;
         Ok((group, Pipes { stdin, stdout, stderr }))

@@ -373,12 +373,14 @@ impl FieldRules {
 /// Table rules of a multikv.conf stanza; if they cannot be read, the user gets a message.
 fn table_rule(stanza: &TableStanza, messages: &Messages) -> Option<TableRule> {
     let Some(settings) = &stanza.settings else {
-        messages
-            .push(format!("KV_MODE = multi:{0}: multikv.conf has no stanza {0}; tables are read without", stanza.name));
+        messages.push(format!(
+            "KV_MODE = multi:{0}: multikv.conf has no stanza {0}; tables are read without it",
+            stanza.name
+        ));
         return None;
     };
     let told =
-        |fault: Fault| messages.push(format!("multikv.conf [{}]: {fault}; tables are read without", stanza.name));
+        |fault: Fault| messages.push(format!("multikv.conf [{}]: {fault}; tables are read without it", stanza.name));
     TableRule::new(settings).map_err(told).ok()
 }
 

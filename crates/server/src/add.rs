@@ -487,7 +487,7 @@ impl Total {
         if let Some(shrunk) = report.shrunk {
             let (expected, found) = (shrunk.expected, shrunk.found);
             self.remarks.tell(&format!(
-                "warning: {name} became shorter while it was read: {expected} bytes at first, {found} in the end; the \
+                "warning: {name} was truncated while it was read: {expected} bytes at first, {found} in the end; the \
                  bytes read are indexed"
             ));
         }
@@ -554,7 +554,7 @@ impl Total {
         say(self.binary as u64, &format!("{} left out as binary", plural(self.binary)));
         say(self.empty.count as u64, &format!("{} empty: {}", plural(self.empty.count), self.empty.listed()));
         let skipped = self.skipped.count;
-        let why = format!("left out, added before (--again adds once more): {}", self.skipped.listed());
+        let why = format!("skipped because added before (--again adds them again): {}", self.skipped.listed());
         say(skipped as u64, &format!("{} {why}", plural(skipped)));
         say(self.failed as u64, &format!("{} failed", plural(self.failed)));
         if self.interrupted {

@@ -21,7 +21,7 @@ pub(crate) fn migrate(data_dir: &Path, to: CatalogTo) -> Result<u8, Failure> {
     };
     let migrated = quarry_ingest::migrate_catalog_of(data_dir, &layers, &clock, &variables(), to)?;
     writeln!(std::io::stdout(), "{} rows copied; the catalog is in {}", migrated.rows, migrated.place)?;
-    log::info(format!("the former one is kept but no longer used: {}", migrated.former));
+    log::info(format!("the previous catalog is kept but no longer used: {}", migrated.former));
     if to == CatalogPlace::Sqlite {
         log::info("remove [catalog] url from server.conf before the next start");
     }

@@ -32,7 +32,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Every exit code and its meaning; docs/running/troubleshooting.md has the same rows.
 pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
-    (0, "done, and the answer has all there is"),
+    (0, "success; the answer is complete"),
     (USAGE, "the command line or a setting is invalid, or `btool check` found faults; nothing was done"),
     (SPL, "the search is wrong, may not be run, or is beyond a limit"),
     (STORAGE, "a file, the store or the server failed"),

@@ -1,7 +1,7 @@
 //! `quarry search -f`: prints events as the server receives them, until interrupted.
 //!
-//! The search runs in the server (`search/jobs/export` with `search_mode=realtime`), which sends each event as a line of
-//! JSON. Not here: searches that end ([`crate::search`]).
+//! The search runs in the server (`search/jobs/export` with `search_mode=realtime`), which sends each event as a line
+//! of JSON. Not here: searches that end ([`crate::search`]).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -46,7 +46,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
     tell_probable_mistakes(cli, arguments)?;
     let mut lines = std::io::BufReader::new(remote.follow(&form)?);
     if terminal::is_interactive() {
-        log::info(format!("following `{}` as new events come; Ctrl-C ends it", arguments.text));
+        log::info(format!("showing new events of `{}` as they arrive; Ctrl-C ends it", arguments.text));
     }
     let (mut shown, mut line) = (0, String::new());
     while arguments.maxout == 0 || shown < arguments.maxout {
@@ -84,7 +84,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
 /// The error of a search whose answer is a table; `maker` is what makes it.
 fn of_table(maker: &str) -> Failure {
     Failure::Usage(format!(
-        "-f shows events as they come, and {maker} makes a table of them: leave it out, or create a job with \
+        "-f shows events as they arrive, and {maker} turns them into a table: leave it out, or create a job with \
          search_mode=realtime"
     ))
 }
@@ -133,7 +133,7 @@ fn tell_unknown_indexes(cli: &Cli, arguments: &SearchArgs, remote: &Remote, zone
 
 /// Refuses options that only a search over the past has.
 fn check(arguments: &SearchArgs) -> Result<(), Failure> {
-    let refused = |what: &str| Err(Failure::Usage(format!("{what}: -f shows new events as they come; leave it out")));
+    let refused = |what: &str| Err(Failure::Usage(format!("{what}: -f shows new events as they arrive; leave it out")));
     if !arguments.files.is_empty() {
         return Err(Failure::Usage("-f shows what a server receives; a file is followed by `tail -f`".into()));
     }

@@ -750,7 +750,7 @@ fn read_files(
             Err(error) => {
                 let told = match error {
                     InputError::Partly { fault, report } => {
-                        format!("{fault}; {} events before that place are searched", report.events)
+                        format!("{fault}; {} events before that position are searched", report.events)
                     }
                     error => error.to_string(),
                 };

@@ -58,7 +58,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let tls = ServerSettings::new(&settings.layers).tls.filter(|_| !arguments.insecure);
     if tls.is_none() && !address.ip().is_loopback() {
         return Err(Failure::Usage(format!(
-            "--mgmt {address} is reachable from other machines, and passwords must not go there in clear: leave out \
+            "--mgmt {address} is reachable from other machines, and passwords must not be sent unencrypted: leave out \
              --insecure and enableSplunkdSSL = false in [sslConfig] of server.conf, or bind 127.0.0.1"
         )));
     }

@@ -61,7 +61,7 @@ const SEARCH_OPTIONS: &[(&str, &str)] = &[
     ("-index_earliest", "write _index_earliest=TIME in the search"),
     ("-index_latest", "write _index_latest=TIME in the search"),
     ("-rt_maxtime", "`quarry search -f` runs until it is interrupted, or until it has shown --maxout events"),
-    ("-realtime", "`quarry search -f` shows events as they come"),
+    ("-realtime", "`quarry search -f` shows events as they arrive"),
 ];
 
 /// The equivalent of these arguments, if they are Splunk's and were refused for that.

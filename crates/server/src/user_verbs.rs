@@ -1,7 +1,7 @@
 //! `quarry user list|add|passwd|remove`, over the REST interface of the node ([`crate::node_client`]).
 //!
-//! Passwords are typed twice on a terminal without echo, or read as one line of standard input. `add user` and `edit user`
-//! also take them as an option, as Splunk does, where every account of the machine can see them.
+//! Passwords are typed twice on a terminal without echo, or read as one line of standard input. `add user` and `edit
+//! user` also take them as an option, as Splunk does, where every account of the machine can see them.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
             client.get(&one(name))?;
             let password = new_password(name)?;
             client.post(&one(name), &[("password", password.as_str())])?;
-            (name, "has a new password; its sessions have ended")
+            (name, "has a new password; all sessions of the user have ended")
         }
         UserVerb::Remove { name } => {
             client(false)?.delete(&one(name))?;

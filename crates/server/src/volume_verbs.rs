@@ -32,7 +32,7 @@ pub(crate) fn migrate(data_dir: &Path, arguments: &MigrateArgs) -> Result<u8, Fa
     };
     let [moved, bytes, there, waiting] =
         ["moved", "bytes", "there", "waiting"].map(|key| report[key].as_u64().unwrap_or(0));
-    writeln!(std::io::stdout(), "{moved} buckets of {bytes} bytes moved, {there} were there already")?;
+    writeln!(std::io::stdout(), "{moved} buckets of {bytes} bytes moved, {there} were already on the volume")?;
     if waiting > 0 {
         log::info(format!("the old objects of {waiting} buckets are deleted when searches that read them have ended"));
     }
@@ -78,8 +78,8 @@ pub(crate) fn rebuild_catalog(data_dir: &Path, arguments: &RebuildCatalogArgs) -
         };
         print(&found.into_iter().map(row).collect(), STORE_COLUMNS, arguments.output)?;
         log::info(
-            "these data directories have buckets on the volumes of indexes.conf; name the one that lost its catalog with --store ID. \
-             Make sure that no other machine runs on it",
+            "these data directories have buckets on the volumes of indexes.conf; use --store ID to select the one \
+             that lost its catalog. Make sure that no other machine uses it",
         );
         return Ok(failure::USAGE);
     };

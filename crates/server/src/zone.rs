@@ -28,7 +28,7 @@ fn read() -> TimeZone {
                 if let Some(zone) = parse_zone(&name) {
                     return zone;
                 }
-                log::warning(format!("TZ={name} names no time zone: UTC is used; give one as Europe/Berlin"));
+                log::warning(format!("TZ={name} names no time zone: UTC is used; use a name such as Europe/Berlin"));
             }
             TimeZone::UTC
         }
@@ -37,13 +37,15 @@ fn read() -> TimeZone {
 
 /// The zone of `--zone`, if given.
 pub(crate) fn of_option(name: Option<&str>) -> Result<Option<TimeZone>, Failure> {
-    named(name).map_err(|name| Failure::Usage(format!("--zone {name}: no such time zone; give one as Europe/Berlin")))
+    named(name)
+        .map_err(|name| Failure::Usage(format!("--zone {name}: no such time zone; use a name such as Europe/Berlin")))
 }
 
 /// The zone of a request, if given.
 pub(crate) fn of_request(name: Option<&str>) -> Result<Option<TimeZone>, Fault> {
     let name = name.filter(|name| !name.is_empty());
-    named(name).map_err(|name| Fault::invalid(format!("zone={name}: no such time zone; give one as Europe/Berlin")))
+    named(name)
+        .map_err(|name| Fault::invalid(format!("zone={name}: no such time zone; use a name such as Europe/Berlin")))
 }
 
 fn named(name: Option<&str>) -> Result<Option<TimeZone>, &str> {

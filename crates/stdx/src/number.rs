@@ -16,7 +16,7 @@ pub const fn usize_of(value: u64) -> usize {
 
 /// Converts a count that a limit keeps below 2^32.
 ///
-/// # Panics If it is not: a limit is missing, and a truncated count would be misread later.
+/// Panics if the count is larger: a limit is missing, and a truncated count would be misread later.
 #[must_use]
 #[inline]
 #[track_caller]

@@ -69,8 +69,8 @@ impl Losses {
 pub(crate) fn describe(path: &Path, what: &str, lost: bool) -> Damage {
     let reason = match lost {
         true => format!(
-            "{what}; events may be lost. What is whole is kept. Add the files of that time again: those stored after \
-             the damage are read again from an earlier place, and some of their events then come twice"
+            "{what}; events may be lost. Intact records are kept. Add the files of that time again: files stored \
+             after the damage are read again from an earlier position, so some of their events are duplicated"
         ),
         false => format!("{what}; no event is missing"),
     };

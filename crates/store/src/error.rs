@@ -49,7 +49,7 @@ pub enum StoreError {
     },
     /// There is data without a catalog.
     #[error(
-        "catalog {} is missing, but {} holds data; put the catalog back from a copy, or move that data away to start \
+        "catalog {} is missing, but {} holds data; restore the catalog from a copy, or move that data away to start \
          anew", path.display(), data.display()
     )]
     CatalogMissing {
@@ -98,8 +98,8 @@ pub enum StoreError {
     NoDatabase,
     /// A catalog cannot be rebuilt from volumes in a folder that holds data of its own.
     #[error(
-        "{} holds data, which a catalog made of volumes would not have; move the folder away first, and bring back what was \
-         not uploaded with `quarry bucket thaw`", data.display()
+        "{} holds data, which a catalog rebuilt from volumes would lack; move the folder away first, and restore \
+         buckets that were not uploaded with `quarry bucket thaw`", data.display()
     )]
     DataWithoutCatalog {
         /// Folder that holds objects or log segments.
@@ -188,7 +188,7 @@ pub enum StoreError {
         known: u32,
     },
     /// Every candidate name of a bucket's object is taken by an unknown object.
-    #[error("object {object} and everything like it exist although no bucket has them; move them away")]
+    #[error("object {object} and others like it belong to no bucket; move them away")]
     NoFreeName {
         /// The first candidate.
         object: String,

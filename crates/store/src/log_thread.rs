@@ -65,7 +65,7 @@ impl LogThread {
             }
         }
         if let Err(error) = self.mark.sync() {
-            self.shared.tell(format!("the mark of the log is not synced: {error}"));
+            self.shared.tell(format!("the high-water mark of the log is not synced: {error}"));
         }
     }
 
@@ -86,7 +86,7 @@ impl LogThread {
     fn note_segments(&self, segments: &[LogSegmentRow]) -> bool {
         let noted = self.shared.catalog.note_log_segments(segments);
         if let Err(error) = &noted {
-            self.shared.tell(format!("the catalog does not know of a log segment: {error}"));
+            self.shared.tell(format!("a log segment cannot be recorded in the catalog: {error}"));
         }
         noted.is_ok()
     }
@@ -94,7 +94,7 @@ impl LogThread {
     /// Records that data is durable, so that its loss is detected.
     fn note_durable(&mut self, last_lsn: u64) {
         if let Err(error) = self.mark.set(last_lsn) {
-            self.shared.tell(format!("the mark of the log cannot be written: {error}"));
+            self.shared.tell(format!("the high-water mark of the log cannot be written: {error}"));
             return;
         }
         let newest = self.writer.current_path().and_then(|path| first_lsn_of(path));
@@ -248,7 +248,7 @@ impl LogThread {
             if let Some((request, part)) = append.sent
                 && let Err(error) = self.shared.sent.stored(request, part)
             {
-                self.shared.tell(format!("a request may be taken for one that is sent again: {error}"));
+                self.shared.tell(format!("a request may be wrongly taken for a retry: {error}"));
             }
             append.promise.keep(Ok(()));
         }

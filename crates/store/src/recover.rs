@@ -58,7 +58,7 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
         if log.has_mark()
             && let Err(error) = log.now_is(catalog, &segments)
         {
-            notes.push(format!("the catalog does not know of all log segments: {error}"));
+            notes.push(format!("not all log segments can be recorded in the catalog: {error}"));
         }
         log_damage.clear();
         // The next record writes a new mark.
@@ -216,7 +216,7 @@ fn deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError> {
     let decode = |row: DeletionRow| {
         let rows = RowSet::decode(&row.rows).ok_or_else(|| StoreError::Corrupt {
             bucket: row.bucket.to_string(),
-            reason: "the catalog's list of its deleted events is of a newer version or damaged".to_owned(),
+            reason: "the catalog's list of its deleted events is damaged or has a newer version".to_owned(),
         })?;
         Ok((row.bucket, rows))
     };

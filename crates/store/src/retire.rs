@@ -172,8 +172,8 @@ impl Shared {
         if let Some(gain) = ahead {
             let hours = gain / (60 * 60 * NS_PER_SEC);
             let then = match gain > FAR_NS {
-                true => "old events are removed only as if time passed twice as fast, until it is right",
-                false => "no events are removed as old by it for a day",
+                true => "until it is right, at most twice the elapsed time counts for removing old events",
+                false => "for a day, no events are removed by it",
             };
             self.tell(format!("the clock was set forward by {hours} hours: {then}; check the time of this machine"));
         }

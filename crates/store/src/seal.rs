@@ -240,9 +240,7 @@ pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), S
         if !blobs.exists(&row.object)? && !blobs.exists(&row.filter)? {
             if again > 1 {
                 let object = &row.object;
-                shared.tell(format!(
-                    "object {plain} exists although no bucket has it; it is kept, and {object} is used instead"
-                ));
+                shared.tell(format!("object {plain} belongs to no bucket; it is kept, and {object} is used instead"));
             }
             return Ok(());
         }

@@ -304,7 +304,7 @@ impl SentRequests {
 
 /// Message for the operator if nothing will be a candidate.
 pub(crate) fn stored_twice(error: &StoreError) -> String {
-    format!("requests that are sent again after a crash may be stored twice: {error}")
+    format!("requests that are retried after a crash may be stored twice: {error}")
 }
 
 fn by_number(parts: impl IntoIterator<Item = UnansweredPart>) -> Parts {

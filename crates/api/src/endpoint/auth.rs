@@ -126,7 +126,7 @@ async fn login(
 
 async fn logout(State(state): State<ApiState>, caller: Caller) -> Result<Response, ApiError> {
     let ended = state.auth.end_own_session(caller.shown.as_deref(), &caller.identity, &caller.origin);
-    ended_or(ended, "this request shows no session: send the key of one as `Authorization: Splunk KEY`")
+    ended_or(ended, "this request has no session key: send it as `Authorization: Splunk KEY`")
 }
 
 async fn end_session(

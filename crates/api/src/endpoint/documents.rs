@@ -151,7 +151,7 @@ async fn with_target<T: Send + 'static>(
 
 async fn turn_of(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
     let turn = Arc::clone(turns).acquire_owned().await;
-    turn.map_err(|error| ApiError::internal(format!("no turn for a request of documents: {error}")))
+    turn.map_err(|error| ApiError::internal(format!("no slot for a request for documents: {error}")))
 }
 
 fn target(
@@ -164,7 +164,7 @@ fn target(
     let user = parts.get("user").map_or(NOBODY, String::as_str);
     if user == ALL {
         return Err(ApiError::bad_request(format!(
-            "documents are one user's or all's: give a user or {NOBODY}, not {ALL}"
+            "documents belong to one user or to {NOBODY}: name one of them, not {ALL}"
         )));
     }
     if user != NOBODY && !caller.permissions.may_see(Some(user)) {
@@ -317,7 +317,7 @@ async fn save(
             parse_objects(&body.bytes, &mut |document| {
                 count += 1;
                 if count > most {
-                    let text = format!("too many documents for one batch_save: max_documents_per_batch_save={most}");
+                    let text = format!("too many documents in one batch_save: max_documents_per_batch_save={most}");
                     return Err(CollectionError::Invalid(text));
                 }
                 take(document)
@@ -408,7 +408,7 @@ async fn find_all(
             let bytes_max = find.bytes_max.saturating_add(out.len());
             target.collection.find(&target.users(with_shared), &Find { bytes_max, ..find }, &mut out)?;
             if out.len() > limits.batch_result_bytes {
-                let text = "the documents found take more than max_size_per_batch_result_mb: ask for fewer at a time";
+                let text = "the documents found exceed max_size_per_batch_result_mb: request fewer at a time";
                 return Err(ApiError::bad_request(text));
             }
         }

@@ -826,7 +826,9 @@ async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiErr
     let object = found(&state, &request).await?;
     let app = request.parameters.get("app").unwrap_or(object.place.app());
     if app != object.place.app() {
-        return Err(ApiError::bad_request(format!("app={app}: objects are not moved to another app; make it there")));
+        return Err(ApiError::bad_request(format!(
+            "app={app}: objects cannot be moved to another app; create it there"
+        )));
     }
     let asked = match request.parameters.get("user") {
         None => return Err(ApiError::bad_request("nothing to change: give user=NAME, the new owner")),

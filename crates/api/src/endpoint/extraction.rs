@@ -49,8 +49,7 @@ async fn suggest(parameters: Parameters) -> Result<Response, ApiError> {
         && field.len() <= FIELD_CHARS_MAX;
     if !is_name {
         return Err(ApiError::bad_request(format!(
-            "field={field}: give a name of ASCII letters, digits and _, at most {FIELD_CHARS_MAX}, as a group of a \
-             regular expression has"
+            "field={field}: give the name of a capture group: at most {FIELD_CHARS_MAX} ASCII letters, digits and _"
         )));
     }
     let all = |name: &str| -> Vec<String> {

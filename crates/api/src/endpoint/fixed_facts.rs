@@ -93,7 +93,7 @@ const NO_CLUSTER: &str = "Indexer clustering is not enabled on this node: it bel
 const NO_HEADS: &str = "Search head clustering is not enabled on this node: it belongs to no cluster";
 
 /// Error of endpoints that need a replica set.
-const NO_REPLICAS: &str = "KV store replication is not enabled on this node: it keeps its collections alone";
+const NO_REPLICAS: &str = "KV store replication is not enabled on this node: its collections are not replicated";
 
 /// Endpoints that need a cluster: folder, names in it, error.
 const UNAVAILABLE: &[(&str, &[&str], &str)] = &[
@@ -155,13 +155,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 }
 
 /// Error of a restart request: nothing would start the process again.
-const NO_RESTART: &str = "the node does not restart itself: have whatever runs it stop and start it (systemctl restart quarry); \
-                          changes of objects count without that, those of inputs and indexes from the next start";
+const NO_RESTART: &str = "the node does not restart itself: use its service manager (systemctl restart quarry); \
+                          changes of objects take effect without a restart, changes of inputs and indexes after it";
 /// Errors of the unsupported actions in [`REFUSALS`].
-const STANDALONE: &str = "the node stores and searches its events alone: it cannot be made part of a cluster, and sends no searches \
-                          to other nodes";
+const STANDALONE: &str =
+    "the node stores and searches only its own events: it cannot join a cluster, and sends no searches to other nodes";
 const NO_DEPLOYMENT: &str = "the node sends no apps to forwarders: give them their configuration by other means";
-const NO_LICENSES: &str = "the node is free and unlimited: there is no licence to be added or changed";
+const NO_LICENSES: &str = "the node needs no licence: there is none to add or change";
 
 /// Unsupported actions: path, required capability, help text, why.
 const REFUSALS: &[(&str, &str, &str, &str)] = &[
@@ -173,9 +173,9 @@ const REFUSALS: &[(&str, &str, &str, &str)] = &[
         "Refuses to change a server class.",
         NO_DEPLOYMENT,
     ),
-    ("licenser/groups/{name}", LICENSE_EDIT, "Refuses to choose a group of licences.", NO_LICENSES),
+    ("licenser/groups/{name}", LICENSE_EDIT, "Refuses to change the licence group.", NO_LICENSES),
     ("licenser/licenses", LICENSE_EDIT, "Refuses to add a licence.", NO_LICENSES),
-    ("licenser/localpeer/{name}", LICENSE_EDIT, "Refuses to change where licences come from.", NO_LICENSES),
+    ("licenser/localpeer/{name}", LICENSE_EDIT, "Refuses to change the licence server.", NO_LICENSES),
     ("search/distributed/peers", EDIT_SEARCH_SERVER, "Refuses to send searches to another node.", STANDALONE),
     ("server/control/restart", RESTART, "Refuses to restart the node.", NO_RESTART),
     ("server/control/restart_webui", RESTART, "Refuses to restart the node.", NO_RESTART),

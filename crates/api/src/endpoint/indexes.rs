@@ -124,7 +124,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             Method::POST,
             below("roll-hot-buckets"),
             edit_indexes,
-            "Writes the events of an index that are only in the log to buckets.",
+            "Seals the events of an index that are only in the log.",
             post(roll),
         ),
         Endpoint::new(Method::POST, below("enable"), edit_indexes, "Enables an index.", post(enable)),

@@ -62,8 +62,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         [
             rows(Method::GET, "results", "Returns the rows of a finished job.", get(results)),
             rows(Method::POST, "results", "Returns the rows of a finished job.", post(results)),
-            rows(Method::GET, "results_preview", "Returns the rows that a job has so far.", get(preview)),
-            rows(Method::POST, "results_preview", "Returns the rows that a job has so far.", post(preview)),
+            rows(Method::GET, "results_preview", "Returns the current rows of a running job.", get(preview)),
+            rows(Method::POST, "results_preview", "Returns the current rows of a running job.", post(preview)),
             rows(Method::GET, "events", "Returns the events that a job has found so far.", get(events)),
             rows(Method::POST, "events", "Returns the events that a job has found so far.", post(events)),
             row(Method::GET, "timeline", "Counts a job's events by time.", get(timeline))
@@ -268,8 +268,9 @@ async fn post_processed(
 
 pub(super) fn zone_of(parameters: &Parameters, job: &SearchJob) -> Result<TimeZone, ApiError> {
     let Some(name) = parameters.get("zone").filter(|name| !name.is_empty()) else { return Ok(job.zone().clone()) };
-    parse_zone(name)
-        .ok_or_else(|| ApiError::bad_request(format!("zone={name} is not known: give one as Europe/Berlin")))
+    parse_zone(name).ok_or_else(|| {
+        ApiError::bad_request(format!("zone={name} is not a known time zone: use a name such as Europe/Berlin"))
+    })
 }
 
 fn messages_of(status: &JobStatus) -> Vec<WireMessage> {

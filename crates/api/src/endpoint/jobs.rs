@@ -358,7 +358,8 @@ async fn refuse_acl(
     let job = job_of(&state, &caller, &parts).await?;
     let user = job.user();
     Err(ApiError::bad_request(format!(
-        "the job of {user} is seen by {user} and by administrators and cannot be shared: save its search and share that"
+        "the job of {user} is visible to {user} and administrators only and cannot be shared: save its search and \
+         share that"
     )))
 }
 
@@ -428,7 +429,7 @@ async fn control(
             }
             "enablepreview" | "disablepreview" => {
                 job.show_previews(action == "enablepreview");
-                "Previews of the search job were switched."
+                "The previews of the search job were switched on or off."
             }
             other => {
                 let text = format!(

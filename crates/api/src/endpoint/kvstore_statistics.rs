@@ -35,7 +35,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, format!("{FOLDER}/{name}"), Access::Capability(LIST_INTROSPECTION), summary, serve)
     };
     let rows = vec![
-        row(PROCESS, "Shows the process that keeps the KV store.", get(process)),
+        row(PROCESS, "Shows the state of the KV store.", get(process)),
         row(COLLECTIONS, "Shows the size of each collection.", get(collections)),
     ];
     entities(rows, &Content::of_path(FOLDER, Shape::Object(&[("data", Shape::List(&Shape::Text))])))

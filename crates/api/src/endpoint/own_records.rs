@@ -63,7 +63,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         row(Method::GET, "history", "Lists earlier searches, newest first.", get(history))
             .takes(&["count", "offset", "filter"])
             .answers(FOUND),
-        row(Method::POST, "links", "Makes a short link to a path of the interface.", post(make_link))
+        row(Method::POST, "links", "Creates a short link to a path of the interface.", post(make_link))
             .needs(&["path"])
             .answers_with(StatusCode::CREATED, AnswerShape::Json(Shape::Object(&[("id", Shape::Text)]))),
         row(Method::GET, "links/{id}", "Returns the path that a short link stands for.", get(show_link)).answers(LINK),
@@ -159,7 +159,7 @@ async fn make_link(
                 made => return Ok(made?),
             }
         }
-        Err(ApiError::internal(format!("{IDS_MAX} ids of links were all in use: try again")))
+        Err(ApiError::internal(format!("no unused id for a link was found in {IDS_MAX} attempts: try again")))
     });
     let id = id.await?;
     Ok((StatusCode::CREATED, answer(json!({ "id": id }).to_string())).into_response())

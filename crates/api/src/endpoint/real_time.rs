@@ -43,7 +43,8 @@ pub(super) fn window_of(
     if window.is_some() && !caller.permissions.holds(RTSEARCH) {
         let user = &caller.identity.user;
         return Err(ApiError::forbidden(format!(
-            "user {user} may not run real-time searches: they take the capability {RTSEARCH}, which none of the user's \
+            "user {user} may not run real-time searches: they require the capability {RTSEARCH}, which none of the \
+             user's \
              roles has"
         )));
     }
@@ -96,8 +97,7 @@ pub(super) async fn export_real_time(
 ) -> Result<Response, ApiError> {
     if !matches!(mode, OutputMode::Json | OutputMode::Raw | OutputMode::Xml) {
         return Err(ApiError::bad_request(
-            "this output_mode begins with the columns of all rows, which a real-time search never knows: give json, xml or \
-             raw",
+            "this output_mode lists all columns first, which a real-time search never knows: give json, xml or raw",
         ));
     }
     let text = params.text.clone();

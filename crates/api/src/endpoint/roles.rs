@@ -39,7 +39,7 @@ const ROLES_MAX: usize = 1_000;
 /// Parameters that are stored without effect, and the message about them.
 const WITHOUT_EFFECT: [&str; 3] = ["cumulativeRTSrchJobsQuota", "cumulativeSrchJobsQuota", "defaultApp"];
 const KEPT_ONLY: &str =
-    "cumulativeSrchJobsQuota, cumulativeRTSrchJobsQuota and defaultApp of roles are kept and have no effect.";
+    "cumulativeSrchJobsQuota, cumulativeRTSrchJobsQuota and defaultApp of roles are stored but have no effect.";
 /// Capabilities that the administrator role must keep, because nobody could grant them again.
 const KEPT_BY_ADMIN: [&str; 4] = [ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH];
 
@@ -206,10 +206,10 @@ async fn create(State(state): State<ApiState>, caller: Caller, Settings(form): S
     let known = state.auth.roles();
     check_name(&name)?;
     if known.get(&name).is_some() {
-        return Err(ApiError::with_status(StatusCode::CONFLICT, format!("there is a role {name} already")));
+        return Err(ApiError::with_status(StatusCode::CONFLICT, format!("a role {name} exists already")));
     }
     if known.iter().count() >= ROLES_MAX {
-        return Err(ApiError::bad_request(format!("there are {ROLES_MAX} roles already, the most there may be")));
+        return Err(ApiError::bad_request(format!("there are {ROLES_MAX} roles already, the maximum")));
     }
     let mut settings = settings_of(&form, &known, &RoleSettings { name: name.clone(), ..RoleSettings::default() })?;
     if settings.is_empty() {
@@ -352,7 +352,7 @@ fn check_imports(names: &[String], known: &Roles, of: &str) -> Result<(), ApiErr
     let (mut open, mut seen) = (names.to_vec(), Vec::new());
     while let Some(name) = open.pop() {
         if name == of {
-            return Err(ApiError::bad_request(format!("imported_roles: the role {of} would import itself")));
+            return Err(ApiError::bad_request(format!("imported_roles: the role {of} would inherit from itself")));
         }
         let Some(role) = known.get(&name) else {
             let names = known.names();

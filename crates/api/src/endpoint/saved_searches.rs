@@ -182,7 +182,7 @@ async fn suppress(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let object = saved(&state, &caller, &parts).await?;
-    let told = "Searches do not run by their schedules yet: no alert fires, so none is suppressed.";
+    let told = "Scheduled searches do not run yet: no alert fires, so none is suppressed.";
     Ok(told_of(&object, "suppress", json!({ "suppressed": "0", "expiration": "0" }), told, &parameters))
 }
 
@@ -193,7 +193,7 @@ async fn acknowledge(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let object = saved(&state, &caller, &parts).await?;
-    let told = "Searches do not run by their schedules yet: no alert has fired that could be acknowledged.";
+    let told = "Scheduled searches do not run yet: no alert has fired that could be acknowledged.";
     Ok(told_of(&object, "acknowledge", json!({}), told, &parameters))
 }
 
@@ -223,7 +223,7 @@ async fn scheduled(
         times.push(next.div_euclid(NS_PER_SEC));
         at = next;
     }
-    let told = "Searches do not run by their schedules yet: these are the times at which they would.";
+    let told = "Scheduled searches do not run yet: these are the times at which they would run.";
     Ok(told_of(&object, "scheduled_times", json!({ "scheduled_times": times }), told, &parameters))
 }
 

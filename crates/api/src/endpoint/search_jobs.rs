@@ -107,7 +107,9 @@ pub(super) fn params_of(
     caller: &Caller,
     rows_max: Option<usize>,
 ) -> Result<SearchParams, ApiError> {
-    let unknown = |name: &str| ApiError::bad_request(format!("zone={name} is not known: give one as Europe/Berlin"));
+    let unknown = |name: &str| {
+        ApiError::bad_request(format!("zone={name} is not a known time zone: use a name such as Europe/Berlin"))
+    };
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let zone = text("zone").map(|name| parse_zone(&name).ok_or_else(|| unknown(&name))).transpose()?;
     let shape = shape_of(parameters)?.0;
@@ -359,7 +361,7 @@ impl TimeBound {
     fn told(&self) -> Option<String> {
         let seconds = self.seconds;
         let is_over = self.has_come.load(Ordering::Relaxed);
-        is_over.then(|| format!("the search was ended after {seconds} s, the longest it may take (srchMaxTime)"))
+        is_over.then(|| format!("the search was ended after {seconds} s, its time limit (srchMaxTime)"))
     }
 }
 

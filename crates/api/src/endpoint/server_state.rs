@@ -244,7 +244,7 @@ const FACTS: [Fact; 15] = [
         path: "server/status/dispatch-artifacts",
         name: "result",
         access: INTROSPECTION,
-        summary: "Counts the jobs that are kept.",
+        summary: "Counts the stored jobs.",
         content: |facts| json!({ "total_count": facts.jobs.to_string() }),
         shape: Shape::Object(&[("total_count", Shape::Text)]),
     },
@@ -346,7 +346,7 @@ fn health(facts: &Facts) -> (&'static str, Value) {
         .collect();
     let of_store = if recent.is_empty() { "green" } else { "yellow" };
     let worst = ["red", "yellow"].into_iter().find(|color| [of_disk, of_store].contains(color)).unwrap_or("green");
-    let room = format!("{} MB are free, {} MB must be kept", disk.free / MEGABYTE, disk_free_min / MEGABYTE);
+    let room = format!("{} MB are free, {} MB must stay free", disk.free / MEGABYTE, disk_free_min / MEGABYTE);
     let features = json!({
         "Disk Space": { "health": of_disk, "reasons": if of_disk == "green" { json!([]) } else { json!([room]) } },
         "Store": { "health": of_store, "reasons": recent },

@@ -39,7 +39,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, "search/tags", read, "Lists tags.", get(list)).takes(LISTED),
         Endpoint::new(Method::POST, tag, write, "Adds a tag to a value, or removes it.", post(change))
             .takes(&["add", "delete"]),
-        Endpoint::new(Method::DELETE, tag, write, "Takes a tag away from all values.", delete(remove)),
+        Endpoint::new(Method::DELETE, tag, write, "Removes a tag from all values.", delete(remove)),
     ];
     let values = Endpoint::new(Method::GET, tag, read, "Lists the values that have a tag.", get(show)).takes(LISTED);
     let fields = vec![

@@ -153,7 +153,7 @@ async fn edit(
         ));
     }
     if !is_admin(&caller) && caller.identity.user != name {
-        return Err(ApiError::forbidden(format!("user {} may change nobody else", caller.identity.user)));
+        return Err(ApiError::forbidden(format!("user {} may not change other users", caller.identity.user)));
     }
     let user = match password.is_some() || roles.is_some() {
         true => change_users(&state, &caller, UserChange::Edit { name, password, old_password, roles }).await?,

@@ -145,9 +145,7 @@ impl Objects {
             Place::System | Place::App(_) => super::write::FILE_BYTES_MAX,
         };
         if changed.len() > most {
-            return Err(ObjectError::Invalid(format!(
-                "{file} would have more than {most} bytes, the most a file may have"
-            )));
+            return Err(ObjectError::Invalid(format!("{file} would exceed the maximum of {most} bytes")));
         }
         if changed != text || !path.is_file() {
             private_file::write(&path, &changed)?;
@@ -170,5 +168,7 @@ pub(super) fn check_room(folder: Option<&Path>) -> Result<(), ObjectError> {
         return Ok(());
     }
     let most = super::FILES_MAX;
-    Err(ObjectError::Invalid(format!("there are {files} files of this kind already, {most} may be: remove some first")))
+    Err(ObjectError::Invalid(format!(
+        "there are {files} files of this kind already, the maximum is {most}: remove some first"
+    )))
 }

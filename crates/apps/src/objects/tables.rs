@@ -222,7 +222,9 @@ impl Objects {
         std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
         let files = std::fs::read_dir(folder).map_err(|error| failed(folder, &error))?.count();
         if files >= FILES_MAX && !target.exists() {
-            return Err(ObjectError::Invalid(format!("there are {files} lookup files here, {FILES_MAX} may be")));
+            return Err(ObjectError::Invalid(format!(
+                "there are {files} lookup files here, the maximum is {FILES_MAX}"
+            )));
         }
         let mut number = [0; 8];
         quarry_stdx::random::fill(&mut number);

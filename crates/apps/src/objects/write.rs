@@ -39,7 +39,7 @@ impl Objects {
             return Err(ObjectError::Exists(name.to_owned()));
         }
         if there.local.stanzas.len() >= OBJECTS_MAX {
-            return Err(ObjectError::Invalid(format!("{conf}.conf has {OBJECTS_MAX} stanzas, the most it may have")));
+            return Err(ObjectError::Invalid(format!("{conf}.conf has {OBJECTS_MAX} stanzas, the maximum")));
         }
         // Owner first: a stanza without an owner would belong to everyone.
         if let Place::App(_) = place {
@@ -174,18 +174,18 @@ impl Objects {
         let (conf, name) = (found.conf.as_str(), found.name.as_str());
         check_may_write(found, viewer)?;
         if found.place == Place::System || change.sharing == Some(ObjectSharing::System) {
-            return Err(ObjectError::Invalid(format!("{name}: what belongs to the node has no acl of its own")));
+            return Err(ObjectError::Invalid(format!("{name}: objects of the node have no acl of their own")));
         }
         let sharing = change.sharing.unwrap_or(found.sharing);
         let owner = change.owner.clone().unwrap_or_else(|| found.owner.clone());
         quarry_conf::file_name::check_file_name(&owner)?;
         let is_mine = owner == viewer.user || owner == found.owner;
         if !is_mine && !is_admin(viewer) {
-            return Err(ObjectError::Denied(format!("user {} may not give this to {owner}", viewer.user)));
+            return Err(ObjectError::Denied(format!("user {} may not change its owner to {owner}", viewer.user)));
         }
         let place = match sharing {
             ObjectSharing::User if !can_be_own(conf) || owner == NOBODY => {
-                return Err(ObjectError::Invalid(format!("{conf}/{name} cannot be somebody's own")));
+                return Err(ObjectError::Invalid(format!("{conf}/{name} cannot be private")));
             }
             ObjectSharing::User => Place::User { user: owner.clone(), app: found.place.app().to_owned() },
             ObjectSharing::App | ObjectSharing::Global | ObjectSharing::System => {
@@ -273,7 +273,7 @@ fn check_roles(roles: &[String]) -> Result<(), ObjectError> {
                 && role.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.')))
     };
     match roles.iter().find(|role| !is_good(role)) {
-        Some(role) => Err(ObjectError::Invalid(format!("{role:?} cannot be the name of a role"))),
+        Some(role) => Err(ObjectError::Invalid(format!("{role:?} is not a valid name of a role"))),
         None => Ok(()),
     }
 }

@@ -194,7 +194,7 @@ impl Requests {
         let reason = with_advice(short(&error.to_string()));
         match error {
             Theirs::NotFound { .. } if reason.contains("NoSuchBucket") => Failure::Final(BlobError::Settings {
-                reason: format!("container {} does not exist; make it first", self.place()),
+                reason: format!("container {} does not exist; create it first", self.place()),
             }),
             Theirs::NotFound { .. } => Failure::NotFound,
             Theirs::PermissionDenied { .. } | Theirs::Unauthenticated { .. } => {

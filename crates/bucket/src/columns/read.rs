@@ -629,7 +629,7 @@ fn only_value(kind: &ColumnKind, count: usize) -> Result<ColumnValues, crate::wi
     };
     match kind {
         _ if none && count > 0 => {
-            Err(crate::wire::Malformed(format!("{count} values are said to be of a column without any")))
+            Err(crate::wire::Malformed(format!("{count} values are declared for a column without any")))
         }
         ColumnKind::Numbers { min, .. } => Ok(ColumnValues::Numbers(vec![*min; count])),
         _ => Ok(ColumnValues::Codes(vec![0; count])),

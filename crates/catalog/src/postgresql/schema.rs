@@ -123,7 +123,7 @@ pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<Foun
     }
     let own = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = ?1 AND tablename = 'version'";
     if !act.exists(own, values![schema])? {
-        return Err(Failure::Damaged("its schema has tables, but none that holds the version".to_owned()));
+        return Err(Failure::Damaged("its schema has tables, but none with the version".to_owned()));
     }
     let found = act.number("SELECT version FROM version", values![])?.unwrap_or(0);
     let known = VERSION as i64;

@@ -64,7 +64,7 @@ impl PostgreSqlPlace {
     pub fn new(settings: &PostgreSqlSettings, schema: &str) -> Result<PostgreSqlPlace, Fault> {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         if schema.is_empty() || schema.len() > SCHEMA_BYTES_MAX || !schema.bytes().all(is_name) {
-            return Err(Fault::invalid(format!("{schema:?} is not the name of a schema: a-z, 0-9 and _ make one")));
+            return Err(Fault::invalid(format!("{schema:?} is not a valid schema name: use a-z, 0-9 and _")));
         }
         let mut config: Config = settings.url.parse().map_err(|error: tokio_postgres::Error| {
             // The source says which part is wrong, and never repeats the password.

@@ -144,7 +144,7 @@ fn cell(value: ValueRef<'_>) -> Outcome<Cell> {
             Cell::Text(text.to_owned())
         }
         ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
-        ValueRef::Real(_) => return Err(damaged("a fraction, which no column has")),
+        ValueRef::Real(_) => return Err(damaged("a fraction, but no column has fractions")),
     })
 }
 

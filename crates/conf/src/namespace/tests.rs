@@ -35,8 +35,8 @@ fn the_most_specific_word_on_sharing_counts_and_local_beats_default() {
         "[props/web/EXTRACT-a]\nexport = none\n[props/db]\nexport = system\n[transforms]\nexport = none\n[eventtypes]\nexport =\n",
     );
     let seen = |path: &[&str]| sharing.exports(path);
-    assert!(seen(&["savedsearches", "x"]), "what nobody speaks of follows []");
-    assert!(seen(&["lookups", "x.csv"]), "a stanza that says nothing of export does not count");
+    assert!(seen(&["savedsearches", "x"]), "[] applies to objects without a stanza of their own");
+    assert!(seen(&["lookups", "x.csv"]), "a stanza without export is ignored");
     assert!(!seen(&["props", "mail"]) && seen(&["props", "web"]) && seen(&["props", "db"]));
     assert!(seen(&["props", "web", "EXTRACT-b"]) && !seen(&["props", "web", "EXTRACT-a"]));
     assert!(!seen(&["macros", "a/b(1)"]) && seen(&["macros", "a"]));
@@ -44,7 +44,10 @@ fn the_most_specific_word_on_sharing_counts_and_local_beats_default() {
     assert!(!seen(&["transforms", "x"]) && !seen(&["eventtypes", "x"]));
     let over = Sharing::new("[props/a]\nexport = system\n", "[props/a]\nexport = none\n");
     assert!(!over.exports(&["props", "a"]));
-    assert!(!Sharing::new("[props/a%]\nowner = x\n", "").exports(&["props", "a%"]), "unsaid is not shared");
+    assert!(
+        !Sharing::new("[props/a%]\nowner = x\n", "").exports(&["props", "a%"]),
+        "without export an object is not shared"
+    );
     assert!(Sharing::new("[props/a%é%zz%+1]\nexport = system\n", "").exports(&["props", "a%é%zz%+1"]));
 }
 

@@ -56,7 +56,13 @@ const ROWS: &[Row] = &[
         "",
         "start of the time range for which missing summaries are built, if later; existing summaries stay",
     ),
-    row("acceleration.max_time", at_least(0), "3600", "seconds", "longest work on a model in one round; 0: no limit"),
+    row(
+        "acceleration.max_time",
+        at_least(0),
+        "3600",
+        "seconds",
+        "maximum time spent on a model in one round; 0: no limit",
+    ),
 ];
 
 /// Acceleration of a data model.

@@ -73,9 +73,15 @@ pub static INDEXES: ConfTable = ConfTable {
 
 const ROWS: &[Row] = &[
     row("bucketMerging", Kind::Bool, "true", "", "whether the server merges sealed buckets in the background"),
-    row(MIN_SIZE, COUNT, "0", "MB of text", "what the background merges has at least"),
-    row(MAX_SIZE, at_least(1), "2048", "MB of text", "a merged bucket has at most"),
-    row("bucketMerge.maxMergeTimeSpanSecs", COUNT, "7776000", "seconds", "between its first and last event at most"),
+    row(MIN_SIZE, COUNT, "0", "MB of text", "minimum size of a merge in the background"),
+    row(MAX_SIZE, at_least(1), "2048", "MB of text", "maximum size of a merged bucket"),
+    row(
+        "bucketMerge.maxMergeTimeSpanSecs",
+        COUNT,
+        "7776000",
+        "seconds",
+        "maximum time between its first and last event",
+    ),
     row(MIN_COUNT, MERGE_COUNT, "4", "buckets", "minimum number for a merge in the background; a request merges 2"),
     row(MAX_COUNT, MERGE_COUNT, "1024", "buckets", "become one at most"),
     row(

@@ -42,7 +42,7 @@ const SECTIONS: &[Section] = &[
                 COUNT,
                 "1",
                 "times",
-                "as many real-time searches run at once as others may; 0: none",
+                "concurrent real-time searches, as a multiple of the limit for other searches; 0: none",
             ),
             row("max_mem_usage_mb", COUNT, "1024", "megabytes", "memory that grouping and sorting may take"),
             row(

@@ -58,8 +58,8 @@ pub(super) const VOLUME_ROWS: &[Row] = &[
     row(KEY_FILE, Kind::Text, "", "", "file with the keys for cse; a line each: ID, space, 64 hexadecimal digits"),
     row(KEY_ID, Kind::Text, "", "", "id of the key for sse-kms"),
     row(PART_SIZE, at_least(5 << 20), "16777216", "bytes", "of a part of an object that is sent in parts"),
-    row("remote.s3.timeout.connect", at_least(1), "5000", "milliseconds", "a connection may take to be made"),
-    row("remote.s3.timeout.read", at_least(1), "60000", "milliseconds", "a request may take, its body included"),
+    row("remote.s3.timeout.connect", at_least(1), "5000", "milliseconds", "time limit for opening a connection"),
+    row("remote.s3.timeout.read", at_least(1), "60000", "milliseconds", "time limit for a request, including its body"),
 ];
 
 /// Settings of `[cachemanager]` in server.conf.

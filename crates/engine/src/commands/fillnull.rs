@@ -53,7 +53,7 @@ fn fill(column: &ArrayRef, value: &str) -> ArrayRef {
     filled.finish()
 }
 
-/// Fills the fields of a list; a missing field is made.
+/// Fills the fields of a list; missing fields are created.
 #[derive(Clone)]
 struct FillFields {
     value: String,

@@ -49,7 +49,7 @@ impl Blocking for Fit {
             kept.push(&batch)?;
         }
         if kept.num_rows() == 0 {
-            context.messages.push("fit: there are no rows to learn from, so no model is created");
+            context.messages.push("fit: there are no rows to fit to, so no model is created");
             return Ok(kept.into_rows());
         }
         let options = options_of(&self.command.options);
@@ -95,7 +95,7 @@ impl Fit {
             return Ok(None);
         }
         let seed = options.get("random_state").and_then(|seed| seed.parse().ok()).unwrap_or(SAMPLE_SEED);
-        context.messages.push(format!("fit: learnt from a sample of {ROWS_MAX} of {rows} rows"));
+        context.messages.push(format!("fit: fitted to a sample of {ROWS_MAX} of {rows} rows"));
         Ok(Some(sample(rows, ROWS_MAX, seed)))
     }
 

@@ -13,7 +13,7 @@ use crate::node::table_of;
 impl Execute for HistoryCommand {
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         let Some(entries) = search.node().history(&search.context().permissions) else {
-            search.context().messages.push("history: searches that ran are not recorded here");
+            search.context().messages.push("history: past searches are not recorded here");
             return Ok(Some(of_batches(Vec::new())));
         };
         Ok(Some(of_batches(vec![timed(&table_of(&entries)?)?])))

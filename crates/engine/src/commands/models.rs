@@ -120,8 +120,8 @@ pub(super) fn no_model(name: &ModelName, models: &dyn LookupSource) -> String {
     let mut known: Vec<&str> = known.iter().map(|file| file.name.as_str()).collect();
     known.dedup();
     let told = match known.len() {
-        0 => "there is none; `fit ... into NAME` makes one".to_owned(),
-        count if count > NAMES_TOLD_MAX => format!("there are {count}: `| listmodels` shows them"),
+        0 => "there are no models; `fit ... into NAME` creates one".to_owned(),
+        count if count > NAMES_TOLD_MAX => format!("`| listmodels` shows the {count} existing ones"),
         _ => format!("there are {}", known.join(", ")),
     };
     let whose = if name.shared { " that the app shares" } else { "" };

@@ -15,7 +15,7 @@ use crate::lowering::{SearchEnvironment, Step, lower};
 impl Execute for MultiSearchCommand {
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         if let Some(fault) = self.searches.iter().find_map(|inner| unstreamed(search, inner).transpose()) {
-            let message = "multisearch takes searches that process one event at a time; use union or append";
+            let message = "multisearch supports only searches that process one event at a time; use union or append";
             return Err(EngineError::Invalid { message: message.to_owned(), span: Some(fault?.span) });
         }
         merged(search, &self.searches).map(Some)

@@ -158,7 +158,7 @@ impl Predict {
             let period = self.0.period.or_else(|| season_of(series));
             let fits = period.filter(|period| *period >= 2 && series.len() >= 2 * period);
             if fits.is_none() {
-                let why = "it shows no season; set period= to at most half its rows";
+                let why = "no seasonality was detected; set period= to at most half its rows";
                 context.messages.push(format!("predict: {field}: {why}"));
             }
             fits

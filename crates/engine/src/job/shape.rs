@@ -139,7 +139,7 @@ fn keep_arrivals(pipeline: &mut Pipeline, from: TimeNs) -> Result<(), Diagnostic
         }
         first => {
             let (name, span) = first.map_or(("", Span::default()), |first| (first.command.name(), first.span));
-            let text = format!("{name} reads no new events, which a real-time search without a window is for");
+            let text = format!("{name} reads no events, so it cannot be a real-time search without a window");
             Err(Diagnostic::error(text, span).with_hint("give a window, as in earliest_time=rt-5m"))
         }
     }

@@ -28,7 +28,7 @@ impl Plan {
 
     /// Deserializes a plan; an error if the bytes are damaged or of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Plan, EngineError> {
-        let refused = |why: String| EngineError::invalid(format!("these bytes are not a plan: {why}"));
+        let refused = |why: String| EngineError::invalid(format!("the bytes are not a valid plan: {why}"));
         if bytes.len() > BYTES_MAX {
             return Err(refused(format!("they are more than {BYTES_MAX}")));
         }
@@ -36,7 +36,7 @@ impl Plan {
             postcard::take_from_bytes(bytes).map_err(|fault| refused(fault.to_string()))?;
         if version != VERSION {
             return Err(refused(format!(
-                "they are of `{version}`, this is `{VERSION}`: run the same version on all nodes"
+                "they come from version `{version}`, this is `{VERSION}`: run the same version on all nodes"
             )));
         }
         match postcard::take_from_bytes(rest).map_err(|fault| refused(fault.to_string()))? {

@@ -56,8 +56,8 @@ impl Planner<'_> {
         {
             let user = &self.runner.context.permissions.user;
             return Err(Fault::denied(format!(
-                "the search filter of the roles of user {user} excludes events by field {field}, which this command does not cut out \
-                 of them: use stats, or have srchFilter say {field}::VALUE of a field that is indexed"
+                "the search filter of the roles of user {user} excludes events by field {field}, which this command \
+                 does not extract: use stats, or write {field}::VALUE in srchFilter if the field is indexed"
             ))
             .into());
         }

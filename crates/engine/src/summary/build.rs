@@ -294,7 +294,7 @@ impl Work<'_> {
         let scan = self.scan_as(snapshot, &context)?;
         let steps = Runner { context: context.clone(), ..self.runner.clone() }.steps(&self.plan.stages, &context)?;
         if !steps.iter().all(|step| matches!(step, Step::Row { ordered: false, .. })) {
-            return Err(Fault::invalid("a calculated field needs more than its event"));
+            return Err(Fault::invalid("a calculated field depends on more than its event"));
         }
         let mut commands: Vec<_> = steps.into_iter().filter_map(Step::into_row).map(|make| make()).collect();
         let pages = scan.pages_of(segment, &context)?.ok_or_else(|| Fault::corrupt("it is damaged"))?;
@@ -317,7 +317,7 @@ impl Work<'_> {
         }
         if context.messages.pushes() > 0 || context.stop.is_partial() {
             let told = context.messages.list().into_iter().next().unwrap_or_default();
-            return Err(Fault::invalid(format!("searches over its events raise messages: {told}")));
+            return Err(Fault::invalid(format!("searches over its events report: {told}")));
         }
         let page = |(info, rows): (&quarry_store::PageInfo, &Option<RecordBatch>)| SummaryPage {
             first_row: info.first_row,

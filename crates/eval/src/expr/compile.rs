@@ -133,7 +133,7 @@ impl Compiler<'_> {
         if args.is_empty() || !args.len().is_multiple_of(2) {
             return Err(invalid(
                 expr,
-                format!("{name}() takes pairs of a condition and a value; it has {} arguments", args.len()),
+                format!("{name}() needs pairs of a condition and a value; it has {} arguments", args.len()),
             ));
         }
         args.chunks(2).map(|pair| Ok((self.node(&pair[0])?, self.node(&pair[1])?))).collect()
@@ -147,7 +147,7 @@ impl Compiler<'_> {
         if !help.arity.allows(nodes.len()) {
             return Err(invalid(
                 expr,
-                format!("{name}() does not take {} arguments; write {}", nodes.len(), help.syntax),
+                format!("{name}() cannot have {} arguments; write {}", nodes.len(), help.syntax),
             ));
         }
         let constants: Vec<Option<&Value<'static>>> =
@@ -197,7 +197,7 @@ impl Compiler<'_> {
             }
             _ => Err(invalid(
                 predicate,
-                format!("mvfilter() looks at exactly one field; this condition names {}", names.len()),
+                format!("mvfilter() needs a condition over exactly one field; this one names {}", names.len()),
             )),
         }
     }
@@ -302,7 +302,7 @@ fn check_json_of_lookup(asked: &[Expr]) -> Result<(), EngineError> {
         && let Some(text) = literal(object).filter(|text| !matches!(parsed(text), Some(Json::Object(_))))
     {
         let form = format!("json_object({text:?}, VALUE)");
-        let message = format!("lookup() takes an object of columns and values: write {form} in place of {text:?}");
+        let message = format!("lookup() expects an object of columns and values: write {form} in place of {text:?}");
         return Err(invalid(object, message));
     }
     if let Some(list) = asked.get(1)

@@ -20,7 +20,7 @@ pub enum ModifierError {
     #[error("a time is missing: write for example -24h@h, now, an epoch or 11/21/2026:08:00:00")]
     Empty,
     /// `rt` inside a search.
-    #[error("\"{text}\" is a real-time window, which a search job takes but not the search text")]
+    #[error("\"{text}\" is a real-time window, which is allowed for a search job but not in the search text")]
     RealTime {
         /// The whole modifier.
         text: String,

@@ -33,7 +33,7 @@ pub enum FormatError {
         format: String,
     },
     /// A format without any directive.
-    #[error("the time format \"{format}\" names no part of a time")]
+    #[error("the time format \"{format}\" contains no part of a time")]
     NoDirective {
         /// The whole format.
         format: String,

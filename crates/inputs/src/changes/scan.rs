@@ -72,7 +72,7 @@ impl Walk<'_> {
         }
         let node = (metadata.dev(), metadata.ino());
         if depth >= DEPTH_MAX || !above.insert(node) {
-            self.tell(format!("{}: lies too deep or in itself, and is not looked at", path.display()));
+            self.tell(format!("{}: is nested too deeply or contains itself, and is not checked", path.display()));
             return true;
         }
         let goes_on = self.visit_below(path, depth, above);

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
 /// Error that ends reading.
-pub(super) const NOBODY_WAITS: &str = "nothing waits for its output any more";
+pub(super) const NOBODY_WAITS: &str = "nothing consumes its output any more";
 /// Interval of checks whether anybody waits.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 

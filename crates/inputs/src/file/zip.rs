@@ -173,7 +173,7 @@ pub(crate) fn unzip(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
     }
     let local = read_at(file, entry.at, LOCAL_BYTES)?;
     if !local.starts_with(LOCAL_MAGIC) {
-        return Err(damaged("its file is not where its directory says"));
+        return Err(damaged("its file is not at the offset in its directory"));
     }
     let header = LOCAL_BYTES as u64 + number(&local, 26, 2) + number(&local, 28, 2);
     let begin = entry.at.saturating_add(header);

@@ -174,7 +174,7 @@ impl XmlReader {
         let defaults = self
             .stanzas
             .get(stanza)
-            .ok_or_else(|| Fault::invalid(format!("it names the stanza {stanza}, which is none")))?;
+            .ok_or_else(|| Fault::invalid(format!("it names the stanza {stanza}, which does not exist")))?;
         let said = |name: &str| event.parts.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
         let of = |name: &str, default: &Arc<str>| said(name).map_or_else(|| Arc::clone(default), Arc::from);
         let default = &defaults.metadata;

@@ -52,7 +52,7 @@ pub enum S2sError {
         problem: &'static str,
     },
     /// It presents no valid token.
-    #[error("it shows no token of [splunktcptoken://NAME]; write one as `token` to its outputs.conf")]
+    #[error("it sends no token of [splunktcptoken://NAME]; set `token` in its outputs.conf")]
     Token,
     /// The rules of a sourcetype are invalid.
     #[error("{0}")]

@@ -67,7 +67,7 @@ impl Noting {
         let noted = notes.iter().try_for_each(AnswerNote::leaves);
         Poll::Ready(noted.map(|()| notes).map_err(|error| {
             self.is_broken = true;
-            log::warning(format!("a connection is closed: its answer cannot be noted before it leaves: {error}"));
+            log::warning(format!("a connection is closed: its answer cannot be recorded before it is sent: {error}"));
             io::Error::other(error)
         }))
     }

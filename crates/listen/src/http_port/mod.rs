@@ -69,7 +69,7 @@ const REFUSALS_MAX: usize = 64;
 /// Timeout of a refusal.
 const REFUSAL_MAX: Duration = Duration::from_secs(1);
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 5\r\n\
-    Content-Length: 49\r\nConnection: close\r\n\r\ntoo many connections are at work; come again soon";
+    Content-Length: 50\r\nConnection: close\r\n\r\ntoo many connections are active; please retry soon";
 const NOT_IN_CLEAR: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 81\r\n\
     Connection: close\r\n\r\nthis port speaks TLS with other machines: write https:// in place of http:// here";
 /// First byte of a TLS handshake record (RFC 8446, 5.1).

@@ -126,7 +126,7 @@ async fn who_finds_all_at_work_is_told_so() {
     busy.write_all(format!("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n{GET}").as_bytes()).await.unwrap();
     tested.go_on[0].notified().await;
     let answer = ask(tested.address, GET).await;
-    assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("come again soon"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("please retry soon"), "{answer}");
     tested.go_on[1].notify_one();
     let answers = all_of(busy).await;
     assert!(answers.contains("done") && answers.ends_with("served"), "{answers}");

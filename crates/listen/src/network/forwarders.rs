@@ -110,7 +110,7 @@ enum SessionError {
     Unfinished(u64),
     #[error("the unfinished text of all forwarders exceeds the server's limit")]
     HoldsTooMuch,
-    #[error("it does not read its answers")]
+    #[error("it does not read the answers")]
     Deaf,
     #[error("it opened another connection")]
     Replaced,

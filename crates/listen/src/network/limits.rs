@@ -170,7 +170,7 @@ pub fn raise_open_files() {
     if limit.current.is_some_and(|current| current < wanted) {
         limit.current = Some(wanted);
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            log::note(format!("the system allows no more open files ({error}): fewer senders find a place"));
+            log::note(format!("the system allows no more open files ({error}): fewer senders can connect"));
         }
     }
 }

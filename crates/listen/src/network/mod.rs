@@ -155,7 +155,7 @@ impl Listeners {
                 ),
             )
         })?;
-        log::info(format!("quarry takes events on {bound} ([{stanza}])"));
+        log::info(format!("quarry receives events on {bound} ([{stanza}])"));
         self.addresses.extend(names().map(|name| (name.to_owned(), bound)));
         Ok(())
     }
@@ -225,7 +225,7 @@ impl Port {
             kind: self.input.kind,
         };
         if let Some(problem) = template.problem(self.shared.settings.clock.now_ns()) {
-            log::warning(format!("[{}]: {problem}; what is sent is indexed without it", self.input.stanza));
+            log::warning(format!("[{}]: {problem}; received data is indexed without it", self.input.stanza));
         }
         template
     }

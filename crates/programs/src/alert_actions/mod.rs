@@ -129,7 +129,7 @@ impl AlertActions {
                     Fault::not_found(format!("{}: there is no program {wanted} in its bin folder", app.display()))
                 }
                 None if BROUGHT_ALONG.contains(&name) => not_brought_along(name),
-                None => Fault::not_found(format!("no app whose alert_actions.conf has [{name}] is seen here")),
+                None => Fault::not_found(format!("no app visible here has [{name}] in its alert_actions.conf")),
             });
         };
         let home = self.data_dir.display().to_string();

@@ -64,7 +64,7 @@ pub(super) fn run(
         Waited::Ended => match status {
             Some(status) if status.success() => {}
             Some(status) => told.push(format!("its program failed ({status}); the rows are as they were")),
-            None => told.push("how its program ended is not known".to_owned()),
+            None => told.push("the exit status of its program is unknown".to_owned()),
         },
     }
     Ok(told)

@@ -116,7 +116,7 @@ impl ModularProgram {
     fn tell_missing(&self, input: &ProgramInput, scheme: &Scheme) {
         let missing: Vec<&str> = scheme.required().filter(|name| !input.settings.contains_key(*name)).collect();
         if !missing.is_empty() {
-            let text = format!("its program says that it needs {}", missing.join(", "));
+            let text = format!("its program requires {}", missing.join(", "));
             log::warning(format!("inputs.conf [{}]: {text}", input.stanza));
         }
     }

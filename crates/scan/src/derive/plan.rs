@@ -77,8 +77,10 @@ impl Plan {
         let before = wanted.clone();
         for alias in rules.aliases.iter().filter(|alias| before.wants(&alias.target)) {
             if is_given(&alias.target) {
-                messages
-                    .push(format!("FIELDALIAS of {}: {} cannot be given; it is skipped", alias.source, alias.target));
+                messages.push(format!(
+                    "FIELDALIAS of {}: {} is a reserved field; it is skipped",
+                    alias.source, alias.target
+                ));
                 continue;
             }
             wanted.names.extend([alias.source.clone(), alias.target.clone()]);
@@ -111,7 +113,7 @@ impl Plan {
 
     fn add_eval(&mut self, field: &str, text: &str, wanted: &mut Wanted, context: &ExprContext) -> Result<(), Fault> {
         if is_given(field) {
-            return Err(Fault::invalid("the field cannot be given"));
+            return Err(Fault::invalid("the field is reserved"));
         }
         let expr = quarry_spl::parse_expression(text).map_err(|faults| fault_of(&faults))?;
         let compiled = CompiledExpr::new(&expr, context)?;

@@ -64,7 +64,7 @@ impl OpenSummary {
         }
         let directory = file.read_at(start, length as usize)?;
         if xxh3_64(&directory) != checksum {
-            return Err(Fault::corrupt("its directory does not have its checksum"));
+            return Err(Fault::corrupt("its directory does not match its checksum"));
         }
         let (head, columns) =
             read_directory(&directory).ok_or_else(|| Fault::corrupt("its directory cannot be read"))?;
@@ -81,7 +81,7 @@ impl OpenSummary {
         let Some(block) = self.columns.iter().find(|block| block.name == name) else { return Ok(None) };
         let packed = self.file.read_at(block.offset, block.packed_bytes)?;
         if xxh3_64(&packed) != block.checksum {
-            return Err(Fault::corrupt(format!("column {name} does not have its checksum")));
+            return Err(Fault::corrupt(format!("column {name} does not match its checksum")));
         }
         let raw = zstd::bulk::decompress(&packed, block.raw_bytes)
             .map_err(|error| Fault::corrupt(format!("column {name} cannot be unpacked: {error}")))?;

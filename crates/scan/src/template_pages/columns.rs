@@ -31,8 +31,8 @@ use super::value_location::{NestedValue, ValueLocation};
 use crate::event_fields::metadata_text;
 use crate::fields::cells::append_undoubled;
 
-/// From one text in this many on, all texts of a column are checked at once and the wanted ones are taken, instead of
-/// checking each.
+/// If at least one text in this many is requested, all texts of a column are validated at once instead of one by one.
+///
 const FEW_IN: usize = 8;
 /// Number of rows up to which looking for a common column does not pay off.
 const FEW_ROWS: usize = 64;
@@ -117,7 +117,7 @@ pub(super) fn field_column(
     let Some((derived, source)) = source else { return Ok(own) };
     let Some(source) = own_column(source, rows, page)? else { return Ok(own) };
     let found = derived.of_values(&source, &page.slab.found_in(derived))?;
-    assert_eq!(found.len(), rows.len(), "a value that is derived is of a row");
+    assert_eq!(found.len(), rows.len(), "each derived value belongs to a row");
     if found.null_count() == found.len() {
         return Ok(own);
     }
@@ -402,7 +402,7 @@ enum IntegerPlace {
     Constant(i64),
     /// In the column with this position among those of the field.
     Column(usize),
-    /// Not an integer for sure.
+    /// Possibly not an integer.
     Other,
 }
 
@@ -465,7 +465,7 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
     writer.finish()
 }
 
-/// The variables that values of a field whose location differs between templates are made of, with their texts.
+/// The variables, with their texts, that make up the values of a field whose location differs between templates.
 fn variables_read(
     field: &FieldLocations,
     rows: &Rows,
@@ -558,7 +558,7 @@ fn append_parts(variables: &mut [VariableTexts], parts: &[TemplatePart], out: &m
     }
 }
 
-/// Appends the value of a pair inside the values of variables; whether there is one. `written` is a reusable buffer.
+/// Appends the value of a pair inside the values of variables; false if there is none. `written` is a reusable buffer.
 fn append_pair(
     variables: &mut [VariableTexts],
     pair: &InnerPair,

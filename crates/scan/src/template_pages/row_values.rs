@@ -77,7 +77,9 @@ pub(super) fn append_text(
     }
     match dictionaries.get(&column).filter(|texts| (code as usize) < texts.len()) {
         Some(texts) => bytes.extend_from_slice(texts.get(code)),
-        None => return Err(EngineError::invalid("a bucket names a text that it has not; rebuild the bucket")),
+        None => {
+            return Err(EngineError::invalid("a bucket refers to a text that it does not contain; rebuild the bucket"));
+        }
     }
     Ok(())
 }

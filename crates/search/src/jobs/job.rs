@@ -226,11 +226,11 @@ impl StartedJob {
         };
         if bytes >= bytes_max {
             let why = if bytes_max < RESULT_BYTES_MAX {
-                format!("{} MB were left of srchDiskQuota for this one", bytes_max >> 20)
+                format!("{} MB of srchDiskQuota were left for this one", bytes_max >> 20)
             } else {
-                format!("those of a job take {} MB at most", RESULT_BYTES_MAX >> 20)
+                format!("the rows of a job are limited to {} MB", RESULT_BYTES_MAX >> 20)
             };
-            messages.push(format!("the rows are cut: {why}"));
+            messages.push(format!("the rows are truncated: {why}"));
         }
         self.job.end(ended, messages, self.running.is_partial(), self.running.elapsed_ms());
         self.job.end_turn();
@@ -647,7 +647,7 @@ impl SearchJob {
             None => more["bytes"] = changing.rows.bytes().into(),
         }
         if let Err(error) = self.kept.end_job(&facts, changing.until_s.unwrap_or(0), &more) {
-            changing.messages.push(format!("the job is not kept beyond this server's end: {error}"));
+            changing.messages.push(format!("the job will not survive a restart of the server: {error}"));
         }
     }
 
@@ -698,7 +698,7 @@ impl SearchJob {
     /// Ends its search at its maximum run time.
     pub(super) fn end_in_time(&self) {
         self.finalize();
-        let told = format!("the search was ended after {} s, the longest it may take", self.record.time_max_s);
+        let told = format!("the search was ended after {} s, its time limit", self.record.time_max_s);
         let mut changing = self.locked();
         if changing.is_finalized && !changing.notes.contains(&told) {
             changing.notes.push(told);
@@ -757,7 +757,7 @@ impl SearchJob {
             facts["saved_by_user"] = is_saved.into();
         });
         if let Err(error) = written {
-            changing.messages.push(format!("its new time is not kept beyond this server's end: {error}"));
+            changing.messages.push(format!("its new time will not survive a restart of the server: {error}"));
         }
     }
 

@@ -151,7 +151,7 @@ impl Work {
                     for row in &model_rows {
                         if let Some(fault) = row["error"].as_str() {
                             let object = row["object"].as_str().unwrap_or_default();
-                            self.tell_once(format!("data model {model}.{object} is not wholly summarised: {fault}"));
+                            self.tell_once(format!("data model {model}.{object} is only partly summarised: {fault}"));
                         }
                     }
                     rows.extend(model_rows);

@@ -1,7 +1,7 @@
 //! Address, credentials and TLS settings for another node.
 //!
-//! Passwords are never sent in clear to another machine. The certificate must be valid for the host and signed by a CA of the
-//! system or of `--ca-cert`, unless `--insecure` turns verification off.
+//! Passwords are never sent unencrypted to another machine. The certificate must be valid for the host and signed by a
+//! CA of the system or of `--ca-cert`, unless `--insecure` turns verification off.
 
 use std::io::IsTerminal;
 use std::net::IpAddr;
@@ -48,7 +48,7 @@ pub(super) fn base_of(uri: &str) -> Result<String, Failure> {
     }
     let is_here = bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     if scheme == "http" && !is_here {
-        return Err(wrong("passwords must not go to another machine in clear, write https"));
+        return Err(wrong("passwords must not be sent to another machine unencrypted, write https"));
     }
     Ok(format!("{scheme}://{host}:{port}"))
 }

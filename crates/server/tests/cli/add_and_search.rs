@@ -56,7 +56,7 @@ fn the_same_bytes_add_nothing() {
     assert!(grown.out.starts_with("added 300 events"), "{grown:?}");
     let copy = place.write("b.log", lines(0..800));
     let said = place.run(&["add", "oneshot", &copy]).good();
-    let both = format!("1 file left out, added before (--again adds once more): {copy} (its content as {log})");
+    let both = format!("1 file skipped because added before (--again adds them again): {copy} (its content as {log})");
     assert!(said.contains(&both), "{said}");
     assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n800\n");
     place.run(&["add", "oneshot", &copy, "--again"]).good();

@@ -152,7 +152,7 @@ fn who_may_not_log_in_is_told_in_a_sentence() {
         assert_eq!((ran.code, ran.err.lines().count(), ran.err.contains('<')), (2, 1, false), "{verb:?}: {ran:?}");
         told.push(ran.err);
     }
-    for says in ["login failed", "too many wrong logins"] {
+    for says in ["login failed", "too many failed logins"] {
         assert!(told.iter().any(|line| line.starts_with(&format!("error: {says}"))), "{told:?}");
     }
 }

@@ -196,7 +196,7 @@ fn users_are_looked_after_through_the_server_and_over_rest() {
         let answer = ask(&place, "POST", &own, &eva, body);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{body}: {answer}");
     }
-    assert!(!is_in(&place, &eva), "its sessions have ended");
+    assert!(!is_in(&place, &eva), "all sessions of the user have ended");
     assert!(login(&place, "eva", "evas+password").starts_with("HTTP/1.1 401"));
     assert!(login(&place, "eva", "another+password").starts_with("HTTP/1.1 200"));
     let made =
@@ -341,7 +341,7 @@ fn a_folder_of_something_else_is_no_data_directory_and_keeps_its_modes() {
     for arguments in [&["add", "oneshot", &log][..], &["add", "monitor", &watched], &["serve", "--mgmt", "127.0.0.1:0"]]
     {
         let refused = place.run(arguments);
-        let says = "is not a data directory: it holds `pages`; name an empty or a new folder with --data-dir";
+        let says = "is not a data directory: it holds `pages`; name an empty or new folder with --data-dir";
         assert!(refused.code == 2 && refused.err.contains(says), "{arguments:?}: {refused:?}");
         for (path, mode) in &modes {
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, *mode, "{arguments:?}");

@@ -21,7 +21,7 @@ fn models_are_the_users_or_the_apps() {
     assert!(is_file("users/eva/shop/lookups/__mlspl_line.mlmodel"));
     assert_eq!(run(&eva, ASK).good(), "told\n201.000\n");
     let refused = run(&shop, ASK);
-    assert!(refused.code != 0 && refused.err.contains("there is no model line; there is none"), "{refused:?}");
+    assert!(refused.code != 0 && refused.err.contains("there is no model line; there are no models"), "{refused:?}");
     // The app's model, and the user's, which takes precedence.
     run(&eva, &format!("{} app:line", LEARN.replace("2*x", "3*x"))).good();
     assert!(is_file("apps/shop/lookups/__mlspl_line.mlmodel"));
@@ -43,7 +43,7 @@ fn models_are_the_users_or_the_apps() {
     run(&web, &format!("{LEARN} line")).good();
     assert_eq!(run(&shop, ASK).good(), "told\n201.000\n");
     let refused = run(&shop, "| deletemodel line");
-    assert!(refused.code != 0 && refused.err.contains("is one of the app web"), "{refused:?}");
+    assert!(refused.code != 0 && refused.err.contains("belongs to the app web"), "{refused:?}");
     assert!(is_file("apps/web/lookups/__mlspl_line.mlmodel"));
 }
 

@@ -75,7 +75,7 @@ fn following_words_that_read_as_a_command_is_told() {
     }
     for (search, command) in [("* | stats count", "stats"), ("* | table host", "table")] {
         let refused = place.run(&["search", "-f", search]);
-        let says = format!("-f shows events as they come, and `{command}` makes a table of them");
+        let says = format!("-f shows events as they arrive, and `{command}` turns them into a table");
         assert!(refused.code == 2 && refused.err.contains(&says), "{refused:?}");
         assert!(!refused.err.contains("following"), "{refused:?}");
     }

@@ -103,7 +103,7 @@ fn covers_all(option: &OptionArg) -> Read<()> {
     }
     if share < 1.0 {
         let message =
-            format!("contingency: `{}` is not supported: rows and columns are left out by number", option.name);
+            format!("contingency: `{}` is not supported: only the number of rows and columns is limited", option.name);
         return Err(Diagnostic::error(message, option.name_span).with_hint("use maxrows= and maxcols="));
     }
     Ok(())

@@ -14,7 +14,7 @@ impl Syntax for DeleteCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["delete"],
         syntax: "SEARCH | delete",
-        summary: "Hides the events of a search from all later searches for good",
+        summary: "Permanently hides the events of a search from later searches",
         group: Group::Keeping,
         capability: Some("delete_by_keyword"),
         kind: Kind::Blocking,

@@ -60,7 +60,7 @@ impl Syntax for DiffCommand {
         }
         let (first, second) = command.positions;
         if first == 0 || second <= first {
-            let remark = Diagnostic::error("diff: position1 is a row from 1 on, and position2 one after it", place);
+            let remark = Diagnostic::error("diff: position1 must be at least 1, and position2 greater", place);
             return Err(remark.with_hint("write `diff position1=1 position2=2`"));
         }
         Ok(command)

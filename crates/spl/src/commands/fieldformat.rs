@@ -30,7 +30,10 @@ impl Syntax for FieldFormatCommand {
         let start = parser.pos;
         let assignment = parser.assignment()?;
         let AssignTarget::Field(field) = assignment.target else {
-            return Err(Diagnostic::error("fieldformat: the field must be named as it is", parser.since(start)));
+            return Err(Diagnostic::error(
+                "fieldformat: the field must be named without wildcards",
+                parser.since(start),
+            ));
         };
         Ok(FieldFormatCommand { field, expr: assignment.expr })
     }

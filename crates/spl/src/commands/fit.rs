@@ -259,7 +259,7 @@ impl Parser<'_> {
                 return Err(remark.with_hint(format!("write `fit {name} FIELD...`, or `fit {name} *`")));
             };
             if name == GROUPED && first.len() > 1 {
-                return Err(Diagnostic::error(format!("fit: {name} takes one field"), field.span));
+                return Err(Diagnostic::error(format!("fit: {name} needs exactly one field"), field.span));
             }
             return Ok((None, first));
         }

@@ -22,7 +22,7 @@ impl Syntax for MvExpandCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["mvexpand"],
         syntax: "mvexpand FIELD [limit=N]",
-        summary: "Makes one row for each value of a field",
+        summary: "Creates a row for each value of a field",
         group: Group::Fields,
         kind: Kind::Row,
         ..CommandInfo::DEFAULT

@@ -69,7 +69,7 @@ impl Syntax for SearchTxnCommand {
         let place = parser.here();
         command.condition = parser.search_command(true)?;
         if has_subsearch(&command.condition.expr) {
-            let remark = Diagnostic::error("searchtxn: a condition with a subsearch is not taken", place);
+            let remark = Diagnostic::error("searchtxn: a condition with a subsearch is not supported", place);
             return Err(remark.with_hint("write the values, or use transaction"));
         }
         Ok(command)

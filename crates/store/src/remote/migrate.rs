@@ -197,9 +197,9 @@ impl Shared {
 }
 
 fn old_place_is_kept() -> String {
-    "its objects at an earlier place are not deleted yet; migrate again".to_owned()
+    "its objects at an earlier location are not deleted yet; migrate again".to_owned()
 }
 
 fn copy_is_begun() -> String {
-    "its upload to an earlier place is not over; migrate again".to_owned()
+    "its upload to an earlier location has not ended; migrate again".to_owned()
 }

@@ -84,8 +84,8 @@ impl Shared {
         }
         if swept.unknown_buckets > 0 {
             self.tell(format!(
-                "{} buckets on volumes are not in the catalog, which may be older than they are: they stay there and are \
-                 not searched; `quarry bucket rebuild-catalog` makes a catalog that has them",
+                "{} buckets on volumes are not in the catalog, which may be out of date: they stay there and are not \
+                 searched; `quarry bucket rebuild-catalog` creates a catalog with them",
                 swept.unknown_buckets
             ));
         }

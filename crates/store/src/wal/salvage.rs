@@ -19,7 +19,7 @@ const NAMES_MAX: u32 = 1_000;
 
 /// Replaces the segment at `path` by its `runs`; returns the new segments in the same order.
 pub(crate) fn salvage(path: &Path, runs: &[Run]) -> Result<Vec<PathBuf>, StoreError> {
-    replace(path, runs).map_err(|error| StoreError::from_io("keep what is whole of", path, &error))
+    replace(path, runs).map_err(|error| StoreError::from_io("keep the intact part of", path, &error))
 }
 
 fn replace(path: &Path, runs: &[Run]) -> io::Result<Vec<PathBuf>> {

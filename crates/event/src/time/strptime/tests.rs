@@ -115,7 +115,7 @@ fn faulty_formats_are_told() {
     assert_eq!(told("%Y-%J"), "\"%J\" in the time format \"%Y-%J\" is not a known directive");
     assert_eq!(told("%Y %"), "\"%\" in the time format \"%Y %\" is not a known directive");
     assert_eq!(told("%é"), "\"%é\" in the time format \"%é\" is not a known directive");
-    assert_eq!(told("abc %%"), "the time format \"abc %%\" names no part of a time");
+    assert_eq!(told("abc %%"), "the time format \"abc %%\" contains no part of a time");
     for (format, has_zone) in [("%F %T", false), ("%F %T %z", true), ("%s", true), ("%+", true), ("%F %Ez", true)] {
         assert_eq!(Format::new(format).unwrap().has_zone(), has_zone, "{format}");
     }

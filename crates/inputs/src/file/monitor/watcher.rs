@@ -129,7 +129,7 @@ impl<'a> Watcher<'a> {
     fn walk(&mut self, at: usize, folder: &Path, depth: usize, above: &mut BTreeSet<Inode>) {
         let stanza = &self.stanzas[at];
         if depth > FOLDER_DEPTH_MAX {
-            return self.tell_once(format!("{}: lies too deep to be watched", folder.display()));
+            return self.tell_once(format!("{}: is nested too deeply to be watched", folder.display()));
         }
         // Before its files are listed, so that later ones cause notifications.
         self.watch(folder);
@@ -198,7 +198,7 @@ impl<'a> Watcher<'a> {
     fn watch(&mut self, folder: &Path) {
         if self.notices.as_mut().is_some_and(|notices| !notices.watch(folder)) {
             self.notices = None;
-            let text = "the system watches no more folders (fs.inotify.max_user_watches), so that all files are looked at \
+            let text = "the system cannot watch more folders (fs.inotify.max_user_watches), so all files are checked \
                         every second";
             self.tell_once(text.to_owned());
         }

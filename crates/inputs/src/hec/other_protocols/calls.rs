@@ -69,7 +69,7 @@ impl From<BodyError> for Refusal {
     fn from(error: BodyError) -> Refusal {
         let answer = match error {
             BodyError::TooLarge(bytes) => {
-                let text = format!("the message is larger than {bytes} bytes; send fewer records at a time");
+                let text = format!("the message exceeds {bytes} bytes; send fewer records at a time");
                 return Refusal::new(Status::ResourceExhausted, text);
             }
             BodyError::Swells(bytes) => return Refusal::new(Status::ResourceExhausted, swells(bytes)),
@@ -188,7 +188,7 @@ async fn call(collector: Arc<Collector>, request: Request, read: Reader) -> Resu
     sent.headers.remove(header::CONTENT_ENCODING);
     if is_packed {
         if encoding != "gzip" {
-            let text = "messages are packed with gzip or not at all";
+            let text = "messages must be uncompressed or gzip";
             return Err(Refusal::new(Status::Unimplemented, text));
         }
         sent.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
