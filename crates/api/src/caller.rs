@@ -39,7 +39,7 @@ impl FromRequestParts<ApiState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Caller, ApiError> {
-        // Already authenticated by the check against the table of endpoints.
+        // The check against the table of endpoints has authenticated the request.
         if let Some(known) = parts.extensions.get::<Caller>() {
             return Ok(known.clone());
         }

@@ -77,7 +77,7 @@ pub async fn listed_entries(
     let identity =
         Identity { user: viewer.user.clone(), roles: viewer.roles.iter().cloned().collect(), is_console: false };
     let permissions = Arc::new(viewer.clone());
-    // The search has been authenticated; its user asks.
+    // The search has been authenticated, so the request runs as its user.
     request.extensions_mut().insert(Caller { identity, permissions, origin: Origin::LOCAL, shown: None });
     // A router is always ready and infallible.
     let Ok(answer) = crate::router(state.clone()).call(request).await;

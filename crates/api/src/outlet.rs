@@ -229,7 +229,7 @@ mod tests {
     async fn a_long_row_goes_in_pieces_and_stalled_answers_hold_no_more_than_they_may_together() {
         let turns = Turns::of_server(64);
         let row_bytes = 10 * CHUNK_BYTES;
-        // Room for one of them.
+        // Room for one row.
         let places = AnswerPlaces::new(2, STALLED_BYTES + 2 * row_bytes);
         let begin = |(mut outlet, chunks): (Outlet, Chunks)| {
             let writing = tokio::task::spawn_blocking(move || {

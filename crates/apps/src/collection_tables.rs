@@ -73,7 +73,7 @@ impl Lookups {
             let own = conf.stanza(collection).map(|stanza| stanza.settings.as_slice()).unwrap_or_default();
             settings.extend(own.iter().map(|setting| (setting.key.clone(), setting.value.clone())));
         }
-        // Errors of the definition are reported to its author.
+        // Errors of the definition are reported where it is loaded.
         let (definition, _) = CollectionDefinition::of_settings(&settings);
         Ok(Home { folder, app, definition })
     }

@@ -338,7 +338,7 @@ impl ReadAt for EncryptedObject {
         if start % BLOCK_BYTES != 0 || end == 0 {
             return None;
         }
-        // A block that does not open is read again, and reported then.
+        // A block that fails authentication is read again, and reported after that.
         Some((start, self.decrypt(start, bytes.get(..end)?).ok()?))
     }
 }

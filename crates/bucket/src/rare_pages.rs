@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::columns::{SharedDictionary, SlabColumns, TemplatePage};
 use crate::error::BucketError;
-use crate::reader::{Asked, BucketReader};
+use crate::reader::{BucketReader, TokenScope};
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::hash_term;
 use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, is_rare_column, numbers_are_located};
@@ -35,7 +35,7 @@ impl BucketReader {
     /// Whether a lookup in the term dictionary is useful. It does not list the tokens of a value whose columns are all
     /// rare. But if numbers consist of several tokens, which occur in most pages, the lookup is made anyway: it is
     /// faster than reading columns.
-    pub(crate) fn is_listed(&self, asked: Asked<'_>) -> Result<bool, BucketError> {
+    pub(crate) fn is_listed(&self, asked: TokenScope<'_>) -> Result<bool, BucketError> {
         let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(true) };
         let columns = &columns.layout.template_set.columns;
         let is_rare = |number: &u32| columns.get(*number as usize).is_some_and(is_one_rare_token);
@@ -46,7 +46,7 @@ impl BucketReader {
     /// every page. `None` if values also have other forms.
     pub(crate) fn address_tests(
         &self,
-        asked: Asked<'_>,
+        asked: TokenScope<'_>,
         value: &str,
     ) -> Result<Option<Vec<(u32, RareTest<'static>)>>, BucketError> {
         let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(None) };
@@ -81,7 +81,12 @@ impl BucketReader {
     }
 
     /// Pages of `among` whose rare columns may contain what is wanted. Empty for a slab of plain text.
-    pub(crate) fn rare_pages(&self, asked: Asked<'_>, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
+    pub(crate) fn rare_pages(
+        &self,
+        asked: TokenScope<'_>,
+        wanted: Wanted<'_>,
+        among: PageSet,
+    ) -> Result<u64, BucketError> {
         let slab = asked.slab;
         let Some(columns) = self.columns(slab)? else {
             return Ok(0);
@@ -121,8 +126,8 @@ impl BucketReader {
     ) -> Result<u64, BucketError> {
         let mut looked = Vec::with_capacity(tests.len());
         for (number, test) in tests {
-            let test = Sought::of(test, columns.shared(&self.source, number)?);
-            if !matches!(&test, Sought::Codes(codes) if codes.is_empty()) {
+            let test = ColumnTest::of(test, columns.shared(&self.source, number)?);
+            if !matches!(&test, ColumnTest::Codes(codes) if codes.is_empty()) {
                 looked.push((number, test));
             }
         }
@@ -229,7 +234,11 @@ fn is_located_column(column: &Column) -> bool {
 }
 
 /// The tests for columns that a locator covers.
-fn located_tests<'a>(template_set: &TemplateSet, wanted: Wanted<'a>, asked: Asked<'_>) -> Vec<(u32, RareTest<'a>)> {
+fn located_tests<'a>(
+    template_set: &TemplateSet,
+    wanted: Wanted<'a>,
+    asked: TokenScope<'_>,
+) -> Vec<(u32, RareTest<'a>)> {
     let located = (0u32..).zip(&template_set.columns);
     let located = located.filter(|(number, column)| asked.concerns(*number) && is_located_column(column));
     let tests = located.map(|(number, column)| (number, RareTest::of(column, wanted)));
@@ -237,22 +246,22 @@ fn located_tests<'a>(template_set: &TemplateSet, wanted: Wanted<'a>, asked: Aske
 }
 
 /// Test for the values of a column.
-enum Sought<'a> {
+enum ColumnTest<'a> {
     Values(RareTest<'a>),
     /// Codes of a shared dictionary, ascending, so that only its entries had to be tested.
     Codes(Vec<u32>),
 }
 
-impl<'a> Sought<'a> {
-    fn of(test: RareTest<'a>, shared: Option<(Arc<SharedDictionary>, u32)>) -> Sought<'a> {
+impl<'a> ColumnTest<'a> {
+    fn of(test: RareTest<'a>, shared: Option<(Arc<SharedDictionary>, u32)>) -> ColumnTest<'a> {
         match shared {
-            None => Sought::Values(test),
+            None => ColumnTest::Values(test),
             Some((dictionary, component)) => {
                 if let Some(numbers) = test.numbers() {
-                    return Sought::Codes(dictionary.codes_of(component, numbers));
+                    return ColumnTest::Codes(dictionary.codes_of(component, numbers));
                 }
                 let passes = |numbers: &[i64]| test.holds(&ColumnValues::Numbers(numbers.to_vec()));
-                Sought::Codes(dictionary.codes_where(component, &passes))
+                ColumnTest::Codes(dictionary.codes_where(component, &passes))
             }
         }
     }
@@ -260,7 +269,7 @@ impl<'a> Sought<'a> {
     /// Whether a value of this column may match.
     fn is_met(&self, column: u32, page: &mut TemplatePage) -> Result<bool, BucketError> {
         match self {
-            Sought::Values(test) => {
+            ColumnTest::Values(test) => {
                 let told = match test.numbers() {
                     Some(numbers) => page.holds_number(column, numbers)?,
                     None => None,
@@ -270,7 +279,7 @@ impl<'a> Sought<'a> {
                     None => page.count(column) > 0 && test.holds(&page.values(column)?),
                 })
             }
-            Sought::Codes(wanted) => {
+            ColumnTest::Codes(wanted) => {
                 let codes = page.shared_codes(column)?;
                 Ok(match wanted[..] {
                     [one] => codes.contains(&one),

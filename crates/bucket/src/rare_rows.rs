@@ -10,7 +10,7 @@ use quarry_stdx::number::u32_of;
 
 use crate::columns::TemplatePage;
 use crate::error::BucketError;
-use crate::reader::{Asked, BucketReader, in_order_of_rarity};
+use crate::reader::{BucketReader, TokenScope, in_order_of_rarity};
 use crate::term_dictionary::scan::{RareTest, Wanted};
 use crate::term_dictionary::{cut_term, field_term};
 
@@ -31,12 +31,12 @@ impl BucketReader {
         if self.columns(slab)?.is_none() {
             return Ok(None);
         }
-        self.rows_of(Asked { slab, fields, within: None, may_hold: &|_| true }, page, query, most)
+        self.rows_of(TokenScope { slab, fields, within: None, may_hold: &|_| true }, page, query, most)
     }
 
     fn rows_of(
         &self,
-        asked: Asked<'_>,
+        asked: TokenScope<'_>,
         page: usize,
         query: &TermQuery,
         most: usize,
@@ -46,7 +46,7 @@ impl BucketReader {
             TermQuery::Token(token) => self.rows_with(asked, page, cut_term(token.as_bytes()), most),
             TermQuery::Value { field, value, tokens } => {
                 let within = asked.fields.columns_of(field);
-                let asked = Asked { within: within.as_ref(), ..asked };
+                let asked = TokenScope { within: within.as_ref(), ..asked };
                 match self.address_tests(asked, value)? {
                     Some(tests) => self.rows_passing(asked.slab, page, tests, most),
                     None => self.rows_of(asked, page, tokens, most),
@@ -92,7 +92,7 @@ impl BucketReader {
 
     fn rows_with(
         &self,
-        asked: Asked<'_>,
+        asked: TokenScope<'_>,
         page: usize,
         token: &[u8],
         most: usize,

@@ -115,7 +115,7 @@ pub struct PageInfo {
 
 /// Scope of a search for tokens.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct TokenScope<'a> {
     pub slab: usize,
     /// Locations of field values in the slab.
     pub fields: &'a dyn FieldColumns,
@@ -125,7 +125,7 @@ pub(crate) struct Asked<'a> {
     pub may_hold: &'a dyn Fn(&[u8]) -> bool,
 }
 
-impl Asked<'_> {
+impl TokenScope<'_> {
     /// Whether the tokens may be in this column.
     pub(crate) fn concerns(&self, column: u32) -> bool {
         self.within.is_none_or(|within| within.columns.contains(&column))
@@ -278,12 +278,12 @@ impl BucketReader {
             return Ok(PageSet::default());
         };
         let all = PageSet::first(info.pages.len());
-        let asked = Asked { slab, fields, within: None, may_hold };
+        let asked = TokenScope { slab, fields, within: None, may_hold };
         Ok(PageSet(self.pages_of(asked, query, all)?.0 & all.0))
     }
 
     /// Pages of `among` that may match `query`.
-    fn pages_of(&self, asked: Asked<'_>, query: &TermQuery, among: PageSet) -> Result<PageSet, BucketError> {
+    fn pages_of(&self, asked: TokenScope<'_>, query: &TermQuery, among: PageSet) -> Result<PageSet, BucketError> {
         let slab = asked.slab;
         let parts = &self.opened.parts[slab];
         let found = match query {
@@ -301,7 +301,7 @@ impl BucketReader {
             }
             TermQuery::Value { field, value, tokens } => {
                 let within = asked.fields.columns_of(field);
-                let asked = Asked { within: within.as_ref(), ..asked };
+                let asked = TokenScope { within: within.as_ref(), ..asked };
                 match self.address_tests(asked, value)? {
                     Some(_) if self.are_few(slab, among) => among.0,
                     Some(tests) => self.pages_passing(slab, tests, among)?,
@@ -326,7 +326,7 @@ impl BucketReader {
 
     /// Pages whose texts contain what is wanted, according to the term dictionary and, for tokens it omits, the
     /// columns.
-    fn pages_with(&self, asked: Asked<'_>, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
+    fn pages_with(&self, asked: TokenScope<'_>, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
         let slab = asked.slab;
         if self.are_few(slab, among) && self.opened.parts[slab].columns.at.is_some() {
             return Ok(among.0);
@@ -346,7 +346,12 @@ impl BucketReader {
     }
 
     /// Pages that may match all queries.
-    fn pages_of_all(&self, asked: Asked<'_>, queries: &[TermQuery], among: PageSet) -> Result<PageSet, BucketError> {
+    fn pages_of_all(
+        &self,
+        asked: TokenScope<'_>,
+        queries: &[TermQuery],
+        among: PageSet,
+    ) -> Result<PageSet, BucketError> {
         let mut found = among;
         for query in in_order_of_rarity(queries) {
             if found.is_empty() {

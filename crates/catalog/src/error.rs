@@ -92,7 +92,7 @@ impl CatalogError {
             Failure::NotEmpty => return CatalogError::NotEmpty { place },
             Failure::Final(error) => return error,
             Failure::Sqlite(error) => error,
-            // A file has no sessions.
+            // A catalog in a file has no sessions.
             other @ (Failure::PostgreSql(_) | Failure::Lost(_) | Failure::Locked) => {
                 return CatalogError::Failed { place, reason: format!("{other:?}") };
             }

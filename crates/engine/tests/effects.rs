@@ -188,7 +188,7 @@ const REFUSED: &[&str] = &[
 #[test]
 fn nothing_is_done_when_a_later_command_is_refused() {
     let (all, first) = (usize::MAX, 1);
-    // Each search of one table with each of another.
+    // Every search of one table with every search of the other.
     for (writing_max, around_max, refused_max) in [(all, all, first), (all, first, all), (first, all, all)] {
         for writing in WRITING.iter().take(writing_max) {
             for around in AROUND.iter().take(around_max) {

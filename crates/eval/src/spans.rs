@@ -194,7 +194,7 @@ impl NumberSpans {
                 if value <= 0.0 {
                     return "0".to_owned();
                 }
-                // A hair more than the quotient, so that a power itself falls into its own span.
+                // Slightly more than the quotient, so that an exact power falls into its own span.
                 let power = ((value / coefficient).ln() / base.ln() + 1e-12).floor();
                 (coefficient * base.powf(power), coefficient * base.powf(power + 1.0))
             }
@@ -210,7 +210,7 @@ impl NumberSpans {
         if exact == 0.0 || !exact.is_finite() || (range == 0.0 && least <= 1.0) {
             return NumberSpans::Width(1.0);
         }
-        // A hair less than the logarithm, so that a power itself stays what it is.
+        // Slightly less than the logarithm, so that an exact power is not rounded up.
         NumberSpans::Width(10f64.powi((exact.log10() - 1e-9).ceil() as i32))
     }
 }

@@ -18,11 +18,11 @@ pub struct Claims {
 #[derive(Debug, Default)]
 struct Inner {
     next: u64,
-    claimed: BTreeMap<u64, Claimed>,
+    claimed: BTreeMap<u64, ActiveClaim>,
 }
 
 #[derive(Debug)]
-struct Claimed {
+struct ActiveClaim {
     index: String,
     head: Vec<u8>,
     /// Whether more of the file may follow.
@@ -47,7 +47,7 @@ impl Claims {
         let is_unsettled = inner.alike(index, head).next().is_some();
         let number = inner.next;
         inner.next += 1;
-        inner.claimed.insert(number, Claimed { index: index.to_owned(), head: head.to_vec(), is_read: true });
+        inner.claimed.insert(number, ActiveClaim { index: index.to_owned(), head: head.to_vec(), is_read: true });
         (Arc::new(Claim { claims: self.clone(), number }), is_unsettled)
     }
 
@@ -57,8 +57,8 @@ impl Claims {
 }
 
 impl Inner {
-    fn alike(&self, index: &str, head: &[u8]) -> impl Iterator<Item = &Claimed> {
-        let is_alike = move |claimed: &&Claimed| {
+    fn alike(&self, index: &str, head: &[u8]) -> impl Iterator<Item = &ActiveClaim> {
+        let is_alike = move |claimed: &&ActiveClaim| {
             // An empty file has no checkpoint.
             let is_empty = head.is_empty() || claimed.head.is_empty();
             let fits = head.starts_with(&claimed.head) || claimed.head.starts_with(head);

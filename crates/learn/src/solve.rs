@@ -106,7 +106,7 @@ mod tests {
         let never = || false;
         let solved = solve_symmetric(vec![4.0, 2.0, 2.0, 3.0], &[2.0, 5.0], 2, &never).unwrap();
         assert!((solved[0] + 0.5).abs() < 1e-12 && (solved[1] - 2.0).abs() < 1e-12, "{solved:?}");
-        // The second column is the first once more.
+        // The second column equals the first.
         let solved = solve_symmetric(vec![1.0, 1.0, 1.0, 1.0], &[3.0, 3.0], 2, &never).unwrap();
         assert_eq!(solved, [3.0, 0.0]);
     }

@@ -179,7 +179,7 @@ fn classes_are_told_apart() {
 
 #[test]
 fn logistic_regression_is_the_optimum() {
-    // One column, symmetric: the intercept is 0 and the slope solves w = sum of x times what is left.
+    // One symmetric column: the intercept is 0, and the slope solves w = sum of x times residuals.
     let table = Table::new("x,y\n-1,no\n1,yes\n-2,no\n2,yes\n");
     let fitted = table.fit("LogisticRegression", "y", "x", "").unwrap();
     let Body::Logistic(logistic) = &fitted.model.body else { panic!() };
@@ -206,7 +206,7 @@ fn trees_follow_their_limits() {
     };
     assert_eq!((leaves("max_leaf_nodes=3"), leaves("max_depth=2")), (3, 4));
     assert!(leaves("min_samples_leaf=30") <= 4);
-    // Questions from which no single one gains are tried as well.
+    // Splits without a gain of their own are tried as well.
     let xor = Table::new("a,b,y\n0,0,no\n0,1,yes\n1,0,yes\n1,1,no\n");
     let said = xor.says(&xor.fit("DecisionTreeClassifier", "y", "a b", "").unwrap().model);
     let texts: Vec<&Answer> = said[0].iter().collect();

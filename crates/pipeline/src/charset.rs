@@ -42,7 +42,7 @@ impl Charset {
         }
         let spellings = [name.clone(), name.replace('_', "-"), name.replace('-', "_"), name.replace(['-', '_'], "")];
         let known = spellings.iter().find_map(|name| Encoding::for_label(name.as_bytes()));
-        // `REPLACEMENT` stands for sets that no one decodes.
+        // `REPLACEMENT` stands for character sets that cannot be decoded.
         known.filter(|encoding| *encoding != encoding_rs::REPLACEMENT).map(Charset::Named)
     }
 

@@ -403,7 +403,7 @@ impl Timestamper {
             return Some(named);
         }
         let stamp = self.recogniser.find(window).or(named.map(|(named, _)| named))?;
-        // If a line jumps, another time in its text may have been taken for its own.
+        // A jump in time suggests that another time in the line's text was mistaken for its own.
         match self.history.settled() {
             Some(usual) if usual != stamp.form && usual != Form::Configured => {
                 let context = ResolveContext { now: self.now, tz: &self.zone, last: self.history.last };

@@ -54,8 +54,8 @@ impl WrittenTimes {
     }
 }
 
-/// The timestamp found, if it stands for `time`: day and month may have been read in the other order, which its source had
-/// shown.
+/// The timestamp found, if it stands for `time`: day and month may have been read in the other order, which its source
+/// had shown.
 fn written(found: &FoundTimestamp, time: TimeNs) -> Option<WrittenTime> {
     let other = || exchanged(&found.parts, found.read?);
     written_as(&found.parts, found.place, time)
@@ -69,7 +69,7 @@ fn written_as(parts: &DateTimeParts, (start, end): (usize, usize), time: TimeNs)
     let ahead = parts.resolve(&context)?.div_euclid(NS_PER_SEC) - time.div_euclid(NS_PER_SEC);
     let ahead = match parts.has_full_date() || parts.month.is_some() {
         true => ahead,
-        // A time without a date is on the day that makes it nearest.
+        // A time without a date gets the day that makes it nearest.
         false => (ahead + DAY_SECS / 2).rem_euclid(DAY_SECS) - DAY_SECS / 2,
     };
     let is_own = match zone {

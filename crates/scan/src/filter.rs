@@ -304,7 +304,7 @@ fn with_given_columns(expr: &SearchExpr, rules: &Origins<'_>, given: &mut Vec<St
 /// Whether `field::value` reads index-time fields only.
 fn asks_given(field: &str, rules: &Origins<'_>) -> bool {
     let is_known_otherwise = is_given(field) || is_default_field(field) || field.contains('*');
-    // Those of indexed JSON are read from the text, and `tstats` knows no other fields.
+    // Index-time fields of JSON are read from the text, and `tstats` has no other fields.
     !is_known_otherwise && !rules.is_index_time_only() && !rules.rules.reads_indexed_text()
 }
 

@@ -30,7 +30,7 @@ impl FirstRows {
             return Ok(rows);
         }
         let count = rows.num_rows();
-        // Newest first, and of one instant what came last.
+        // Newest first; of equal times, the last to arrive.
         let mut order: Vec<usize> = (0..count).rev().collect();
         if !times.values().is_sorted() {
             order.sort_by_key(|row| std::cmp::Reverse(times.value(*row)));

@@ -68,7 +68,7 @@ pub(crate) struct Beginnings<'a> {
     next: AtomicUsize,
     /// Requests sent for each of them before it was read.
     requests: Vec<u64>,
-    reached: Mutex<Reached>,
+    reached: Mutex<WorkerProgress>,
     moved: Condvar,
 }
 
@@ -84,7 +84,7 @@ impl Drop for End<'_, '_> {
 
 /// Progress of the workers.
 #[derive(Default)]
-struct Reached {
+struct WorkerProgress {
     /// The last run that a worker took.
     run: usize,
     ended: bool,
@@ -183,7 +183,7 @@ impl<'a> Beginnings<'a> {
 
     /// Waits until the segment is among the next ones; true if no worker has reached it yet.
     fn is_wanted(&self, at: usize, run: usize) -> bool {
-        let too_early = |reached: &mut Reached| {
+        let too_early = |reached: &mut WorkerProgress| {
             let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
             !reached.ended && at > begun + SEGMENTS_AT_ONCE
         };
@@ -191,7 +191,7 @@ impl<'a> Beginnings<'a> {
         !reached.ended && run >= reached.run
     }
 
-    fn locked(&self) -> MutexGuard<'_, Reached> {
+    fn locked(&self) -> MutexGuard<'_, WorkerProgress> {
         self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

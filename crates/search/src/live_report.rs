@@ -1,7 +1,7 @@
 //! Reports over a real-time window for a client that reads them as they change.
 //!
-//! The report is recomputed in rounds, as by a job over the window ([`crate::jobs`]), and shown when its rows are not those
-//! shown before. Nothing of it is stored.
+//! The report is recomputed in rounds, as by a job over the window ([`crate::jobs`]), and shown when its rows are not
+//! those shown before. Nothing of it is stored.
 //!
 //! Not here: events as they arrive ([`crate::real_time`]).
 
@@ -45,7 +45,8 @@ impl LiveReport {
         Ok(!service.start_here(params)?.is_events())
     }
 
-    /// Checks the search and begins no round yet. With `is_backfilled`, a window also has events that had arrived before.
+    /// Checks the search and begins no round yet. With `is_backfilled`, a window also has events that had arrived
+    /// before.
     pub fn new(
         service: &Arc<SearchService>,
         params: SearchParams,
@@ -55,7 +56,7 @@ impl LiveReport {
         let (zone, clock) = (params.zone.clone().unwrap_or_else(|| service.zone()), service.clock());
         let params = SearchParams { is_internal: true, ..params };
         let (running, rounds) = Rounds::start(service, params, window, (&zone, clock.now_ns(), is_backfilled))?;
-        // It only checks the search.
+        // Starting the search only serves to check it.
         drop(running);
         let next_ns = clock.elapsed_ns();
         Ok(LiveReport { rounds, clock, zone, next_ns, shown: None })

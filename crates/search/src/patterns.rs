@@ -144,7 +144,7 @@ impl Group {
                 }
                 None => run.clear(),
             }
-            // The first of several that have as many.
+            // The first of several with the same number.
             if letters(&run) > letters(&phrase) {
                 phrase.clone_from(&run);
             }

@@ -73,7 +73,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         log::info(terminal::TYPED);
     }
     let started = settings.clock.elapsed_ns();
-    let told = Told { files: &files, inner: Mutex::default() };
+    let told = ResultReporter { files: &files, inner: Mutex::default() };
     told.miss(&wrong);
     let seen = |remote: &Remote| IndexesSeen::by_server(remote, &arguments.index);
     let [before, after] = match remote {
@@ -196,7 +196,7 @@ fn add_locally(
     settings: &Settings,
     arguments: &OneshotArgs,
     zone: Option<TimeZone>,
-    told: &Told<'_>,
+    told: &ResultReporter<'_>,
 ) -> Result<[IndexesSeen; 2], Failure> {
     let store = data_directory::open_to_add(data_dir, settings)?;
     let before = IndexesSeen::of_store(&store, settings, &arguments.index);
@@ -256,7 +256,7 @@ fn add_remotely(
     zone: Option<&str>,
     sets: usize,
     arguments: &OneshotArgs,
-    told: &Told<'_>,
+    told: &ResultReporter<'_>,
 ) -> Result<(), Failure> {
     let files = told.files;
     let _interrupt = Interrupt::install(|| {
@@ -303,7 +303,13 @@ fn interrupted_by(failure: &Failure) -> String {
 }
 
 /// Sends the content of files to a node that may be on another machine, one after the other.
-fn send_files(remote: &Remote, zone: Option<&str>, arguments: &OneshotArgs, told: &Told<'_>, which: Range<usize>) {
+fn send_files(
+    remote: &Remote,
+    zone: Option<&str>,
+    arguments: &OneshotArgs,
+    told: &ResultReporter<'_>,
+    which: Range<usize>,
+) {
     let host = arguments.host.clone().unwrap_or_else(data_directory::host_name);
     for file in which {
         let path = &told.files[file];
@@ -338,7 +344,7 @@ fn content_of(path: &Path) -> Result<Box<dyn Read>, Failure> {
 }
 
 /// Reports results in the given order of files.
-struct Told<'a> {
+struct ResultReporter<'a> {
     files: &'a [PathBuf],
     inner: Mutex<Results>,
 }
@@ -352,7 +358,7 @@ struct Results {
     done: BTreeMap<usize, Added>,
 }
 
-impl Told<'_> {
+impl ResultReporter<'_> {
     /// Reports names that match no files.
     fn miss(&self, wrong: &[InputError]) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);

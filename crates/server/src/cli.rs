@@ -206,7 +206,8 @@ pub(crate) struct SearchArgs {
 /// Options of a search that runs as a job on a server.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct JobArgs {
-    /// Start a job on the server, print its ID and exit. `quarry show jobs ID` shows its state, `| loadjob ID` its results.
+    /// Start a job on the server, print its ID and exit. `quarry show jobs ID` shows its state, `| loadjob ID` its
+    /// results.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true",
           value_name = "BOOL", value_parser = BoolishValueParser::new())]
     pub(crate) detach: bool,
@@ -242,7 +243,8 @@ pub(crate) struct NodeArgs {
     /// Management port of another node, used instead of the data directory: https://HOST:8089.
     #[arg(long, value_name = "URI")]
     pub(crate) uri: Option<String>,
-    /// User to log in as. Without a password, it is taken from QUARRY_PASSWORD, prompted for, or read from standard input.
+    /// User to log in as. Without a password, it is taken from QUARRY_PASSWORD, prompted for, or read from standard
+    /// input.
     #[arg(long, value_name = "USER[:PASSWORD]")]
     pub(crate) auth: Option<String>,
     /// Authentication token instead of user and password.
@@ -372,8 +374,8 @@ pub(crate) enum IndexVerb {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CatalogVerb {
-    /// Copy the catalog to the database of `[catalog] url` in server.conf, or from there to a file, and use it there. No
-    /// server may run meanwhile; the former catalog is kept.
+    /// Copy the catalog to the database of `[catalog] url` in server.conf, or from there to a file, and use it there.
+    /// No server may run meanwhile; the previous catalog is kept.
     Migrate {
         /// New place of the catalog.
         #[arg(value_name = "PLACE")]
@@ -578,7 +580,7 @@ pub(crate) struct PreviewArgs {
     /// Sourcetype; detected by default.
     #[arg(long)]
     pub(crate) sourcetype: Option<String>,
-    /// Host of the input, by which props.conf may have a TZ; this machine's name by default.
+    /// Host of the input, for which props.conf may set TZ; this machine's name by default.
     #[arg(long)]
     pub(crate) host: Option<String>,
     /// Time zone of timestamps without one, e.g. Europe/Berlin; TZ in props.conf takes precedence; default: the

@@ -73,7 +73,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
                 OutputForm::Json | OutputForm::Ndjson => write_object(result, &zone, out)?,
                 _ => writeln!(out, "{}", result["_raw"].as_str().unwrap_or_default())?,
             }
-            // Each event is seen when it comes.
+            // Each event is written when it arrives.
             out.flush()?;
             shown += 1;
         }

@@ -42,7 +42,7 @@ pub(crate) fn typed(what: &str) -> Result<String, Failure> {
     let settings = tcgetattr(&tty).map_err(std::io::Error::from)?;
     let other = terminal.clone();
     let restore = move || {
-        // Where the terminal is gone, nothing is left to restore.
+        // If the terminal is gone, there is nothing to restore.
         let _gone = (tcsetattr(&tty, OptionalActions::Flush, &settings), other.write_line(""));
     };
     let line = Interrupt::ending(restore, || terminal.read_secure_line())??;

@@ -81,7 +81,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
         Searcher::Here { service, all_read } => stream(service, cli, arguments, &zone, &stop, &mut out)
             .map(|answer| Answer { is_partial: answer.is_partial || !all_read, ..answer }),
         Searcher::Server(remote) => {
-            // A password may have been typed until now.
+            // Time for typing a password does not count.
             started_ns = clock.elapsed_ns();
             match job {
                 Some(job) => {
@@ -618,7 +618,7 @@ fn expanded_star(text: &str, files: &[String]) -> Option<String> {
     let given: BTreeSet<&str> = files.iter().map(String::as_str).chain([text]).collect();
     let folder = std::fs::read_dir(".").ok()?.filter_map(Result::ok).map(|entry| entry.file_name());
     let mut shown = folder.filter(|name| !name.as_encoded_bytes().starts_with(b".")).peekable();
-    // A star alone gives every name; a star with more text gives several that look like files.
+    // A lone `*` expands to every name; `*` with more text expands to several that look like files.
     let is_star = shown.peek().is_some() && shown.all(|name| name.to_str().is_some_and(|name| given.contains(name)));
     let are_alike = files.len() > 1 && text.contains('.') && files.iter().all(|file| is_there(file));
     (is_star || are_alike).then(|| {

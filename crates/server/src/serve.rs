@@ -89,7 +89,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // Dropping the engine joins its threads, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
-    let asked = Asked { management: address, tls, hec, s2s };
+    let asked = ListenAddresses { management: address, tls, hec, s2s };
     let rest = Arc::clone(&searching.rest);
     rest.connect(Arc::new(OwnEntries { state: state.clone(), runtime: runtime.handle().clone() }));
     let served = runtime.block_on(serve(data_dir, asked, state, node.clone()));
@@ -122,7 +122,7 @@ pub(crate) fn address_of(option: &str, text: &str) -> Result<SocketAddr, Failure
 }
 
 /// Addresses to listen on, with TLS of the management port.
-struct Asked {
+struct ListenAddresses {
     management: SocketAddr,
     /// TLS of the management port.
     tls: Option<SslSettings>,
@@ -130,7 +130,7 @@ struct Asked {
     s2s: Option<SocketAddr>,
 }
 
-async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
+async fn serve(data_dir: &Path, asked: ListenAddresses, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
     let address = asked.management;
     raise_open_files();
     let cannot = |error: std::io::Error| cannot_listen(address, error);

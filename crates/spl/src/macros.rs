@@ -127,7 +127,7 @@ impl SpanMap {
 pub fn expand(text: &str, source: &dyn MacroSource) -> Expansion {
     let mut out = Expansion::default();
     if text.len() > MAX_SEARCH_BYTES {
-        // The parser says so.
+        // The parser reports it.
         out.text = text.to_owned();
         return out;
     }
@@ -358,7 +358,7 @@ mod tests {
             match (name, arguments) {
                 ("web", 0) => Some(plain("sourcetype=access status>=400")),
                 ("twice", 0) => Some(plain("(`web`) OR (`web`)")),
-                // Two of the next, down to nothing: short, and 2^60 uses.
+                // Each macro uses the next one twice: a short text with 2^60 uses.
                 ("fan0", 0) => Some(plain("")),
                 (fan, 0) if fan.starts_with("fan") => {
                     let next = fan[3..].parse::<usize>().unwrap_or(1) - 1;

@@ -2,7 +2,8 @@
 //!
 //! A scan of more than fits would replace every entry before its next use (LRU's worst case). A [`ScanCache`] therefore
 //! has two parts: one that is full admits only every [`REFUSED`]th value (bimodal insertion), so that most of it stays;
-//! the other keeps the most recent of the values that were refused, so that a few values that are read again soon are found.
+//! the other keeps the most recent of the values that were refused, so that a few values that are read again soon are
+//! found.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -180,7 +181,7 @@ mod tests {
             assert_eq!(in_plain(0..120), 0);
             assert!(in_scans(0..120) > 40);
         }
-        // Few values are found when they are read again at once; more replace the others if they are read repeatedly.
+        // A few new values are found when read again at once; many displace others only when read repeatedly.
         assert_eq!((in_scans(200..215), in_scans(200..215)), (0, 15));
         assert_eq!(in_scans(300..350), 0);
         let rounds = (0..100).take_while(|_| in_scans(300..350) < 50).count();

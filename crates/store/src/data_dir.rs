@@ -57,7 +57,7 @@ pub(crate) fn schema(dir: &Path) -> Result<Option<String>, StoreError> {
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text.trim().to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // The folder of another user: the file may not even exist.
+        // The folder belongs to another user; the file may not even exist.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(StoreError::from_io("read", dir, &error)),
         Err(error) => Err(StoreError::from_io("read", &path, &error)),
     }

@@ -72,15 +72,16 @@ impl ExpectedLog {
             }
             // The newest segment of its run; the next one follows directly.
             (Some(_), Some(before)) => Some(before),
-            // Unlisted: its first group was not answered yet, or all its records are sealed and a crash came between the
-            // end of its row and that of its file. The mark may name later records, of segments that are gone.
+            // The segment is not listed: its first group was not answered yet, or all its records are sealed and a
+            // crash came between the removal of its row and of its file. The mark may be beyond it, at records of
+            // deleted segments.
             (None, _) => None,
             (Some(_), None) => self.durable.filter(|durable| *durable >= segment.first_lsn),
         }
     }
 
-    /// Whether there is a mark, or was one. Before the first one the catalog lists no segment, because a listed log without
-    /// a mark is damaged.
+    /// Whether there is a mark, or was one. Before the first one the catalog lists no segment, because a listed log
+    /// without a mark is damaged.
     pub(crate) fn has_mark(&self) -> bool {
         self.durable.is_some() || self.mark_fault.is_some()
     }

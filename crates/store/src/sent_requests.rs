@@ -490,7 +490,7 @@ mod tests {
                 assert_eq!(candidates, []);
                 continue;
             }
-            // It is not answered, and can be later.
+            // The request is still unanswered and can be answered later.
             assert_eq!(candidates, [part(3, 7, 0), part(4, 1, 0)]);
             sent.answers = Some(sound);
             sent.answered(&[request]).unwrap();

@@ -218,8 +218,8 @@ impl Store {
         self.append_in(0, request)
     }
 
-    /// Like [`Store::append`] through pipeline set `set`, modulo their number. Sets have their own queues and hot slabs;
-    /// a file must use one set at a time.
+    /// Like [`Store::append`] through pipeline set `set`, modulo their number. Sets have their own queues and hot
+    /// slabs; a file must use one set at a time.
     pub fn append_in(&self, set: usize, request: AppendRequest) -> Result<Ticket, StoreError> {
         let begun = self.shared.gaps.begin();
         let checkpoint = request.checkpoint.clone();
@@ -235,8 +235,8 @@ impl Store {
         self.shared.sent.request(key)
     }
 
-    /// Like [`Store::append_in`] for a part of such a request. A part that was stored but not answered before a crash is
-    /// not stored again.
+    /// Like [`Store::append_in`] for a part of such a request. A part that was stored but not answered before a crash
+    /// is not stored again.
     pub fn append_sent(&self, set: usize, batch: EventBatch, request: &SentRequest) -> Result<Ticket, StoreError> {
         let mut before = Vec::new();
         let parts = if batch.is_of_one_index() {
@@ -304,7 +304,7 @@ impl Store {
         let rows = batch.len();
         let mut parts = batch.by_index();
         assert_eq!(parts.iter().map(|part| part.len()).sum::<usize>(), rows, "each event is in one part");
-        // All or none.
+        // Either all parts are admitted or none.
         parts.iter().try_for_each(|part| self.admit(part))?;
         let last = parts.pop().unwrap_or_default();
         let before = parts

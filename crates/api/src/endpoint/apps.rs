@@ -169,7 +169,7 @@ async fn remove(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    // Searches reload everything they knew of it.
+    // Searches reload everything that they have cached of it.
     change(&state, &caller, "props", move |objects, _| objects.remove_app(&name)).await?;
     list(State(state), caller, parameters.only("output_mode")).await
 }

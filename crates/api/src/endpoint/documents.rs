@@ -184,7 +184,7 @@ fn target(
         let me = &caller.identity.user;
         return Err(ApiError::forbidden(format!("user {me} may not change the documents of the collection {name}")));
     }
-    // Errors in the conf were reported to its author.
+    // Errors in the conf are reported where it is loaded.
     let (definition, _) = CollectionDefinition::of_settings(&object.settings);
     let collection = state.collections.get(object.place.app(), &name)?;
     collection.adopt(&definition)?;

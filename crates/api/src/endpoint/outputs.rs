@@ -1,8 +1,9 @@
 //! `data/outputs/tcp`: the indexers a forwarder sends to, as servers of groups in `outputs.conf`.
 //!
-//! `server` lists the servers of all groups by address. A new server joins a group, a removed one leaves all groups; its own
-//! settings are in `[tcpout-server://ADDRESS]`. `group` has the stanzas of groups, `default` what they have in common.
-//! `quarry forward` reads them when it starts; receivers under `syslog` are kept for other programs. Not here: whether a server is reachable, which the forwarder reports.
+//! `server` lists the servers of all groups by address. A new server joins a group, a removed one leaves all groups;
+//! its own settings are in `[tcpout-server://ADDRESS]`. `group` has the stanzas of groups, `default` what they have in
+//! common. `quarry forward` reads them when it starts; receivers under `syslog` are kept for other programs. Not here:
+//! whether a server is reachable, which the forwarder reports.
 
 use std::sync::LazyLock;
 
@@ -153,7 +154,7 @@ static SYSLOG: LazyLock<Kind> = LazyLock::new(|| {
 });
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    // Reading needs the same capability as changing: the conf may contain passwords.
+    // Reading requires the same capability as changing: the conf may contain passwords.
     let access = Access::Capability(EDIT_FORWARDERS);
     let one = format!("{SERVERS}/{{name}}");
     let kinds = [&*GROUPS, &*ALL_GROUPS, &*SYSLOG].into_iter();

@@ -1,5 +1,5 @@
-//! Real-time searches over REST: the window of a request, who may have one, and `export` of events as they arrive and
-//! of reports as they change.
+//! Real-time searches over REST: the window of a request, the required capability, and `export` of events as they
+//! arrive and of reports as they change.
 //!
 //! An export of a report sends all its rows as a preview each time they have changed; offsets then begin at 0 again.
 //!
@@ -27,12 +27,12 @@ use crate::parameters::Parameters;
 use crate::turns::{Turn, Turns, Use};
 use crate::wire::{OutputMode, ResultsHead, export_preview_row, export_row};
 
-/// The capability that real-time searches take.
+/// The capability that real-time searches require.
 const RTSEARCH: &str = "rtsearch";
 /// Interval at which an idle export checks whether its client has disconnected.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The real-time window of a request; `None` if it is about the past. Refuses callers who may have none.
+/// The real-time window of a request; `None` for a search of the past. Refuses callers without the capability.
 pub(super) fn window_of(
     state: &ApiState,
     caller: &Caller,

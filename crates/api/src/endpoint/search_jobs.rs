@@ -290,7 +290,7 @@ pub(super) async fn answered(
         match written {
             Ok(()) => Body::from(body),
             Err(Ended::Failed(error)) => return Err(ApiError::of_search(&text, error)),
-            // There is always a text.
+            // Every event has a raw text.
             Err(Ended::Left(Gone)) => Body::empty(),
         }
     } else {

@@ -197,7 +197,7 @@ fn take(objects: &Objects, tag: &str, tagged: &Tagged, scope: &Scope, viewer: &P
     if !is_given {
         return Err(shown());
     }
-    // A setting that came with an app stays and is overruled.
+    // A setting of an app's default stays and is overridden.
     objects.edit(TAGS, &stanza, &[(tag.to_owned(), DISABLED.to_owned())], scope, viewer).map(drop)
 }
 

@@ -75,7 +75,7 @@ fn normalized(counts: &[u32], total: usize) -> Vec<u32> {
     let mut sum: u32 = frequencies.iter().sum();
     while sum != SCALE {
         let Some(largest) = frequencies.iter_mut().max() else { break };
-        // Rounding up adds at most one per symbol, so the largest can always give.
+        // Rounding up adds at most one per symbol, so the largest frequency can always be reduced.
         let step = if sum < SCALE { SCALE - sum } else { (sum - SCALE).min(*largest / 2).max(1) };
         if sum < SCALE {
             *largest += step;

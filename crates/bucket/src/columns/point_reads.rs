@@ -306,7 +306,7 @@ impl TemplatePage {
 
     fn open_whole(&mut self, column: u32) -> Result<Decoded, BucketError> {
         Ok(Decoded::Whole(match column {
-            // Another caller will want it too.
+            // The decoded column is cached, because other callers will need it.
             TEXT_COLUMN => self.column(column)?,
             _ => Arc::new(PageColumn { rows: None, values: self.values(column)? }),
         }))

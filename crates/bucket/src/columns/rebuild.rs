@@ -218,16 +218,16 @@ enum FeedValues<'a> {
 }
 
 /// The values of a column, held while a page is rebuilt.
-enum Held {
+enum ColumnSource {
     Kept(Arc<PageColumn>),
     Own(ColumnValues),
 }
 
-impl Held {
+impl ColumnSource {
     fn values(&self) -> &ColumnValues {
         match self {
-            Held::Kept(column) => &column.values,
-            Held::Own(values) => values,
+            ColumnSource::Kept(column) => &column.values,
+            ColumnSource::Own(values) => values,
         }
     }
 }
@@ -324,22 +324,24 @@ impl TemplatePage {
             });
         }
         let feed = |number: usize| {
-            let values =
-                match (held[number].as_ref().map(Held::values), &columns.layout.template_set.columns[number].kind) {
-                    (None, _) => FeedValues::Absent,
-                    (Some(ColumnValues::Texts { bytes, ends }), _) => FeedValues::Texts(bytes, ends),
-                    (Some(ColumnValues::Numbers(numbers)), ColumnKind::Numbers { format, .. }) => {
-                        FeedValues::Numbers(*format, numbers, Cells::new())
+            let values = match (
+                held[number].as_ref().map(ColumnSource::values),
+                &columns.layout.template_set.columns[number].kind,
+            ) {
+                (None, _) => FeedValues::Absent,
+                (Some(ColumnValues::Texts { bytes, ends }), _) => FeedValues::Texts(bytes, ends),
+                (Some(ColumnValues::Numbers(numbers)), ColumnKind::Numbers { format, .. }) => {
+                    FeedValues::Numbers(*format, numbers, Cells::new())
+                }
+                (Some(ColumnValues::Codes(codes)), _) => {
+                    match (columns.plans.of_column(u32_of(number)), &dictionaries[number]) {
+                        (Some(plan), _) => FeedValues::Templates(codes, plan),
+                        (None, Some(dictionary)) => FeedValues::Dictionary(codes, dictionary),
+                        (None, None) => FeedValues::Absent,
                     }
-                    (Some(ColumnValues::Codes(codes)), _) => {
-                        match (columns.plans.of_column(u32_of(number)), &dictionaries[number]) {
-                            (Some(plan), _) => FeedValues::Templates(codes, plan),
-                            (None, Some(dictionary)) => FeedValues::Dictionary(codes, dictionary),
-                            (None, None) => FeedValues::Absent,
-                        }
-                    }
-                    (Some(ColumnValues::Numbers(_)), _) => FeedValues::Absent,
-                };
+                }
+                (Some(ColumnValues::Numbers(_)), _) => FeedValues::Absent,
+            };
             Feed { values, next: 0, len: held[number].as_ref().map_or(0, |held| held.values().len()) }
         };
         let mut feeds: Vec<Feed<'_>> = (0..held.len()).map(feed).collect();
@@ -348,17 +350,17 @@ impl TemplatePage {
     }
 
     /// The values of a column and of all columns below it.
-    fn hold_below(&mut self, column: u32) -> Result<Vec<Option<Held>>, BucketError> {
+    fn hold_below(&mut self, column: u32) -> Result<Vec<Option<ColumnSource>>, BucketError> {
         let columns = self.columns.clone();
         let mut wanted = vec![false; columns.layout.stored.len()];
-        let mut held: Vec<Option<Held>> = Vec::with_capacity(wanted.len());
+        let mut held: Vec<Option<ColumnSource>> = Vec::with_capacity(wanted.len());
         for (number, facts) in columns.layout.template_set.columns.iter().enumerate() {
             let is_root = number == column as usize;
             wanted[number] = is_root || facts.parent.is_some_and(|parent| wanted[parent as usize]);
             held.push(match self.kept(u32_of(number)) {
                 _ if !wanted[number] || (columns.plans.inlined[number] && !is_root) => None,
-                Some(kept) => Some(Held::Kept(kept.clone())),
-                None => Some(Held::Own(self.values(u32_of(number))?)),
+                Some(kept) => Some(ColumnSource::Kept(kept.clone())),
+                None => Some(ColumnSource::Own(self.values(u32_of(number))?)),
             });
         }
         Ok(held)

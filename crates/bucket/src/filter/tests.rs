@@ -124,7 +124,7 @@ fn heads_of_many_slabs_and_of_damaged_sidecars() {
         for at in (0..whole.len()).filter(|at| !(START_OF_CELLS..whole.len() - END_OF_CELLS).contains(at)) {
             let mut flipped = whole.clone();
             flipped[at] ^= 0x40;
-            // It may answer anything about terms, but must only fail with an error.
+            // Any answer about terms is allowed, but failures must be errors, not panics.
             if let Ok(Some(filter)) = open(flipped) {
                 drop(filter.may_hold(0, b"5"));
             }

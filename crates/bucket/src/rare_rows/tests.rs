@@ -98,7 +98,7 @@ fn a_value_is_looked_for_in_the_columns_of_its_field_alone() {
                 rows.sort_unstable();
                 let found = reader.candidate_rows(0, page, &query, &Only(number), MAX_PAGE_EVENTS).unwrap();
                 match (format, &found) {
-                    // Only the value itself.
+                    // Only the exact value.
                     (NumberFormat::Ip4 | NumberFormat::Integer | NumberFormat::Hex { .. }, _) => {
                         assert_eq!(found, Some(rows), "{text}");
                         addresses += usize::from(format == NumberFormat::Ip4);

@@ -501,7 +501,7 @@ impl Writer<'_> {
             } else {
                 let head = Start::new([self.comma, &member.key].concat());
                 self.put(EntryKind::Member { head, comma_behind: Box::default() });
-                // More may follow the last of a run.
+                // More members may follow the last one of a run.
                 match members.get(at + 1) {
                     Some(next) if !next.is_fixed(object.seen) => {}
                     Some(next) => self.put(EntryKind::Rest { until: Start::new([self.comma, &next.key].concat()) }),

@@ -353,7 +353,7 @@ impl<'a> TextTest<'a> {
         let mut from = 0;
         while let Some(found) = bytes.get(from..).and_then(|rest| finder.find(rest)) {
             let (start, end) = (from + found, from + found + wanted);
-            // The text in which it starts, if it also ends there.
+            // The text in which the match starts, if it also ends there.
             let text = ends.partition_point(|end| *end as usize <= start);
             let text_start = text.checked_sub(1).map_or(0, |before| ends[before] as usize);
             let text_end = ends.get(text).map_or(bytes.len(), |end| *end as usize);

@@ -175,7 +175,7 @@ impl PostgreSql {
         if Act::on(session).number("SELECT pg_try_advisory_lock(?1)", values![key])? == Some(1) {
             return Ok(());
         }
-        // It may be an earlier session of this process, whose end the server has not noticed.
+        // The lock may belong to an earlier session of this process whose end the server has not noticed.
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE application_name = ?1 AND usename = current_user AND pid <> pg_backend_pid()
               AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')";

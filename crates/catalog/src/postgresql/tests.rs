@@ -146,7 +146,7 @@ fn a_server_that_stays_away_is_an_error_after_the_wait_and_of_use_when_it_is_bac
     unreachable(catalog.setting("a").unwrap_err());
     unreachable(open(&place).unwrap_err());
     server.restart();
-    // Its sessions are gone, and the first attempt may meet a server that is still recovering.
+    // The sessions are gone, and the server may still be recovering at the first attempt.
     assert_eq!(catalog.setting("a").unwrap().as_deref(), Some("b"));
     catalog.set_setting("a", "d").unwrap();
     assert_eq!(catalog.setting("a").unwrap().as_deref(), Some("d"));

@@ -23,7 +23,7 @@ struct BucketDir(BucketDirCommand);
 
 /// A path in the current set.
 #[derive(Clone, Copy, Default)]
-struct Held {
+struct PathTotals {
     size: f64,
     count: f64,
     /// Number of paths that were last merged into it.
@@ -44,7 +44,7 @@ impl BlockingTable for BucketDir {
         let all = rows_in_memory("bucketdir", rows, context)?;
         let (paths, sizes) = (rows::reader(&all, &self.0.path), rows::reader(&all, &self.0.size));
         let counts = self.0.count.as_ref().map(|field| rows::reader(&all, field));
-        let mut held: BTreeMap<String, Held> = BTreeMap::new();
+        let mut held: BTreeMap<String, PathTotals> = BTreeMap::new();
         for row in 0..all.num_rows() {
             let Some(path) = paths.value(row).into_text() else { continue };
             let entry = held.entry(path.into_owned()).or_default();
@@ -52,7 +52,7 @@ impl BlockingTable for BucketDir {
             entry.count += counts.as_ref().map_or(Some(1.0), |reader| reader.number(row)).unwrap_or(0.0);
         }
         while held.len() > self.0.max {
-            let mut folders: BTreeMap<String, Held> = BTreeMap::new();
+            let mut folders: BTreeMap<String, PathTotals> = BTreeMap::new();
             for (path, own) in &held {
                 if let Some(folder) = self.folder_of(path) {
                     let sum = folders.entry(folder).or_default();

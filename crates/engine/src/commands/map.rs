@@ -22,7 +22,7 @@ const SERIAL: &str = "_serial_id";
 impl Execute for MapCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let text = match &self.search {
-            // Before values are substituted, which may contain anything.
+            // Must precede the substitution of values, which may contain anything.
             MapSearch::Text(text, span) => with_macros(text, *span, lowering)?,
             MapSearch::Saved(name, span) => lowering.environment.saved_text(name, *span)?,
         };

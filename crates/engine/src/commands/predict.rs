@@ -245,7 +245,7 @@ fn season_of(series: &[Option<f64>]) -> Option<usize> {
     };
     let most = (series.len() / 2).min(SEASON_MAX);
     let all: Vec<f64> = (0..=most).map(likeness).collect();
-    // Must be a local maximum, so that slow change is not taken for a season.
+    // Must be a local maximum, so that slow change is not mistaken for seasonality.
     let peaks = (2..most).filter(|at| all[*at] > all[at - 1] && all[*at] >= all[at + 1] && all[*at] > SEASON_LEAST);
     peaks.max_by(|a, b| all[*a].total_cmp(&all[*b]))
 }

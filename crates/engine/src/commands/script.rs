@@ -64,7 +64,7 @@ impl Blocking for Custom {
         let gathers = !matches!(info["type"].as_str(), Some("streaming" | "stateful"));
         let rows = (!makes_rows).then_some(rows);
         let waiting = Vec::new();
-        Ok(Box::new(Passed { rows, waiting, gathers, required, dialogue, turns: 0, done: false }))
+        Ok(Box::new(ProgramRows { rows, waiting, gathers, required, dialogue, turns: 0, done: false }))
     }
 }
 
@@ -169,7 +169,7 @@ impl Dialogue {
 }
 
 /// Rows returned by a program, for rows it receives or on its own.
-struct Passed {
+struct ProgramRows {
     /// Rows still to be read and sent; `None` at the end.
     rows: Option<RowIter>,
     /// Rows read but not sent, the next ones last.
@@ -183,7 +183,7 @@ struct Passed {
     done: bool,
 }
 
-impl Passed {
+impl ProgramRows {
     /// The next rows to send, small enough for a chunk.
     fn next_rows(&mut self) -> Result<Option<RecordBatch>, EngineError> {
         let batch = match (self.waiting.pop(), &mut self.rows) {
@@ -244,7 +244,7 @@ impl Passed {
     }
 }
 
-impl Iterator for Passed {
+impl Iterator for ProgramRows {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {

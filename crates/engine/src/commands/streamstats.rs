@@ -20,7 +20,7 @@ use quarry_eval::spans::{length_of, time_ns};
 use quarry_event::TimeNs;
 use quarry_spl::ast::StreamStatsCommand;
 
-use self::window::{Seen, Sliding, Window};
+use self::window::{Sliding, Window, WindowRow};
 use super::Execute;
 use super::stats::write_key;
 use crate::lowering::{Lowering, Step, names, ordered};
@@ -132,7 +132,7 @@ impl StreamStats {
     }
 
     /// Values of the aggregates for one row.
-    fn row(&mut self, seen: Seen) -> Result<Vec<Value<'static>>, EngineError> {
+    fn row(&mut self, seen: WindowRow) -> Result<Vec<Value<'static>>, EngineError> {
         if self.is_windowed() {
             return self.windowed_row(seen);
         }
@@ -146,7 +146,7 @@ impl StreamStats {
         Ok(before.unwrap_or_else(|| values_so_far(&self.plan, running)))
     }
 
-    fn windowed_row(&mut self, seen: Seen) -> Result<Vec<Value<'static>>, EngineError> {
+    fn windowed_row(&mut self, seen: WindowRow) -> Result<Vec<Value<'static>>, EngineError> {
         let (group, time) = (seen.group, seen.time);
         // A single window over all groups counts rows of any group; otherwise each group has its own.
         let at = if self.command.global { 0 } else { group as usize };
@@ -167,7 +167,7 @@ impl StreamStats {
         Ok(values)
     }
 
-    fn enter(&mut self, at: usize, seen: Seen) {
+    fn enter(&mut self, at: usize, seen: WindowRow) {
         self.window_bytes += seen.bytes();
         let (window, group) = (&mut self.windows[at], seen.group as usize);
         let number = window.push(seen);
@@ -180,7 +180,7 @@ impl StreamStats {
     fn leave_room(&mut self, at: usize, time: Option<TimeNs>) -> Result<(), EngineError> {
         let size = self.command.window;
         let reach = self.command.time_window.as_ref().map(length_of);
-        let too_old = |old: &Seen| match (reach, old.time, time) {
+        let too_old = |old: &WindowRow| match (reach, old.time, time) {
             (Some(reach), Some(old), Some(time)) => (old - time).abs() >= reach,
             _ => false,
         };
@@ -209,7 +209,7 @@ impl StreamStats {
 }
 
 /// Adds a row to the aggregates of its group.
-fn add(plan: &AggregatePlan, running: &mut [Running], seen: &Seen) {
+fn add(plan: &AggregatePlan, running: &mut [Running], seen: &WindowRow) {
     for ((running, column), values) in running.iter_mut().zip(&plan.columns).zip(&seen.values) {
         running.add(column.body, values, seen.time);
     }
@@ -270,7 +270,7 @@ impl RowCommand for StreamStats {
             }
             self.last_group = Some(group);
             let values = arguments.iter().map(|argument| values_of(argument.as_ref(), row)).collect();
-            let results = self.row(Seen { time: time_ns(&times, row), values, group })?;
+            let results = self.row(WindowRow { time: time_ns(&times, row), values, group })?;
             let resets = match &after {
                 Some(holds) => holds.value(row),
                 None => self.resets_after(&rows, row, &results)?,

@@ -15,7 +15,7 @@ impl Execute for TailCommand {
     }
 }
 
-/// Keeps the last rows, this many, and returns them in reverse order.
+/// Keeps this number of last rows and returns them in reverse order.
 struct Tail(usize);
 
 impl Blocking for Tail {

@@ -231,7 +231,7 @@ mod tests {
         let shape = SearchShape { oldest_first: true, head: Some(5), text_only: true, ..SearchShape::default() };
         let shown = shaped("a | where b>1 | head 9", &shape);
         assert_eq!(shown.as_deref(), Ok("search | reverse | where | head | head | fields _raw"));
-        // Rows that are made have no other order than theirs.
+        // Generated rows have no order other than the one in which they are generated.
         assert_eq!(shaped("| makeresults", &shape).as_deref(), Ok("makeresults | head | fields _raw"));
     }
 

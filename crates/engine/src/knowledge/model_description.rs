@@ -104,7 +104,7 @@ fn concise_description(model: &DataModel, json: &Value) -> Value {
     let counts =
         BASE_NAMES.map(|(base, shown)| (shown.to_owned(), bases.iter().filter(|own| *own == base).count().into()));
     let mut summary = Map::from_iter(counts);
-    // Splunk's names of two kinds that it does not make.
+    // Two kinds for which Splunk has names although it never writes them.
     for none in ["Interfaces", "Interface Implementations"] {
         summary.insert(none.to_owned(), 0.into());
     }
@@ -205,7 +205,7 @@ fn described_calculation(mut calculation: Map<String, Value>, id: &str) -> Value
         .and_then(Value::as_str)
         .is_some_and(|kind| kind.eq_ignore_ascii_case("lookup"));
     if is_lookup && !calculation.contains_key("lookupInputs") {
-        // Definitions of one input have it beside the other members; clients read a list.
+        // Definitions with one input have it as plain members; clients expect a list.
         let input = calculation.get("inputField").cloned().unwrap_or_default();
         let column = calculation.get("lookupField").cloned().unwrap_or_else(|| input.clone());
         calculation.insert("lookupInputs".to_owned(), json!([{ "lookupField": column, "inputField": input }]));

@@ -297,7 +297,7 @@ impl WatchedRows {
     fn end(&mut self) {
         self.is_over = true;
         self.read = Vec::new();
-        // Less is never refused.
+        // Releasing memory never fails.
         let _less = self.account.set(0);
     }
 }

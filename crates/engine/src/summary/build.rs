@@ -221,7 +221,7 @@ impl Work<'_> {
                 quarry_eval::panics::caught("a data model was summarised", || Ok(self.make(slab, &segment, go_on)))?;
             match made {
                 Ok(Made::Stopped) => stopped = true,
-                // It may be based on a table's new contents; the next round will have the new digest.
+                // The summary may be based on a table's new contents; the next round will have the new digest.
                 Ok(Made::Summary(..)) if !(self.is_same)() => stopped = true,
                 Ok(Made::Summary(head, bytes)) => match store.put(&name, &bytes) {
                     Ok(()) => {

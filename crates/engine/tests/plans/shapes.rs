@@ -2,7 +2,7 @@
 
 /// None of them depends on randomness or the current time.
 pub(crate) const SHAPES: &[&str] = &[
-    // Events and what is tested on them.
+    // Filters of events.
     "*",
     "error",
     "status=404 OR status>=500",
@@ -17,7 +17,7 @@ pub(crate) const SHAPES: &[&str] = &[
     "* | head 3 | table _time _raw host source sourcetype index",
     "* | head (took<990) keeplast=t | stats count",
     "status=500 | fields - _raw, user",
-    // Folds of every kind.
+    // Aggregations of every kind.
     "* | stats count",
     "* | stats count by user",
     "* | stats count by user, status, level",
@@ -52,7 +52,7 @@ pub(crate) const SHAPES: &[&str] = &[
     "* | timechart count by host",
     "* | timechart span=1h per_hour(took) by level",
     "* | contingency user status",
-    // Rows that others are added to.
+    // Commands that add rows.
     "* | eventstats count avg(took) AS mean by user | where took>mean | stats count by user",
     "* | eventstats max(took) AS most | where took=most | table n user took",
     "* | eventstats values(status) AS all by user | stats count by all",
@@ -76,7 +76,7 @@ pub(crate) const SHAPES: &[&str] = &[
     "* | dedup user consecutive=t | stats count by user",
     "* | dedup session keepevents=t | stats count dc(session)",
     "* | uniq | stats count",
-    // Fields computed.
+    // Commands that compute fields.
     "* | eval x=took*2+1, y=user.\"-\".status, z=if(took>500,\"slow\",\"fast\") | stats sum(x) dc(y) by z",
     "* | eval x=case(status<300,\"ok\",status<500,\"odd\",true(),\"bad\") | stats count by x",
     "* | eval t=split(tags,\" \"), c=mvcount(t), f=mvindex(t,0) | stats count by c, f",
@@ -112,7 +112,7 @@ pub(crate) const SHAPES: &[&str] = &[
     "* | rangemap field=took low=0-300 high=301-1000 default=other | stats count by range",
     "* | eval s=tostring(status), u=upper(user) | tojson s u output_field=j | stats count by j",
     "* | foreach took status [ eval <<FIELD>>_2 = '<<FIELD>>' * 2 ] | stats sum(took_2) sum(status_2)",
-    // Tables made of others.
+    // Commands that reshape tables.
     "* | stats count AS c by user, n | stats count sum(c) max(c) by user",
     "* | stats count AS c avg(took) AS a by session | where c>2 | stats count dc(session) avg(a) values(c)",
     "* | stats count AS c by user, status | stats first(user) list(status) by c",
@@ -128,7 +128,7 @@ pub(crate) const SHAPES: &[&str] = &[
     "* | stats avg(took) AS a by path | outlier a",
     "host=web | head 300 | cluster showcount=t field=level | table cluster_count level",
     "* | stats count by status | geostats latfield=status longfield=count sum(count)",
-    // Events and searches brought together.
+    // Commands that combine searches.
     "session=* | transaction session maxspan=2h | stats count avg(duration) sum(eventcount)",
     "session=* | transaction session startswith=opens endswith=closes | table session duration eventcount",
     "* | head 400 | transaction user maxevents=5 | stats count by user eventcount",

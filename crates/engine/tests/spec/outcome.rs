@@ -56,8 +56,9 @@ pub(crate) fn check(example: &Example, kept: Kept) -> Result<(), String> {
     }
 }
 
-/// Rows that are called events are shown by their time and text: they must have one of both, unless the search takes
-/// them away.
+/// Rows declared as events are compared by time and text, so they must have one of these unless the search removes
+/// them.
+///
 fn are_of_kind(table: &Table, kind: ResultKind, example: &Example) -> Result<(), String> {
     let is_event = table.columns.iter().any(|name| name == "_raw" || name == "_time");
     let removes = example.search.text().contains("fields -");
@@ -141,7 +142,7 @@ fn instant(ns: i64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// An instant of another field: seconds with the fraction they have.
+/// An instant in another field: epoch seconds with their fraction.
 fn seconds(ns: i64) -> String {
     let mut text = String::new();
     write_nanos(ns, &mut text);
@@ -154,7 +155,7 @@ fn read_table(block: &Block) -> Result<Table, String> {
     let columns = reader.headers().map_err(|error| error.to_string())?.iter().map(str::to_owned).collect();
     let mut rows = Vec::new();
     for record in reader.records() {
-        let record = record.map_err(|error| format!("the result is no CSV: {error}"))?;
+        let record = record.map_err(|error| format!("the result is not CSV: {error}"))?;
         rows.push(record.iter().map(str::to_owned).collect());
     }
     Ok(Table { columns, rows })

@@ -109,7 +109,7 @@ fn late_hot_sealed_merged_and_retired_events_count_at_once() {
     world.store.compact_all().unwrap();
     check(&with, &without, &world, None, "merged");
     summarise(&world, &with, ALL);
-    // A search of both indexes sees merged slabs cut where the other index came between.
+    // In a search of both indexes, merged slabs are cut at the events of the other index.
     check(&with, &without, &world, None, "merged and summarised");
     let after = summarise(&world, &with, ALL);
     assert!(after.is_whole && after.names.is_disjoint(&before.names));
@@ -166,7 +166,7 @@ fn damage_is_noticed_and_events_are_read() {
         *summaries.files.lock().unwrap() = whole.iter().map(cut).collect();
         assert_eq!(ask(&with, &world, text, None), expected, "cut at {length}");
     }
-    // A summary under the name of another slab is not taken for it.
+    // A summary under the name of another slab is not used.
     let names: Vec<String> = whole.keys().cloned().collect();
     let turned = whole.values().cloned().rev();
     *summaries.files.lock().unwrap() = names.into_iter().zip(turned).collect();
@@ -211,7 +211,7 @@ fn summaries_only_reads_what_is_summarised() {
     world.append("main", 450, 500, 0);
     assert_eq!(ask(&with, &world, only, None), expected, "hot events are not summarised");
     assert_ne!(ask(&with, &world, all, None), expected);
-    // Rows of events for what a summary lacks, of summarised slabs only.
+    // Fields that a summary lacks are read from events, but only of summarised slabs.
     let term = "| tstats summariesonly=true count FROM datamodel=Web.Traffic WHERE TERM(user=bob)";
     let sealed = ask(&with, &world, term, Some((0, 450)));
     assert_eq!(sealed, ask(&with, &world, term, None));
@@ -329,7 +329,7 @@ fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
         summarise(&world, &with, ALL);
         for text in texts.iter().flat_map(|text| [(*text).to_owned(), only(text)]) {
             let before = ask(&with, &world, &text, None);
-            // Some read events. What is deleted already is not deleted again.
+            // Some searches read events. Events already deleted are not deleted again.
             for reads in [&summaries.interruption, &*world.interruption] {
                 let (store, doomed) = (Arc::clone(&world.store), every(&world.store, "main", 5));
                 reads.set(at, move || drop(store.delete(&doomed).unwrap()));

@@ -39,7 +39,7 @@ pub(super) fn store() -> MemoryStore {
             source: "/var/log/x.log".into(),
             sourcetype: sourcetype.into(),
         };
-        // The second slab is of two hosts.
+        // The second slab has two hosts.
         let metas = [batch.intern(&meta_of(host)), batch.intern(&meta_of(if source == 1 { "web3" } else { host }))];
         let own = events.iter().enumerate().filter(|(_, (of, _))| *of == source);
         for (at, (_, text)) in own.take(if source == 3 { 1 } else { usize::MAX }) {

@@ -27,7 +27,7 @@ pub enum Figures {
 
 /// A number and the position of its last significant digit: 2 for hundredths, -1 for tens.
 #[derive(Clone, Copy)]
-struct Known {
+struct SignificantNumber {
     number: Number,
     place: i32,
 }
@@ -57,11 +57,13 @@ impl Figures {
         self.known(args).map_or(Value::Null, |known| Value::of_number(round_at(known.number, known.place)))
     }
 
-    fn known(&self, args: &[Value<'_>]) -> Option<Known> {
+    fn known(&self, args: &[Value<'_>]) -> Option<SignificantNumber> {
         match self {
             Figures::Written(text) => known_of(text),
             Figures::Argument(at) => known_of(&args.get(*at)?.text()?),
-            Figures::Negated(inner) => inner.known(args).map(|known| Known { number: known.number.negated(), ..known }),
+            Figures::Negated(inner) => {
+                inner.known(args).map(|known| SignificantNumber { number: known.number.negated(), ..known })
+            }
             Figures::Combined(op, a, b) => {
                 let (a, b) = (a.known(args)?, b.known(args)?);
                 let number = match op {
@@ -75,13 +77,13 @@ impl Figures {
                     BinaryOp::Mul | BinaryOp::Div => a.figures().min(b.figures()) - 1 - magnitude(number),
                     _ => a.place.min(b.place),
                 };
-                Some(Known { number, place })
+                Some(SignificantNumber { number, place })
             }
         }
     }
 }
 
-impl Known {
+impl SignificantNumber {
     fn figures(self) -> i32 {
         (self.place + magnitude(self.number) + 1).max(1)
     }
@@ -98,12 +100,12 @@ fn magnitude(number: Number) -> i32 {
 }
 
 /// A number as written: its decimal places are significant.
-fn known_of(text: &str) -> Option<Known> {
+fn known_of(text: &str) -> Option<SignificantNumber> {
     let number = quarry_event::value::exact_number(text)?;
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let decimals =
         mantissa.split_once('.').map_or(0, |(_, fraction)| i32::try_from(fraction.len()).unwrap_or(i32::MAX));
-    Some(Known { number, place: decimals.checked_sub(exponent.parse::<i32>().ok()?)? })
+    Some(SignificantNumber { number, place: decimals.checked_sub(exponent.parse::<i32>().ok()?)? })
 }
 
 /// Rounds half away from zero.

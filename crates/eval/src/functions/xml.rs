@@ -138,7 +138,7 @@ fn parse(path: &str) -> Option<Vec<Step<'_>>> {
     parts.collect()
 }
 
-fn fits(steps: &[Step<'_>], seen: &Seen<'_>) -> bool {
+fn fits(steps: &[Step<'_>], seen: &XmlNode<'_>) -> bool {
     steps.len() == seen.open.len()
         && steps.last().is_some_and(|step| step.attribute == seen.attribute)
         && steps.iter().zip(seen.open).all(|(step, element)| {
@@ -161,7 +161,7 @@ struct Open<'t> {
 }
 
 /// An attribute or a closed element.
-struct Seen<'a> {
+struct XmlNode<'a> {
     /// The enclosing elements and the element itself.
     open: &'a [Open<'a>],
     /// Name of the attribute.
@@ -173,7 +173,7 @@ struct Seen<'a> {
 }
 
 /// Visits each attribute and each closed element.
-fn walk(text: &str, see: &mut dyn FnMut(&Seen<'_>)) {
+fn walk(text: &str, see: &mut dyn FnMut(&XmlNode<'_>)) {
     let mut open: Vec<Open<'_>> = Vec::new();
     let mut at = 0;
     while let Some(found) = text[at..].find('<') {
@@ -228,7 +228,7 @@ fn tag_length(tag: &str) -> Option<usize> {
     None
 }
 
-fn enter<'t>(open: &mut Vec<Open<'t>>, tag: &'t str, start: usize, see: &mut dyn FnMut(&Seen<'_>)) {
+fn enter<'t>(open: &mut Vec<Open<'t>>, tag: &'t str, start: usize, see: &mut dyn FnMut(&XmlNode<'_>)) {
     let inner = tag.trim_start_matches('<').trim_end_matches('>').trim_end_matches('/');
     let (name, mut rest) = inner.split_at(inner.find(|c: char| c.is_ascii_whitespace()).unwrap_or(inner.len()));
     let position = match open.last_mut() {
@@ -248,16 +248,16 @@ fn enter<'t>(open: &mut Vec<Open<'t>>, tag: &'t str, start: usize, see: &mut dyn
         let Some((quoted, more)) = after[1..].split_once(quote) else { return };
         value.clear();
         unescape(quoted, &mut value);
-        see(&Seen { open, attribute: Some(key.trim()), value: &value, is_leaf: true });
+        see(&XmlNode { open, attribute: Some(key.trim()), value: &value, is_leaf: true });
         rest = more;
     }
 }
 
-fn close(open: &mut Vec<Open<'_>>, before: &str, see: &mut dyn FnMut(&Seen<'_>)) {
+fn close(open: &mut Vec<Open<'_>>, before: &str, see: &mut dyn FnMut(&XmlNode<'_>)) {
     let Some(element) = open.last() else { return };
     let is_leaf = !element.has_elements;
     let value = if is_leaf { element.text.trim() } else { before.get(element.start..).unwrap_or_default().trim() };
-    see(&Seen { open, attribute: None, value, is_leaf });
+    see(&XmlNode { open, attribute: None, value, is_leaf });
     open.pop();
 }
 

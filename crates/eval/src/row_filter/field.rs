@@ -17,7 +17,7 @@ use crate::functions::Network;
 use crate::pattern::Wildcard;
 use crate::rows::{ColumnReader, DictionaryColumn};
 
-/// Number of tests of a field from which on they are looked up.
+/// Minimum number of tests of a field for which a lookup replaces comparisons.
 const SET_FROM: usize = 8;
 
 /// `op value` of a search condition.

@@ -50,12 +50,12 @@ pub struct DistinctMemo {
 struct Known {
     values: ArrayRef,
     asked: usize,
-    made: Made,
+    made: DictionaryResults,
 }
 
 /// Results for a whole dictionary.
 #[derive(Clone, Debug)]
-enum Made {
+enum DictionaryResults {
     NotYet,
     /// Not available: too large, or some value fails.
     Never,
@@ -123,17 +123,17 @@ impl DistinctMemo {
     ) -> Result<Option<Vec<ArrayRef>>, EngineError> {
         let (is_due, made) = self.note(column);
         let made = match (made, is_due) {
-            (Made::NotYet, true) => {
+            (DictionaryResults::NotYet, true) => {
                 let made = match whole(column, &compute)? {
-                    Some(results) => Made::Results(Arc::new(results)),
-                    None => Made::Never,
+                    Some(results) => DictionaryResults::Results(Arc::new(results)),
+                    None => DictionaryResults::Never,
                 };
                 self.keep(column, made.clone());
                 made
             }
             (made, _) => made,
         };
-        if let Made::Results(results) = made {
+        if let DictionaryResults::Results(results) = made {
             let last = u32_of(column.texts.len());
             let places: Vec<u32> =
                 (0..column.codes.len()).map(|row| column.code(row).map_or(last, |code| code as u32)).collect();
@@ -148,13 +148,14 @@ impl DistinctMemo {
     }
 
     /// Counts rows; returns whether there are enough of them to evaluate the whole dictionary, and its cached results.
-    fn note(&self, column: &DictionaryColumn) -> (bool, Made) {
+    fn note(&self, column: &DictionaryColumn) -> (bool, DictionaryResults) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match known.iter().position(|known| column.shares(&known.values)) {
             Some(at) => known[..=at].rotate_right(1),
             None => {
                 known.truncate(DICTIONARIES_MAX - 1);
-                known.insert(0, Known { values: Arc::clone(&column.values), asked: 0, made: Made::NotYet });
+                known
+                    .insert(0, Known { values: Arc::clone(&column.values), asked: 0, made: DictionaryResults::NotYet });
             }
         }
         let known = &mut known[0];
@@ -162,7 +163,7 @@ impl DistinctMemo {
         (known.asked >= column.texts.len(), known.made.clone())
     }
 
-    fn keep(&self, column: &DictionaryColumn, made: Made) {
+    fn keep(&self, column: &DictionaryColumn, made: DictionaryResults) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.iter_mut().find(|known| column.shares(&known.values)) {
             known.made = made;

@@ -146,7 +146,7 @@ impl Pile {
     fn push(&mut self, batch: RecordBatch) -> Result<(), EngineError> {
         let (batch, bytes) = compact(&batch)?;
         let bytes = bytes + batch.num_columns() * COLUMN_BYTES;
-        // The keys take about the same again.
+        // The keys need about the same memory again.
         self.refused |= self.held.try_grow(2 * bytes).is_err();
         self.bytes += bytes;
         self.batches.push(batch);

@@ -75,7 +75,7 @@ pub(crate) enum Next {
 
 /// A position that matches a file.
 #[derive(Clone, Debug)]
-struct Held {
+struct MatchedPosition {
     position: FilePosition,
     /// Whether the file ends there.
     at_end: bool,
@@ -84,13 +84,13 @@ struct Held {
 /// Conclusion from the known positions about a file.
 enum KnownPosition {
     /// Reading resumes there.
-    At(Held),
+    At(MatchedPosition),
     /// It is a new file.
     Nothing,
     /// Like [`Next::Undecided`]; the position is the other file's.
     Undecided(FilePosition),
     /// Like [`Next::Copied`]; the position is its own, if any.
-    Copied { own: Option<Held>, origin: String, end: u64, tail_hash: u64 },
+    Copied { own: Option<MatchedPosition>, origin: String, end: u64, tail_hash: u64 },
 }
 
 impl Start {
@@ -116,7 +116,7 @@ impl Start {
         let is_empty = head.is_empty();
         let new = || Arc::new(FileIdentity { scope: scope.to_owned(), head, variant: variant.unwrap_or(0) });
         let (identity, offset, stored_as, next) = match found {
-            KnownPosition::At(Held { position, at_end }) => {
+            KnownPosition::At(MatchedPosition { position, at_end }) => {
                 let next = if at_end { Next::AtEnd } else { Next::Read };
                 (position.identity, position.offset, Some(position.path), next)
             }
@@ -143,7 +143,7 @@ struct Search<'a> {
 }
 
 /// End of the bytes read to compare a file with its known positions: the last of them, or the end of a shorter file.
-struct Reached {
+struct ComparedEnd {
     offset: u64,
     tail_hash: u64,
 }
@@ -198,7 +198,7 @@ impl Search<'_> {
     }
 
     /// The file's own position.
-    fn own<'f>(&self, found: &'f KnownPosition) -> Option<&'f Held> {
+    fn own<'f>(&self, found: &'f KnownPosition) -> Option<&'f MatchedPosition> {
         match found {
             KnownPosition::At(held) if held.position.path == self.absolute => Some(held),
             _ => None,
@@ -206,7 +206,7 @@ impl Search<'_> {
     }
 
     /// The file is a copy as far as it reaches.
-    fn copied(&self, found: KnownPosition, origin: &FilePosition, reached: Reached) -> KnownPosition {
+    fn copied(&self, found: KnownPosition, origin: &FilePosition, reached: ComparedEnd) -> KnownPosition {
         let own = self.own(&found).cloned();
         let origin = origin.path.clone();
         KnownPosition::Copied { own, origin, end: reached.offset, tail_hash: reached.tail_hash }
@@ -217,8 +217,9 @@ impl Search<'_> {
     fn is_left_of(&self, position: &FilePosition, found: &KnownPosition, length: u64) -> bool {
         let reached = milestones::reached_by(length);
         let Some(expected) = position.milestones.get(..reached) else { return false };
-        let is_known_by_more =
-            |own: &Held| is_of_a_copy(&own.position) || reached > milestones::reached_by(own.position.offset);
+        let is_known_by_more = |own: &MatchedPosition| {
+            is_of_a_copy(&own.position) || reached > milestones::reached_by(own.position.offset)
+        };
         reached >= milestones::REACHED_MIN
             && self.own(found).is_none_or(is_known_by_more)
             && self.holds_milestones(expected)
@@ -238,7 +239,7 @@ impl Search<'_> {
     }
 
     /// The furthest known position that matches the file and applies to it.
-    fn furthest(&self, known: &[FilePosition]) -> Result<(KnownPosition, Reached), InputError> {
+    fn furthest(&self, known: &[FilePosition]) -> Result<(KnownPosition, ComparedEnd), InputError> {
         let (path, handle) = (self.path, self.handle);
         let wrong = |error: io::Error| InputError::read(path, &error);
         if handle.packing == Packing::None {
@@ -248,23 +249,23 @@ impl Search<'_> {
                 && tail_before(handle, position.offset).map_err(wrong)? == position.tail_hash
             {
                 let at_end = handle.reader_at(position.offset).map_err(wrong)?.0.at_end();
-                let reached = Reached { offset: position.offset, tail_hash: position.tail_hash };
-                return Ok((KnownPosition::At(Held { position: position.clone(), at_end }), reached));
+                let reached = ComparedEnd { offset: position.offset, tail_hash: position.tail_hash };
+                return Ok((KnownPosition::At(MatchedPosition { position: position.clone(), at_end }), reached));
             }
             let held = self.held_by_plain(known).map_err(wrong)?;
             let offset = handle.content_bytes();
             let tail_hash = tail_before(handle, offset).map_err(wrong)?;
-            return Ok((self.choose(held), Reached { offset, tail_hash }));
+            return Ok((self.choose(held), ComparedEnd { offset, tail_hash }));
         }
         let mut walk = Walk::new(handle).map_err(wrong)?;
         let held = walk.held(known).map_err(|error| walk.file.describe(path, walk.tail.offset, &error))?;
-        let reached = Reached { offset: walk.tail.offset, tail_hash: walk.tail.hash() };
+        let reached = ComparedEnd { offset: walk.tail.offset, tail_hash: walk.tail.hash() };
         Ok((self.choose(held), reached))
     }
 
     /// The known positions that match a plain file. Only the bytes before each are read, unless a position may be of
     /// damaged content.
-    fn held_by_plain(&self, known: &[FilePosition]) -> io::Result<Vec<Held>> {
+    fn held_by_plain(&self, known: &[FilePosition]) -> io::Result<Vec<MatchedPosition>> {
         let end = self.handle.content_bytes();
         let (mut held, mut walk) = (Vec::new(), None);
         for position in known.iter().take_while(|position| position.offset <= end) {
@@ -278,14 +279,14 @@ impl Search<'_> {
                 walk = Some(reader);
             }
             if is_held {
-                held.push(Held { position: position.clone(), at_end: position.offset == end });
+                held.push(MatchedPosition { position: position.clone(), at_end: position.offset == end });
             }
         }
         Ok(held)
     }
 
     /// Selects the one that applies from the matching positions (ascending by offset).
-    fn choose(&self, mut held: Vec<Held>) -> KnownPosition {
+    fn choose(&self, mut held: Vec<MatchedPosition>) -> KnownPosition {
         let own = held.iter().rposition(|one| is_of(&one.position, self.absolute));
         let others = held.split_off(own.map_or(0, |own| own + 1));
         let own = held.pop();
@@ -361,7 +362,7 @@ impl Walk {
     }
 
     /// The known positions (ascending by offset) that match the file.
-    fn held(&mut self, known: &[FilePosition]) -> io::Result<Vec<Held>> {
+    fn held(&mut self, known: &[FilePosition]) -> io::Result<Vec<MatchedPosition>> {
         let mut held = Vec::new();
         for position in known {
             if !self.read_to(position.offset)? {
@@ -369,7 +370,7 @@ impl Walk {
             }
             if self.tail.hash() == position.tail_hash || self.content.digest() == position.tail_hash {
                 let at_end = self.file.at_end();
-                held.push(Held { position: position.clone(), at_end });
+                held.push(MatchedPosition { position: position.clone(), at_end });
             }
         }
         Ok(held)

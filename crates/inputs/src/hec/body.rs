@@ -280,7 +280,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_without_a_length_is_refused_when_it_has_grown_too_large() {
-        // It never ends.
+        // The body never ends.
         let endless = Body::from_stream(stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[b'x'; 64]))));
         let kept = Kept::of(Request::new(endless), &Budget::new(1_000)).await;
         assert_eq!(kept.map(|kept| kept.unpack(&HeaderMap::new()).is_ok()), Err(BodyError::TooLarge(1_000)));

@@ -143,7 +143,7 @@ fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
             "fields" => {
                 made.fields = fields(&value).map_err(bad)?;
                 has_fields = !made.fields.is_empty();
-                // A metric has no text of its own: its fields become the text, for readability.
+                // A metric has no text of its own, so its fields become the text, for readability.
                 if has_fields && is_metric(&made.fields) {
                     made.raw = value.as_raw_str().to_owned();
                 }

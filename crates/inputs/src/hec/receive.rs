@@ -169,7 +169,7 @@ impl<'a> Receiver<'a> {
             return Ok(false);
         }
         let (mut at, mut outcome) = (0, Ok(true));
-        // The outcome says why it ended early.
+        // The outcome tells why the request ended early.
         let _ended = collectd::read(body, &mut |event| {
             let taken = self.event(event, at);
             at += 1;

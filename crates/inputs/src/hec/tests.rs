@@ -131,7 +131,7 @@ async fn what_was_not_answered_is_stored_once_when_it_is_sent_again() {
     hands.lets_in.send(()).unwrap();
     hands.stores.send(Ok(())).unwrap();
     assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
-    assert_eq!(hands.comes.try_recv(), Ok(2), "an answered request is not repeated but made again");
+    assert_eq!(hands.comes.try_recv(), Ok(2), "a request that was answered is processed as a new one");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -163,12 +163,12 @@ async fn who_never_heard_that_requests_are_stored_may_ask_again() {
     }
     let (told, note) = ask(&collector, &[0, 1]).await;
     assert_eq!(told, [true, true]);
-    assert_eq!(ask(&collector, &[0]).await.0, [false], "another is told at that moment");
+    assert_eq!(ask(&collector, &[0]).await.0, [false], "another request gets the acknowledgment at that moment");
     drop(note);
     let (told, note) = ask(&collector, &[0, 1, 2, 3]).await;
     assert_eq!(told, [true, true, true, false]);
     note.unwrap().leaves().unwrap();
-    assert_eq!(ask(&collector, &[0, 1, 2]).await.0, [false; 3], "it is told once");
+    assert_eq!(ask(&collector, &[0, 1, 2]).await.0, [false; 3], "it is acknowledged once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

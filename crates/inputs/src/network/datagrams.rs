@@ -68,7 +68,7 @@ impl Datagrams {
             return Ok(());
         }
         let text = if self.keeps_priority { datagram.text } else { without_priority(datagram.text) };
-        // A prefix alone is not an event.
+        // A priority prefix without text is not an event.
         if text.trim_ascii().is_empty() {
             return Ok(());
         }

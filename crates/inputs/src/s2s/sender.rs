@@ -305,7 +305,7 @@ impl Channels {
             out.extend_from_slice(word.as_bytes());
             out.extend_from_slice(text.as_bytes());
         }
-        // No sender number, no columns.
+        // The batch has neither a sender number nor columns.
         out.extend_from_slice(&[0, 0]);
         self.open.insert(key, (number, self.clock));
         number

@@ -92,7 +92,7 @@ fn poll_read_past<Io: AsyncRead + Unpin>(io: &mut Io, time: Pin<&mut Sleep>, con
         let mut buffer = ReadBuf::new(&mut part);
         match ready!(Pin::new(&mut *io).poll_read(context, &mut buffer)) {
             Ok(()) if !buffer.filled().is_empty() => {}
-            // The sender has closed or is gone.
+            // The sender has closed the connection or vanished.
             _ => return Poll::Ready(()),
         }
     }

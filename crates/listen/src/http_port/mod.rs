@@ -164,7 +164,7 @@ async fn tell_of_tls(mut stream: TcpStream) {
         stream.write_all(NOT_IN_CLEAR).await?;
         Lingering::new(stream, REFUSAL_MAX).shutdown().await
     };
-    // The client may be gone.
+    // The client may have disconnected.
     drop(tokio::time::timeout(REFUSAL_MAX, told).await);
 }
 
@@ -279,7 +279,7 @@ impl Shared {
                 stream.write_all(REFUSAL).await?;
                 Lingering::new(stream, REFUSAL_MAX).shutdown().await
             };
-            // The client may be gone.
+            // The client may have disconnected.
             drop(tokio::time::timeout(REFUSAL_MAX, told).await);
             drop(permit);
         });
@@ -306,7 +306,7 @@ impl Shared {
                         return self.speak_in_clear(presence, Waiter::new(&self.waiting), stream, peer).await;
                     }
                     Ok(Ok(Beginning::Clear)) => return tell_of_tls(stream).await,
-                    // It sent nothing, or is gone.
+                    // The client sent nothing or has disconnected.
                     Ok(Err(_)) | Err(_) => return,
                 }
             }
@@ -374,7 +374,7 @@ impl Shared {
         loop {
             tokio::select! {
                 biased;
-                // However it ended: the client knows, or is gone.
+                // The result does not matter: the client has the answer or has disconnected.
                 _ = serving.as_mut() => return,
                 () = waiter.told_to_close() => {
                     if !waiter.is_at_work() {

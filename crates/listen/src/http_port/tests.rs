@@ -137,7 +137,7 @@ async fn a_request_that_comes_while_its_connection_goes_for_another_is_answered(
     let tested = port(Bounds::for_test(1), None).await;
     for _ in 0..20 {
         let mut idle = TcpStream::connect(tested.address).await.unwrap();
-        // It has been answered and is idle.
+        // The connection has been answered and is idle.
         idle.write_all(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
         let mut answer = Vec::new();
         while !answer.ends_with(b"later") {
@@ -438,7 +438,7 @@ async fn answers_are_noted_in_every_version_with_and_without_tls() {
     let (acceptor, connector) = tls(&[b"h2", b"http/1.1"]);
     let (clear, shaken) = (port(Bounds::for_test(9), None).await, port(Bounds::for_test(9), Some(acceptor)).await);
     let noted = |tested: &Tested| tested.noted.load(Ordering::SeqCst);
-    // Three at once, of which the last ends the connection.
+    // Three requests at once; the last one ends the connection.
     let three = ask_noted("") + &ask_noted("") + &ask_noted("Connection: close\r\n");
     assert_eq!(ask(clear.address, &three).await.matches("noted").count(), 3);
     assert_eq!(noted(&clear), 3);

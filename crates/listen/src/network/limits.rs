@@ -83,7 +83,7 @@ impl Limits {
     /// A permit for one more connection, if possible.
     pub(crate) fn place(&self) -> Option<ConnectionPermit<'_>> {
         let is_full = self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max;
-        // A connection told to close frees its permit in a moment.
+        // A connection asked to close frees its permit shortly afterwards.
         if is_full && self.mute.close_oldest() {
             self.closed.fetch_add(1, Ordering::Relaxed);
         } else if is_full {

@@ -99,7 +99,7 @@ fn begins_with_a_word_byte(pattern: &str) -> bool {
         [first, after @ ..] if first.is_ascii_alphanumeric() => after,
         _ => return false,
     };
-    // It must not be optional, and no alternative may begin otherwise.
+    // The literal must not be optional, and every alternative must begin with it.
     let is_required = match after {
         [b'?' | b'*', ..] => false,
         [b'{', least, ..] => matches!(least, b'1'..=b'9'),

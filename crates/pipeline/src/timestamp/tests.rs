@@ -182,7 +182,7 @@ fn dates_of_a_source_have_one_order() {
         let mut source = timestamper(&settings(), None);
         time(&mut source, text);
         assert_eq!(time(&mut source, other), format!("{day} 10:00:00.000"), "{text} {other}");
-        // So does one that comes later.
+        // A later unambiguous date decides, too.
         let mut source = timestamper(&settings(), None);
         source.look_ahead(format!("{other} one\n more\n{text} two\n").as_bytes());
         assert_eq!(time(&mut source, other), format!("{day} 10:00:00.000"), "{other} {text}");
@@ -218,7 +218,7 @@ fn an_ambiguous_date_is_read_as_about_now_and_never_as_future() {
     // A time in the future is not accepted.
     assert_eq!(read(now, None, &["01/12/2026 10:00:00", "02/03/2026 10:00:00"]), ["2026-01-12", "2026-02-03"]);
     assert_eq!(read(now, None, &["12/01/2026 10:00:00", "02/03/2026 10:00:00"]), ["2026-01-12", "2026-03-02"]);
-    // Otherwise the month comes first.
+    // Without such a date, the month comes first.
     assert_eq!(read(now, None, &[old, "04/03/2025 10:00:00"]), ["2025-05-03", "2025-04-03"]);
     // A date that is valid in one order only takes precedence.
     assert_eq!(

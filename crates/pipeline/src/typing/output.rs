@@ -170,11 +170,11 @@ pub enum TypingStage {
 #[derive(Debug)]
 pub struct EventTyping {
     props: Arc<PropsResolver>,
-    known: Mutex<Known>,
+    known: Mutex<PlanCache>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct PlanCache {
     by_names: HashMap<[Arc<str>; 3], SharedPlan, RandomState>,
     by_settings: HashMap<TypingSettings, SharedPlan, RandomState>,
 }

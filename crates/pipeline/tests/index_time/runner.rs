@@ -3,8 +3,8 @@
 //! An example starts at a `###` heading. Its blocks are `props`, `transforms`, `indexes`, `limits`, `input` (with
 //! `name=value` words for host, source, sourcetype, index and `escapes=yes`, which reads `\xHH` and `\n`), and `events`
 //! in CSV, `error` or `refused`. The columns of `events` are `_raw`, `_time`, `index`, `host`, `source`, `sourcetype`
-//! and indexed fields, of which all that an event has must be named when one is. Several values stand parted by `;`,
-//! line feeds as `\n`. A field that is named like a key has the column `field:NAME`.
+//! and indexed fields; if one indexed field of an event is named, all must be. Several values are separated by `;`, and
+//! line feeds are written `\n`. A field that is named like a key has the column `field:NAME`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

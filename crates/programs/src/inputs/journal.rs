@@ -35,7 +35,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
     let store = stores(input.routing.as_deref());
     check(input, &*store)?;
     let interval = Schedule::parse(&input.interval).map_err(about)?;
-    // It follows the journal, so an end means an error or shutdown.
+    // `journalctl` follows the journal, so its end means an error or shutdown.
     let schedule = match interval {
         Schedule::Every(wait) => Schedule::After(wait),
         other => other,

@@ -203,7 +203,7 @@ impl Report {
         match &self.cut {
             Cut::Pattern { regex, pairs, repeats } => run_pattern(regex, pairs, *repeats, text, &mut give_clean),
             Cut::Cells { delimiters, names } => {
-                // Their names are clean.
+                // Names of these fields need no cleaning.
                 for (name, cell) in names.iter().take(count).zip(cells(text, delimiters)) {
                     let value = value_of(cell);
                     if is_kept(name, &value) {

@@ -39,11 +39,11 @@ pub(super) struct Rounds<'a> {
     /// Whether the states of the latest round have not been joined yet.
     is_open: AtomicBool,
     is_over: AtomicBool,
-    given: Mutex<Given>,
+    given: Mutex<WorkerStates>,
 }
 
 /// The latest states of each worker.
-struct Given {
+struct WorkerStates {
     of_workers: Vec<Arc<Vec<FoldedPart>>>,
     account: MemoryAccount,
 }
@@ -58,7 +58,7 @@ pub(super) struct WorkerRound {
 
 impl<'a> Rounds<'a> {
     pub(super) fn new(previewer: &'a dyn Previewer, reduce: &'a dyn Reduce, context: &'a CommandContext) -> Rounds<'a> {
-        let given = Given { of_workers: Vec::new(), account: context.dataflow.account("preview") };
+        let given = WorkerStates { of_workers: Vec::new(), account: context.dataflow.account("preview") };
         Rounds {
             previewer,
             reduce,
@@ -130,7 +130,7 @@ impl<'a> Rounds<'a> {
         self.is_over.store(true, Ordering::Relaxed);
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.of_workers.iter_mut().for_each(|parts| *parts = Arc::default());
-        // Less is never refused.
+        // Releasing memory never fails.
         let _less = given.account.set(0);
         self.previewer.end();
     }

@@ -208,7 +208,7 @@ impl SliceWork for FoldWork<'_> {
         }
         let (Some(key), Some(keeping)) = (window.key, self.keeping) else { return Ok(()) };
         let folded = match &mut self.apart {
-            // No page could hold a match.
+            // No page can contain a match.
             None if window.pages.is_empty() => Some(None),
             None => None,
             Some(_) if self.matched == 0 => Some(None),

@@ -24,7 +24,7 @@ const VALUES_MAX: u32 = 65_536;
 
 /// Effect of a value, the same for all values of a column, on the splitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Passed {
+struct ValueEffect {
     state: CellState,
     /// Number of cells ended.
     ended: usize,
@@ -39,7 +39,7 @@ pub(super) struct CellPlanner<'a> {
     keeps_empty: bool,
     /// Bytes that affect the splitter.
     signs: ByteSet,
-    passed: RefCell<HashMap<(u32, CellState), Option<Passed>, FixedState>>,
+    passed: RefCell<HashMap<(u32, CellState), Option<ValueEffect>, FixedState>>,
 }
 
 /// A template split into cells.
@@ -190,7 +190,7 @@ impl<'a> CellPlanner<'a> {
     }
 
     /// The effect of a column's values on a splitter in this state; `None` if it differs between values.
-    fn pass(&self, column: u32, state: CellState) -> Option<Passed> {
+    fn pass(&self, column: u32, state: CellState) -> Option<ValueEffect> {
         if let Some(known) = self.passed.borrow().get(&(column, state)) {
             return *known;
         }
@@ -199,11 +199,11 @@ impl<'a> CellPlanner<'a> {
         found
     }
 
-    fn find_pass(&self, column: u32, state: CellState) -> Option<Passed> {
+    fn find_pass(&self, column: u32, state: CellState) -> Option<ValueEffect> {
         let described = self.template_set.columns.get(column as usize)?;
         let is_quiet = !described.traits.bytes.meets(self.signs);
         if is_quiet && (!state.escaped || described.traits.min_len > 0) {
-            return Some(Passed { state: CellState { escaped: false, ..state }, ended: 0 });
+            return Some(ValueEffect { state: CellState { escaped: false, ..state }, ended: 0 });
         }
         match &described.kind {
             ColumnKind::Dictionary { len } if *len <= VALUES_MAX => {
@@ -212,13 +212,13 @@ impl<'a> CellPlanner<'a> {
                 same(all.map(|code| self.pass_text(values.get(code), state)))
             }
             ColumnKind::Templates(templates) => same(templates.iter().map(|template| {
-                let mut all = Passed { state, ended: 0 };
+                let mut all = ValueEffect { state, ended: 0 };
                 for part in &template.parts {
                     let passed = match part {
                         TemplatePart::Literal(literal) => self.pass_text(literal, all.state)?,
                         TemplatePart::Variable(column) => self.pass(*column, all.state)?,
                     };
-                    all = Passed { state: passed.state, ended: all.ended + passed.ended };
+                    all = ValueEffect { state: passed.state, ended: all.ended + passed.ended };
                 }
                 Some(all)
             })),
@@ -226,10 +226,10 @@ impl<'a> CellPlanner<'a> {
         }
     }
 
-    fn pass_text(&self, text: &[u8], mut state: CellState) -> Option<Passed> {
+    fn pass_text(&self, text: &[u8], mut state: CellState) -> Option<ValueEffect> {
         let letters = std::str::from_utf8(text).ok()?.chars();
         let ended = letters.filter(|letter| state.step(*letter, self.delimiters)).count();
-        Some(Passed { state, ended })
+        Some(ValueEffect { state, ended })
     }
 }
 
@@ -240,7 +240,7 @@ fn push_literal(cell: &mut Option<Vec<TemplatePart>>, text: &str) {
 }
 
 /// The common effect; `None` if effects differ or there are none.
-fn same(mut all: impl Iterator<Item = Option<Passed>>) -> Option<Passed> {
+fn same(mut all: impl Iterator<Item = Option<ValueEffect>>) -> Option<ValueEffect> {
     let first = all.next()??;
     all.all(|other| other == Some(first)).then_some(first)
 }

@@ -391,7 +391,7 @@ impl Sample<'_> {
         while bytes.get(end) == Some(&b' ') {
             end += 1;
         }
-        // An unclosed quote: a value might contain the closing one.
+        // After an unclosed quote, a value might contain the closing one.
         (bytes.get(end) == Some(&b'"')).then(|| Region::of(from..end, true))
     }
 
@@ -438,7 +438,8 @@ impl Sample<'_> {
         inside.iter().all(|(at, traits)| *at != last || !traits.lasts.meets(BRACKETS))
     }
 
-    /// Whether a quote after an equals sign that nothing closes, and that begins no value, is closed by no value either.
+    /// Whether a quote after an equals sign that nothing closes, and that begins no value, is closed by no value
+    /// either.
     fn quotes_stay_open(&self, regions: &[Region]) -> bool {
         let bytes = self.text.as_bytes();
         let begins_value = |at: usize| regions.iter().any(|region| region.quoted && region.range.start == at);

@@ -31,7 +31,7 @@ impl InnerPair {
         template: &Template,
     ) -> Option<ValueLocation> {
         let mut variables = Vec::with_capacity(columns.len());
-        let mut before = Before::default();
+        let mut before = TextState::default();
         for (at, part) in template.parts.iter().enumerate() {
             if variables.len() == columns.len() {
                 break;
@@ -93,7 +93,7 @@ fn is_closed(traits: &ValueTraits, after: Option<u8>) -> bool {
 
 /// State of the text before a part, as far as it is known.
 #[derive(Default)]
-struct Before {
+struct TextState {
     /// Inside a quoted value.
     in_quotes: bool,
     /// Whether the value may contain an equals sign.
@@ -106,7 +106,7 @@ struct Before {
     is_filled: bool,
 }
 
-impl Before {
+impl TextState {
     /// Whether any value ends here, and the key of a pair that follows begins at the next byte or later.
     fn ends_values(&self) -> bool {
         let is_bounded = match self.last {

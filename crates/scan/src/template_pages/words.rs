@@ -288,7 +288,8 @@ impl Probe {
             Some(whole) if bounded => (!whole.leading_star, !whole.trailing_star),
             _ => (false, false),
         };
-        // What bounds it is next to it or its own first or last byte; outside of the time, anything may be.
+        // A match is bounded by the bytes next to it or by its own first or last byte; text outside of the time may be
+        // anything.
         let is_edge = |at: usize| {
             let [before, after] = [at.checked_sub(1), Some(at)].map(|at| at.and_then(|at| sample.get(at)));
             before.zip(after).is_none_or(|(before, after)| is_breaker(*before) || is_breaker(*after))

@@ -325,7 +325,7 @@ fn jobs_of_a_user_take_as_much_of_the_disk_as_the_roles_say() {
     assert!(status.messages.iter().any(|message| message.contains("srchDiskQuota")), "{:?}", status.messages);
     assert!(matches!(of(&world, "eva", quota, None), Err(CreateError::DiskQuota { .. })));
     assert!(of(&world, "tom", quota, None).is_ok(), "another user's");
-    // They count after a restart, but not after they are removed.
+    // Jobs count after a restart, but not after they are removed.
     drop(world);
     let world = World::new(folder.path());
     assert!(matches!(of(&world, "eva", quota, None), Err(CreateError::DiskQuota { .. })));

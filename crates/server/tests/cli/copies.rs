@@ -43,7 +43,7 @@ fn a_copy_of_a_served_directory_is_a_directory_of_its_own() {
     assert_eq!(run_on(&place, "copy", &["add", "index", "scratch"]).code, 0);
     assert!(indexes_conf(&place, "copy").contains("[scratch]"));
     assert!(!indexes_conf(&place, "data").contains("[scratch]"));
-    // The check of a backup is that of the backup.
+    // A check of a backup reports about the backup.
     let damaged = std::fs::read_dir(place.path("copy/db/main")).unwrap().next().unwrap().unwrap().path();
     std::fs::write(&damaged, "damage").unwrap();
     assert_eq!(run_on(&place, "copy", &["bucket", "verify"]).code, 5);

@@ -94,7 +94,7 @@ fn what_was_deleted_stays_deleted_when_the_process_is_killed() {
     let (place, server) = world();
     let (admin, dora) = (key(&place, "admin"), key(&place, "dora"));
     let before = count(&place, &admin, "index=main");
-    // Less than the share of a bucket that triggers rewriting in the background.
+    // Fewer events than trigger rewriting a bucket in the background.
     let is_deleted = "index=main (hot n<4) OR (line=*7)";
     let doomed = count(&place, &admin, is_deleted);
     assert!(doomed > 10 && doomed < before, "{doomed} of {before}");

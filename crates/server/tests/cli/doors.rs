@@ -140,7 +140,7 @@ fn the_first_password_is_told_of_until_it_changes_and_refused_from_beyond() {
     let place = Place::new();
     let server = Server::start(&place);
     let basic = "Authorization: Basic YWRtaW46Y2hhbmdlbWU=\r\n";
-    // As many as are not delayed; the port's own test covers the table of all proxy headers.
+    // As many failed logins as are not delayed. The port's own test covers all proxy headers.
     for (headers, status) in
         [("", "200"), ("CF-Connecting-IP: 192.0.2.1\r\n", "401"), ("Host: splunk.example.com\r\n", "401")]
     {

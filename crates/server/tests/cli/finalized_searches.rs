@@ -14,8 +14,8 @@ fn a_search_that_is_waited_for_can_be_ended_with_what_it_has_found() {
     place.run(&["add", "oneshot", &log]).good();
     let _server = Server::start(&place);
     let [eva, tom] = ["eva", "tom"].map(|user| key(&place, user));
-    // A digest of each of a thousand values an event: half a minute if nobody ended it. (A sum of values that can be
-    // counted without making the values would be there at once.)
+    // A digest of a thousand values per event takes half a minute unless it is ended. (A sum would be answered at once
+    // from counts.)
     let slow = "search=search+index%3D*+%7C+eval+v%3Dmvrange(0%2C1000)+%7C+\
                 eval+n%3Dlen(mvjoin(mvmap(v%2Csha512(_raw.v))%2C%22%22))+%7C+stats+count+sum(n)&\
                 exec_mode=oneshot&output_mode=json&id=mine";

@@ -201,7 +201,7 @@ fn who_is_no_forwarder_is_disconnected() {
 /// A batch of one event, as our forwarders send it.
 fn batch(number: u64, text: &str) -> Vec<u8> {
     let length = u8::try_from(text.len()).unwrap();
-    // Not compressed, layout 1, no index time, one row, one metadata.
+    // Not compressed, layout 1, no index time, one row, one metadata entry.
     let mut packed = vec![0, 1, 0, 1, 1];
     for name in ["whole", "h", "s", "t"] {
         packed.push(u8::try_from(name.len()).unwrap());

@@ -227,7 +227,7 @@ fn a_full_queue_keeps_files_waiting_and_loses_nothing() {
     let outputs = format!("[tcpout]\ndefaultGroup = g\nmaxQueueSize = 1MB\n[tcpout:g]\nserver = 127.0.0.1:{port}\n");
     let place = forwarder(&outputs, MONITOR);
     let sender = Forwarder::start(&place);
-    // Lines that compress badly, many times the size of the queue.
+    // Lines that hardly compress, many times the size of the queue.
     let mut state = 1_u64;
     let line = |number: usize| {
         let mut text = format!("number={number} ");

@@ -310,7 +310,7 @@ fn another_node_is_asked_over_tls_by_who_may() {
     let address = run["mgmt"].as_str().unwrap();
     let uri = format!("https://{address}");
     let certificate = place.data().join("etc/auth/server.pem").display().to_string();
-    // Another data directory: nothing of the node's own is read.
+    // With another data directory, none of the node's own data is read.
     let far = Place::new();
     let count = ["search", "* | stats count", "-o", "csv", "-uri", &uri];
     let ask = |base: &[&str], more: &[&str]| far.run(&[base, more].concat());

@@ -213,7 +213,7 @@ fn the_demo_can_be_shown_again_while_it_is_served() {
     let arguments = ["demo", "--dir", &demo, "--megabytes", "1"];
     let answers = |text: String| -> Vec<String> {
         let answers = text.split_once("\n1. ").unwrap().1.to_owned();
-        // Times taken differ.
+        // Elapsed times differ.
         answers.lines().filter(|line| !line.ends_with(" ms)")).map(str::to_owned).collect()
     };
     let first = answers(place.run(&arguments).good());

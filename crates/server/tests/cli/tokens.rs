@@ -39,7 +39,7 @@ fn a_token_stands_for_its_user_until_it_is_taken_away() {
     assert_eq!(status(&ask(&place, "POST", "/services/messages", &token, "name=n&value=v")), "201");
     assert_eq!(status(&ask(&place, "GET", TOKENS, &eva, "")), "401", "other roles end sessions, not tokens");
     let own = key(&place, "eva");
-    // Whose tokens a user may create and see.
+    // Users whose tokens a user may create and see.
     let refused = ask(&place, "POST", TOKENS, &own, "name=admin&audience=x");
     assert!(status(&refused) == "403" && refused.contains("edit_tokens_own"), "{refused}");
     assert_eq!(status(&ask(&place, "GET", TOKENS, &norole, "")), "403");

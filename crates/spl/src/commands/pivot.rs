@@ -537,7 +537,7 @@ fn split_both_ways(chart: Command, rows: &[Split], ranking: Option<&Ranking>, ma
     let mut commands: Vec<Command> = Vec::new();
     let mut parts: Vec<Expr> = Vec::new();
     for field in &fields {
-        // The empty text makes a text of a number.
+        // Concatenating the empty text converts a number to text.
         parts.extend([make.field(field), make.text(""), make.text(JOINT)]);
     }
     if let Some(ranking) = ranking {

@@ -73,7 +73,7 @@ impl Syntax for RestCommand {
                     "report_as" if option.value.eq_ignore_ascii_case("text") => command.as_text = true,
                     "report_as" => return Err(option.refuse("text")),
                     name if OPTIONS.ignored.contains(&name) => {}
-                    // Any other option is an argument of the endpoint.
+                    // All other options are arguments of the endpoint.
                     _ => {
                         let written = parser.text[place..parser.pos].trim();
                         let mark = if command.path.contains('?') { '&' } else { '?' };

@@ -228,7 +228,7 @@ impl Parser<'_> {
         if stats_function(last).is_some_and(|function| function.help.arity.most == Some(1)) && last != "count" {
             return Err(remark.with_hint(format!("write {last}({name})")));
         }
-        // The keyword that begins the fields may also follow an aggregate.
+        // The keyword before the fields may also follow an aggregate.
         let by = (last != command).then_some("by");
         let known = STATS_FUNCTIONS.iter().map(|function| function.help.name).chain(by);
         let remark = self.suggest(remark, name, known);

@@ -124,7 +124,7 @@ impl<'a> Group<'a> {
         let row = &bucket.row;
         let (first, end) = (self.times.0.min(row.time_min), self.times.1.max(row.time_max));
         let limit = i64::try_from(self.merge.max_merge_time_span_secs).unwrap_or(i64::MAX);
-        // A bucket this wide keeps its events that long anyway.
+        // A bucket that already has this time span keeps its events that long anyway.
         let widest = self.widest.max(span(row.time_min, row.time_max)).max(limit.saturating_mul(NS_PER_SEC));
         (self.request == Request::Explicit || last.row.level == row.level)
             && self.inputs.len() < self.merge.max_merge_count.clamp(INPUTS_MIN, MERGE_COUNT_MAX)

@@ -97,7 +97,7 @@ impl Shared {
         let Some((number, _)) = found.number_and_time() else { return Ok(FoundObjects::default()) };
         let mut row = self.catalog.bucket(number)?.filter(|row| stem(row) == found.stem);
         if row.is_none() {
-            // A bucket that has another number here than on its volume.
+            // The bucket has another number here than on its volume.
             row = self.catalog.bucket_with_stem(&found.stem)?;
         }
         let mut left = found.clone();

@@ -79,7 +79,7 @@ fn needs_upload(bucket: &SealedBucket) -> bool {
 }
 
 /// Buckets for one location that are uploaded together.
-type Together = (RemotePath, Vec<Arc<SealedBucket>>);
+type UploadGroup = (RemotePath, Vec<Arc<SealedBucket>>);
 
 impl Shared {
     /// Uploads some of the oldest waiting buckets; `false` if none waits.
@@ -130,16 +130,16 @@ impl Shared {
     }
 
     /// The oldest waiting buckets of one location; drops those that need no upload.
-    fn next_uploads(&self) -> Result<Option<Together>, StoreError> {
+    fn next_uploads(&self) -> Result<Option<UploadGroup>, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(None) };
         let store_id = self.store_id()?;
         let numbers: Vec<u64> = self.uploads.waiting().buckets.iter().copied().collect();
-        let (mut together, mut bytes): (Option<Together>, u64) = (None, 0);
+        let (mut together, mut bytes): (Option<UploadGroup>, u64) = (None, 0);
         let mut done = Vec::new();
         for number in numbers {
             let found = self.state().sealed.get(&number).cloned();
-            // One that left a volume waits until its objects there are deleted, and is then added again: its new
-            // upload may have the same keys.
+            // A bucket that left a volume waits until its objects there are deleted and is then queued again, because
+            // its new upload may have the same keys.
             let has_left = |bucket: &SealedBucket| bucket.copies.remote().is_none() && bucket.copies.other().is_some();
             let Some(bucket) = found.filter(|bucket| needs_upload(bucket) && !has_left(bucket)) else {
                 done.push(number);

@@ -182,7 +182,7 @@ impl Objects {
             return remote();
         }
         match local() {
-            // It was just evicted, or removed from outside.
+            // The file was just evicted, or removed by another program.
             Err(BlobError::NotFound { .. }) => remote(),
             opened => opened.map(OpenObject::of),
         }
@@ -303,7 +303,7 @@ impl Readers {
             return Ok(open);
         }
         let opened = match self.is_ranged(bucket) {
-            // Both wait for the network.
+            // Both reads wait for the network, so they run in parallel.
             true => std::thread::scope(|scope| {
                 let reads = SearchReads::of_thread();
                 let filter = move || {

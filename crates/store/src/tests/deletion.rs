@@ -136,7 +136,7 @@ fn a_merge_leaves_deleted_events_out_for_good() {
     let stats = store.stats();
     assert!(stats.iter().all(|stats| (stats.buckets, stats.deleted) == (1, 0)), "{stats:?}");
     assert_eq!(store.shared.catalog.deletions().unwrap(), []);
-    // One bucket is rewritten only on request, unless it lost much.
+    // A single bucket is rewritten only on request, unless many of its events were deleted.
     let also = |number: u64| number == 30;
     drop(store.delete(&found(&of_index(&store, "main"), also)).unwrap());
     assert_eq!(store.compact_all().unwrap().merges.len(), 1);

@@ -302,7 +302,7 @@ fn a_clock_that_is_years_ahead_at_the_start_makes_time_pass_twice_as_fast() {
     store.seal_all().unwrap();
     drop(store);
     for _ in 0..3 {
-        // Whatever was saved, and however often the store starts.
+        // This holds whatever was saved and however often the store starts.
         let store = Store::open(small(dir.path()), ManualClock::shared(263_000 * HOUR)).unwrap();
         assert_eq!(store.retention(&ages).unwrap(), nothing);
         assert!(store.messages()[0].text.contains("set forward by 262000 hours"), "{:?}", store.messages());

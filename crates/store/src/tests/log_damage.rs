@@ -256,7 +256,7 @@ fn a_record_that_cannot_be_read_and_a_mark_that_is_gone_are_no_torn_tail() {
 fn a_log_whose_first_mark_was_never_written_is_whole() {
     let dir = tempdir().unwrap();
     let (options, log) = written(dir.path());
-    // The process ended between the sync of the first records and their mark.
+    // The process ended between the sync of the first records and the write of their mark.
     fs::remove_file(dir.path().join("wal/durable")).unwrap();
     Catalog::open(&data_dir::catalog(dir.path())).unwrap().set_log_segments(&[]).unwrap();
     let mut bytes = fs::read(&log).unwrap();

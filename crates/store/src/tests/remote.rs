@@ -179,7 +179,7 @@ fn a_search_that_began_reads_on_while_copies_go() {
     store.upload_all().unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Evicted); 5]);
     assert_eq!(texts(&before), expected("main", 0..25));
-    // A copy was removed from outside.
+    // A copy was removed by another program.
     let options = StoreOptions { remote: options.remote.clone(), ..small(dir.path()) };
     drop((store, before));
     let store = open(&options);

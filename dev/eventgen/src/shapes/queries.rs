@@ -354,7 +354,7 @@ pub(crate) fn word_in_raw(word: &str) -> String {
     let is_of_word = |character: Option<char>| character.is_some_and(|character| character.is_ascii_alphanumeric());
     let before = if is_of_word(word.chars().next()) { "(^|[^0-9A-Za-z])" } else { "" };
     let behind = if is_of_word(word.chars().next_back()) { "($|[^0-9A-Za-z])" } else { "" };
-    // The plain search first: databases run it fast, and evaluate the expression on few rows.
+    // The substring test comes first: databases evaluate it fast, and the regular expression then on few rows.
     format!("holds(raw, '{word}') and matches(raw, '{before}{pattern}{behind}')")
 }
 

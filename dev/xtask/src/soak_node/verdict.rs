@@ -21,7 +21,7 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
         .copied()
         .collect();
     for text in begun {
-        // Several lines may begin so; those that were found whole are not meant.
+        // Several lines may begin like this; complete ones are excluded.
         if let Some(line) = lines_begun_by(text, ledgers).into_iter().find(|line| !counts.contains_key(line)) {
             let count = counts.remove(text).unwrap_or(0);
             counts.insert(line, count);

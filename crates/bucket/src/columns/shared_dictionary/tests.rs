@@ -79,13 +79,13 @@ fn sessions_of_all_slabs_share_a_dictionary_and_are_found() {
             for query in [TermQuery::Token(text[..8].into()), TermQuery::Prefix(text[24..30].into())] {
                 let found = reader.candidate_pages(slab, &query, &Anywhere).unwrap();
                 assert_eq!(found.0 & expected, expected, "{query:?}");
-                // In a slab without the token, the locator names an arbitrary page.
+                // In a slab without the token, the locator returns an arbitrary page.
                 assert!(expected == 0 || !matches!(query, TermQuery::Token(_)) || found == PageSet(expected));
             }
             assert!(expected == 0 || filter.may_match(&TermQuery::Token(text[24..].into())));
         }
         let absent = reader.candidate_pages(slab, &TermQuery::Token("0123456789ab".into()), &Anywhere).unwrap();
-        // For a token that occurs nowhere, the locator names an arbitrary page.
+        // For a token that occurs nowhere, the locator returns an arbitrary page.
         assert!(absent.0.count_ones() <= 4, "{absent:?}");
     }
     let single: usize = slabs.iter().map(|slab| compacted(std::slice::from_ref(slab)).object.len()).sum();

@@ -2,9 +2,9 @@
 //!
 //! A word is an anchor if many texts contain it and its position is determined: nearly all texts have it; or it and an
 //! adjacent word nearly always occur together; or on one side of it there is nearly always a number, a pair, a quoted
-//! text or the edge of the line. A log level or a name is not an anchor, since the words around it also occur with others.
-//! Words are accepted in order of frequency, as long as they do not multiply the templates of the sample, as a word of
-//! free-form sentences would.
+//! text or the edge of the line. A log level or a name is not an anchor, since the words around it also occur with
+//! others. Words are accepted in order of frequency, as long as they do not multiply the templates of the sample, as a
+//! word of free-form sentences would.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -276,7 +276,7 @@ fn learn_keys(sample: &[&[u8]]) -> Vec<Key> {
     left.truncate(KEYS_MAX);
     let mut sorted = Vec::new();
     while !left.is_empty() {
-        // The one preceded by the fewest of the others.
+        // The candidate preceded by the fewest other candidates.
         let before = |key: &[u8]| -> usize {
             left.iter().map(|(other, _)| order.get(&(*other, key)).copied().unwrap_or_default()).sum()
         };

@@ -20,45 +20,45 @@ const TALLY_BYTES: usize = size_of::<(Box<str>, usize)>() + 16;
 
 /// Stored part of a row: its time and the values for each aggregate.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct WindowRow {
     pub(super) time: Option<TimeNs>,
     pub(super) values: Vec<Vec<String>>,
     pub(super) group: u32,
 }
 
-impl Seen {
+impl WindowRow {
     /// Approximate bytes held.
     pub(super) fn bytes(&self) -> usize {
         let text = |text: &String| size_of::<String>() + text.len();
         let values = |values: &Vec<String>| size_of::<Vec<String>>() + values.iter().map(text).sum::<usize>();
-        size_of::<Seen>() + self.values.iter().map(values).sum::<usize>()
+        size_of::<WindowRow>() + self.values.iter().map(values).sum::<usize>()
     }
 }
 
 /// Rows in order of arrival, each with a permanent number.
 #[derive(Default)]
 pub(super) struct Window {
-    rows: VecDeque<Seen>,
+    rows: VecDeque<WindowRow>,
     /// Number of the first row.
     first: u64,
 }
 
 impl Window {
     /// Adds a row; returns its number.
-    pub(super) fn push(&mut self, seen: Seen) -> u64 {
+    pub(super) fn push(&mut self, seen: WindowRow) -> u64 {
         self.rows.push_back(seen);
         self.first + self.rows.len() as u64 - 1
     }
 
     /// Removes the first row; returns it with its number.
-    pub(super) fn pop(&mut self) -> Option<(u64, Seen)> {
+    pub(super) fn pop(&mut self) -> Option<(u64, WindowRow)> {
         let seen = self.rows.pop_front()?;
         self.first += 1;
         Some((self.first - 1, seen))
     }
 
     /// The first row.
-    pub(super) fn front(&self) -> Option<&Seen> {
+    pub(super) fn front(&self) -> Option<&WindowRow> {
         self.rows.front()
     }
 
@@ -67,7 +67,7 @@ impl Window {
         self.rows.len()
     }
 
-    fn row(&self, number: u64) -> &Seen {
+    fn row(&self, number: u64) -> &WindowRow {
         &self.rows[(number - self.first) as usize]
     }
 }
@@ -355,7 +355,7 @@ mod tests {
     use quarry_spl::ast::StatsFunction;
 
     /// Numbers, decimals, texts, ties in other letters, several values and none, in no order of time.
-    fn rows(count: u64, mixed: bool) -> Vec<Seen> {
+    fn rows(count: u64, mixed: bool) -> Vec<WindowRow> {
         let values = |at: u64| match at * 7_919 % 11 {
             0 => vec![],
             1 => vec!["5".to_owned(), "5.0".to_owned()],
@@ -364,8 +364,11 @@ mod tests {
             4 => vec!["1e20".to_owned()],
             _ => vec![format!("{}.{}", at * 31 % 17, at % 10)],
         };
-        let seen =
-            |at| Seen { time: (at % 13 != 0).then_some((at * 37 % 29) as i64), values: vec![values(at)], group: 0 };
+        let seen = |at| WindowRow {
+            time: (at % 13 != 0).then_some((at * 37 % 29) as i64),
+            values: vec![values(at)],
+            group: 0,
+        };
         (0..count).map(seen).collect()
     }
 

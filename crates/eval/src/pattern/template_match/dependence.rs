@@ -748,7 +748,7 @@ fn dependence_of(finals: &[Configuration], deciding: Vec<usize>, wanted: &[usize
 
 /// The parts that decide about the match, and about each group by itself.
 fn apart_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> Apart {
-    let is_match = |one: &Configuration| Told::Answer(usize::from(one.matched.is_some()));
+    let is_match = |one: &Configuration| Verdict::Answer(usize::from(one.matched.is_some()));
     let matched = deciding_parts(layers, finals.iter().map(is_match).collect());
     let mut groups = Vec::with_capacity(wanted.len());
     for (at, group) in wanted.iter().enumerate() {
@@ -759,8 +759,8 @@ fn apart_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> Apa
         };
         let answers: Vec<_> = finals.iter().map(of_match).collect();
         let told = answers.iter().map(|answer| match answer {
-            Some(_) => Told::Answer(answers.iter().position(|known| known == answer).unwrap_or_default()),
-            None => Told::Nothing,
+            Some(_) => Verdict::Answer(answers.iter().position(|known| known == answer).unwrap_or_default()),
+            None => Verdict::Nothing,
         });
         let mut parts = deciding_parts(layers, told.collect());
         for answer in answers.iter().flatten() {
@@ -822,13 +822,13 @@ fn add(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Unclea
 fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> {
     let wanted = |one: &Configuration| one.matched.as_ref().map(|registers| registers[1..].to_vec());
     let answers: Vec<_> = finals.iter().map(wanted).collect();
-    let first_of = |answer| answers.iter().position(|known| known == answer).map_or(Told::Open, Told::Answer);
+    let first_of = |answer| answers.iter().position(|known| known == answer).map_or(Verdict::Open, Verdict::Answer);
     deciding_parts(layers, answers.iter().map(first_of).collect())
 }
 
 /// Result of the texts that pass through a configuration, as far as it is determined there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum Verdict {
     /// Its texts have no result that matters.
     Nothing,
     /// All its texts have this result.
@@ -838,20 +838,20 @@ enum Told {
 }
 
 /// The variables where configurations with different answers diverge; `behind` is for those of the last layer.
-fn deciding_parts(layers: &[Layer], mut behind: Vec<Told>) -> Vec<usize> {
+fn deciding_parts(layers: &[Layer], mut behind: Vec<Verdict>) -> Vec<usize> {
     let mut deciding = Vec::new();
     for Layer { variable, next } in layers.iter().rev() {
         let only = |numbers: &Vec<usize>| {
-            let all = numbers.iter().map(|number| behind.get(*number).copied().unwrap_or(Told::Open));
+            let all = numbers.iter().map(|number| behind.get(*number).copied().unwrap_or(Verdict::Open));
             let told = all.reduce(|one, other| match (one, other) {
-                (Told::Nothing, told) | (told, Told::Nothing) => told,
+                (Verdict::Nothing, told) | (told, Verdict::Nothing) => told,
                 (one, other) if one == other => one,
-                _ => Told::Open,
+                _ => Verdict::Open,
             });
-            told.unwrap_or(Told::Open)
+            told.unwrap_or(Verdict::Open)
         };
-        let before: Vec<Told> = next.iter().map(only).collect();
-        let parts = next.iter().zip(&before).any(|(numbers, told)| numbers.len() != 1 && *told == Told::Open);
+        let before: Vec<Verdict> = next.iter().map(only).collect();
+        let parts = next.iter().zip(&before).any(|(numbers, told)| numbers.len() != 1 && *told == Verdict::Open);
         if let Some(variable) = variable.filter(|_| parts) {
             deciding.push(variable);
         }

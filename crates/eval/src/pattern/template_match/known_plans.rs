@@ -80,13 +80,13 @@ impl KnownPlan {
 
 /// The plans of templates that begin with the same part.
 #[derive(Debug, Default)]
-struct Alike {
+struct PlanGroup {
     plans: Vec<KnownPlan>,
     asked: u32,
     found: u32,
 }
 
-impl Alike {
+impl PlanGroup {
     fn pays(&self) -> bool {
         self.asked < ASKED_MIN || self.asked / ASKED_PER_FOUND <= self.found
     }
@@ -96,7 +96,7 @@ impl Alike {
 #[derive(Debug, Default)]
 pub(super) struct KnownPlans {
     /// Plans by the hash of the template's first part.
-    by_first: HashMap<u64, Alike, FixedState>,
+    by_first: HashMap<u64, PlanGroup, FixedState>,
     count: usize,
     literal_bytes: usize,
 }

@@ -132,9 +132,9 @@ fn clock_changes_keep_the_time_of_day_for_days_and_the_duration_for_hours() {
             ("@mon", "2026-10-01T00:00:00"),
         ],
     );
-    // Half past two does not exist that day and moves on by the gap.
+    // Half past two does not exist that day and moves forward by the gap.
     check(&tz, "2026-03-30T02:30:00", &[("-1d", "2026-03-29T03:30:00"), ("-23h", "2026-03-29T03:30:00")]);
-    // The hour from two to three comes twice; the second one stays itself.
+    // The hour from two to three occurs twice; the second occurrence is unchanged.
     let second = at("2026-10-25T02:30:00", &tz) + 3_600 * NS_PER_SEC;
     assert_eq!(parse_time("@h", second, &tz), Ok(at("2026-10-25T02:00:00", &tz) + 3_600 * NS_PER_SEC));
     assert_eq!(parse_time("@d", second, &tz), Ok(at("2026-10-25T00:00:00", &tz)));

@@ -170,7 +170,7 @@ fn zones_of_the_text_win_over_the_context() {
     assert_eq!(instant("1970-01-01 01:00:00 XYZ", "%F %T %Z"), Some(0));
     let (parts, end) = Format::new("%T %Z").unwrap().parse_prefix(b"01:00:00 XYZ rest").unwrap();
     assert_eq!((parts.zone_name, parts.offset, end), (Some((9, 12)), None, 12));
-    // A time that a clock change skips moves on; of one that comes twice the first is taken.
+    // A time skipped by a clock change moves forward; of a time that occurs twice, the first is used.
     let berlin = TimeZone::get("Europe/Berlin").unwrap();
     let clock = |text: &str| strptime(text, "%F %T", &berlin).map(|time| strftime(time, "%T %Z", &berlin));
     assert_eq!(clock("2026-03-29 02:30:00").as_deref(), Some("03:30:00 CEST"));

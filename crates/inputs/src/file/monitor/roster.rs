@@ -263,9 +263,9 @@ impl Roster {
         entries.retain(|number, entry| {
             let is_seen = entry.round == *round;
             if entry.queued.is_none() {
-                // It stayed empty for a while.
+                // The file stayed empty for a while.
                 entry.held.take_if(|held| held.is_empty());
-                // It was removed right after it was written, or is awaited.
+                // The file was removed right after it was written, or is not created yet.
                 left.extend(entry.held.is_some().then_some(*number).filter(|_| !is_seen));
             }
             let is_known = is_seen || entry.held.is_some();

@@ -275,7 +275,7 @@ impl Tail {
         };
         let is_overtaken = known.iter().any(is_beyond);
         if !is_overtaken && self.kept == 0 && known.iter().any(is_own) {
-            // Another file with the same beginning came first.
+            // Another file with the same beginning has precedence.
             let variant = known.iter().filter(has_own_head).map(|position| position.identity.variant + 1).max();
             let identity = FileIdentity { variant: variant.unwrap_or(0), ..FileIdentity::clone(&self.identity) };
             self.identity = Arc::new(identity);

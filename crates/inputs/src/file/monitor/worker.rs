@@ -89,7 +89,7 @@ impl<'a> Worker<'a> {
                 self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))?;
             }
         }
-        // No file contains these any longer.
+        // These bytes are no longer in any file.
         self.take_remnants(i64::MAX)?;
         self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))
     }

@@ -85,7 +85,7 @@ fn add_label(event: &mut Envelope, name: &str, value: &str) {
         "host" => event.host = Some(value.to_owned()),
         name if HOST_LABELS.contains(&name) => {
             event.host.get_or_insert_with(|| value.to_owned());
-            // It also stays a label, because searches of such data use that name.
+            // The name also stays a label, because searches of such data use it.
             event.fields.push((name.to_owned(), value.to_owned()));
         }
         name => event.fields.push((name.to_owned(), value.to_owned())),

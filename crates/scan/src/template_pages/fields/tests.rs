@@ -186,7 +186,7 @@ fn json_is_found_in_templates() {
         ("{\"f\":@,\"g\":1}", &[&["12"]], ValueLocation::Variable(1)),
         ("{\"g\":\"@\",\"f\":\"x\"}", &[&["a"]], constant("x")),
         ("{\"a\":{\"f\":@}}", &[&["12"]], ValueLocation::Absent),
-        // A quote inside, an escape, a key, a word, a part of a number, several values, and no JSON at all.
+        // Values with a quote, an escape, a key, a word, a part of a number, several values, and no JSON at all.
         ("{\"f\":\"@\"}", &[&["a\"b"]], ValueLocation::Text),
         ("{\"f\":\"@\"}", &[&["a\\n"]], ValueLocation::Text),
         ("{\"@\":\"x\",\"f\":1}", &[&["f"]], ValueLocation::Text),
@@ -278,7 +278,7 @@ fn a_variable_in_doubt_costs_no_other_field() {
             "f",
             ValueLocation::Variable(3),
         ),
-        // Keys: fields that they cannot make.
+        // Keys of fields that these templates cannot produce.
         ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "f", ValueLocation::Variable(2)),
         ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "a.f", ValueLocation::Text),
         ("{\"@1\":1}", &[&["k", "host"]], "extracted_host", ValueLocation::Text),

@@ -252,7 +252,7 @@ impl Planner<'_> {
             }
         }
         let mut runs: Vec<&[u8]> = self.probe.needle.split(|byte| is_breaker(*byte)).collect();
-        // Behind and before a wildcard there may be a part of a run.
+        // A part of a run may be before or after a wildcard.
         if whole.trailing_star {
             runs.pop();
         }

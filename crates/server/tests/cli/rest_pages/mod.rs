@@ -277,7 +277,8 @@ fn run_pages(gateway: Option<&Gateway>) {
         faults.extend(world.run(&name, &std::fs::read_to_string(&file).unwrap()));
     }
     if gateway.is_some() {
-        // The page moves an index to where it is; that is another place here ([`crate::remote_volumes`] moves indexes).
+        // The page migrates an index to its current location, which has another name here ([`crate::remote_volumes`]
+        // tests migration).
         faults.retain(|fault| !fault.contains("/services/quarry/buckets/migrate"));
     }
     // A path with placeholders is served by the row whose fixed parts match best, so each row counts by itself.

@@ -62,7 +62,7 @@ impl Load<'_> {
         });
         let (beside, beside_s) = (beside?, added?);
         drop(server);
-        // The searches beside are compared with those of all events, none of which waits for its seal.
+        // Searches during indexing are compared with searches after it, when no slab waits for its seal.
         ingest::compact(self.data)?;
         let server = Server::start(self.data)?;
         let after = latencies(&server, self.queries, ROUNDS_ALONE)?;

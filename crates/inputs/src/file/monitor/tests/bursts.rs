@@ -26,7 +26,7 @@ fn files_that_are_removed_before_their_turn_comes_are_read() {
         for at in 0..100 {
             world.append(&format!("{at}.log"), &line(at));
         }
-        // They are found, some are read, and all are removed.
+        // All files are found, some are read, and all are removed.
         world.watcher.walk_all();
         for _ in 0..20 {
             world.worker.step(0, Duration::ZERO).unwrap();
