@@ -64,7 +64,7 @@ impl World {
         World { store, engine: engine(&options), _folder: folder }
     }
 
-    /// The rows of commands over all events, and their previews where `watched` looks at them.
+    /// The rows of commands over all events, and their previews if they are `watched`.
     fn ask(&self, search: &str, watched: Option<&Arc<Watched>>) -> Vec<String> {
         let request = SearchRequest {
             now: quarry_testworld::START + 1_000_000 * quarry_testworld::SECOND,

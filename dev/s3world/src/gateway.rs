@@ -118,7 +118,7 @@ impl Gateway {
         Gateway::start_with(None)
     }
 
-    /// As [`Gateway::start`], with TLS.
+    /// Like [`Gateway::start`], with TLS.
     pub fn start_tls(certificate: &ServerCertificate) -> Option<Gateway> {
         Gateway::start_with(Some(certificate))
     }

@@ -151,7 +151,7 @@ pub fn far_away(options: StoreOptions) -> StoreOptions {
     on_volume(options, Arc::new(Memory::default()))
 }
 
-/// As [`far_away`], with a volume below `prefix` in the container of an S3 server at `url`.
+/// Like [`far_away`], with a volume below `prefix` in the container of an S3 server at `url`.
 pub fn on_s3(options: StoreOptions, url: &str, prefix: &str) -> StoreOptions {
     let key = S3Credentials::Key { id: KEY_ID.to_owned(), secret: SECRET.to_owned(), token: None };
     let settings = S3Settings { prefix: prefix.to_owned(), ..S3Settings::new(CONTAINER, &[url], key) };

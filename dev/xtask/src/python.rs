@@ -27,7 +27,7 @@ impl PythonCheck {
         self.run_with(None)
     }
 
-    /// As [`PythonCheck::run`], with the data on an S3 server and nothing cached; skipped without a server to start.
+    /// Like [`PythonCheck::run`], with the data on an S3 server and nothing cached; skipped without a server to start.
     pub(crate) fn run_on_s3(&self) -> Result<(), String> {
         let Some(gateway) = Gateway::start() else { return Ok(()) };
         let url = gateway.url();

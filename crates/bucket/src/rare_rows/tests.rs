@@ -64,7 +64,7 @@ fn what_rows_may_hold_is_not_said_of_words_of_the_term_dictionary() {
     }
 }
 
-/// Says that values of any field lie in one column.
+/// Locates the values of every field in one column.
 struct Only(u32);
 
 impl FieldColumns for Only {

@@ -55,7 +55,7 @@ fn odd_events() -> EventBatch {
     batch
 }
 
-/// A word of many letters that hardly any other number has.
+/// A long word for a number; few numbers share one.
 fn letters(mut number: u64) -> String {
     let mut word = String::new();
     while number > 0 {

@@ -143,7 +143,7 @@ fn ask_generated(seeds: std::ops::Range<u64>) {
     );
 }
 
-/// Fields of events that are among rows of a report come in the order in which pages show them.
+/// Sorts the columns: where rows of a report contain events, the order of fields depends on the pages read.
 fn columns_sorted(answer: Answer) -> Answer {
     let sorted = |line: String| match line.strip_prefix("columns ") {
         Some(names) => {
@@ -174,7 +174,7 @@ fn check_cut(seed: u64, text: &str) {
     }
 }
 
-/// More of them, or others: `cargo xtask soak-searches --seeds N --from SEED`.
+/// For more or other seeds: `cargo xtask soak-searches --seeds N --from SEED`.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "SOAK_SEEDS and SOAK_FROM say which searches")]
 fn generated_searches_answer_the_same_in_slices() {

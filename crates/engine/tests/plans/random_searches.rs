@@ -109,7 +109,7 @@ fn ask_drawn(at: usize, draw: u64, seeds: std::ops::Range<u64>, faults: &mut Vec
     found_some
 }
 
-/// More of them, or others: `cargo xtask soak-searches --seeds N --from SEED`.
+/// For more or other seeds: `cargo xtask soak-searches --seeds N --from SEED`.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "SOAK_SEEDS and SOAK_FROM say which searches, SOAK_SHAPE of which shape")]
 fn generated_searches_of_drawn_shapes_answer_the_same_however_they_are_kept() {

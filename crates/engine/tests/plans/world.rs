@@ -72,8 +72,8 @@ fn append(store: &Store, from: u64, until: u64) {
     append_among(store, from..until, 0);
 }
 
-/// Like [`append`], with as many others among those before `doomed`, which have a host of their own and are to be
-/// deleted.
+/// Like [`append`]; between the events before `doomed` it appends as many others with a host of their own, which are
+/// deleted later.
 fn append_among(store: &Store, numbers: Range<u64>, doomed: u64) {
     append_some(store, numbers, doomed, &|_| true);
 }
@@ -227,7 +227,7 @@ pub(crate) fn places(folder: &Path, events: u64) -> Vec<Place> {
     ]
 }
 
-/// The same events divided among three nodes, each of which keeps its own in another way. Events of one instant are on
+/// The same events distributed over three nodes, each with another storage form. Events of one instant are on
 /// one node, because the order in which they arrived is known only there.
 pub(crate) fn nodes(folder: &Path, events: u64) -> Vec<Place> {
     let node = |name: &'static str, number: u64| {
@@ -328,7 +328,7 @@ pub(crate) fn values(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Vec<(Stri
     found
 }
 
-/// Asks, with the question's faults as an error.
+/// Runs a search; faults of the request become an error.
 pub(crate) fn ask(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Answer {
     answer_of(start(engine, kept, text)?)
 }
@@ -366,7 +366,7 @@ pub(crate) fn answer_of(mut job: Job) -> Answer {
     Ok(lines)
 }
 
-/// A value as it is shown: whole numbers without a fraction, a list of one as what it holds.
+/// A value as displayed: whole numbers without a fraction, a list with one value as that value.
 fn canonical(text: &str) -> String {
     if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         let values: Vec<String> = list.split(", ").map(canonical).collect();

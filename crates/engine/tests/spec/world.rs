@@ -439,7 +439,7 @@ impl AddressLocations for TableLocations {
     }
 }
 
-/// A node with two endpoints, one kept job and a past.
+/// A node with two endpoints, one stored job and a search history.
 struct Node;
 
 fn entry(fields: &[(&str, &str)]) -> NodeEntry {

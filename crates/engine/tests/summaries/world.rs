@@ -41,7 +41,7 @@ const MODEL: &str = r#"{"modelName": "Web", "objects": [
   {"objectName": "Words", "parentName": "BaseEvent", "constraints": [{"search": "error OR found"}],
    "fields": [{"fieldName": "user"}, {"fieldName": "code"}], "calculations": []}]}"#;
 
-/// Settings that cut and compute fields.
+/// Settings that extract and compute fields.
 pub(crate) const PROPS: &str = "[mixed]\nEXTRACT-code = code-(?<code>\\d+)\nFIELDALIAS-a = user AS alias\n\
                                 EVAL-made = user.\"-\".status\n";
 

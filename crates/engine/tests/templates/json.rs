@@ -139,8 +139,8 @@ fn every_form_of_value_reads_the_same_from_columns() {
     }
 }
 
-/// Paths of `spath`: of scalars, objects, arrays, elements, of what is never there, and such that only names with dots
-/// have.
+/// Paths of `spath`: to scalars, objects, arrays and elements, to members that never exist, and paths that exist only
+/// as names with dots.
 const PATHS: [&str; 22] = [
     "level",
     "took",

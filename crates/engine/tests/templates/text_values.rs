@@ -38,7 +38,7 @@ const SEARCHES: &[&str] = &[
     "where len(TEXT)=0 | stats count by host",
 ];
 
-/// The same searches of the texts, and of another field that holds them, which nobody plans.
+/// The same searches of the texts, and of another field with the same values, which push-down does not cover.
 fn pairs() -> Vec<(String, String)> {
     let conditions = ["*", "NOT level=INFO"];
     let pairs = SEARCHES.iter().flat_map(|search| {

@@ -149,8 +149,8 @@ impl TextState {
     }
 }
 
-/// Whether the quote at this position of a literal, after an equals sign, opens a quoted value for sure: a key that begins
-/// with a letter precedes the sign, and a separator precedes the key.
+/// Whether the quote at this position of a literal, after an equals sign, certainly opens a quoted value: a key that
+/// begins with a letter precedes the sign, and a separator precedes the key.
 fn opens_value(literal: &[u8], quote: usize) -> bool {
     let Some(key) = literal.get(..quote).and_then(|before| before.strip_suffix(b"=")) else { return false };
     let length = key.iter().rev().take_while(|byte| is_key_byte(**byte)).count();

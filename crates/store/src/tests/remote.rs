@@ -113,7 +113,7 @@ pub(super) fn states(store: &Store) -> Vec<Option<RemoteState>> {
     store.shared.state().sealed.values().map(|bucket| bucket.copies.state()).collect()
 }
 
-/// The volume and the data directory contain exactly what the catalog says.
+/// The volume and the data directory contain exactly the objects in the catalog.
 pub(super) fn assert_tidy(store: &Store, volume: &dyn BlobStore) {
     let live = store.shared.catalog.buckets(BucketState::Live).unwrap();
     let keys = |row: &BucketRow| {

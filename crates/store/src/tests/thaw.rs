@@ -31,7 +31,7 @@ fn archived(place: &Path) -> PathBuf {
     folder
 }
 
-/// A rule that retains nothing it may remove.
+/// A retention rule that removes all that it may.
 fn nothing_is_kept() -> RetentionRule {
     RetentionRule {
         index: "main".to_owned(),

@@ -312,7 +312,7 @@ impl World {
         }
     }
 
-    /// Volumes and the data directory hold what the catalog says.
+    /// Volumes and the data directory contain exactly the objects in the catalog.
     fn check_objects(&self, store: &Store) {
         let live = store.shared.catalog.buckets(BucketState::Live).unwrap();
         for (volume, name) in self.volumes.iter().zip(["cold", "warm"]) {

@@ -57,7 +57,7 @@ pub(super) fn add(input: &Path, sourcetype: Option<&str>, data: &Path) -> Result
     Ok(Added { wall_s, cpu_s: cpu_seconds_of_children() - before, peak_bytes })
 }
 
-/// Adds a file by the server that runs on a data dir, whatever was added before.
+/// Adds a file through the server of a data directory, even if it was added before.
 pub(super) fn add_by_server(input: &Path, sourcetype: &str, index: &str, data: &Path) -> Result<(), String> {
     let mut add = quarry(data);
     add.args(["add", "oneshot", "--again", "--zone", "UTC", "--sourcetype", sourcetype, "--index", index]).arg(input);

@@ -56,7 +56,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Tells it to stop, as an operator does, and waits for its end.
+    /// Stops it as an operator would, and waits for its end.
     pub(super) fn stop(mut self) -> Result<(), String> {
         let process = self.child.id().to_string();
         let told = std::process::Command::new("kill").args(["-TERM", &process]).status();

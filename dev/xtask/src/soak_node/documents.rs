@@ -1,8 +1,9 @@
 //! Writes documents of a collection of the KV store, and checks that every answered write is there once after a kill.
 //!
-//! There is one writer, so that the collection has one known state. A write without an answer is there as a whole or not at all:
-//! then there are two possible states until the collection is read, which happens before the next write. Each document has
-//! a number of its own, so that none can be there twice unnoticed, and a group by which the collection is indexed.
+//! There is one writer, so that the collection has one known state. A write without an answer is there as a whole or
+//! not at all: then there are two possible states until the collection is read, which happens before the next write.
+//! Each document has a number of its own, so that none can be there twice unnoticed, and a group by which the
+//! collection is indexed.
 //!
 //! Not here: documents of several writers (the tests of `collections`).
 
@@ -89,7 +90,8 @@ impl DocumentWriter {
         }
     }
 
-    /// Reads the collection, which must be in a possible state; false if it cannot be read now, `None` when the node is gone.
+    /// Reads the collection, which must be in a possible state; false if it cannot be read now, `None` when the node is
+    /// gone.
     fn look(&mut self, connection: &mut Connection<'_>) -> Option<bool> {
         let Some(found) = read(connection, "")? else { return Some(false) };
         let is_possible =
@@ -193,7 +195,7 @@ fn read(connection: &mut Connection<'_>, query: &str) -> Option<Option<State>> {
     Some(documents.map(|documents| state_of(documents)))
 }
 
-/// A number that is there twice gets another, so that no state is like what was found.
+/// Replaces a duplicate number, so that the found state differs from every valid one.
 fn state_of(documents: &[Value]) -> State {
     let mut state = State::new();
     for (document, surplus) in documents.iter().zip((0..u64::MAX).rev()) {

@@ -18,7 +18,7 @@ use super::{Chance, ROUND_MS_MAX, ROUNDS_PER_WORLD, TORN_WRITE_IN, verdict};
 /// Ports that a node can keep while it is down: below the kernel's ephemeral port range.
 const LASTING_PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// Maximum time that a forwarder or node runs beyond the round, in milliseconds, so that it gets to send.
+/// Maximum time that a forwarder or node runs beyond the round, in milliseconds, so that it has time to send.
 const LIFE_MS: u64 = 250;
 
 /// File size limit, in blocks of 512 bytes, of a forwarder that is to die in a write.
@@ -78,7 +78,7 @@ impl Forwarder {
     }
 }
 
-/// A free port that no connection and no other world is given while its node is down.
+/// A free port that is given to no connection and no other world while its node is down.
 fn lasting_port() -> Result<u16, String> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let count = LASTING_PORTS.end - LASTING_PORTS.start;

@@ -4,12 +4,12 @@
 //! A world is a data directory that lasts for [`ROUNDS_PER_WORLD`] rounds. In a round the node starts and four senders
 //! send (events answered when they are stored, events with an acknowledgement that is polled for, packets of a
 //! forwarder with acknowledgements, lines of a watched file that is rotated) while knowledge objects are changed
-//! ([`objects`]) and documents of the KV store are written ([`documents`]). Then one of three things happens: the node is killed; or it dies in the middle of a write because of
-//! a file size limit; or changes of its log, its objects or its catalog fail for a while with ENOSPC or EIO, after
-//! which it is told to stop and is killed if it takes too long. In the end everything is looked up: acknowledged events
-//! and lines of the file must be there exactly once; unacknowledged events may be missing. Events sent again on their
-//! channel may be there twice if the disk did not take the records of answers; otherwise one request at most. Then bits are flipped in a copy of the data:
-//! [`damage`].
+//! ([`objects`]) and documents of the KV store are written ([`documents`]). Then one of three things happens: the node
+//! is killed; or it dies in the middle of a write because of a file size limit; or changes of its log, its objects or
+//! its catalog fail for a while with ENOSPC or EIO, after which it is told to stop and is killed if it takes too long.
+//! In the end everything is looked up: acknowledged events and lines of the file must be there exactly once;
+//! unacknowledged events may be missing. Events sent again on their channel may be there twice if the disk did not take
+//! the records of answers; otherwise one request at most. Then bits are flipped in a copy of the data: [`damage`].
 //!
 //! Some worlds include a forwarder ([`forwarder`]); some consist only of files that are rotated in all ways
 //! ([`watched_files`]), and some have their buckets on remote volumes ([`volumes`]); with `--volumes` all do.
@@ -81,7 +81,8 @@ const STOP_MS_MAX: u64 = 250;
 /// File size limit, in blocks of 512 bytes, of a round that ends in a write.
 const BLOCKS_MAX: u64 = 600;
 
-/// `cargo xtask soak-node [--rounds N] [--seed S] [--volumes]`; with `--volumes` all worlds are such as [`volumes`] has.
+/// `cargo xtask soak-node [--rounds N] [--seed S] [--volumes]`; with `--volumes` all worlds are such as [`volumes`]
+/// has.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let value = |name: &str| {
         let at = arguments.iter().position(|argument| argument == name)?;
@@ -98,7 +99,7 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
     of_worlds(rounds, seed, false)
 }
 
-/// As [`of_rounds`], with worlds on remote volumes only.
+/// Like [`of_rounds`], with worlds on remote volumes only.
 pub(crate) fn on_volumes(rounds: u64, seed: u64) -> Result<(), String> {
     of_worlds(rounds, seed, true)
 }
@@ -157,7 +158,7 @@ fn of_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Prints what was done and found.
+/// Prints the totals and the findings.
 fn print(totals: &Totals) {
     println!(
         "soak-node: of {} rotations of logs {} lines, all stored once, and {} of {} that were cut away at once",
@@ -200,7 +201,7 @@ fn world_on_volumes(binary: &Path, disk_fault: &Path, place: &Path, rounds: u64,
     Ok(Totals { volumes, ..Totals::default() })
 }
 
-/// Totals of what was done.
+/// Totals of the run.
 #[derive(Default)]
 struct Totals {
     volumes: VolumeTotals,

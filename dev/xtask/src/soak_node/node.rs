@@ -326,7 +326,7 @@ impl Running<'_> {
         Some(self.run_file.as_ref()?["inputs"]["splunktcp://0"].as_str()?.to_owned())
     }
 
-    /// Tells it to stop, and waits for its end.
+    /// Stops it, and waits for its end.
     pub(crate) fn stop(&self) -> Result<(), String> {
         self.tell_to_stop();
         let told = now();
@@ -345,12 +345,12 @@ impl Running<'_> {
         drop(Command::new("kill").args(["-TERM", &process.to_string()]).stderr(Stdio::null()).status());
     }
 
-    /// Ends it according to the fault.
+    /// Ends the node according to the fault.
     pub(crate) fn end(&self, fault: &Fault) -> Result<(), String> {
         self.end_seen(fault, || ())
     }
 
-    /// As [`Running::end`]; gives what `look` sees immediately before a kill.
+    /// Like [`Running::end`]; returns the result of `look` immediately before a kill.
     pub(crate) fn end_seen<T: Default>(&self, fault: &Fault, look: impl FnOnce() -> T) -> Result<T, String> {
         let begun = now();
         match fault {

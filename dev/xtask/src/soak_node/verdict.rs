@@ -51,7 +51,7 @@ fn lines_begun_by<'l>(text: &str, ledgers: &[&'l Ledger]) -> Vec<&'l str> {
     lines
 }
 
-/// Those of these events that were found more than once.
+/// Events found more than once.
 pub(crate) fn doubled<'l>(found: &[String], ledger: &'l Ledger) -> Vec<(&'l str, Sent)> {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     found.iter().for_each(|text| *counts.entry(text).or_default() += 1);

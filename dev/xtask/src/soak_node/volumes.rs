@@ -32,12 +32,12 @@ const GRACE_SECS: u64 = 1;
 /// Lines of a file added to `old`, and their hexadecimal digits: its bucket has some 100 KB.
 const OLD_LINES: u64 = 200;
 const OLD_DIGITS: usize = 900;
-/// Maximum checks whether all buckets are where they belong, and pause between two.
+/// Maximum checks whether all buckets are at their places, and the pause between two checks.
 const LOOKS_MAX: usize = 600;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Starts of a node, each of which begins with a sweep, until no orphaned object is left.
 const SWEEPS_MAX: usize = 10;
-/// All sends count for one round: no fault here keeps the node from recording its answers.
+/// All sends count as one round, because no fault here keeps the node from recording its answers.
 const ROUND: u64 = 0;
 /// Possible locations of `main`.
 const PLACES: [Option<&str>; 3] = [Some("far"), Some("near"), None];
@@ -252,7 +252,7 @@ impl World<'_> {
         })
     }
 
-    /// Waits until the watched file is read, seals everything, and waits until all is where it belongs.
+    /// Waits until the watched file is read, seals everything, and waits until all buckets are at their places.
     fn settle(&mut self, lines: usize, chance: &mut Chance) -> Result<(), String> {
         let running = self.node.start(&Fault::None)?;
         self.node.find_all(lines)?;
@@ -303,8 +303,8 @@ impl World<'_> {
         Ok(astray.join(", "))
     }
 
-    /// Starts the node until it has swept what is on the volumes without belonging to a bucket; gives the number of
-    /// objects that are left.
+    /// Starts the node until it has swept orphaned objects from the volumes; returns the number of those that are left.
+    ///
     fn without_orphans(&self) -> Result<u64, String> {
         let mut orphans = Vec::new();
         for _ in 0..SWEEPS_MAX {

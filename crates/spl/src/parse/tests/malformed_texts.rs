@@ -115,7 +115,7 @@ fn deep_and_long_searches_are_read_on_a_small_stack() {
     });
 }
 
-/// Additions, as many and as deep as may be.
+/// Additions, as many and as deeply nested as the limits allow.
 fn nested_chain() -> String {
     let depth = MAX_NESTING - 4;
     format!("{}n{}{}", "(".repeat(depth), "+n".repeat(400), ")".repeat(depth))

@@ -44,7 +44,7 @@ pub(super) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Measures everything; gives the figures by name.
+    /// Measures everything; returns the figures by name.
     pub(super) fn measure(&self, duckdb: &mut Peer) -> Result<Vec<(&'static str, f64)>, String> {
         append_to(&self.data.join("etc/system/local/indexes.conf"), &format!("[{OTHER_INDEX}]\n"))?;
         let server = Server::start(self.data)?;
@@ -86,7 +86,7 @@ impl Load<'_> {
         Ok(figures)
     }
 
-    /// Adds the second draw by the running server; gives the seconds it took.
+    /// Adds the second draw through the running server; returns the elapsed seconds.
     fn add(&self, index: &str) -> Result<f64, String> {
         let start = Instant::now();
         for file in self.shape.files() {
@@ -95,7 +95,7 @@ impl Load<'_> {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// Questions a second that many clients are answered.
+    /// Queries per second with many concurrent clients.
     fn clients(&self, server: &Server, duckdb: &mut Peer) -> Result<Vec<(&'static str, f64)>, String> {
         let start = Instant::now();
         let client = |number: usize| -> Result<usize, String> {
@@ -128,7 +128,7 @@ impl Load<'_> {
     }
 }
 
-/// Milliseconds of all questions, asked in this number of rounds.
+/// Milliseconds of all queries, run in this number of rounds.
 fn latencies(server: &Server, queries: &[Query], rounds: usize) -> Result<Vec<f64>, String> {
     let mut connection = server.connect()?;
     let mut times = Vec::new();
@@ -140,7 +140,7 @@ fn latencies(server: &Server, queries: &[Query], rounds: usize) -> Result<Vec<f6
     Ok(times)
 }
 
-/// Milliseconds of all questions, asked one after the other until `is_done`, and no less than once around.
+/// Milliseconds of all queries, run one after the other until `is_done`, each at least once.
 fn latencies_until(server: &Server, queries: &[Query], is_done: &AtomicBool) -> Result<Vec<f64>, String> {
     let mut connection = server.connect()?;
     let mut times = Vec::new();
@@ -155,7 +155,7 @@ fn latencies_until(server: &Server, queries: &[Query], is_done: &AtomicBool) -> 
     Ok(times)
 }
 
-/// The value that `share` of the times do not exceed; not a number of none.
+/// The value that `share` of the times do not exceed; NaN without times.
 fn quantile(times: &[f64], share: f64) -> f64 {
     let mut times = times.to_vec();
     times.sort_by(f64::total_cmp);

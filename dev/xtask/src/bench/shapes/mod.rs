@@ -53,12 +53,12 @@ struct Options {
     only: Vec<String>,
     /// Run searches on sealed buckets, before compaction.
     is_sealed: bool,
-    /// Leave out zstd -19, which takes most of the time.
+    /// Skip zstd -19, which takes most of the time.
     is_quick: bool,
     has_chdb: bool,
-    /// Searches during ingest and many clients, in place of single questions.
+    /// Searches during ingest and with many clients, instead of single queries.
     is_load: bool,
-    /// Nothing is asked.
+    /// Runs no queries.
     is_ingest: bool,
     folder: PathBuf,
     keep: bool,
@@ -168,7 +168,7 @@ fn measure(
     Ok(())
 }
 
-/// Asks every question alone.
+/// Runs every query on its own.
 fn measure_questions(
     shape: &dyn Shape,
     written: &Written,
@@ -191,7 +191,7 @@ fn measure_questions(
     Ok(())
 }
 
-/// Asks the questions during ingest, and by many clients.
+/// Runs the queries during ingest, and with many clients.
 fn measure_load(
     shape: &mut dyn Shape,
     written: &Written,
@@ -262,7 +262,7 @@ fn append_to(file: &Path, text: &str) -> Result<(), String> {
     outcome.map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Asks one question of all engines, one after the other.
+/// Runs one query on all engines, one after the other.
 fn ask(
     shape: &str,
     query: &Query,
