@@ -1,8 +1,8 @@
 //! `run/server.json` of a data directory: the addresses of the server that has it open.
 //!
-//! The file may be part of a copy of the directory, or be left by a server that was killed. So it counts only where it
-//! was written, which it says with the device and inode of the data directory, and only while its server holds a lock
-//! on it. Otherwise a command on a copy would read and change the original.
+//! The file may be part of a copy of the directory, or be left by a server that was killed. It is therefore valid only
+//! in the directory whose device and inode it records, and only while its server holds a lock on it. Otherwise a
+//! command on a copy would read and change the original.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;

@@ -1,8 +1,8 @@
 //! Copies of buckets on a remote store, and whether the local copy may be or has been deleted.
 //!
 //! Every step is recorded before it begins, so that a crash leaves no unknown objects: an upload before its objects are
-//! its objects are put, the end of the local copy before its files are deleted. A bucket that moves to another volume,
-//! or away from all, has a second copy meanwhile, which comes or goes.
+//! put, an eviction before the local files are deleted. A bucket that moves to another volume, or off all volumes, has
+//! a second copy meanwhile, which is being added or removed.
 //!
 //! Not here: the keys of objects inside the folder, which the store derives from the row.
 

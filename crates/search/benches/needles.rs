@@ -1,8 +1,9 @@
 //! Needles in process: searches for one user id or one session by several threads, without HTTP.
 //!
-//! `cargo bench -p quarry-search --bench needles -- DATA_DIR FILE [THREADS] [SECONDS]`: `DATA_DIR` holds the comparison
-//! data's syslog.log, `FILE` is it; needles are taken from lines spread over it, as `cargo xtask bench` does. What a
-//! server adds is its protocol; the ceiling is a probe of each slab's term filter, which absent ids show.
+//! `cargo bench -p quarry-search --bench needles -- DATA_DIR FILE [THREADS] [SECONDS]`: `DATA_DIR` holds the indexed
+//! syslog.log of the comparison data, and `FILE` is that log; needles are taken from lines spread over it, as in `cargo
+//! xtask bench`. A server adds only its protocol. The ceiling is a probe of each slab's term filter, which searches for
+//! absent ids measure.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Reports over a real-time window for a client that reads them as they change.
 //!
-//! The report is recomputed in rounds, as by a job over the window ([`crate::jobs`]), and shown when its rows are not
-//! those shown before. Nothing of it is stored.
+//! The report is recomputed in rounds, as by a job over the window ([`crate::jobs`]), and shown when its rows have
+//! changed. Nothing of it is stored.
 //!
 //! Not here: events as they arrive ([`crate::real_time`]).
 

@@ -1,10 +1,10 @@
 //! Patterns of events: texts that differ only in some words, with the words that differ replaced by `*`.
 //!
 //! A word ends at a blank or after a mark such as `=`, so that `user=` and `eva` are two. A text joins the pattern with
-//! the same number of words that shares most of them, if these are enough, and words that differ then become variable;
-//! otherwise it begins a pattern of its own. Candidates are those with the same first word without a digit, so that a
-//! text is compared with few of them. The idea is that of Drain (He et al., "Drain: An Online Log Parsing Approach with
-//! Fixed Depth Tree", 2017).
+//! the same number of words with which it shares the most words, if they are enough; words that differ become variable.
+//! Otherwise it begins a new pattern. Candidates are those with the same first word without a digit, so that a text is
+//! compared with few of them. The idea is that of Drain (He et al., "Drain: An Online Log Parsing Approach with Fixed
+//! Depth Tree", 2017).
 //!
 //! The newest [`SAMPLE_MAX`] events are read, as for Splunk's patterns. Not here: `cluster`, which compares sets of
 //! words.

@@ -1,8 +1,9 @@
 //! Copies the catalog of a data directory from its file to PostgreSQL, and back.
 //!
-//! The rows are copied in one transaction and verified. Only then does the file that names the schema appear, or go: until
-//! that moment the former catalog counts, and from then on the new one. An interrupted copy can be started again; it goes
-//! to another schema, or replaces the unfinished file. The former catalog is kept, under another name or in its schema.
+//! The rows are copied in one transaction and verified. Only then is the file that names the schema created or removed:
+//! until that moment the previous catalog is valid, and from then on the new one. An interrupted copy can be started
+//! again; it goes to another schema, or replaces the unfinished file. The previous catalog is kept, under another name
+//! or in its schema.
 //!
 //! Not here: the rows (catalog), and where the catalog is found at start (`data_dir`).
 

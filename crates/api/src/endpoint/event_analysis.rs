@@ -1,4 +1,4 @@
-//! `/api/v1/context`, `patterns` and `compare`: the events around one, groups of similar events, and what differs
+//! `/api/v1/context`, `patterns` and `compare`: the events around an event, groups of similar events, and what differs
 //! between two time ranges.
 //!
 //! Each runs a few searches in one search slot; `compare` runs those of its ranges at the same time. Not here: how they

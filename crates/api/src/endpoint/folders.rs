@@ -1,7 +1,7 @@
 //! Folder listings: paths from `/services` down that are not endpoints themselves but have endpoints below them.
 //!
-//! They are derived from the table of endpoints, so that every link is served. Where entities can be created, an entry has
-//! the link `create`, by which Splunk's SDKs tell collections from folders. Kinds of inputs that apps bring along are
+//! They are derived from the table of endpoints, so that every link is served. Where entities can be created, an entry
+//! has the link `create`, by which Splunk's SDKs tell collections from folders. Kinds of inputs that come with apps are
 //! listed, too. Not here: collections, which list their entities.
 
 use std::collections::{BTreeMap, BTreeSet};

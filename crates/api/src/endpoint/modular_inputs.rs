@@ -1,4 +1,4 @@
-//! `data/modular-inputs`: the kinds of modular inputs that apps bring along, with the settings of their stanzas, as their
+//! `data/modular-inputs`: the kinds of modular inputs that come with apps, with the settings of their stanzas, as their
 //! programs describe them.
 //!
 //! Not here: the stanzas (`configs/conf-inputs`), asking the programs (`quarry_programs`).

@@ -1,9 +1,9 @@
 //! Throughput of the parts of a bucket on one core, each compared with its ceiling.
 //!
 //! `cargo bench -p quarry-bucket --bench parts [-- NAME]` measures time with criterion, which shows the change since
-//! the run before; `QUARRY_BENCH_FILE` names a file whose first 64 MB are the slab, else lines are made. With `--once
-//! NAME` one part runs once between two calls of [`counted`], for `cargo xtask counts`, which counts instructions: they
-//! stay the same on a busy machine.
+//! the run before; `QUARRY_BENCH_FILE` names a file whose first 64 MB are the slab; by default lines are generated.
+//! With `--once NAME` one part runs once between two calls of [`counted`], for `cargo xtask counts`, which counts
+//! instructions: they stay the same on a busy machine.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
 mod parts;

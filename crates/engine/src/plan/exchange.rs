@@ -4,7 +4,7 @@
 //! Without a fold, events are exchanged: newest first, with the columns that the scan reads. A sort or a `dedup` pushed
 //! down to the scan only leaves out events that cannot be in the result. With a fold, groups are exchanged, in the
 //! layout of the fold's partial states, whatever the scan does to fold fewer rows (counts of equal events, summaries,
-//! cached states). What is exchanged is checked against the exchange wherever it is given or taken.
+//! cached states). Rows are checked against the exchange wherever they are sent or received.
 //!
 //! Not here: how rows travel, and how those of several workers are merged ([`crate::run`] takes them merged).
 

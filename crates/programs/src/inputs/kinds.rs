@@ -1,4 +1,4 @@
-//! The kinds of modular inputs that apps bring along, as their programs describe them.
+//! The kinds of modular inputs that come with apps, as their programs describe them.
 //!
 //! A program is queried once (`--scheme`) and again when its file has changed. One that does not answer is listed
 //! without settings.

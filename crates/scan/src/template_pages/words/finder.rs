@@ -1,8 +1,8 @@
 //! Finds where a run of bytes begins in a text.
 //!
-//! In short texts its rarest byte is looked for. In long ones, where even that is often something else, three
-//! neighbouring bytes are, in all their cases at once (the *Teddy* algorithm of `aho_corasick::packed`): nearly every
-//! hit is then a match.
+//! In short texts its rarest byte is searched for. In long ones, where even that byte occurs often, three neighbouring
+//! bytes are searched for, in upper and lower case at once (the *Teddy* algorithm of `aho_corasick::packed`): nearly
+//! every hit is then a match.
 
 use std::sync::OnceLock;
 

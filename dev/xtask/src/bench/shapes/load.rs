@@ -3,7 +3,7 @@
 //! `--load` measures this in place of single questions. A shape's events are indexed and compacted as ever. Then
 //!
 //! - one client asks the shape's questions over and over while the same server adds a second draw of the shape to the
-//!   same index, and once more when all is sealed, so that both times are of as many events as there are in the end;
+//!   same index, and once more when all is sealed, so that both measurements cover the same number of events;
 //!   the added draw is also added alone, to an index of its own, before anybody searches;
 //! - [`CLIENTS`] clients ask all questions, each from another one on, of Quarry and then of as many threads of DuckDB
 //!   over the parsed table.
