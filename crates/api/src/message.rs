@@ -288,7 +288,7 @@ mod tests {
              `stats`?\",\"start\":5,\"end\":10,\"hint\":\"did you mean `stats`?\"}]}"
         );
         let odd = Diagnostic::error("odd", Span { start: 1, end: 999 });
-        assert_eq!(message_of(search, &odd).text, "odd", "a place that is none");
+        assert_eq!(message_of(search, &odd).text, "odd", "an invalid location");
     }
 
     #[test]

@@ -346,7 +346,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let other = turns.take("tom", Use::Search).await.unwrap();
-        assert_eq!(turns.locked().running, 3, "another user does not wait behind");
+        assert_eq!(turns.locked().running, 3, "another user does not wait");
         let gone = spawn("ann");
         while turns.locked().waiting.len() < 2 {
             tokio::task::yield_now().await;
@@ -359,7 +359,7 @@ mod tests {
         }
         drop(other);
         let fourth = fourth.await.unwrap().unwrap();
-        assert_eq!(fourth.user, "ann", "the one that left is passed over, and eva has two");
+        assert_eq!(fourth.user, "ann", "the cancelled search is skipped, and eva has two");
         drop(first);
         let third = third.await.unwrap().unwrap();
         drop((second, third, fourth));
@@ -388,7 +388,7 @@ mod tests {
         }
         let search = turns.take("eva", Use::Search).await.unwrap();
         drop(search);
-        assert_eq!(turns.locked().waiting.len(), 1, "the turn of a search goes to no stream too many");
+        assert_eq!(turns.locked().waiting.len(), 1, "a slot of a search is not given to a stream beyond the limit");
         drop(first);
         let third = third.await.unwrap().unwrap();
         drop((second, third));
@@ -413,7 +413,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let third = third.grow(never).unwrap();
-        assert_eq!(third.purpose, Use::Search, "as many wait as may: it goes on as it is");
+        assert_eq!(third.purpose, Use::Search, "the queue is full, so it continues without a slot");
         let other = turns.take("eva", Use::Search).await.unwrap();
         drop(first);
         let second = waiting.await.unwrap().unwrap();

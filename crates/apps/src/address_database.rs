@@ -150,7 +150,7 @@ mod tests {
                 values.iter().for_each(|value| encoded(value, out));
             }
             Value::String(text) => {
-                assert!(text.len() < 29, "longer texts need another size");
+                assert!(text.len() < 29, "longer texts need a wider length");
                 out.push(2 << 5 | text.len() as u8);
                 out.extend(text.as_bytes());
             }

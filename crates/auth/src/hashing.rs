@@ -102,7 +102,7 @@ mod tests {
         assert!(matches!(hashing.place(), Err(AuthError::Busy { .. })));
         assert_eq!(hashing.locked().waiting, 0);
         drop(held);
-        assert_eq!(hashing.place().unwrap().memory.len(), 1, "memory is used again");
+        assert_eq!(hashing.place().unwrap().memory.len(), 1, "memory is reused");
         let hashing = Hashing::new(1, 1, HASH_WAIT);
         let held = hashing.place().unwrap();
         std::thread::scope(|scope| {

@@ -102,7 +102,10 @@ mod tests {
         assert!(verify(&record, "secret", &mut memory).unwrap());
         let blocks = memory.len();
         assert!(!verify(&record, "Secret", &mut memory).unwrap());
-        assert!(verify(&record, "secret", &mut memory).unwrap(), "what an earlier hash left does not matter");
+        assert!(
+            verify(&record, "secret", &mut memory).unwrap(),
+            "the result does not depend on an earlier hash in the same memory"
+        );
         assert_eq!(memory.len(), blocks);
     }
 

@@ -136,7 +136,7 @@ mod tests {
         }
         assert_eq!(sessions.0.len(), 1 + SESSIONS_PER_USER_MAX);
         assert!(sessions.touch(&key(1), 0).is_some(), "another user's");
-        assert!(sessions.touch(&key(2), 0).is_some(), "the same user's elsewhere");
+        assert!(sessions.touch(&key(2), 0).is_some(), "the same user from another address");
         assert!(sessions.touch(&key(10), 0).is_none());
     }
 

@@ -77,7 +77,7 @@ fn credentials_are_hashed_once_and_again_after_a_while() {
     let clock = ManualClock::shared(0);
     let auth = auth(clock.clone());
     let good = basic("eva", "evas secret");
-    assert_eq!(auth.recognise(Some(&good), &AFAR), Ok(None), "it takes a hash");
+    assert_eq!(auth.recognise(Some(&good), &AFAR), Ok(None), "a hash is computed");
     auth.authenticate(Some(&good), &AFAR).unwrap();
     assert_eq!(auth.recognise(Some(&good), &AFAR).unwrap().unwrap().user, "eva");
     assert_eq!(auth.recognise(Some(&basic("eva", "another")), &AFAR), Ok(None));
@@ -97,7 +97,7 @@ fn wrong_logins_wait_before_anything_is_hashed_whether_or_not_there_is_such_a_us
         assert_eq!(
             auth.login(name, "wrong once more", &AFAR),
             Err(AuthError::Throttled { retry_after_s: 1 }),
-            "no place is asked for"
+            "no hashing slot is requested"
         );
         drop(held);
         let events = auth.take_audit();
@@ -123,10 +123,10 @@ fn the_same_wrong_password_again_counts_once_and_costs_no_hash_until_it_may_be_r
     assert_eq!(auth.login("eva", "an old one", &AFAR), Err(AuthError::Denied));
     let held: Vec<_> = (0..HASHES_MAX).map(|_| auth.hashing.place().unwrap()).collect();
     for _ in 0..10 * FREE_OF_USER_AT_ADDRESS {
-        assert_eq!(auth.login("eva", "an old one", &AFAR), Err(AuthError::Denied), "no place is asked for");
+        assert_eq!(auth.login("eva", "an old one", &AFAR), Err(AuthError::Denied), "no hashing slot is requested");
     }
     drop(held);
-    assert!(auth.login("eva", "evas secret", &AFAR).is_ok(), "nobody is kept out");
+    assert!(auth.login("eva", "evas secret", &AFAR).is_ok(), "no user is locked out");
     let admin = Identity { user: "admin".to_owned(), roles: vec![ADMIN_ROLE.to_owned()], is_console: true };
     let password = Some("an old one".to_owned());
     let change = UserChange::Edit { name: "eva".to_owned(), password, old_password: None, roles: None };
@@ -145,7 +145,7 @@ fn a_password_that_is_known_already_makes_an_address_trusted_too() {
     }
     assert!(matches!(auth.login("eva", "evas secret", &origin(200)), Err(AuthError::Throttled { .. })));
     for here in [AFAR, origin(0)] {
-        assert!(auth.login("eva", "evas secret", &here).is_ok(), "guesses from elsewhere keep nobody out");
+        assert!(auth.login("eva", "evas secret", &here).is_ok(), "guesses from other addresses lock no user out");
     }
 }
 
@@ -157,7 +157,10 @@ fn the_first_password_is_good_on_this_machine_only() {
     for _ in 0..2 {
         assert_eq!(auth.login(FIRST_USER.0, FIRST_USER.1, &AFAR), Err(AuthError::Denied));
         assert_eq!(auth.authenticate(Some(&header), &AFAR), Err(AuthError::Denied));
-        assert!(auth.authenticate(Some(&header), &Origin::LOCAL).is_ok(), "and what is known of it helps nobody afar");
+        assert!(
+            auth.authenticate(Some(&header), &Origin::LOCAL).is_ok(),
+            "and its cached credentials do not help other addresses"
+        );
     }
     let told = auth.take_audit();
     assert!(
@@ -206,7 +209,11 @@ fn another_password_ends_sessions_and_what_is_known_of_the_old_one() {
     let add =
         |name: &str| UserChange::Add { name: name.into(), password: "12345678".into(), roles: vec!["user".into()] };
     assert_eq!(auth.change(&admin, &add("full"), &AFAR), Err(UserError::Failed(Fault::unavailable("no space"))));
-    assert_eq!(auth.login("full", "12345678", &AFAR), Err(AuthError::Denied), "what is not kept is not in force");
+    assert_eq!(
+        auth.login("full", "12345678", &AFAR),
+        Err(AuthError::Denied),
+        "a change that was not persisted is not in force"
+    );
     auth.change(&admin, &UserChange::Remove { name: "eva".into() }, &AFAR).unwrap();
     assert_eq!(auth.authenticate(Some(&basic("eva", "evas second")), &AFAR), Err(AuthError::Denied));
     let mut edits: Vec<_> = auth.take_audit().into_iter().filter_map(|record| record.event.object).collect();

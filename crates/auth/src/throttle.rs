@@ -120,7 +120,7 @@ mod tests {
             let wait = throttle.wait_s(EVA, &here, now);
             waits.push(wait.unwrap_or(0));
             now += wait.unwrap_or(0) as i64 * NS_PER_S;
-            assert_eq!(throttle.wait_s(EVA, &here, now), None, "the wait is as long as it was said");
+            assert_eq!(throttle.wait_s(EVA, &here, now), None, "the wait is as long as announced");
         }
         assert_eq!(waits, [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 60, 60]);
         throttle.succeeded(EVA, &here, now);
@@ -132,7 +132,7 @@ mod tests {
         assert!(throttle.wait_s(EVA, &here, now).is_some());
         now += (FORGET_S + 1) * NS_PER_S;
         throttle.failed(EVA, &here, now);
-        assert_eq!(throttle.wait_s(EVA, &here, now), None, "what was long ago is forgotten");
+        assert_eq!(throttle.wait_s(EVA, &here, now), None, "old failures are forgotten");
     }
 
     #[test]
@@ -144,12 +144,12 @@ mod tests {
         }
         assert!(throttle.wait_s([99; 32], &here, 3).is_some(), "the address guesses");
         assert_eq!(throttle.wait_s([99; 32], &there, 3), None);
-        assert_eq!(throttle.wait_s(EVA, &here, 3), None, "who works there goes on");
+        assert_eq!(throttle.wait_s(EVA, &here, 3), None, "a user who logged in from there is not throttled");
         for number in 0..FREE_OF_USER {
             throttle.failed(EVA, &origin(&format!("198.51.100.{number}")), 4);
         }
-        assert!(throttle.wait_s(EVA, &there, 5).is_some(), "many guess at one user");
-        assert_eq!(throttle.wait_s(EVA, &here, 5), None, "who works there goes on");
+        assert!(throttle.wait_s(EVA, &there, 5).is_some(), "many addresses guess the password of one user");
+        assert_eq!(throttle.wait_s(EVA, &here, 5), None, "a user who logged in from there is not throttled");
     }
 
     #[test]

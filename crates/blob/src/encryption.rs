@@ -456,7 +456,7 @@ mod tests {
             changed[at] ^= 4;
             assert!(is_noticed(&changed), "byte {at}");
         }
-        assert!(is_noticed(&whole(&*memory, "b")), "another object under this name");
+        assert!(is_noticed(&whole(&*memory, "b")), "the content of another object");
         assert!(is_noticed(&stored[..stored.len() - 1]) && is_noticed(&stored[1..]));
         let mut swapped = stored.to_vec();
         swapped[..16_384].copy_from_slice(&stored[16_384..32_768]);

@@ -169,7 +169,7 @@ impl BucketEncoder {
             pages.push(self.page(slab, &codes, &page, &mut counts)?);
         }
         assert!(fields.is_empty(), "every field belongs to a page");
-        assert!(pages.len() <= MAX_SLAB_PAGES, "a bit stands for a page");
+        assert!(pages.len() <= MAX_SLAB_PAGES, "a mask has one bit per page");
         let in_pages: usize = pages.iter().map(|page| page.events as usize).sum();
         assert_eq!(in_pages, slab.events.len(), "every event is in a page");
         self.summary.add_slab(slab, &codes.metas, &counts);

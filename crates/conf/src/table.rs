@@ -39,7 +39,7 @@ pub(crate) const fn joined<const N: usize>(parts: &[&'static [Section]]) -> [Sec
         }
         part += 1;
     }
-    assert!(count == N, "the list has room for the sections, and no more");
+    assert!(count == N, "the list has exactly the capacity for the sections");
     all
 }
 

@@ -24,7 +24,7 @@ pub struct KeptJob {
     pub events: bool,
     /// Messages of the search.
     pub messages: Vec<String>,
-    /// Whether it was ended before it had everything, or found more rows than a job keeps.
+    /// Whether it ended before it had read all events, or found more rows than a job keeps.
     pub is_partial: bool,
 }
 

@@ -20,7 +20,7 @@ struct Mined {
 
 impl SnapshotSource for Mined {
     fn snapshot(&self, _: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
-        assert!(range.latest != Some(5), "the mine of the snapshot");
+        assert!(range.latest != Some(5), "the injected panic of the snapshot");
         let mut snapshot = self.store.snapshot();
         for segment in &mut snapshot.segments {
             *segment = Arc::new(MinedSegment { inner: Arc::clone(segment), armed: Arc::clone(&self.armed) });
@@ -38,7 +38,7 @@ struct MinedSegment {
 impl Segment for MinedSegment {
     quarry_testworld::segment_of!(inner);
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
-        assert!(page != 3 || !self.armed.load(Ordering::Relaxed), "the mine of page 3");
+        assert!(page != 3 || !self.armed.load(Ordering::Relaxed), "the injected panic of page 3");
         self.inner.read_page(page, columns)
     }
 }
@@ -78,10 +78,10 @@ fn a_panic_while_events_are_read_is_an_error_of_the_search() {
     for (search, rows, stage) in [
         ("class=* | stats count by number", 40_000, "while events were read and folded: the mine of page 3"),
         ("class=c1", 5_715, "while events were read in order of time: the mine of page 3"),
-        ("class=* | sort 0 number", 40_000, "the mine of page 3"),
-        ("class=* | eval n=number | dedup class", 7, "the mine of page 3"),
-        ("| makeresults | append [search class=* | stats count]", 2, "the mine of page 3"),
-        ("class=* | timechart count", 1, "the mine of page 3"),
+        ("class=* | sort 0 number", 40_000, "the injected panic of page 3"),
+        ("class=* | eval n=number | dedup class", 7, "the injected panic of page 3"),
+        ("| makeresults | append [search class=* | stats count]", 2, "the injected panic of page 3"),
+        ("class=* | timechart count", 1, "the injected panic of page 3"),
     ] {
         world.armed.store(true, Ordering::Relaxed);
         let error = ask(&engine, &world, search, TimeRange::ALL).expect_err(search);

@@ -508,7 +508,7 @@ fn refusals_of_opentelemetry_are_statuses_in_the_form_of_the_question() {
     let log = br#"{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":{"stringValue":"x"}}]}]}]}"#;
     *served.store.broken.lock().unwrap() = Some(|| AppendError::Stopping);
     let (status, text) = served.ask("POST", "/v1/logs", &[good, json], log);
-    assert!(status == 503 && text.starts_with(r#"{"code":14,"message":"#), "senders come again: {status} {text}");
+    assert!(status == 503 && text.starts_with(r#"{"code":14,"message":"#), "senders retry: {status} {text}");
 }
 
 /// Every way in which a sender of another protocol can name an index.
@@ -598,7 +598,7 @@ fn single_documents_of_elasticsearch_are_taken_and_answered_in_its_words() {
         assert_eq!((status, kind), (400, &"illegal_argument_exception".into()), "{method} {path}");
     }
     let bulk = "{\"index\":{}}\n{\"n\":1}\n";
-    assert_eq!(ask("POST", "/shop/_doc/_bulk", bulk).1["errors"], false, "clients of old name the kind");
+    assert_eq!(ask("POST", "/shop/_doc/_bulk", bulk).1["errors"], false, "older clients name the type");
     assert_eq!(served.ask("POST", "/shop/_doc", &[], document.as_bytes()).0, 401);
     *served.store.broken.lock().unwrap() = Some(|| AppendError::Stopping);
     assert_eq!(ask("POST", "/shop/_doc", document).0, 429);

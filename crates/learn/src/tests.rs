@@ -174,7 +174,7 @@ fn classes_are_told_apart() {
     }
     let tree = table.fit("DecisionTreeClassifier", "kind", "a b", "").unwrap();
     let importances: Vec<f64> = tree.model.summary().iter().map(|row| number(&row[1].1)).collect();
-    assert_eq!(importances, [1.0, 0.0], "one question is enough");
+    assert_eq!(importances, [1.0, 0.0], "one split is enough");
 }
 
 #[test]

@@ -159,7 +159,7 @@ impl OrderedRows {
             }
             count += 1;
         }
-        assert!(count > 0 || self.pages.is_empty(), "a page is opened where one is left");
+        assert!(count > 0 || self.pages.is_empty(), "a page is opened only if one is left");
         self.pages.split_off(self.pages.len() - count)
     }
 
@@ -263,7 +263,7 @@ impl OrderedRows {
             }
         }
         let ready: usize = self.ready.iter().map(RecordBatch::num_rows).sum();
-        assert_eq!(ready, rows, "the rows that go out are those that were taken");
+        assert_eq!(ready, rows, "the emitted rows are those that were taken");
         self.ready.reverse();
         // Other searches should not wait for a slow consumer. With a top-k threshold, a second read could drop
         // different rows.
@@ -352,7 +352,7 @@ fn bound_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
         taken[at] += 1;
         heap.extend(next(at, taken[at], counts[at]));
     }
-    assert!(taken.iter().zip(&*counts).all(|(taken, count)| taken <= count), "only rows that may go out are taken");
+    assert!(taken.iter().zip(&*counts).all(|(taken, count)| taken <= count), "only rows that may be emitted are taken");
     counts.copy_from_slice(&taken);
     true
 }

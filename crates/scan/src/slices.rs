@@ -177,7 +177,7 @@ pub(crate) fn map_slices<W: SliceWork>(
         return Err(error);
     }
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    assert_eq!(done.len(), workers, "a worker that did not fail gives what it collected");
+    assert_eq!(done.len(), workers, "a worker that did not fail returns its results");
     Ok(done)
 }
 

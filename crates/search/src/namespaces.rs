@@ -316,7 +316,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &world.service("tom", "app0")), "all places are taken");
         world.service("tom", "app2");
         assert!(Arc::ptr_eq(&first, &world.service("tom", "app0")));
-        assert!(!Arc::ptr_eq(&own, &world.service("eva", "app0")), "it was unused for longest");
+        assert!(!Arc::ptr_eq(&own, &world.service("eva", "app0")), "it was the least recently used");
         let nobody = viewer("eva", &["user"]);
         let fault = world.namespaces.service(namespace("eva", "gone"), &nobody).map(drop).unwrap_err();
         assert_eq!(fault.kind(), ErrorKind::NotFound);
@@ -336,7 +336,7 @@ mod tests {
         for (user, service) in users.iter().zip(&first) {
             assert_eq!(answer(service, WHO).unwrap(), *user);
         }
-        assert!(first.iter().zip(of_all()).all(|(before, now)| Arc::ptr_eq(before, &now)), "none was made twice");
+        assert!(first.iter().zip(of_all()).all(|(before, now)| Arc::ptr_eq(before, &now)), "none was created twice");
     }
 
     #[test]
@@ -370,7 +370,7 @@ mod tests {
             Permissions::of_user("root", all, vec!["main".to_owned()], vec!["main".to_owned()])
         };
         for _ in 0..2 {
-            assert_eq!(asked("tom", &["user"]), "of z", "the next one that may be read");
+            assert_eq!(asked("tom", &["user"]), "of z", "the next readable object");
             assert_eq!(asked("eva", &["user"]), "of z");
             assert_eq!(
                 (asked("bob", &["team"]), asked("ann", &["user"])),
@@ -382,9 +382,9 @@ mod tests {
             answer(&world.namespaces.service(namespace("nobody", "a"), &viewer(user, roles)).unwrap(), WHO)
         };
         assert_eq!(in_app("bob", &["team"]).unwrap(), "of the team");
-        assert!(in_app("tom", &["user"]).unwrap_err().contains("who"), "the app has no other");
+        assert!(in_app("tom", &["user"]).unwrap_err().contains("who"), "the app has no other object");
         let (tom, bob) = (world.of_user("tom", &["user"]), world.of_user("bob", &["team", "user"]));
-        assert!(Arc::ptr_eq(&tom, &world.of_user("joe", &["power", "user"])), "nothing is said of them");
+        assert!(Arc::ptr_eq(&tom, &world.of_user("joe", &["power", "user"])), "there is no message about them");
         assert!(Arc::ptr_eq(&bob, &world.of_user("kim", &["team"])) && !Arc::ptr_eq(&tom, &bob));
         // A change of read permissions takes effect at once.
         write(world.folder.path(), &[("etc/apps/a/metadata/local.meta", "[macros/who]\naccess = read : [ * ]\n")]);

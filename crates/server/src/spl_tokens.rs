@@ -117,7 +117,7 @@ mod tests {
             let read = read(search);
             assert!(read.replaced && read.parsed.is_ok(), "{search}: {:?}", read.parsed.diagnostics);
         }
-        assert!(!read("index=$index$ | stats count").replaced, "a token that is a value reads as it is");
+        assert!(!read("index=$index$ | stats count").replaced, "a token that is a value parses unchanged");
         assert!(!read("index=a | stats (").parsed.is_ok());
         assert!(!read("index=a | rex \"a$\" | regex \"b$\" | nonsense $").parsed.is_ok());
     }

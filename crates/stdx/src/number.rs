@@ -4,7 +4,7 @@
 //! of this program bounds the value.
 
 // File lengths (`u64`) and memory lengths (`usize`) are interchangeable on every supported machine.
-const _: () = assert!(usize::BITS == u64::BITS, "quarry is built for machines of 64 bits");
+const _: () = assert!(usize::BITS == u64::BITS, "quarry requires a 64-bit machine");
 
 /// Converts a 64-bit length or offset.
 #[must_use]

@@ -127,7 +127,7 @@ impl Store {
             listed.insert(slab.number(), listing);
         }
         let listings = state.sealed.len() + state.closed.len() + state.hot.values().count();
-        assert_eq!(listed.len(), listings, "a slab is in one place, and bucket numbers are unique");
+        assert_eq!(listed.len(), listings, "a slab is in exactly one place, and bucket numbers are unique");
         listed.into_values().collect()
     }
 

@@ -514,7 +514,7 @@ mod tests {
         let found = Answered::read(folder.path(), LocalDisk.boot());
         assert_eq!([6, 10, 12, 2 * SLOTS].map(|number| found.is_open(number)), [true; 4]);
         assert_eq!(numbers.map(|number| found.is_open(number)), [false; 8]);
-        assert!(found.is_open(2 * SLOTS + 9), "an older one had the slot");
+        assert!(found.is_open(2 * SLOTS + 9), "an older part occupied the slot");
     }
 
     #[test]

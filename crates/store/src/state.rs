@@ -240,7 +240,7 @@ impl State {
     pub(crate) fn add_closed(&mut self, segment: Arc<HotSegment>) {
         let number = segment.number();
         self.numbers.entry(segment.index_name().clone()).or_default().closed.insert(number);
-        assert!(!self.sealed.contains_key(&number), "what is sealed is not sealed again");
+        assert!(!self.sealed.contains_key(&number), "a sealed slab is not sealed again");
         let before = self.closed.insert(number, ClosedSlab { segment, progress: Progress::Waiting });
         assert!(before.is_none(), "a slab is closed once");
     }

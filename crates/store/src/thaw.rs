@@ -126,7 +126,7 @@ impl Shared {
         let [object, filter] = objects;
         let created = self.clock.now_ns();
         let row = BucketRow { number, object, filter, created, ..facts };
-        debug_assert!(row.thawed && row.origins.is_empty(), "retention and compaction leave thawed buckets alone");
+        debug_assert!(row.thawed && row.origins.is_empty(), "retention and compaction ignore thawed buckets");
         // There are no inputs, because its events were never in the log of this store.
         self.catalog.commit_compaction(&CompactionCommit { bucket: &row, inputs: &[] })?;
         let bucket = SealedBucket::new(row);

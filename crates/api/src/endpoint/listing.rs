@@ -184,7 +184,7 @@ mod tests {
             assert_eq!(names(text), errors, "{text}");
         }
         assert_eq!(names("disabled=1"), ["b"]);
-        assert_eq!(names("search=index=web"), ["b"], "the first sign parts name and value");
+        assert_eq!(names("search=index=web"), ["b"], "the first sign separates name and value");
         assert_eq!(names("").len(), 2);
         for text in ["name=err", "absent=x", "error b", "name=e*x*hour", "eai:acl.app=other"] {
             assert!(names(text).is_empty(), "{text}");

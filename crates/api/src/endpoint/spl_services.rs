@@ -283,6 +283,6 @@ mod tests {
             }
             assert_eq!(positions.offset(text, 99), text.len());
         }
-        assert_eq!(Positions::Utf16.offset(text, 2), 2, "inside a character: its start");
+        assert_eq!(Positions::Utf16.offset(text, 2), 2, "a position inside a character becomes its start");
     }
 }

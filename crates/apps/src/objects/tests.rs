@@ -74,7 +74,7 @@ fn a_namespace_shows_the_nearest_of_each_name() {
     assert_eq!(
         world.shown(&ns("eva", "a"), &tom),
         world.shown(&ns("tom", "a"), &tom),
-        "eva's own are not tom's to see"
+        "tom does not see eva's private objects"
     );
     assert_eq!(world.shown(&ns("nobody", "b"), &eva), ["m b app nobody b", "shared b global eva b"]);
     assert_eq!(
@@ -142,7 +142,7 @@ fn what_comes_with_an_app_stays_and_is_changed_beside_it() {
     assert_eq!(world.text("apps/a/local/macros.conf"), "[m]\ndefinition = a local\n[own]\ndefinition = new\n");
     assert!(matches!(world.objects.remove("macros", "own", &scope, &admin), Err(ObjectError::Denied(_))));
     let same = world.objects.edit("macros", "default", &settings(&[("iseval", "1")]), &scope, &admin).unwrap();
-    assert_eq!(same.get("iseval"), Some("0"), "nobody changes what all inherit");
+    assert_eq!(same.get("iseval"), Some("0"), "built-in defaults cannot be changed");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_user_makes_no_files_without_end() {
     }
     let made = world.objects.create_conf("one_more", &scope, &eva);
     assert!(matches!(made, Err(ObjectError::Invalid(_))), "{made:?}");
-    assert!(world.objects.create("c1", "a", &[], &scope, &eva).is_ok(), "those that are there can be changed");
+    assert!(world.objects.create("c1", "a", &[], &scope, &eva).is_ok(), "existing ones can be changed");
 }
 
 #[test]

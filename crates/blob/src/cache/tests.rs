@@ -131,7 +131,7 @@ fn a_restart_keeps_the_cache_and_an_object_can_be_forgotten() {
     whole(&reader, "v/a/10");
     assert_eq!(remote.fetched(), []);
     whole(&reader, "v/b/7");
-    assert!(!folder.path().join("v/b").exists(), "a reader leaves nothing");
+    assert!(!folder.path().join("v/b").exists(), "a read-only cache writes nothing");
 }
 
 #[test]

@@ -197,7 +197,7 @@ mod tests {
         let rests: Vec<i32> = asked_at.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert_eq!(&rests[..6], [5, 10, 20, 40, 80, 150], "tenths of a second");
         clock.advance_ns(REST_MAX.as_nanos() as i64);
-        assert_eq!(ask(&endpoints, 30, |_| Outcome::Answered)["b"], 10, "back at work at once");
+        assert_eq!(ask(&endpoints, 30, |_| Outcome::Answered)["b"], 10, "used again at once");
     }
 
     #[test]

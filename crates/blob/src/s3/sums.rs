@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(sums.around(BLOCK_BYTES - 1, 2), 0..2 * BLOCK_BYTES);
         assert_eq!(sums.around(2 * BLOCK_BYTES, 1), 2 * BLOCK_BYTES..3 * BLOCK_BYTES);
         assert!(!sums.match_bytes(0, &vec![7; block - 1]), "a part of a block");
-        assert!(!sums.match_bytes(3 * BLOCK_BYTES, &vec![7; block]), "behind the end");
+        assert!(!sums.match_bytes(3 * BLOCK_BYTES, &vec![7; block]), "beyond the end");
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn put_symbols(symbols: impl Iterator<Item = usize>, count: usize, frequencies: 
         }
         *state = ((*state / frequency) << SCALE_BITS) + *state % frequency + start;
     }
-    assert!(words.len() <= count, "a symbol gives a word at most");
+    assert!(words.len() <= count, "a symbol emits at most one word");
     states.iter().for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
     put_varint(out, words.len() as u64);
     words.iter().rev().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));

@@ -130,7 +130,7 @@ impl Layout {
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        assert!(self.pools.len() <= MAX_POOLS, "a slab has no more pools");
+        assert!(self.pools.len() <= MAX_POOLS, "a slab has at most MAX_POOLS pools");
         assert_eq!(self.template_set.columns.len(), self.stored.len(), "every column is stored");
         assert!((1..=MAX_COLUMNS).contains(&self.stored.len()), "a slab has between 1 and MAX_COLUMNS columns");
         put_varint(out, self.pools.len() as u64);
@@ -140,7 +140,10 @@ impl Layout {
         put_varint(out, self.template_set.columns.len() as u64);
         for (number, (column, stored)) in self.template_set.columns.iter().zip(&self.stored).enumerate() {
             let is_below = column.parent.is_none_or(|parent| (parent as usize) < number);
-            assert!(is_below && column.parent.is_none() == (number == 0), "a variable follows its parent");
+            assert!(
+                is_below && column.parent.is_none() == (number == 0),
+                "the column of a variable comes after its parent"
+            );
             put_varint(out, column.parent.map_or(0, |parent| u64::from(parent) + 1));
             put_kind(&column.kind, out);
             put_traits(&column.traits, out);
@@ -158,7 +161,7 @@ impl Layout {
             }
             if let Some(set) = value_set {
                 assert_eq!(ColumnKind::Dictionary { len: u32_of(set.len()) }, column.kind, "the set is the dictionary");
-                assert!(set.len() <= VALUE_SET_MAX, "a reader takes no larger set");
+                assert!(set.len() <= VALUE_SET_MAX, "a larger set would be rejected when it is read");
                 set.iter().for_each(|text| put_run(out, text.as_bytes()));
             }
             stored.put(out);

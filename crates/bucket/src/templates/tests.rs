@@ -378,7 +378,7 @@ fn templates_of(slab: &TemplateSlab) -> Vec<String> {
 
 /// Splits the texts by a learned outline, which must pay off.
 fn learned(events: &EventBatch) -> TemplateSlab {
-    let outline = outline::learning::learn(events).expect("the frame of the sentences is worth it");
+    let outline = outline::learning::learn(events).expect("an outline pays off for these sentences");
     let slab = split_texts(events, Builder::of_outline(outline), &[], pays).unwrap();
     check(&slab, events);
     slab

@@ -39,7 +39,7 @@ pub(crate) struct PostingsWriter {
 impl PostingsWriter {
     /// Chooses the masks worth sharing among `entries` of a slab of `pages` pages.
     pub(crate) fn new(entries: &[Entry], pages: usize) -> PostingsWriter {
-        assert!(pages <= MAX_SLAB_PAGES, "a bit stands for a page");
+        assert!(pages <= MAX_SLAB_PAGES, "a mask has one bit per page");
         let bitmap_bytes = pages.div_ceil(8);
         let mut uses: HashMap<u64, u32, FixedState> = HashMap::default();
         for entry in entries.iter().filter(|entry| entry.pages.count_ones() > REFERENCE_BYTES as u32) {
@@ -66,7 +66,7 @@ impl PostingsWriter {
     #[inline]
     pub(crate) fn put(&self, mask: u64, out: &mut Vec<u8>) {
         let pages = mask.count_ones();
-        debug_assert!(pages > 0, "a term occurs somewhere");
+        debug_assert!(pages > 0, "a term occurs in at least one page");
         if pages == 1 {
             out.push(mask.trailing_zeros() as u8);
         } else if let Some(number) = self.number_of(mask, pages) {

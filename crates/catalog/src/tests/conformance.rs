@@ -214,7 +214,7 @@ fn a_copy_on_a_remote_store_goes_step_by_step(place: &Place) {
     commit(&catalog, &row(3, "main", BucketState::Live), 3);
     assert!(!catalog.move_remote(3, Uploaded).unwrap(), "nothing was begun");
     assert_eq!(catalog.begin_uploads(&[3, 4], "cold", "main/1").unwrap(), [3]);
-    assert_eq!(catalog.begin_uploads(&[3], "other", "main/2").unwrap(), [0; 0], "it has a place already");
+    assert_eq!(catalog.begin_uploads(&[3], "other", "main/2").unwrap(), [0; 0], "it has a location already");
     let copy = RemoteCopy { volume: "cold".into(), folder: "main/1".into(), state: Uploading, receipt: None };
     let expected = BucketRow { remote: Some(copy), ..row(3, "main", BucketState::Live) };
     assert_eq!(catalog.buckets(BucketState::Live).unwrap(), [expected]);
@@ -234,7 +234,7 @@ fn a_copy_on_a_remote_store_goes_step_by_step(place: &Place) {
         assert_eq!(copy_of(&catalog, 3), if is_step { Some(next) } else { before });
     }
     catalog.retire(&[3]).unwrap();
-    assert!(!catalog.move_remote(3, Evicting).unwrap(), "what is retired stays as it is");
+    assert!(!catalog.move_remote(3, Evicting).unwrap(), "a retired bucket does not change");
     assert_eq!(copy_of(&catalog, 3), Some(Uploaded));
     catalog.check().unwrap();
 }
@@ -254,7 +254,7 @@ fn a_bucket_moves_between_volumes_and_away_step_by_step(place: &Place) {
     };
     assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "it is on no volume");
     assert_eq!(catalog.begin_uploads(&[1], "a", "a/main").unwrap(), [1]);
-    assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "it is on its way");
+    assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "it is being uploaded");
     assert!(!catalog.note_receipt(1, 0).unwrap() && catalog.end_upload(1, 0).unwrap());
     assert!(!catalog.end_upload(1, 0).unwrap(), "it was uploaded");
     assert!(catalog.note_receipt(1, 2).unwrap());
@@ -265,7 +265,7 @@ fn a_bucket_moves_between_volumes_and_away_step_by_step(place: &Place) {
     assert!(!catalog.leave_volume(1).unwrap() && !catalog.end_leaving(1).unwrap());
     assert!(catalog.end_move(1, 3).unwrap());
     assert_eq!((now().remote, now().other), (remote("b", 3), other("a", true)));
-    assert!(!catalog.end_move(1, 3).unwrap(), "what goes does not come back");
+    assert!(!catalog.end_move(1, 3).unwrap(), "a copy that is being deleted is not restored");
     assert!(catalog.end_leaving(1).unwrap() && catalog.leave_volume(1).unwrap());
     assert_eq!((now().remote, now().other), (None, other("b", true)));
     drop(catalog);
@@ -278,7 +278,7 @@ fn a_bucket_moves_between_volumes_and_away_step_by_step(place: &Place) {
     assert_eq!(catalog.bucket(1).unwrap().unwrap().other, other("b", true));
     catalog.check().unwrap();
     catalog.retire(&[1]).unwrap();
-    assert!(!catalog.end_leaving(1).unwrap(), "what is not live changes no more");
+    assert!(!catalog.end_leaving(1).unwrap(), "a bucket that is not live does not change");
 }
 
 fn what_a_bucket_holds_is_known_through_further_merges(place: &Place) {

@@ -46,7 +46,7 @@ fn documents_are_written_read_and_removed() {
     let collection = collections.get("search", "c").unwrap();
     let plain = CollectionDefinition::default();
     assert!(find(&collection, &[NOBODY], &everything()).is_empty());
-    assert!(!folder.path().join("kvstore").exists(), "reading makes nothing");
+    assert!(!folder.path().join("kvstore").exists(), "reading creates no file");
     let made = collection.insert(NOBODY, object(json!({"a": 1})), &plain).unwrap();
     assert_eq!(made.len(), 24);
     assert_eq!(collection.insert(NOBODY, object(json!({"_key": "k", "a": 2})), &plain), Ok("k".to_owned()));

@@ -28,7 +28,7 @@ fn each_setting_comes_from_its_highest_layer() {
     let get = |key| layers.conf("props").get("s", key);
     assert_eq!(get("TZ"), Some("UTC"));
     assert_eq!(get("TRUNCATE"), Some("1"), "of two apps the one that sorts first");
-    assert_eq!(get("MAX_EVENTS"), Some("2"), "local beats default, whatever the app");
+    assert_eq!(get("MAX_EVENTS"), Some("2"), "local has precedence over default in every app");
     assert_eq!(get("MAX_DAYS_AGO"), Some("3"));
     assert_eq!(get("MAX_DIFF_SECS_AGO"), Some("4"));
     assert_eq!(get("MAX_DIFF_SECS_HENCE"), Some("604800"), "built in, inherited from [default]");

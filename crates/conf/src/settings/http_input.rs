@@ -1,4 +1,5 @@
-//! inputs.conf `[http]` and `[http://NAME]`: the HTTP Event Collector and its tokens; `[otlp]`: its port for OTLP over gRPC.
+//! inputs.conf `[http]` and `[http://NAME]`: the HTTP Event Collector and its tokens; `[otlp]`: its port for OTLP over
+//! gRPC.
 //!
 //! Other stanzas of inputs.conf belong to other inputs and are ignored here.
 
@@ -228,9 +229,9 @@ mod tests {
         let layers = Layers::new([local("inputs", text)]);
         let settings = HttpInputSettings::new(&layers);
         assert_eq!((settings.channel_idle_seconds, settings.port), (Some(7), 8088));
-        assert_eq!(settings.calls_port, None, "only where it is asked for");
+        assert_eq!(settings.calls_port, None, "disabled by default");
         let names: Vec<&str> = settings.tokens.iter().map(|token| token.name.as_str()).collect();
-        assert_eq!(names, ["apps", "edge"], "a stanza without a token is none");
+        assert_eq!(names, ["apps", "edge"], "a stanza without a token is ignored");
         let apps = &settings.tokens[0];
         assert_eq!((apps.token.as_str(), apps.index.as_deref(), apps.use_ack), ("11-22", Some("web"), true));
         assert_eq!((apps.indexes.len(), apps.in_query, apps.disabled), (2, false, false));

@@ -413,7 +413,11 @@ mod tests {
         assert_eq!(found, defaults);
         assert!(told[0].contains("indexes.conf:3: [web] bucketMerge.minMergeSizeMB is larger than"), "{told:?}");
         let (found, told) = merge("[web]\nbucketMerge.maxMergeCount = 3\n");
-        assert_eq!((found.min_merge_count, found.max_merge_count, told.len()), (3, 3, 0), "nobody set the least");
+        assert_eq!(
+            (found.min_merge_count, found.max_merge_count, told.len()),
+            (3, 3, 0),
+            "the minimum is not configured"
+        );
         let inherited = "[default]\nbucketMerge.maxMergeCount = 8\n[web]\nbucketMerge.minMergeCount = 9\n[other]\n";
         let (found, told) = merge(inherited);
         assert_eq!((found, told.len()), (defaults, 1), "{told:?}");

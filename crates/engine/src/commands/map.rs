@@ -102,7 +102,7 @@ impl Blocking for Map {
             let batch = batch?;
             for row in 0..batch.num_rows() {
                 if number >= self.command.max_searches {
-                    let message = format!("map: only the first {number} rows were searched for (maxsearches)");
+                    let message = format!("map: searches ran only for the first {number} rows (maxsearches)");
                     context.messages.push(message);
                     return Ok(made.into_rows());
                 }
@@ -126,7 +126,7 @@ impl Blocking for Map {
                     made.push(&rows::without(&batch, is_hidden)?)?;
                 }
                 if made.num_rows() >= ROWS_MAX {
-                    let what = "the searches of map give too many rows".to_owned();
+                    let what = "the searches of map return too many rows".to_owned();
                     return Err(EngineError::Limit { what, limit: "map rows", value: ROWS_MAX as u64 });
                 }
             }

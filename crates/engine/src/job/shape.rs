@@ -52,7 +52,7 @@ pub struct SearchShape {
 }
 
 impl SearchShape {
-    /// Whether the result is what an output shows rather than that of the text.
+    /// Whether options for the output change the result, so that it differs from that of the search text.
     pub fn is_for_output(&self) -> bool {
         self.oldest_first || self.head.is_some() || self.text_only
     }

@@ -142,7 +142,7 @@ fn the_scan_takes_over_what_it_can() {
         assert_eq!(plan(text).to_string(), wanted, "{text}");
     }
     let Command::Sort(sort) = &plan("* | sort 0 a | head 3").reduce[0].command else { panic!("a sort") };
-    assert_eq!(sort.limit, 3, "the sort gives no more than are wanted");
+    assert_eq!(sort.limit, 3, "the sort returns no more rows than requested");
 }
 
 #[test]

@@ -201,7 +201,7 @@ fn range_with_room(integers: &[i64]) -> Option<(i64, i64)> {
 impl IntegerCounts {
     /// Counts values; false, with nothing counted, if they have no range or it is too far from the existing one.
     fn add<T: Copy + Into<i64>>(&mut self, values: &[T], range_of: impl Fn(&[T]) -> Option<(i64, i64)>) -> bool {
-        // Usually the array covers all of them, which its bounds tell.
+        // Usually the array covers all of them.
         let Some(outside) = self.count_covered(values) else { return true };
         let (counted, rest) = values.split_at(outside);
         // The first array is sized for the rows of a batch.

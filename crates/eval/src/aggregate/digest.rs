@@ -76,7 +76,7 @@ impl Digest {
     pub fn merge_state(&mut self, state: &[f64]) {
         self.settle();
         let Some((rounded, points)) = state.split_first() else { return };
-        assert!(points.len().is_multiple_of(STATE_POINT), "whole points, as they were written");
+        assert!(points.len().is_multiple_of(STATE_POINT), "points have integer weights, as written");
         self.rounded |= *rounded != 0.0;
         for point in points.chunks_exact(STATE_POINT) {
             match (point[0], point[1], point[2]) {
@@ -100,7 +100,7 @@ impl Digest {
         self.settle();
         assert!(
             self.buffer.is_empty() && !(self.exact && self.rounded),
-            "a state holds all, and exact ones do not round"
+            "a complete state of exact values is not rounded"
         );
         assert!(!self.rounded || self.longs.is_empty(), "centroids are doubles");
         let head = if self.rounded { 1.0 } else { 0.0 };

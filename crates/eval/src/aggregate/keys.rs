@@ -100,10 +100,7 @@ impl KeyTable {
         };
         let number = self.len() as u32;
         let record = self.records.len() / RECORD_UNIT;
-        assert!(
-            record < FREE as usize && self.records.len().is_multiple_of(RECORD_UNIT),
-            "32 bits say where it begins"
-        );
+        assert!(record < FREE as usize && self.records.len().is_multiple_of(RECORD_UNIT), "its start fits in 32 bits");
         let record = record as u32;
         self.records.extend_from_slice(&number.to_le_bytes());
         self.records.extend_from_slice(&(key.len() as u32).to_le_bytes());
@@ -142,7 +139,7 @@ impl KeyTable {
     #[cold]
     fn grow(&mut self) {
         let count = (self.slots.len() * 2).max(FIRST_SLOTS);
-        assert!(count.is_power_of_two() && count > self.len(), "there is a free place to end a search at");
+        assert!(count.is_power_of_two() && count > self.len(), "a free slot ends every probe");
         let old = std::mem::replace(&mut self.slots, vec![Slot { hash: 0, record: FREE }; count]);
         for slot in old.into_iter().filter(|slot| slot.record != FREE) {
             let mut at = self.home(slot.hash);

@@ -1,4 +1,5 @@
-//! One state of a function at a time, with its value after each row: what `streamstats` keeps of a group, and what ranks series.
+//! One state of a function at a time, with its value after each row: what `streamstats` keeps of a group, and what
+//! ranks series.
 //!
 //! Not here: rows that leave a window again (the engine's `streamstats`).
 
@@ -172,7 +173,7 @@ impl Running {
             (_, Body::Constant(constant)) => Value::Int(constant),
             (Running::Nothing, _) => Value::Null,
             _ => {
-                debug_assert!(false, "a state is asked by the function that it was made for, not by {body:?}");
+                debug_assert!(false, "a state is read by the function that it was created for, not by {body:?}");
                 Value::Null
             }
         }

@@ -104,7 +104,7 @@ impl MergedFolders {
             for spilled in spilled.iter() {
                 for (at, _) in spilled.parts.iter().enumerate().filter(|(_, known)| usize::from(**known) == part) {
                     let states = spilled.states.batch(at)?;
-                    assert!(states.num_rows() > 0, "a partition has states where its list of batches says so");
+                    assert!(states.num_rows() > 0, "a partition has states exactly if its list of batches has some");
                     folder.add_states(&states)?;
                     is_empty = false;
                 }

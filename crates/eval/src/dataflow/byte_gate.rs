@@ -92,7 +92,7 @@ mod tests {
                 drop(entry);
             });
             drop(first);
-            assert!(!entered.load(Ordering::SeqCst), "five and eight are more than ten");
+            assert!(!entered.load(Ordering::SeqCst), "five and eight exceed ten");
             drop(more);
             waiter.join().unwrap();
         });

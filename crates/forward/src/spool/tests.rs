@@ -88,7 +88,7 @@ fn each_group_reads_what_is_for_it_in_order() {
     assert_eq!((texts(&mut a).as_str(), texts(&mut b).as_str(), b.passed()), ("5", "", 5));
     running.spool.acknowledged(0, 2).unwrap();
     a.rewind();
-    assert_eq!(texts(&mut a), "4 5", "what was not acknowledged comes again");
+    assert_eq!(texts(&mut a), "4 5", "unacknowledged batches are sent again");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn what_was_taken_is_there_after_a_crash_with_its_positions() {
         let known = running.spool.positions_of("main", b"header");
         assert_eq!(known.iter().map(|known| known.offset).collect::<Vec<_>>(), [offset]);
         let next = put(&running.spool, 1, "next");
-        assert_eq!(next > 7, cut > 0, "numbers that may have been sent are not given again: {next}");
+        assert_eq!(next > 7, cut > 0, "numbers that may have been sent are not reused: {next}");
     }
 }
 
@@ -208,7 +208,7 @@ fn events_are_thrown_away_after_a_while_where_that_is_asked_for() {
     });
     running.spool.append(&[record], None).unwrap();
     assert_eq!(running.spool.dropped_events(), 14);
-    assert_eq!(running.spool.positions_of("main", b"head")[0].offset, 3, "the file is read on");
+    assert_eq!(running.spool.positions_of("main", b"head")[0].offset, 3, "reading the file continues");
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn no_more_are_known_than_there_is_room_for() {
     assert_eq!((told.len(), problems.len()), (0, 1), "{told:?} {problems:?}");
     std::fs::remove_file(place.path("c")).unwrap();
     let (told, _) = place.scan();
-    assert_eq!(told, ["Delete c"], "what was gone is no room yet");
+    assert_eq!(told, ["Delete c"], "removed entries do not free space at once");
     place.assert_look(&["Add a"]);
 }
 

@@ -26,7 +26,7 @@ impl Recent {
     /// `before` are the last bytes before offset `end`, all or at least [`TAIL_BYTES`]; `prefix` is the hash of those
     /// before them.
     pub(crate) fn new(before: Vec<u8>, end: u64, prefix: Option<Xxh3>) -> Recent {
-        assert!(before.len() as u64 == end || before.len() >= TAIL_BYTES, "a hash needs that many bytes");
+        assert!(before.len() as u64 == end || before.len() >= TAIL_BYTES, "a hash needs TAIL_BYTES bytes");
         Recent { bytes: before, end, prefix }
     }
 

@@ -154,7 +154,7 @@ mod tests {
         for _ in 0..2 {
             let other_end = other_end.try_clone().unwrap();
             socket.notes().add(note(&noted, move || {
-                assert!(other_end.peek(&mut [0]).is_err(), "nothing is out yet");
+                assert!(other_end.peek(&mut [0]).is_err(), "nothing is sent yet");
                 Ok(())
             }));
         }

@@ -116,7 +116,7 @@ async fn connections_that_only_wait_keep_nobody_out() {
         idle.push(TcpStream::connect(tested.address).await.unwrap());
     }
     assert!(ask(tested.address, GET).await.ends_with("served"));
-    assert_eq!(all_of(idle.remove(0)).await, "", "the one that waited longest went");
+    assert_eq!(all_of(idle.remove(0)).await, "", "the connection idle longest was closed");
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn a_stop_waits_for_nobody_who_does_not_end() {
     let tested = port(Bounds { stop_wait: SHORT, ..Bounds::for_test(9) }, None).await;
     let mut slow = TcpStream::connect(tested.address).await.unwrap();
     slow.write_all(b"POST /take HTTP/1.1\r\nHost: h\r\nContent-Length: 40\r\n\r\nfew").await.unwrap();
-    assert!(ask(tested.address, GET).await.ends_with("served"), "the port has taken both");
+    assert!(ask(tested.address, GET).await.ends_with("served"), "the port has accepted both");
     tested.stop.send(()).unwrap();
     tested.served.await.unwrap();
     assert_eq!(all_of(slow).await, "");
@@ -373,7 +373,7 @@ async fn a_connection_of_many_requests_waits_when_the_last_is_answered() {
     let (short, _) = sender.send_request(request("/"), true).unwrap();
     assert_eq!(short.await.unwrap().status(), 200);
     let answer = ask(tested.address, GET).await;
-    assert!(answer.starts_with("HTTP/1.1 503"), "one of its requests is at work: {answer}");
+    assert!(answer.starts_with("HTTP/1.1 503"), "one of its requests is running: {answer}");
     tested.go_on[1].notify_one();
     let mut answer = long.await.unwrap().into_body();
     while answer.data().await.is_some() {}

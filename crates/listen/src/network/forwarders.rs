@@ -519,7 +519,7 @@ mod tests {
         assert!(matches!(session(&greeting, late).await, Err(SessionError::Unfinished(120))));
         greeting.extend(b"v2--");
         greeting.resize(400, 0);
-        assert!(session(&greeting, late).await.is_ok(), "it has come, and nothing else has begun");
+        assert!(session(&greeting, late).await.is_ok(), "the frame is complete, and no other has begun");
         greeting.extend([0, 0]);
         assert!(session(&greeting, late).await.is_ok(), "a frame has begun just now");
     }

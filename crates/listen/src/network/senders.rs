@@ -85,7 +85,7 @@ mod tests {
         runtime.block_on(async {
             let senders = Senders::default();
             let mut first = senders.take("a").await.unwrap();
-            assert!(senders.take("b").await.is_some(), "another sender waits for nobody");
+            assert!(senders.take("b").await.is_some(), "another sender does not wait");
             let (second, ()) = tokio::join!(senders.take("a"), async {
                 first.replaced().await;
                 drop(first);

@@ -239,7 +239,7 @@ mod tests {
         let text = members.join(",");
         assert_eq!(texts(&format!("{{\"Records\":[{text}]}}")), members);
         assert_eq!(texts(&format!("{{ \"Records\" : [\n {} ]\n}}\n", members.join(" ,\n "))), members);
-        assert_eq!(texts(&members.join("\n")), members, "objects that stand alone");
+        assert_eq!(texts(&members.join("\n")), members, "stand-alone objects");
         assert_eq!(texts(&members.join("")), members);
         let two = format!("{{\"Records\":[{}]}}\n{{\"Records\":[{}]}}", members[0], members[1]);
         assert_eq!(texts(&two), members[..2]);

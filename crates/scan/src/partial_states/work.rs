@@ -174,7 +174,7 @@ impl SliceWork for FoldWork<'_> {
     fn begin(&mut self, slice: u64) -> Result<(), EngineError> {
         (self.slice, self.place, self.matched) = (slice, 0, 0);
         let window = &self.windows[slice as usize];
-        assert!(window.known.is_none() || window.pages.is_empty(), "what is known of a window is not read again");
+        assert!(window.known.is_none() || window.pages.is_empty(), "a cached window is not read again");
         assert!(self.apart.is_none(), "a slice that was folded apart was joined at its end");
         let is_kept = window.key.is_some() && window.known.is_none() && !window.pages.is_empty();
         self.apart = match self.keeping {

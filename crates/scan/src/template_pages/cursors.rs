@@ -129,7 +129,7 @@ impl Cursor {
                 if self.next == near {
                     self.next += rows[near..].partition_point(|known| *known < row);
                 }
-                debug_assert!(rows.get(self.next).is_none_or(|known| *known >= row), "no row is passed over");
+                debug_assert!(rows.get(self.next).is_none_or(|known| *known >= row), "no row is skipped");
                 (rows.get(self.next) == Some(&row)).then_some(self.next)
             }
         }

@@ -392,7 +392,7 @@ mod tests {
         drop((facts, first));
         assert_eq!(known.slabs.lock().unwrap().order.len(), 2);
         known.of(&slab());
-        assert_eq!(held(), 0, "a slab that nobody reads is forgotten when another is added");
+        assert_eq!(held(), 0, "an unused slab is dropped when another is added");
         assert!(known.slabs.lock().unwrap().by_address.contains_key(&Arc::as_ptr(&second).addr()));
     }
 

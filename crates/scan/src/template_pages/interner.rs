@@ -21,8 +21,8 @@ const BYTES_MAX: usize = 256 << 20;
 /// Number of texts up to which all pages share one array.
 const SHARED_MAX: usize = 4_096;
 
-const _: () = assert!(TEXTS_MAX < ABSENT as usize, "no text has the number of none");
-const _: () = assert!(BYTES_MAX <= u32::MAX as usize, "32 bits say where a text ends");
+const _: () = assert!(TEXTS_MAX < ABSENT as usize, "no text has the number reserved for no text");
+const _: () = assert!(BYTES_MAX <= u32::MAX as usize, "the end of a text fits in 32 bits");
 
 /// Distinct texts and their numbers.
 #[derive(Default)]

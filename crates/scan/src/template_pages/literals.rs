@@ -134,7 +134,7 @@ fn pieces_of<'a>(window: &Window, template: &'a FlatTemplate, template_set: &Tem
 
 /// Possible positions of a literal; `None` if it is there in every row, or values that are not free texts decide.
 fn site_of(number: usize, literal: &[u8], pieces: &[Piece<'_>]) -> Option<Site> {
-    debug_assert!(!literal.is_empty(), "an empty literal is everywhere");
+    debug_assert!(!literal.is_empty(), "an empty literal matches everywhere");
     let mut site = Site { literal: number, ..Site::default() };
     for (at, piece) in pieces.iter().enumerate() {
         let following = &pieces[at + 1..];

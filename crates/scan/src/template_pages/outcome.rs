@@ -112,7 +112,7 @@ impl Outcome {
                 Outcome::Each(answers)
             }
             (Outcome::Each(mut answers), Outcome::Each(other)) => {
-                assert_eq!(answers.len(), other.len(), "both say of each value");
+                assert_eq!(answers.len(), other.len(), "both have an outcome for each value");
                 answers.iter_mut().zip(other).for_each(|(a, b)| *a = pick(*a, b));
                 Outcome::Each(answers)
             }

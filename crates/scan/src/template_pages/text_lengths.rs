@@ -109,7 +109,7 @@ pub(super) fn text_lengths(rows: &Rows, page: &mut PageReader<'_>) -> Result<Arr
         }
         add_column(column, &values, &known, &mut lengths, page)?;
     }
-    debug_assert!(rows.iter().all(|row| (row as usize) < lengths.len()), "the rows are of the page");
+    debug_assert!(rows.iter().all(|row| (row as usize) < lengths.len()), "the rows belong to the page");
     let of_rows = rows.iter().map(|row| lengths.get(row as usize).map(|length| i64::from(*length)));
     Ok(Arc::new(of_rows.collect::<Int64Array>()))
 }

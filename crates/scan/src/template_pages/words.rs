@@ -578,7 +578,7 @@ impl Planner<'_> {
         spans.retain_mut(|span| span.retain(|number| base[number] != YES));
         for child in &mut children {
             let counted = child.counts.iter().filter(|counts| **counts).count();
-            assert!(counted <= index.naming(child.column), "only templates that name a column count for it");
+            assert!(counted <= index.naming(child.column), "only templates that contain a column count for it");
             child.covers = counted == index.naming(child.column);
         }
         Ok(match base.first() {

@@ -591,7 +591,7 @@ mod tests {
             assert!(of_small.exists() && of_large.exists() && !of_failed.exists());
             clock.advance_ns(SECONDS_KEPT * NS_PER_SEC);
             jobs.expire();
-            assert!(jobs.load(&small, &viewer()).unwrap().is_none(), "the result is over");
+            assert!(jobs.load(&small, &viewer()).unwrap().is_none(), "the result has expired");
             assert!(of_small.exists() && of_large.exists());
             clock.advance_ns((SECONDS_RUNNING_MAX + 1) * NS_PER_SEC);
             jobs.expire();

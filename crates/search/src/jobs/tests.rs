@@ -82,7 +82,7 @@ fn a_job_is_there_while_it_waits_runs_and_after_a_restart_until_its_time_is_over
     let sid = started.job().sid().to_owned();
     let get = |world: &World, user: &str| world.jobs.get(&sid, &viewer(user));
     assert_eq!(get(&world, "eva").unwrap().state(), JobState::Queued);
-    assert!(get(&world, "tom").is_none(), "it is another's");
+    assert!(get(&world, "tom").is_none(), "it belongs to another user");
     started.run(None);
     let job = get(&world, "eva").unwrap();
     let status = job.status();
@@ -277,7 +277,7 @@ fn what_a_job_asks_for_is_kept_and_what_goes_wrong_is_told() {
     let job = Arc::clone(limited.job());
     world.clock.advance_ns(4 * NS_PER_SEC);
     world.jobs.look_after();
-    assert!(world.jobs.get(job.sid(), &viewer("eva")).is_none(), "nobody looked at it for longer than 3 seconds");
+    assert!(world.jobs.get(job.sid(), &viewer("eva")).is_none(), "it was not accessed for more than 3 seconds");
     limited.run(None);
     assert_eq!(world.jobs.list(&viewer("eva")).len(), 2);
     assert!(world.jobs.list(&viewer("tom")).is_empty());

@@ -251,7 +251,7 @@ mod tests {
         let later = of(["20000", "1234567"]);
         let fit = later.fit_after(&first);
         assert_eq!((first, fit.clone()), (Fit(vec![1, 5]), Fit(vec![5, 7])));
-        assert_eq!(of(["2", "2"]).fit_after(&fit), fit, "they do not become narrower again");
+        assert_eq!(of(["2", "2"]).fit_after(&fit), fit, "columns do not become narrower again");
         let mut out = Vec::new();
         later.write_rows(&fit, &|_, line| line.to_owned(), &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "20000  1234567\n");

@@ -66,7 +66,7 @@ fn searches_and_rest_have_the_same_documents() {
         {"who": "bob", "age": 5, "at": {"city": "Bonn"}},
         {"who": "cid"}
     ]);
-    assert_eq!(all, expected, "what a search adds leaves the others as they are");
+    assert_eq!(all, expected, "rows added by a search leave the others unchanged");
     rows(&place, &admin, "| makeresults | eval who=\"bob\", age=6 | outputlookup key_field=who people");
     let query = escaped(r#"{"who": "bob"}"#);
     let bobs = body(&ask(&place, "GET", &format!("{DATA}?query={query}"), &admin, ""));
@@ -182,7 +182,7 @@ fn users_have_documents_of_their_own_and_write_where_they_may() {
         assert_eq!(status(&ask(&place, method, &of("eva"), &tom, given)), "403", "{method}");
     }
     assert_eq!(status(&ask(&place, "DELETE", &of("eva"), &eva, "")), "200");
-    assert_eq!(body(&ask(&place, "GET", DATA, &tom, ""))[0]["n"], 0, "what all share is still there");
+    assert_eq!(body(&ask(&place, "GET", DATA, &tom, ""))[0]["n"], 0, "shared documents still exist");
     let closed = ask(
         &place,
         "POST",

@@ -165,7 +165,7 @@ fn tokens_are_managed_without_a_restart() {
     }
     assert_eq!(manage(&place, "DELETE", "/services/data/inputs/http/made", "").0, 200);
     assert_eq!(post(&place, "", &token, event), r#"{"text":"Invalid token","code":4}"#);
-    assert_eq!(post(&place, "", PLAIN, event), success, "others are as they were");
+    assert_eq!(post(&place, "", PLAIN, event), success, "other tokens are unchanged");
     let count = "sourcetype=shop | eval at_till=if(host=\"till\", 1, 0) | stats count sum(at_till) AS till";
     assert_eq!(place.run(&["search", count, "-o", "csv"]).good().replace("\r", ""), "count,till\n2,1\n");
     assert_eq!(std::fs::read_to_string(place.path("data/etc/system/local/inputs.conf")).unwrap(), TOKENS);

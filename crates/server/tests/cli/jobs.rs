@@ -94,7 +94,7 @@ fn a_job_is_begun_looked_at_and_read_in_every_form() {
     assert!(results("csv").starts_with("host,count\n") && results("csv").ends_with(",1000\n"), "{}", results("csv"));
     let xml = results("xml");
     assert!(xml.contains("<results preview='0'>") && xml.contains("<value><text>1000</text></value>"), "{xml}");
-    assert_eq!(tom.get(&path).0, "404", "it is another's");
+    assert_eq!(tom.get(&path).0, "404", "it belongs to another user");
     assert_eq!(admin.get(&path).0, "200");
     assert_eq!(tom.json(JOBS)["paging"]["total"], 0);
     assert_eq!(eva.json(&format!("{JOBS}/"))["entry"][0]["content"]["label"], "mine");
@@ -155,7 +155,7 @@ fn pages_of_events_are_the_result_also_after_a_restart() {
     assert_eq!(server.stop("-KILL"), -1);
     let server = Server::start(&place);
     let admin = Client { place: &place, key: key(&place, "admin") };
-    assert_eq!(all(&admin, "results"), events, "what a job was promised to keep outlives kill -9");
+    assert_eq!(all(&admin, "results"), events, "an acknowledged change of a job survives kill -9");
     assert_eq!(admin.json(&path)["entry"][0]["content"]["eventCount"], 2_500);
     let loaded = admin.run(&format!("| loadjob {sid} | stats count"), "");
     assert_eq!(admin.json(&format!("{loaded}/results"))["results"][0]["count"], "2500");
@@ -204,7 +204,7 @@ fn a_job_is_watched_to_its_end() {
     let spans = data(&text, "timeline").remove(0);
     let counted: i64 = spans["spans"].as_array().unwrap().iter().map(|span| span[1].as_i64().unwrap()).sum();
     assert_eq!(counted, 1_000, "{spans}");
-    assert_eq!(tom.get(&stream_of(&events)).0, "404", "it is another's");
+    assert_eq!(tom.get(&stream_of(&events)).0, "404", "it belongs to another user");
     drop(server);
 }
 

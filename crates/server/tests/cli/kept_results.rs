@@ -70,7 +70,7 @@ fn results_are_kept_by_a_server() {
     };
     let server = Server::start(&place);
     results_are_found(&place);
-    assert_eq!(ask(&place, &format!("| loadjob {before}")), "count\n30\n", "a result of before the server began");
+    assert_eq!(ask(&place, &format!("| loadjob {before}")), "count\n30\n", "a result from before the server started");
     lines_are_not_kept(&place);
     assert_eq!(server.stop("-TERM"), 0);
     assert_eq!(ask(&place, "| loadjob savedsearch=\"admin:search:Hosts\""), HOSTS);

@@ -76,7 +76,7 @@ fn a_lookup_file_is_uploaded_replaced_shared_and_removed() {
         assert_eq!(status(&answer), "400", "{name}: {answer}");
     }
     let files = std::fs::read_dir(place.data().join("etc/apps/search/lookups")).unwrap();
-    assert_eq!(files.count(), 1, "nothing is left of what was refused");
+    assert_eq!(files.count(), 1, "refused changes leave nothing behind");
 
     let own = "/services/data/lookup-table-files";
     let mine = form(&[("name", "mine.csv"), ("eai:data", "a\n1\n")]);

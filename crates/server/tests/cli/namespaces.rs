@@ -127,7 +127,7 @@ fn programs_models_and_what_rest_lists_follow_the_app() {
     assert_eq!(run(models, &shop).good(), "title\nM_shop\n");
     assert_eq!(run(models, &["--app", "shop", "--user", "eva"]).good(), "title\nM_eva\nM_shop\n");
     let files = "| rest /services/data/lookup-table-files | sort title | table title";
-    assert_eq!(run(files, &shop).good(), "title\ncodes.csv\ncodes.csv\nhidden.csv\n", "local.meta is another now");
+    assert_eq!(run(files, &shop).good(), "title\ncodes.csv\ncodes.csv\nhidden.csv\n", "local.meta has changed");
     let macros = "| rest /services/admin/macros | sort title | table title";
     assert_eq!(run(macros, &web).good(), "title\nonly_web\nwho\n");
 }

@@ -191,7 +191,7 @@ fn roles_say_what_a_search_may_do() {
         let body = answer.split("\r\n\r\n").nth(1).unwrap();
         body.split("\",\"start\"").next().unwrap().replace(&sid, "1.1")
     };
-    assert_eq!(text_of(&other), text_of(&missing), "as if it had never been");
+    assert_eq!(text_of(&other), text_of(&missing), "as if it did not exist");
     let history = "| history | search search=\"*whose*makeresults*\" OR search=\"*makeresults*whose*\" | stats count";
     assert!(search(&place, &eva, history).contains("{\"count\":\"1\"}"));
     assert!(search(&place, &tom, history).contains("{\"count\":\"0\"}"));

@@ -260,7 +260,7 @@ fn an_index_moves_to_a_folder_and_back_to_the_data_folder() {
         let inner = listed.into_iter().flatten().flatten().map(|entry| entry.path());
         inner.flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten()).count() == 0
     };
-    assert!(wait_until(is_empty), "nothing stays at the old place");
+    assert!(wait_until(is_empty), "nothing is left at the old location");
     server.stop("-KILL");
     configure(&place, "remotePath = volume:nas/$_index_name", "remotePath =");
     let moved = place.run(&["index", "migrate", "main", "--to", "local"]).good();

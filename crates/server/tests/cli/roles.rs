@@ -94,7 +94,7 @@ fn a_role_is_made_given_changed_and_removed() {
     assert_eq!(status(&ask(&place, "DELETE", &format!("{ROLES}/team"), &admin, "")), "200");
     assert_eq!(status(&ask(&place, "GET", &format!("{ROLES}/team"), &admin, "")), "404");
     let eva = key(&place, "eva");
-    assert_eq!(count(&place, &eva, "| makeresults | stats count AS n"), "403", "a role that is gone gives nothing");
+    assert_eq!(count(&place, &eva, "| makeresults | stats count AS n"), "403", "a removed role grants nothing");
     drop(server);
 }
 

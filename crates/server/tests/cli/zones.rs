@@ -27,7 +27,7 @@ fn the_machines_zone_is_that_of_times_without_one_and_of_times_shown() {
     let berlin = ["2026-07-20T18:00:00.000+02:00", "2026-07-20T12:00:00.000+02:00", "2026-07-20T14:00:00.000+02:00"];
     assert_eq!(times(&place, "Europe/Berlin", &SEARCH), berlin, "three, one, two");
     let utc = ["2026-07-20T16:00:00.000+00:00", "2026-07-20T10:00:00.000+00:00", "2026-07-20T12:00:00.000+00:00"];
-    assert_eq!(times(&place, "UTC", &SEARCH), utc, "the same events, shown elsewhere");
+    assert_eq!(times(&place, "UTC", &SEARCH), utc, "the same events, shown in another zone");
     assert_eq!(times(&place, "Asia/Tokyo", &[&SEARCH[..], &["--zone", "UTC"]].concat()), utc);
     let files = [&SEARCH[..2], &[log.as_str(), "-o", "json"]].concat();
     assert_eq!(times(&place, "Europe/Berlin", &files), berlin);

@@ -198,7 +198,7 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        debug_assert!(state.compaction_requests > 0, "this caller was counted");
+        debug_assert!(state.compaction_requests > 0, "the caller was counted");
         state.compaction_requests -= 1;
     }
 }

@@ -73,7 +73,7 @@ impl Regroup {
             let Some(slab) = self.slabs.last_mut() else { return };
             let rows = slab.rows_that_fit(page, row, self.current);
             if rows == 0 {
-                assert!(!slab.events.is_empty(), "a slab without events takes any");
+                assert!(!slab.events.is_empty(), "an empty slab accepts any events");
                 self.closed = true;
                 continue;
             }
@@ -130,13 +130,13 @@ impl Slab {
             events.meta.push(*code);
         }
         let len = first + rows;
-        assert!(u32::try_from(events.raw.len()).is_ok(), "32 bits say where an event ends");
+        assert!(u32::try_from(events.raw.len()).is_ok(), "the end of an event fits in 32 bits");
         assert_eq!(
             (events.ends.len(), events.time.len(), events.meta.len()),
             (len, len, len),
-            "columns are one length"
+            "columns have equal lengths"
         );
-        assert_eq!(index_times.len(), len, "every event has the time it came");
+        assert_eq!(index_times.len(), len, "every event has its arrival time");
         let from = page.fields.partition_point(|field| (field.row as usize) < row);
         for field in page.fields[from..].iter().take_while(|field| (field.row as usize) < until) {
             let mut field = field.clone();

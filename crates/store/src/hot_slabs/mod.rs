@@ -256,7 +256,7 @@ impl HotSlab {
                 Some(growing) => growing.with(page),
                 None => page.clone(),
             };
-            assert!(grown.info.events as usize <= MAX_PAGE_EVENTS, "no page goes over its border");
+            assert!(grown.info.events as usize <= MAX_PAGE_EVENTS, "no page exceeds its limit");
             if grown.info.events as usize == MAX_PAGE_EVENTS {
                 self.full.push(Arc::new(grown));
             } else {

@@ -86,11 +86,11 @@ impl SlabRows {
         let len = row + rows.len();
         self.index_times.resize(len, batch.index_time);
         let events = &self.events;
-        assert!(u32::try_from(events.raw.len()).is_ok(), "32 bits say where an event ends");
+        assert!(u32::try_from(events.raw.len()).is_ok(), "the end of an event fits in 32 bits");
         assert_eq!(
             (events.ends.len(), events.time.len(), events.meta.len()),
             (len, len, len),
-            "columns are one length"
+            "columns have equal lengths"
         );
     }
 

@@ -1,8 +1,8 @@
 //! The remaining events of a slab, or of a part of one, after deletions.
 //!
 //! Readers of a segment see its pages without deleted events, as if they had never arrived: fewer events in a page, in
-//! the same order. A page with deleted events is read as text, because the columns of a template page contain the rows of
-//! the whole page; other pages are read as usual.
+//! the same order. A page with deleted events is read as text, because the columns of a template page contain the rows
+//! of the whole page; other pages are read as usual.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct Live {
 impl Live {
     /// Pages `pages` of a bucket without the rows `deleted`; `None` if no row is affected.
     pub(crate) fn new(deleted: &Arc<RowSet>, pages: &[PageInfo]) -> Option<Live> {
-        assert!(pages.len() <= u64::BITS as usize, "a bit stands for a page");
+        assert!(pages.len() <= u64::BITS as usize, "a mask has one bit per page");
         let (mut touched, mut filled) = (0u64, 0u64);
         let mut infos = Vec::with_capacity(pages.len());
         for (number, page) in pages.iter().enumerate() {
@@ -85,7 +85,7 @@ fn left_of(page: &Page, deleted: &RowSet) -> Page {
         metas: Arc::clone(&page.metas),
         ..Page::default()
     };
-    assert_eq!((left.time.len(), left.meta.len()), (rows.len(), rows.len()), "columns are one length");
+    assert_eq!((left.time.len(), left.meta.len()), (rows.len(), rows.len()), "columns have equal lengths");
     if page.ends.len() == page.len() {
         let mut raw = Vec::new();
         for row in &rows {

@@ -383,7 +383,7 @@ mod tests {
         let mut seen = Vec::new();
         for segment in all(&store).segments {
             let texts = segment_texts(&*segment).unwrap();
-            let template_set = segment.template_set().unwrap().expect("the texts fall apart");
+            let template_set = segment.template_set().unwrap().expect("the texts are split into columns");
             let mut from = 0;
             for (number, info) in segment.pages().iter().enumerate() {
                 let mut page = segment.template_page(number).unwrap().expect("a page of columns");

@@ -265,7 +265,7 @@ fn events_of_the_log_come_once_after_a_merge_and_a_restart() {
     }
     let before = texts(&all(&store));
     let files = fs::read_dir(dir.path().join("wal")).unwrap().count();
-    assert!(files > 2, "a slab that nothing closes keeps the log of the others too");
+    assert!(files > 2, "a slab that is never closed also keeps the log of the others");
     drop(store);
     for _ in 0..2 {
         let store = open(&options);

@@ -101,7 +101,7 @@ fn a_crash_at_any_byte_loses_and_repeats_nothing() {
     while crash_after(bytes, 1 + bytes % 3) {
         bytes += 173;
     }
-    assert!(bytes > 5_000, "the work was over after {bytes} bytes");
+    assert!(bytes > 5_000, "the work had finished after {bytes} bytes");
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn a_merge_that_is_under_way_brings_nothing_back() {
     let deletion = found(&all(&store), |number| number % 2 == 0);
     WHILE_MERGING.set((Arc::clone(&store), Mutex::new(Some(deletion)))).map_err(drop).unwrap();
     let report = store.compact_with(add_and_delete).unwrap();
-    assert_eq!(report.merges.len(), 1, "the first try ends for nothing");
+    assert_eq!(report.merges.len(), 1, "the first attempt has no effect");
     assert_eq!(texts(&all(&store)), left("main", 0..20, |number| number % 2 == 0));
     assert_eq!(store.stats()[0].deleted, 0);
     assert!(store.messages().is_empty(), "{:?}", store.messages());

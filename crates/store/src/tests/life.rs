@@ -288,7 +288,7 @@ fn a_clock_that_is_set_forward_removes_nothing_for_a_day() {
     clock.set_forward_ns(150 * HOUR);
     assert_eq!(store.retention(&ages).unwrap(), nothing);
     clock.advance_ns(25 * HOUR);
-    assert_eq!(store.retention(&ages).unwrap(), ["main~1", "main~2"], "it was meant");
+    assert_eq!(store.retention(&ages).unwrap(), ["main~1", "main~2"], "the removal was intended");
 }
 
 #[test]

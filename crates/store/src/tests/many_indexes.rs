@@ -103,7 +103,7 @@ fn one_event_in_each_index_is_found_hot_sealed_and_after_a_restart() {
     assert_eq!(texts(&all(&store)), each(0..INDEXES));
     let one = store.snapshot(&IndexSelector::new(["i77"]), &TimeRange::ALL);
     assert_eq!(texts(&one), expected("i77", 77..78));
-    assert_eq!(store.shared.log_files.bytes(), 0, "nothing of the log is needed any more");
+    assert_eq!(store.shared.log_files.bytes(), 0, "the log is not needed any more");
     drop(store);
     let store = open_on(&options(dir.path()), blobs);
     assert_eq!(texts(&all(&store)), each(0..INDEXES));
@@ -207,5 +207,5 @@ fn a_crash_between_the_steps_of_a_common_seal_loses_nothing() {
     while crash_after(bytes) {
         bytes += 1_801;
     }
-    assert!(bytes > 20_000, "the work was over after {bytes} bytes");
+    assert!(bytes > 20_000, "the work had finished after {bytes} bytes");
 }

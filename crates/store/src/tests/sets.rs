@@ -98,7 +98,7 @@ fn every_set_fills_a_slab_of_its_own() {
     drop(store);
     let store = open(&options(dir.path(), 2));
     assert_eq!(texts(&all(&store)), in_order, "the log brings both back as they were");
-    assert_eq!(listed(&store)[1], hot(2), "the newest goes on");
+    assert_eq!(listed(&store)[1], hot(2), "the newest slab is continued");
     store.seal_all().unwrap();
     assert_eq!(store.compact_all().unwrap().merges.len(), 1);
     assert_eq!(texts(&all(&store)), in_order);
@@ -176,7 +176,7 @@ fn a_failed_write_refuses_the_files_of_all_sets_in_it_and_no_checkpoint_is_beyon
         let (acknowledged, whole) = work(&store, [0; 3], 14, 0);
         assert!(!whole);
         assert_eq!(stored(&store), acknowledged);
-        assert_eq!(work(&store, acknowledged, 14, 1), ([14; 3], true), "asked, they go on through other sets");
+        assert_eq!(work(&store, acknowledged, 14, 1), ([14; 3], true), "on request, they continue in other sets");
         assert_eq!(stored(&store), [14; 3]);
         drop(store);
         assert_eq!(stored(&open()), [14; 3]);
@@ -226,7 +226,7 @@ fn a_crash_at_any_byte_loses_and_repeats_nothing_of_any_set() {
     while crash_after(bytes) {
         bytes += 257;
     }
-    assert!(bytes > 5_000, "the work was over after {bytes} bytes");
+    assert!(bytes > 5_000, "the work had finished after {bytes} bytes");
 }
 
 proptest! {

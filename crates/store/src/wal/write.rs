@@ -76,7 +76,7 @@ impl LogWriter {
         match current.append(first_lsn, parts, gather) {
             Ok(len) => {
                 let header = if current.len == 0 { HEADER_BYTES as u64 } else { 0 };
-                assert_eq!(len, current.len + header + bytes, "a group is written as long as it was announced");
+                assert_eq!(len, current.len + header + bytes, "a group has the announced length");
                 current.len = len;
                 current.uncut = false;
                 Ok(())

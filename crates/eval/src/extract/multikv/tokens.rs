@@ -79,7 +79,7 @@ impl Tokens {
                 all.map_or_else(|| wrong("_align_, \"HEADER\", L or R, WIDTH, ..."), |all| Ok(Tokens::Align(all)))
             }
             "_tokenize_" => split(rest).map_or_else(|| wrong("_tokenize_, NUMBER, \"DELIMITERS\", true or false"), Ok),
-            _ => wrong("_tokenize_, _chop_, _align_ or _token_list_ and what belongs to it"),
+            _ => wrong("_tokenize_, _chop_, _align_ or _token_list_ with its arguments"),
         }
     }
 

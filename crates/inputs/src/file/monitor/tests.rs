@@ -39,7 +39,7 @@ impl Sink for Kept {
     }
 
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
-        let (scope, head) = self.1.as_ref().expect("positions are asked first");
+        let (scope, head) = self.1.as_ref().expect("positions are looked up first");
         let identity = &position.as_ref().unwrap().identity;
         assert!(identity.scope == *scope && (head.starts_with(&identity.head) || identity.head.starts_with(head)));
         self.0.lock().unwrap().accept(batch, position)

@@ -56,7 +56,7 @@ fn a_flipped_byte_is_found_by_the_checksum_of_any_member() {
         assert!(text.contains("checksum or length does not match"), "{text}");
         assert!(report.events > 0 && report.events == sink.events.len() as u64);
         let (_, repeated) = partly(add_with(&path, &options(), &mut sink));
-        assert_eq!((repeated.events, repeated.resumed_at), (0, report.bytes), "the damaged file gives nothing twice");
+        assert_eq!((repeated.events, repeated.resumed_at), (0, report.bytes), "the damaged file yields no duplicates");
         // The repaired file differs before the error, so all of it counts.
         sink.events.clear();
         assert_eq!(add(&file(&folder, "a.gz", &good), &mut sink).events, 60_000);

@@ -95,7 +95,7 @@ fn ids_wait_for_the_end_of_their_event() {
     forwarder.push(b"\xfc\x03\x04\x05\x00\x05Nov 2\xfc\x03\x04\x06\x00\x0e0 10:00:00 gat\xfc\x03\x04\x07\x00\x00");
     assert_eq!(forwarder.advance(NOW, 0), Ok(false));
     let (batches, ids) = forwarder.take_batches();
-    assert_eq!((told(&batches).len(), ids), (2, vec![1, 3, 7]), "what is a line is an event");
+    assert_eq!((told(&batches).len(), ids), (2, vec![1, 3, 7]), "every line is an event");
     forwarder.settle(false, super::QUIET_NS - 1);
     assert!(forwarder.take_batches().0.is_empty() && forwarder.is_open());
     forwarder.settle(false, super::QUIET_NS);

@@ -116,7 +116,7 @@ fn a_new_file_that_is_renamed_before_its_turn_comes_is_read_under_its_new_name_o
         world.watcher.walk_all();
         world.rename("a.log", to);
         world.worker.step(0, Duration::ZERO).unwrap();
-        assert_eq!(world.events().len(), 0, "it is sought");
+        assert_eq!(world.events().len(), 0, "the file is searched for");
         world.wait(5.0);
         world.assert_events(&["one"]);
         assert!(world.sink.0.lock().unwrap().sources[0].ends_with(source), "{to}");

@@ -133,7 +133,7 @@ fn a_copy_that_is_ahead_of_its_origin_waits_as_long_as_that_is_read_on() {
         world.note_read("b.log", read, 0);
     }
     world.wait(6.0);
-    assert_eq!(world.events().len(), 0, "its origin is read on");
+    assert_eq!(world.events().len(), 0, "reading its origin continues");
     world.wait(6.0);
-    assert!(world.events().len() > 100, "nobody reads its origin any more");
+    assert!(world.events().len() > 100, "its origin is no longer read");
 }

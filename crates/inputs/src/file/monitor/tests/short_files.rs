@@ -164,7 +164,7 @@ fn a_copy_of_a_log_that_nobody_reads_any_more_is_read_after_a_while() {
     world.append("b.log", "second\n");
     world.copy("b.log", "a.log");
     world.wait(5.0);
-    assert_eq!(world.events().len(), 1, "its origin may be read on");
+    assert_eq!(world.events().len(), 1, "reading its origin may continue");
     world.wait(20.0);
     world.assert_events(&["first", "first", "second"]);
 }
