@@ -500,6 +500,6 @@ mod tests {
         assert_eq!((of(4, None).1, of(50, None).1), (json!("stopped"), json!("normal")));
         assert_eq!((of(50, Some(60)).0.0, of(50, Some(7_200)).0.0, of(4, Some(60)).0.0), ("yellow", "green", "red"));
         assert_eq!(of(50, Some(60)).0.1["Store"]["reasons"], json!(["a bucket is damaged"]));
-        assert_eq!(of(9, None).0.1["Disk Space"]["reasons"], json!(["9216 MB are free, 5120 MB must be kept"]));
+        assert_eq!(of(9, None).0.1["Disk Space"]["reasons"], json!(["9216 MB are free, 5120 MB must stay free"]));
     }
 }

@@ -18,7 +18,7 @@ fn a_bad_value_falls_back_alone() {
     assert_eq!(layers.warnings().len(), 1);
     assert_eq!(
         layers.warnings()[0].to_string(),
-        "etc/system/local/props.conf:2: [app] TRUNCATE = lots: allowed is a whole number from 0 on; \
+        "etc/system/local/props.conf:2: [app] TRUNCATE = lots: expected a whole number from 0 on; \
          the setting falls back"
     );
 }

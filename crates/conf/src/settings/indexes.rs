@@ -407,7 +407,7 @@ mod tests {
         ] {
             let (found, told) = merge(&format!("[web]\n{setting}\n"));
             assert_eq!((found, told.len()), (defaults, 1), "{told:?}");
-            assert!(told[0].contains(&format!("indexes.conf:2: [web] {setting}: allowed is {allowed}")), "{told:?}");
+            assert!(told[0].contains(&format!("indexes.conf:2: [web] {setting}: expected {allowed}")), "{told:?}");
         }
         let (found, told) = merge("[web]\n\nbucketMerge.minMergeSizeMB = 9\nbucketMerge.maxMergeSizeMB = 8\n");
         assert_eq!(found, defaults);

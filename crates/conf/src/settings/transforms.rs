@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(transforms.lookup("drop"), None);
         let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
-        assert!(warnings[0].contains(":3: [status] max_matches = 5000: allowed is a whole number from 1 to 1000"));
+        assert!(warnings[0].contains(":3: [status] max_matches = 5000: expected a whole number from 1 to 1000"));
     }
 
     #[test]

@@ -383,7 +383,7 @@ fn the_last_events_of_an_index_wait_a_day_and_the_newest_bucket_stays_whatever_t
     let removed = round(&store, 10_000, Some(1));
     assert_eq!((removed.too_old.len(), removed.too_many), (0, vec!["main~1".to_owned(), "main~2".to_owned()]));
     assert_eq!(round(&store, 10_000, Some(1)), Removed::default());
-    assert_eq!(told(&store, "index main alone takes more"), 1);
+    assert_eq!(told(&store, "index main alone exceeds"), 1);
     append(&store, "main", (995 * HOUR) as u64, 5);
     store.seal_all().unwrap();
     // Only the older one is due: it is removed at once.

@@ -232,7 +232,7 @@ fn a_bucket_whose_volume_is_not_configured_is_named_and_comes_back() {
     let store = open(&small(dir.path()));
     let damaged = all(&store).damaged;
     assert_eq!(damaged.len(), 2);
-    assert!(damaged[0].reason.contains("[volume:cold], of which indexes.conf says nothing"), "{damaged:?}");
+    assert!(damaged[0].reason.contains("[volume:cold], which indexes.conf does not define"), "{damaged:?}");
     drop(store);
     assert_eq!(texts(&all(&open(&with))), expected("main", 0..10));
 }
