@@ -28,7 +28,7 @@ impl AttendedSearches {
         Some(Attended { searches: Arc::clone(self), name })
     }
 
-    /// Ends a user's search with the rows found so far; whether there is one.
+    /// Ends a user's search with the rows found so far; false if there is none.
     pub(crate) fn finalize(&self, user: &str, id: &str) -> bool {
         let found = self.lock().get(&(user.to_owned(), id.to_owned())).cloned();
         found.map(|stopper| stopper.finish_early()).is_some()

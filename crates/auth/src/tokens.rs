@@ -119,7 +119,7 @@ impl TokensFile {
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             match TokenRecord::of_line(line) {
                 Some(record) => drop(records.insert(record.id.clone(), record)),
-                None => log::warning(format!("{}:{}: no record of a token, left out", path.display(), at + 1)),
+                None => log::warning(format!("{}:{}: not a token record, ignored", path.display(), at + 1)),
             }
         }
         Ok(records)

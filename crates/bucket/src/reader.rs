@@ -29,7 +29,7 @@ use crate::term_dictionary::{Namespace, cut_term, field_term};
 
 /// Gap between blocks of a page up to which they are fetched in one read.
 const MAX_READ_GAP_BYTES: u64 = 64 << 10;
-/// Token length from which on all tokens count as equally rare.
+/// Minimum length of tokens that count as equally rare.
 const LONG_TOKEN_BYTES: usize = 6;
 /// Maximum decoded bytes of an integer column of a page: 64 bits per value and a header.
 pub(crate) const MAX_INTEGER_BLOCK_BYTES: usize = MAX_PAGE_EVENTS * 8 + 64;

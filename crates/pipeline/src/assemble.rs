@@ -58,7 +58,7 @@ pub(crate) struct Assembler {
     index_time: TimeNs,
     /// Text of an event that needs decoding.
     decoded: Vec<u8>,
-    /// Input offset from which on all bytes so far are ASCII.
+    /// Input offset after which all bytes so far are ASCII.
     ascii_from: u64,
     /// Lines from later in the source, which may show the order of its dates.
     samples: Vec<u8>,

@@ -28,7 +28,7 @@ use crate::recognise::{DateOrder, Form, OrderRead, Recogniser, Stamp, ZoneAliase
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
 /// Default of `MAX_TIMESTAMP_LOOKAHEAD`; a smaller value is taken literally.
 const LOOKAHEAD_DEFAULT: usize = 128;
-/// Lead in lines, over other forms, from which on a form is searched for where another fails.
+/// Minimum lead in lines, over other forms, for which a form is searched for where another fails.
 const SETTLED_VOTES: u32 = 3;
 
 /// Maximum bytes that are read ahead at a time to find the order of dates.

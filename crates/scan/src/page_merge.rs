@@ -29,7 +29,7 @@ const PAGES_AHEAD_PER_WORKER: usize = 4;
 const BATCH_ROWS: usize = 16_384;
 /// Bytes of rows emitted at once, and of text of pages opened at once; a single row or page may exceed it.
 const BATCH_BYTES: usize = 2 << 20;
-/// Bytes of text from which on a page is wide; few wide pages are open at once across all searches.
+/// Minimum bytes of text of a wide page; few wide pages are open at once across all searches.
 const WIDE_PAGE_BYTES: u64 = 2 << 20;
 /// Rows per batch if it has many, mostly empty columns.
 const NARROW_ROWS: usize = 64;

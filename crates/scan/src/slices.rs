@@ -22,7 +22,7 @@ use quarry_store::Segment;
 
 use crate::partial_states::{PartKey, PlanStates, WindowPart};
 
-/// Slabs per worker from which on each slab is read by a single worker.
+/// Minimum slabs per worker for which each slab is read by a single worker.
 const SLABS_PER_WORKER: usize = 4;
 
 /// Consumer of the rows of a worker's windows; a slice's number is the window's index in the list.

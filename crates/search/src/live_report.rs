@@ -29,7 +29,7 @@ pub struct LiveReport {
     shown: Option<Vec<RecordBatch>>,
 }
 
-/// The report as it now is.
+/// The current report.
 #[derive(Debug)]
 pub struct ReportRows {
     /// Its rows.

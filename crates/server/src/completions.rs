@@ -24,7 +24,7 @@ pub(crate) fn write(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Values of words that are not options, which the generator for fish leaves out.
+/// Completions for the values of positional arguments, which the fish generator omits.
 fn positional_values(command: &Command) -> String {
     let mut lines = String::new();
     for verb in command.get_subcommands() {

@@ -9,10 +9,10 @@ use std::fmt::Display;
 use std::io::Write;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Maximum messages that are kept; the oldest go first.
+/// Maximum number of recent messages; the oldest are dropped first.
 const KEPT_MAX: usize = 1_000;
 
-/// The messages kept, once they are.
+/// Recent messages; `None` until [`keep`] is called.
 static KEPT: Mutex<Option<VecDeque<Kept>>> = Mutex::new(None);
 
 /// A message that is kept.
@@ -59,7 +59,7 @@ pub type LineWriter = fn(&[u8]);
 /// Writer of lines, if they do not go to standard error alone.
 static WRITER: OnceLock<LineWriter> = OnceLock::new();
 
-/// Sets how lines are written, once per process; a program that draws on the terminal writes them beside that.
+/// Sets how lines are written, once per process; a program that draws on the terminal writes them above its drawing.
 pub fn set_writer(writer: LineWriter) {
     let _is_first = WRITER.set(writer).is_ok();
 }

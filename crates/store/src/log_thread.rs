@@ -82,7 +82,7 @@ impl LogThread {
         self.shared.release_log();
     }
 
-    /// Records segments in the catalog, so that their loss is detected; whether it succeeded.
+    /// Records segments in the catalog, so that their loss is detected; returns whether that succeeded.
     fn note_segments(&self, segments: &[LogSegmentRow]) -> bool {
         let noted = self.shared.catalog.note_log_segments(segments);
         if let Err(error) = &noted {

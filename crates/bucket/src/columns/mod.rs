@@ -2,8 +2,8 @@
 //!
 //! A slab whose texts split well has no text blocks in its pages. Instead its columns follow the last page, column by
 //! column and within a column page by page, so that one page of a column, or a whole column, is one range. Columns of a
-//! few kilobytes are pooled, since blocks of their own would be mostly head. The *column layout block* lists the columns and
-//! their positions; it is read at the first use of the slab's texts and cached.
+//! few kilobytes are pooled, since blocks of their own would be mostly head. The *column layout block* lists the
+//! columns and their positions; it is read at the first use of the slab's texts and cached.
 //!
 //! Not here: splitting texts (`crate::templates`); what a search does with columns (scan).
 
@@ -44,5 +44,5 @@ const MAX_POOLS: usize = 256;
 const MAX_LAYOUT_BYTES: usize = 64 << 20;
 /// Maximum total number of parts of a slab's templates.
 const MAX_TEMPLATE_PARTS: usize = 1 << 19;
-/// zstd level from which on every chunk encoding is tried.
+/// Minimum zstd level at which every chunk encoding is tried.
 const EFFORT_LEVEL: i32 = 3;

@@ -6,7 +6,7 @@ use quarry_eval::field_names::{matching, names_of};
 use quarry_eval::rows::{self, is_hidden};
 use quarry_spl::ast::FieldPattern;
 
-/// Share of numeric values from which on a field counts as numeric.
+/// Minimum share of numeric values for which a field counts as numeric.
 const NUMERIC_SHARE: f64 = 0.9;
 
 /// Normal distribution function (Abramowitz and Stegun 26.2.17).

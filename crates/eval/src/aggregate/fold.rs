@@ -182,7 +182,7 @@ struct CountFold {
 /// Runs of one group would make each addition wait for the previous one, so neighbouring rows are counted in different
 /// lanes.
 pub(super) const LANES: usize = 4;
-/// Rows per group from which on rows are counted in lanes.
+/// Minimum rows per group for which rows are counted in lanes.
 const LANE_ROWS_PER_GROUP: usize = 8;
 
 /// Counts occurrences of each number, by row modulo [`LANES`].

@@ -29,7 +29,7 @@ const DICTIONARIES_MAX: usize = 8;
 const KEPT_BYTES_MAX: usize = 16 << 20;
 /// Values of a dictionary evaluated at once.
 const CHUNK_VALUES: usize = 4_096;
-/// Average number of repetitions from which on counting a batch's numbers pays off.
+/// Minimum average number of repetitions for which counting a batch's numbers pays off.
 const REPEATS_MIN: usize = 2;
 /// Number of batches skipped after one whose numbers did not repeat.
 const BATCHES_SKIPPED: u32 = 15;

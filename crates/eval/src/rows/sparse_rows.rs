@@ -19,9 +19,9 @@ use crate::EngineError;
 
 /// Rows of a short batch.
 const SHORT_ROWS: usize = 64;
-/// Number of columns from which on cutting pays off.
+/// Minimum number of columns for which cutting pays off.
 const WIDE_COLUMNS: usize = 32;
-/// Cells per value from which on a batch is cut.
+/// Minimum number of cells per value for which a batch is cut.
 const PLACES_PER_VALUE: usize = 8;
 
 /// Cuts the rows into batches whose size is proportional to their values.
@@ -33,7 +33,7 @@ pub(super) fn narrowed(batch: RecordBatch) -> Result<Vec<RecordBatch>, EngineErr
     cut(&batch, &places)
 }
 
-/// The rows at these positions, in this order, as such batches.
+/// The rows at these positions, in this order, as batches cut in the same way.
 pub fn narrowed_at(batch: &RecordBatch, places: &UInt32Array) -> Result<Vec<RecordBatch>, EngineError> {
     if is_sparse(batch) { cut(batch, places.values()) } else { Ok(vec![take(batch, places)?]) }
 }

@@ -269,7 +269,7 @@ fn read_mark(file: &std::path::Path) -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Waits until one of the two pipes is readable, for at most `wait`; whether stdout and stderr are.
+/// Waits for at most `wait` until a pipe is readable; returns whether stdout and stderr are.
 fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: bool, wait: Duration) -> (bool, bool) {
     let mut polled = Vec::new();
     if out_open {

@@ -16,7 +16,7 @@ use quarry_event::template::{ColumnKind, ColumnValues, PageColumn, TemplateSet, 
 use super::cursors::Cursors;
 use super::page::PageReader;
 
-/// Rows of a page from which on looking through all of its values pays off.
+/// Minimum rows of a page for which searching all of its values pays off.
 const ROWS_MIN: usize = 256;
 
 /// The literals of a pattern.

@@ -79,7 +79,7 @@ use super::top_k::TopKThreshold;
 use super::{EventScan, PageRef};
 use crate::derive::Way;
 
-/// Number of undecided events in a page from which on a condition is evaluated a second time.
+/// Minimum number of undecided events in a page for which a condition is evaluated a second time.
 const DOUBTS_MIN: usize = 16;
 /// If a page has at most this many candidate rows, their texts are rebuilt and tested without reading its columns.
 const RARE_ROWS: usize = 16;

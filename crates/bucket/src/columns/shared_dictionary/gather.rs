@@ -21,7 +21,7 @@ const MIN_VALUES: usize = 4_096;
 const MIN_VALUE_BITS: u32 = 24;
 /// Number of values after which it is judged whether they repeat.
 const JUDGED_VALUES: usize = 32_768;
-/// Percentage of distinct entries from which on they do not.
+/// Percentage of distinct entries at or above which they do not.
 const DISTINCT_PERCENT_MAX: usize = 97;
 /// Maximum memory of all candidates; beyond that, the largest is abandoned.
 const MAX_CANDIDATE_BYTES: usize = 128 << 20;

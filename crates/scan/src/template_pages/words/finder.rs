@@ -13,7 +13,7 @@ use aho_corasick::packed::{Config, Searcher};
 const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
 /// Bytes that are looked for together. Each may have two cases, and up to eight variants are found at full speed.
 const WINDOW_BYTES: usize = 3;
-/// Length of a text from which on preparing the search for several bytes pays off.
+/// Minimum length of a text for which preparing a search for several bytes pays off.
 const LONG_TEXT_BYTES: usize = 16 << 10;
 
 /// Finds one run of bytes.

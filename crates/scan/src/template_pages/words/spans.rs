@@ -23,7 +23,7 @@ use super::{Planner, Probe, ProbePlan, is_one_word, row_at};
 const MARGIN: usize = 8;
 /// Maximum number of variables in the spans of a template. Rebuilding whole texts takes less time for more of them.
 const VARIABLES_MAX: usize = 12;
-/// Share of the rows from which on looking for a number that a match needs does not pay off.
+/// Share of the rows at or above which searching for a number that a match needs does not pay off.
 const FEW: f64 = 0.25;
 /// Maximum number of values that a column of numbers may have to be answered by value.
 const NUMBERS_MAX: u64 = 1_024;
@@ -135,7 +135,7 @@ impl TemplateSpan {
         &self.counts
     }
 
-    /// Leaves out templates that have an answer already; whether there are others.
+    /// Leaves out templates that have an answer already; false if none is left.
     pub(super) fn retain(&mut self, is_open: impl Fn(usize) -> bool) -> bool {
         self.counts.iter_mut().enumerate().for_each(|(number, counts)| *counts &= is_open(number));
         self.counts.contains(&true)
