@@ -7,7 +7,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod atom;
-mod attended_searches;
 mod bulletins;
 mod caller;
 mod collector_tokens;
@@ -16,6 +15,7 @@ mod listed_entries;
 mod local_requests;
 mod message;
 mod node;
+mod oneshot_searches;
 mod outlet;
 mod parameter_types;
 mod parameters;

@@ -8,12 +8,12 @@ use quarry_collections::Collections;
 use quarry_search::jobs::Jobs;
 use tokio::sync::Semaphore;
 
-use crate::attended_searches::AttendedSearches;
 use crate::bulletins::Bulletins;
 use crate::caller::Caller;
 use crate::endpoint::job_stream::Streams;
 use crate::message::ApiError;
 use crate::node::Node;
+use crate::oneshot_searches::AttendedSearches;
 use crate::outlet::{ANSWERS_MAX, AnswerPlace, AnswerPlaces};
 use crate::turns::{Turn, Turns, Use};
 use crate::uploads::Uploads;

@@ -17,7 +17,7 @@ const PROBES_MAX: usize = 20_000;
 
 /// An acceleration stored in a file.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct StoredAcceleration {
     pub(crate) id: i64,
     pub(crate) acceleration: Acceleration,
     /// Whether each document has exactly one entry, which sorts exactly as its values do.
@@ -50,11 +50,11 @@ const WORTH_OF_EQUAL: u32 = 10;
 const WORTH_OF_RANGE: u32 = 3;
 
 /// Probes that find all matching documents; `None` if a full scan is necessary.
-pub(crate) fn probes(query: &Query, kept: &[Kept]) -> Option<Vec<Probe>> {
+pub(crate) fn probes(query: &Query, kept: &[StoredAcceleration]) -> Option<Vec<Probe>> {
     plan(&query.0, kept).map(|plan| plan.probes)
 }
 
-fn plan(conditions: &[Condition], kept: &[Kept]) -> Option<Plan> {
+fn plan(conditions: &[Condition], kept: &[StoredAcceleration]) -> Option<Plan> {
     let mut tests = Vec::new();
     let mut alternatives = Vec::new();
     conditions.iter().for_each(|condition| collect(condition, &mut tests, &mut alternatives));
@@ -116,7 +116,7 @@ struct Reach {
 }
 
 impl Reach {
-    fn of(kept: &Kept, tests: &[(&FieldPath, &Test)]) -> Reach {
+    fn of(kept: &StoredAcceleration, tests: &[(&FieldPath, &Test)]) -> Reach {
         let mut reach = Reach { prefixes: vec![Vec::new()], equal: 0, bounds: None, worth: 0 };
         for field in &kept.acceleration.fields {
             let mut own = tests.iter().filter(|(path, _)| *path == field).map(|(_, test)| *test);
@@ -189,14 +189,14 @@ fn bounds(test: &Test) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 /// A range that contains all matching documents in the order of `sort`, and whether it is read backwards.
-pub(crate) fn sorted_range(query: &Query, sort: &Sort, kept: &[Kept]) -> Option<(Range, bool)> {
+pub(crate) fn sorted_range(query: &Query, sort: &Sort, kept: &[StoredAcceleration]) -> Option<(Range, bool)> {
     let is_descending = sort.0.first()?.is_descending;
     if sort.0.iter().any(|field| field.is_descending != is_descending) {
         return None;
     }
     let (mut tests, mut alternatives) = (Vec::new(), Vec::new());
     query.0.iter().for_each(|condition| collect(condition, &mut tests, &mut alternatives));
-    let of = |kept: &Kept| {
+    let of = |kept: &StoredAcceleration| {
         let reach = Reach::of(kept, &tests);
         let fields = kept.acceleration.fields.get(reach.equal..)?;
         let is_order = fields.len() == sort.0.len() && fields.iter().eq(sort.0.iter().map(|field| &field.path));

@@ -12,14 +12,14 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use serde_json::Value;
 
-use crate::access::Kept;
+use crate::access::StoredAcceleration;
 use crate::definition::{Acceleration, CollectionDefinition};
 use crate::document::{Object, Prepared, TakeObject, check_key, new_key, prepare, write_answer};
 use crate::entry::{Described, entries};
 use crate::error::Failure;
 use crate::field_path::FieldPath;
-use crate::find::{ALL, Find, Found, Reading};
-use crate::{CollectionError, Query, former_file};
+use crate::find::{ALL, Find, Reading, StoredDocument};
+use crate::{CollectionError, Query, migration};
 
 /// Timeout of a statement when another process holds the file.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
@@ -318,7 +318,7 @@ impl Collection {
             self.set_up(&mut connection, is_new && self.former.is_file()).map_err(|failure| failure.at(&self.path))?;
         sync_folder(self.path.parent().filter(|_| is_new)).map_err(|error| failed(&error))?;
         if is_imported {
-            former_file::forget(&self.former, &self.name).map_err(|failure| failure.at(&self.former))?;
+            migration::forget(&self.former, &self.name).map_err(|failure| failure.at(&self.former))?;
         }
         Ok(connection)
     }
@@ -334,7 +334,7 @@ impl Collection {
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
         let mut file = File { transaction: &transaction, kept: Vec::new() };
-        let documents = if takes_over { former_file::documents(&self.former, &self.name)? } else { Vec::new() };
+        let documents = if takes_over { migration::documents(&self.former, &self.name)? } else { Vec::new() };
         for (key, body) in &documents {
             let members: Object = serde_json::from_str(body)
                 .map_err(|error| Failure::Damage(format!("the document {key} is not JSON: {error}")))?;
@@ -379,7 +379,7 @@ impl Collection {
         let mut writer = locked(&self.writer);
         // Otherwise documents in the older format would reappear in the next collection of this name.
         if writer.connection.is_none() && self.former.is_file() {
-            former_file::forget(&self.former, &self.name).map_err(|failure| failure.at(&self.former))?;
+            migration::forget(&self.former, &self.name).map_err(|failure| failure.at(&self.former))?;
         }
         *writer = Writer { connection: None, is_removed: true };
         locked(&self.idle).clear();
@@ -403,7 +403,7 @@ fn sync_folder(folder: Option<&Path>) -> std::io::Result<()> {
 }
 
 /// The accelerations of a file.
-fn kept(connection: &Connection) -> Result<Vec<Kept>, Failure> {
+fn kept(connection: &Connection) -> Result<Vec<StoredAcceleration>, Failure> {
     let mut statement = connection.prepare_cached("SELECT id, name, fields, exact FROM accelerations ORDER BY name")?;
     let rows = statement.query_map([], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get::<_, bool>(3)?))
@@ -414,7 +414,7 @@ fn kept(connection: &Connection) -> Result<Vec<Kept>, Failure> {
         let names: Option<Vec<String>> = serde_json::from_str(&fields).ok();
         let fields = names.and_then(|names| names.iter().map(|name| FieldPath::new(name)).collect());
         let fields = fields.ok_or_else(|| Failure::Damage(format!("the acceleration {name} cannot be read")))?;
-        all.push(Kept { id, acceleration: Acceleration { name, fields }, is_exact });
+        all.push(StoredAcceleration { id, acceleration: Acceleration { name, fields }, is_exact });
     }
     Ok(all)
 }
@@ -422,7 +422,7 @@ fn kept(connection: &Connection) -> Result<Vec<Kept>, Failure> {
 /// A file being written.
 struct File<'t> {
     transaction: &'t Transaction<'t>,
-    kept: Vec<Kept>,
+    kept: Vec<StoredAcceleration>,
 }
 
 impl File<'_> {
@@ -475,7 +475,7 @@ impl File<'_> {
         if self.kept.is_empty() {
             return Ok(());
         }
-        let found = Found { place, user, key, body };
+        let found = StoredDocument { place, user, key, body };
         let document = Described { user, key, members: &found.own_members()? };
         let text = "DELETE FROM entries WHERE acceleration = ?1 AND value = ?2 AND place = ?3";
         let mut remove = self.transaction.prepare_cached(text)?;
@@ -502,7 +502,7 @@ impl File<'_> {
     ) -> Result<usize, Failure> {
         let reading = Reading { connection: self.transaction, users: &[user], kept: &self.kept };
         let mut places = Vec::new();
-        reading.each_that_fits(query, &mut |found: &Found<'_>, members| {
+        reading.each_that_fits(query, &mut |found: &StoredDocument<'_>, members| {
             let members = members.map_or_else(|| found.members(), Ok)?;
             if is_removed(&members) {
                 places.push(found.place);
@@ -538,7 +538,7 @@ impl File<'_> {
                 params![acceleration.name, Value::from(names).to_string()],
             )?;
             let id = self.transaction.last_insert_rowid();
-            self.kept.push(Kept { id, acceleration: acceleration.clone(), is_exact: true });
+            self.kept.push(StoredAcceleration { id, acceleration: acceleration.clone(), is_exact: true });
             self.fill(self.kept.len() - 1)?;
         }
         Ok(())
@@ -549,7 +549,7 @@ impl File<'_> {
         let mut statement = self.transaction.prepare(ALL)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let found = Found::of(row)?;
+            let found = StoredDocument::of(row)?;
             let members = found.own_members()?;
             self.add_entries(at, found.place, Described { user: found.user, key: found.key, members: &members })?;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::former_file::FORMER_FILE;
+use crate::migration::FORMER_FILE;
 use crate::{Collection, CollectionError};
 
 /// Folder of the collections, below the data directory.

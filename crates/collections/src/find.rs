@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
-use crate::access::{Kept, Probe, Range, needed_texts, probes, sorted_range};
+use crate::access::{Probe, Range, StoredAcceleration, needed_texts, probes, sorted_range};
 use crate::document::{Object, write_answer};
 use crate::error::Failure;
 use crate::sort::FirstFew;
@@ -33,20 +33,20 @@ pub struct Find {
 }
 
 /// A stored document.
-pub(crate) struct Found<'r> {
+pub(crate) struct StoredDocument<'r> {
     pub(crate) place: i64,
     pub(crate) user: &'r str,
     pub(crate) key: &'r str,
     pub(crate) body: &'r str,
 }
 
-impl<'r> Found<'r> {
-    pub(crate) fn of(row: &'r Row<'_>) -> Result<Found<'r>, Failure> {
+impl<'r> StoredDocument<'r> {
+    pub(crate) fn of(row: &'r Row<'_>) -> Result<StoredDocument<'r>, Failure> {
         let text = |at| {
             let text = row.get_ref(at)?.as_str();
             text.map_err(|error| Failure::Damage(format!("a document is not text: {error}")))
         };
-        Ok(Found { place: row.get(0)?, user: text(1)?, key: text(2)?, body: text(3)? })
+        Ok(StoredDocument { place: row.get(0)?, user: text(1)?, key: text(2)?, body: text(3)? })
     }
 
     /// Its members, including key and user.
@@ -65,16 +65,17 @@ impl<'r> Found<'r> {
 }
 
 /// Consumer of documents; says whether to continue.
-type Take<'t> = &'t mut dyn FnMut(&Found<'_>) -> Result<ControlFlow<()>, Failure>;
+type Take<'t> = &'t mut dyn FnMut(&StoredDocument<'_>) -> Result<ControlFlow<()>, Failure>;
 
 /// Consumer of matching documents, with their members if they were parsed; says whether to continue.
-pub(crate) type TakeFitting<'t> = &'t mut dyn FnMut(&Found<'_>, Option<Object>) -> Result<ControlFlow<()>, Failure>;
+pub(crate) type TakeFitting<'t> =
+    &'t mut dyn FnMut(&StoredDocument<'_>, Option<Object>) -> Result<ControlFlow<()>, Failure>;
 
 /// Documents of some users in a file.
 pub(crate) struct Reading<'c> {
     pub(crate) connection: &'c Connection,
     pub(crate) users: &'c [&'c str],
-    pub(crate) kept: &'c [Kept],
+    pub(crate) kept: &'c [StoredAcceleration],
 }
 
 pub(crate) const ALL: &str = "SELECT place, user, key, body FROM documents ORDER BY place";
@@ -118,7 +119,7 @@ impl Reading<'_> {
         }
         if let Some(places) = self.places(query)? {
             for place in places {
-                let fitting = &mut |found: &Found<'_>| {
+                let fitting = &mut |found: &StoredDocument<'_>| {
                     let members = found.members()?;
                     if query.fits(&members) { take(found, Some(members)) } else { Ok(ControlFlow::Continue(())) }
                 };
@@ -148,7 +149,7 @@ impl Reading<'_> {
         let mut statement = self.connection.prepare_cached(ALL)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let found = Found::of(row)?;
+            let found = StoredDocument::of(row)?;
             if self.is_seen(found.user) && take(&found)?.is_break() {
                 break;
             }
@@ -162,7 +163,7 @@ impl Reading<'_> {
         let mut rows = statement.query(params![place])?;
         match rows.next()? {
             Some(row) => {
-                let found = Found::of(row)?;
+                let found = StoredDocument::of(row)?;
                 if self.is_seen(found.user) { take(&found) } else { Ok(ControlFlow::Continue(())) }
             }
             None => Ok(ControlFlow::Continue(())),
@@ -173,13 +174,13 @@ impl Reading<'_> {
     pub(crate) fn by_key(
         &self,
         key: &str,
-        take: &mut dyn FnMut(&Found<'_>) -> Result<(), Failure>,
+        take: &mut dyn FnMut(&StoredDocument<'_>) -> Result<(), Failure>,
     ) -> Result<bool, Failure> {
         let mut statement = self.connection.prepare_cached(BY_KEY)?;
         for user in self.users {
             let mut rows = statement.query(params![user, key])?;
             if let Some(row) = rows.next()? {
-                take(&Found::of(row)?)?;
+                take(&StoredDocument::of(row)?)?;
                 return Ok(true);
             }
         }
@@ -254,7 +255,7 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    fn take(&mut self, found: &Found<'_>, members: Option<Object>) -> Result<ControlFlow<()>, Failure> {
+    fn take(&mut self, found: &StoredDocument<'_>, members: Option<Object>) -> Result<ControlFlow<()>, Failure> {
         if self.skipped < self.find.skip {
             self.skipped += 1;
             return Ok(ControlFlow::Continue(()));

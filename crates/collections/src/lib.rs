@@ -17,7 +17,7 @@ mod entry;
 mod error;
 mod field_path;
 mod find;
-mod former_file;
+mod migration;
 mod pairs;
 mod projection;
 mod query;

@@ -24,4 +24,4 @@ pub use error::ForwardError;
 pub use link::Link;
 pub use outlet::{Outlet, OutletFigures, OutletSink};
 pub use routes::Routes;
-pub use spool::{GroupFigures, GroupOptions, Record, Spool, SpoolOptions, SpoolReader, Taken};
+pub use spool::{GroupFigures, GroupOptions, QueueRecord, Record, Spool, SpoolOptions, SpoolReader};

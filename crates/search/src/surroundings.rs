@@ -29,7 +29,7 @@ const EVERY_EVENT: &str = "*";
 
 /// An event, and how much of its surroundings is wanted.
 #[derive(Clone, Debug)]
-pub struct Surrounded {
+pub struct SurroundingsQuery {
     /// Its time.
     pub time: TimeNs,
     /// Its fields that its surroundings have too, such as host and source, with their values.
@@ -58,7 +58,7 @@ pub fn surroundings(
     service: &SearchService,
     permissions: &Arc<Permissions>,
     zone: &TimeZone,
-    wanted: &Surrounded,
+    wanted: &SurroundingsQuery,
 ) -> Result<Surroundings, SearchError> {
     let condition = wanted.condition.as_deref().map(str::trim).filter(|condition| !condition.is_empty());
     let make = NodeBuilder::at(Span::default());

@@ -68,7 +68,7 @@ pub use options::{
 pub use quarry_blob::{CacheFigures, Counting, ReadFigures, SearchReads};
 pub use queue::QueueFigures;
 pub use remote::copies::{RemoteOptions, RemotePath};
-pub use remote::found::StoreOnVolumes;
+pub use remote::listing::StoreOnVolumes;
 pub use remote::migrate::Migrated;
 pub use remote::rebuild::{Rebuilt, rebuild_catalog, stores_on_volumes};
 pub use remote::sweep::Swept;

@@ -17,7 +17,7 @@ use quarry_event::time::parse_time;
 use quarry_search::cell::iso_time;
 use quarry_search::comparison::{self, RangeFields, VALUES_MAX, differences};
 use quarry_search::patterns::{PatternFinder, SAMPLE_MAX, SENSITIVITY};
-use quarry_search::surroundings::{EVENTS_MAX, Surrounded, surroundings};
+use quarry_search::surroundings::{EVENTS_MAX, SurroundingsQuery, surroundings};
 use quarry_search::{Cell, Outcome, ResultTable, SearchError, SearchParams, SearchService};
 use quarry_spl::ast::{Command, FieldSummaryCommand, FieldsCommand, NodeBuilder, Span};
 use serde_json::{Value, json};
@@ -102,7 +102,7 @@ async fn context(request: SearchCall) -> Result<Response, ApiError> {
     let time = parse_time(time, request.now(), &zone)
         .map_err(|error| ApiError::bad_request(format!("time={time}: {error}")))?;
     let given = |name: &&str| Some(((*name).to_owned(), parameters.text(name).filter(|text| !text.is_empty())?));
-    let wanted = Surrounded {
+    let wanted = SurroundingsQuery {
         time,
         alike: PLACED_BY.iter().filter_map(given).collect(),
         condition: parameters.text("condition"),

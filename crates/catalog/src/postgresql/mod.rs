@@ -29,7 +29,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::error::SqlState;
 use xxhash_rust::xxh3::xxh3_64;
 
-use self::schema::Found;
+use self::schema::SchemaContents;
 use self::session::Session;
 pub use self::settings::{PostgreSqlPlace, PostgreSqlSettings};
 use crate::checkpoint::KnownHeads;
@@ -155,11 +155,11 @@ impl PostgreSql {
             self.lock_schema(&session)?;
         }
         match (schema::look(&session, &self.place.schema, &self.place.shown)?, opening) {
-            (Found::Version(_), _) => schema::check(&session)?,
-            (Found::Nothing, Opening::Create) => {
+            (SchemaContents::Version(_), _) => schema::check(&session)?,
+            (SchemaContents::Nothing, Opening::Create) => {
                 in_transaction(&session, "BEGIN", || schema::create(&session, &self.place.schema))?;
             }
-            (Found::Nothing, _) => {
+            (SchemaContents::Nothing, _) => {
                 return Err(Failure::Damaged(format!("there is no schema {}", self.place.schema)));
             }
         }

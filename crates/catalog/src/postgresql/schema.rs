@@ -106,7 +106,7 @@ const TABLES_MAX: i64 = 11;
 
 /// Contents of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum SchemaContents {
     /// No tables, or no such schema.
     Nothing,
     /// A catalog of this version.
@@ -114,12 +114,12 @@ pub(super) enum Found {
 }
 
 /// Examines the session's schema; refuses one that is not a whole catalog, and a newer version.
-pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<Found> {
+pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<SchemaContents> {
     let select = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = ?1";
     let act = Act::on(session);
     let tables = act.number(select, values![schema])?.unwrap_or(0);
     if tables == 0 {
-        return Ok(Found::Nothing);
+        return Ok(SchemaContents::Nothing);
     }
     let own = "SELECT 1 FROM pg_catalog.pg_tables WHERE schemaname = ?1 AND tablename = 'version'";
     if !act.exists(own, values![schema])? {
@@ -131,7 +131,7 @@ pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<Foun
         return Err(Failure::Final(CatalogError::TooNew { place: place.to_owned(), found, known }));
     }
     match usize::try_from(found) {
-        Ok(VERSION) if tables == TABLES_MAX => Ok(Found::Version(VERSION)),
+        Ok(VERSION) if tables == TABLES_MAX => Ok(SchemaContents::Version(VERSION)),
         _ => Err(Failure::Damaged(format!("version {found} with {tables} tables does not exist"))),
     }
 }

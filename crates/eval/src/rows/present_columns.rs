@@ -16,7 +16,7 @@ use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::kept_rows::compact;
+use super::row_buffer::compact;
 use super::sparse_rows::narrowed;
 use super::unify::conform_column;
 use super::{null_column, rebuild};

@@ -19,8 +19,8 @@ use arrow::row::{RowConverter, Rows, SortField};
 use datafusion_execution::memory_pool::MemoryReservation;
 use quarry_stdx::number::u32_of;
 
-use super::kept_rows::{KeptRows, compact, value_bytes};
 use super::present_columns::PresentColumns;
+use super::row_buffer::{KeptRows, compact, value_bytes};
 use super::stream::RowIter;
 use crate::EngineError;
 use crate::dataflow::Dataflow;

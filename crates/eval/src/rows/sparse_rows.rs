@@ -121,7 +121,7 @@ mod tests {
                 .iter())
         }));
         let bytes =
-            |batch: &RecordBatch| batch.columns().iter().map(crate::rows::kept_rows::value_bytes).sum::<usize>();
+            |batch: &RecordBatch| batch.columns().iter().map(crate::rows::row_buffer::value_bytes).sum::<usize>();
         let narrow: usize = parts.iter().map(bytes).sum();
         assert!(narrow * 4 < bytes(&rows), "{narrow} of {}", bytes(&rows));
         assert_eq!(concat_rows(parts).unwrap(), rows);

@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray};
 use arrow::datatypes::{DataType, UInt32Type};
 use arrow::record_batch::RecordBatch;
 
-use super::kept_rows::value_bytes;
+use super::row_buffer::value_bytes;
 
 /// Size of the values in each row of a batch, in bytes.
 pub fn row_bytes(batch: &RecordBatch) -> Vec<usize> {

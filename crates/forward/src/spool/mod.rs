@@ -28,7 +28,7 @@ use rustix::fs::{FlockOperation, flock, statvfs};
 use tokio::sync::watch;
 use xxhash_rust::xxh3::xxh3_64;
 
-pub use self::reader::{SpoolReader, Taken};
+pub use self::reader::{QueueRecord, SpoolReader};
 
 use self::positions::Positions;
 use self::record::Body;

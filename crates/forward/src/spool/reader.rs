@@ -25,7 +25,7 @@ pub struct SpoolReader {
 
 /// A record read from the queue.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken<'a> {
+pub struct QueueRecord<'a> {
     /// Its number.
     pub number: u64,
     /// The packed batch.
@@ -48,7 +48,7 @@ impl SpoolReader {
     }
 
     /// The next record for the group; `None` if there is none yet. A damaged record is an error once.
-    pub fn take(&mut self) -> Result<Option<Taken<'_>>, ForwardError> {
+    pub fn take(&mut self) -> Result<Option<QueueRecord<'_>>, ForwardError> {
         loop {
             let Some((segment, at)) = self.find() else { return Ok(None) };
             let unreadable = |error: std::io::Error| ForwardError::disk(&segment.path, "cannot be read", &error);
@@ -83,7 +83,7 @@ impl SpoolReader {
             let Some(body) = record::read(&self.body, hash) else { return Err(damaged(before)) };
             if body.groups.split(',').any(|name| name == self.name) {
                 let start = self.body.len() - body.packed.len();
-                return Ok(Some(Taken { number, packed: &self.body[start..] }));
+                return Ok(Some(QueueRecord { number, packed: &self.body[start..] }));
             }
         }
     }

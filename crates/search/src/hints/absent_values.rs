@@ -9,13 +9,16 @@ use quarry_spl::ast::{Command, RexCommand, SearchPattern, Stage};
 use quarry_spl::{Diagnostic, nearest};
 
 use super::indexes::indexes_of;
-use super::probe::{events_by, finds, index_with, names, newest, quoted};
+use super::probe::{events_by, ever_finds, index_with, names, newest, quoted};
 use super::{Ask, SearchOutcome, list};
 
 /// Recent events in which values are looked for.
 const EVENTS_LOOKED_AT: usize = 1_000;
 /// Maximum values compared.
 const VALUES_MAX: usize = 50;
+/// Values shown if there may be more than are known.
+const SHOWN: usize = 8;
+const _: () = assert!(SHOWN < VALUES_MAX, "as many are known");
 /// Maximum fields of which values are looked for, and `rex` commands that are tried.
 const LOOKS_MAX: usize = 3;
 /// Comparisons of `where` of which it is looked whether other case is there.
@@ -49,14 +52,14 @@ pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: A
         };
         let Some(rows) = ask.rows(&probe) else { continue };
         let known: Vec<&str> = rows.iter().filter_map(|row| row.get(*field)).map(String::as_str).collect();
-        if known.is_empty() && by_name.is_none() {
+        if known.is_empty() {
             continue;
         }
         let is_known = |value: &SearchPattern| known.iter().any(|known| known.eq_ignore_ascii_case(&value.text));
         // A value may be rare, or occur in older events only.
         let mut is_absent = |value: &SearchPattern| {
             let search = format!("{scope} {field}={}", quoted(&value.text));
-            !is_known(value) && (by_name.is_some() || finds(&search, ask) == Some(false))
+            !is_known(value) && (by_name.is_some() || ever_finds(&search, ask) == Some(false))
         };
         let wrong: Vec<Diagnostic> = asked
             .iter()
@@ -80,7 +83,10 @@ fn remark(field: &str, value: &SearchPattern, known: &[&str], by_name: bool) -> 
     let remark = Diagnostic::warning(message, value.span);
     match nearest(text, known.iter().copied()) {
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
-        None if known.is_empty() => remark,
+        // The most frequent values of some events are not all.
+        None if known.len() >= VALUES_MAX => {
+            remark.with_hint(format!("there is {} and others", known[..SHOWN].join(", ")))
+        }
         None => remark.with_hint(format!("there is {}", list(known))),
     }
 }
@@ -177,8 +183,13 @@ pub(super) fn other_case(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask
         let other = newest(&format!("{before} | where lower('{field}')={lower}"), field, ask).flatten();
         if let Some(value) = other.filter(|value| value != text) {
             let remark = Diagnostic::warning(format!("no value of `{field}` is written `{text}`"), equals.span);
+            let is_plain = field.chars().all(|c| c.is_alphanumeric() || c == '_');
+            let (here, searched) = match is_plain {
+                true => (field.to_owned(), field.to_owned()),
+                false => (format!("'{field}'"), quoted(field)),
+            };
             return vec![remark.with_hint(format!(
-                "`where` compares case-sensitively: write {field}=\"{value}\", or `| search {field}=\"{text}\"`"
+                "`where` compares case-sensitively: write {here}=\"{value}\", or `| search {searched}=\"{text}\"`"
             ))];
         }
         let probe = format!("{before} | head {EVENTS_LOOKED_AT} | top limit={VALUES_MAX} {field} | table {field}");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quarry_spl::analyse::{FieldOrigin, ReadField, asked_values, fields_as_values, removed_fields};
+use quarry_spl::analyse::{FieldOrigin, ReadField, asked_values, asks_for, fields_as_values, removed_fields};
 use quarry_spl::ast::Stage;
 use quarry_spl::{Diagnostic, nearest};
 
@@ -23,7 +23,7 @@ const DEFAULT_BEGINS: [&str; 5] = ["date_", "_", "splunk_server", "tag::", "earl
 const TIME_OPTIONS: [&str; 2] = ["earliest", "latest"];
 
 /// A note on a field that an earlier command removed.
-pub(super) fn cut_off(text: &str, field: &ReadField) -> Option<Diagnostic> {
+pub(super) fn cut_off(text: &str, commands: &[Stage], field: &ReadField) -> Option<Diagnostic> {
     let (FieldOrigin::Nowhere { command, .. } | FieldOrigin::Removed { command, .. }) = &field.origin else {
         return None;
     };
@@ -39,8 +39,18 @@ pub(super) fn cut_off(text: &str, field: &ReadField) -> Option<Diagnostic> {
         FieldOrigin::Nowhere { fields, .. } => fields.iter().map(String::as_str).collect(),
         _ => return Some(remark.with_hint("`fields -` removes it")),
     };
+    let command = text.get(field.stage.start..field.stage.end).unwrap_or_default();
+    let of_function = format!("({})", field.name);
+    let column = names.iter().find(|name| name.ends_with(&of_function) && command.contains(**name));
     Some(match nearest(&field.name, names.iter().copied()) {
+        _ if column.is_some_and(|column| !command.contains(&format!("'{column}'"))) => {
+            let column = column.copied().unwrap_or_default();
+            remark.with_hint(format!("for the column `{column}`, write '{column}' in single quotes"))
+        }
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
+        None if fields_as_values(commands).contains(&field.name) => {
+            remark.with_hint(format!("a name without quotes is a field here: write \"{}\" for the text", field.name))
+        }
         None if names.is_empty() => remark,
         None => remark.with_hint(format!("there is {}", list(&names))),
     })
@@ -112,6 +122,9 @@ pub(super) fn wrong_fields(
                 remark.with_hint(format!("names of fields are case-sensitive: did you mean `{near}`?"))
             }
             Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
+            None if texts.contains(name) && name.eq_ignore_ascii_case("null") => {
+                remark.with_hint("isnull(FIELD) and isnotnull(FIELD) tell whether a field is there")
+            }
             None if texts.contains(name) => {
                 remark.with_hint(format!("a name without quotes is a field here: write \"{name}\" for the text"))
             }
@@ -123,13 +136,22 @@ pub(super) fn wrong_fields(
             None if TIME_OPTIONS.iter().any(|option| nearest(name, [*option]).is_some()) => {
                 remark.with_hint("the time range of a search is set with earliest= and latest=")
             }
-            None => match index_with_field(name, ask) {
+            None => match index_with_field(name, ask).filter(|index| !is_searched(index, commands)) {
                 Some(index) => remark.with_hint(format!("events of index={index} have it")),
                 None => remark.with_hint(those_at_hand(&at_hand)),
             },
         }
     };
-    missing.iter().map(&mut note).collect()
+    let mut notes: Vec<Diagnostic> = missing.iter().map(&mut note).collect();
+    // The parts of one name have the same remedy.
+    notes.dedup_by(|later, first| later.hint == first.hint && later.span == first.span);
+    notes
+}
+
+/// Whether a search reads an index, as far as it names single ones.
+fn is_searched(index: &str, commands: &[Stage]) -> bool {
+    let asked = asked_values(commands, "index");
+    asked.iter().any(|asked| asked.text == index) || (asked.is_empty() && asks_for(commands, "index"))
 }
 
 /// Whether a name exists for every event, or does not name a field.

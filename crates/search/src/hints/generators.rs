@@ -11,8 +11,7 @@ use quarry_spl::commands::Beginning;
 use quarry_spl::{Diagnostic, nearest};
 
 use super::absent_values::{not_there, wrong_values};
-use super::indexes::DEFAULT_INDEXES;
-use super::probe::{alternatives, count_of, fields_of, names};
+use super::probe::{count_of, fields_of, names};
 use super::{Ask, SearchOutcome, list, place_of};
 
 /// Fields stored with every event.
@@ -132,7 +131,7 @@ fn wrong_places(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> 
             return wrong;
         }
     }
-    let scope = if indexes.is_empty() { DEFAULT_INDEXES.to_owned() } else { alternatives("index", &indexes) };
+    let scope = super::indexes::scope(commands, &indexes);
     let of = [("sourcetype", "sourcetypes"), ("host", "hosts"), ("source", "sources")];
     let each = of.into_iter().map(|(field, kind)| wrong_values(field, kind, commands, &scope, ask));
     each.into_iter().find(|wrong| !wrong.is_empty()).unwrap_or_default()

@@ -6,13 +6,15 @@ use quarry_spl::Diagnostic;
 use quarry_spl::analyse::{asked_values, asks_for};
 use quarry_spl::ast::{SearchPattern, Span, Stage};
 
-use super::probe::events_by;
+use super::probe::{alternatives, events_by};
 use super::{Ask, HintRow, Probes, absent_values, list};
 
 /// A condition on indexes that leaves the indexes which a role searches by default.
 pub(super) const DEFAULT_INDEXES: &str = "*";
 /// Events of the indexes that a search reads if it names none.
 pub(super) const DEFAULT_INDEXES_COUNT: &str = "| tstats count WHERE earliest=0 latest=+100y";
+/// A condition that leaves all indexes that are not internal.
+const ALL_INDEXES: &str = "index=*";
 /// Events of each index that has buckets.
 const COUNTS: &str = "| eventcount summarize=false index=* index=_*";
 /// The indexes that exist, with or without events.
@@ -109,6 +111,15 @@ pub(super) fn elsewhere(
     let text = "a search that names no index reads the default indexes, `main` unless a role has others, and they hold no events";
     let remark = Diagnostic::warning(text, span);
     Some(remark.with_hint(format!("events are in {}: write index={}", list(&others), others[0])))
+}
+
+/// A condition on the indexes that a search reads, or on all if it names them by patterns, exclusion or alternatives.
+pub(super) fn scope(commands: &[Stage], asked: &[&SearchPattern]) -> String {
+    match asked {
+        [] if asks_for(commands, "index") => ALL_INDEXES.to_owned(),
+        [] => DEFAULT_INDEXES.to_owned(),
+        asked => alternatives("index", asked),
+    }
 }
 
 /// The indexes of a condition on indexes, as `metadata` takes them.

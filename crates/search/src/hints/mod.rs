@@ -102,7 +102,8 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
     };
     let mut read = named_fields(commands);
     read.retain(|field| !is_explained(field));
-    let nowhere: Vec<Diagnostic> = read.iter().filter_map(|field| fields::cut_off(found.text, field)).collect();
+    let nowhere: Vec<Diagnostic> =
+        read.iter().filter_map(|field| fields::cut_off(found.text, commands, field)).collect();
     if !nowhere.is_empty() {
         return nowhere;
     }
@@ -128,10 +129,7 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
     if let Some(elsewhere) = indexes::elsewhere(commands, &asked_indexes, &counts, ask) {
         return vec![elsewhere];
     }
-    let scope = match asked_indexes.is_empty() {
-        true => indexes::DEFAULT_INDEXES.to_owned(),
-        false => probe::alternatives("index", &asked_indexes),
-    };
+    let scope = indexes::scope(commands, &asked_indexes);
     let listed = format!("| metadata type=sourcetypes {}", indexes::indexes_of(&scope));
     let sourcetypes = probe::events_by(&listed, "sourcetype", "totalCount", ask).unwrap_or_default();
     let asked = asked_values(commands, "sourcetype");

@@ -24,6 +24,11 @@ pub(super) fn finds(search: &str, ask: Ask<'_>) -> Option<bool> {
     Some(newest(search, "_time", ask)?.is_some())
 }
 
+/// Whether a search finds an event of any time.
+pub(super) fn ever_finds(search: &str, ask: Ask<'_>) -> Option<bool> {
+    Some(!ask.rows_of_all_time(&format!("{search} | head 1 | table _time"))?.is_empty())
+}
+
 /// Fields of the first rows of a search.
 pub(super) fn fields_of(search: &str, ask: Ask<'_>) -> BTreeSet<String> {
     names(ask.rows(&format!("{search} | head {ROWS_LOOKED_AT} | fieldsummary maxvals=1 | table field")), "field")

@@ -5,7 +5,7 @@ use quarry_event::time::parse_time;
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, Stage, TimeText};
 
-use super::probe::{newest, quoted};
+use super::probe::{finds, newest, quoted};
 use super::{Ask, NO_PLACE, SearchOutcome};
 
 /// A time after every event.
@@ -45,6 +45,10 @@ pub(super) fn outside_of_range(
     let inside = ask.rows(&format!("| tstats count WHERE {scope}{range}"))?;
     if inside.first()?.get("count")? != "0" {
         let selects = found.text.get(stage.span.start..stage.span.end)?;
+        // What later commands remove is no matter of the range.
+        if finds(selects, ask)? {
+            return None;
+        }
         let newest = newest(&format!("{selects} earliest=1 latest=\"{LATEST_ALL}\""), "_time", ask)?
             .filter(|time| !time.is_empty())?;
         let remark = Diagnostic::warning("no event that the search selects lies in its time range", place);

@@ -156,9 +156,43 @@ fn a_search_that_finds_nothing_says_which_of_its_conditions_fails() {
         let says = "no event that the search selects lies in its time range";
         assert!(ran.err.contains(says) && ran.err.contains("change --earliest or --latest"), "{search}: {ran:?}");
     }
-    // Rows that later commands remove do not concern the conditions.
+    // Rows that later commands remove concern neither the range nor the conditions.
+    let wide = ["--earliest", "11/20/2026:09:00:00", "--latest", "11/20/2026:11:00:00"];
+    for (search, says) in [
+        ("level=info | where status>900", "`where status>900` keeps none of the events before it"),
+        ("level=info | stats count by status | where count>5", "`where count>5` keeps none of the rows before it"),
+        ("level=info | stats count(eval(status>900)) AS n", ""),
+    ] {
+        let ran = place.run(&[&["search", search][..], &wide].concat());
+        assert!(ran.err.contains(says) && !ran.err.contains("time range"), "{search}: {ran:?}");
+    }
     let ran = place.run(&["search", "level=info table | where status=200"]);
     assert!(!ran.err.contains("conditions"), "{ran:?}");
+}
+
+#[test]
+fn hints_are_about_the_indexes_that_a_search_reads() {
+    let place = Place::new();
+    let main = place.write("main.log", "2026-11-20T10:00:00Z lvl=INFO user=eva\n");
+    let app = place.write("app.log", "2026-11-20T10:00:00Z level=error user=tom\n");
+    place.run(&["add", "oneshot", &main]).good();
+    place.run(&["add", "oneshot", &app, "--index", "app", "--host", "app1"]).good();
+    for is_served in [false, true] {
+        let _server = is_served.then(|| Server::start(&place));
+        for (search, says) in [
+            ("index=* level=eror", "did you mean `error`?"),
+            ("index=a* level=eror", "did you mean `error`?"),
+            ("index!=main level=eror", "did you mean `error`?"),
+            ("index=* host=app2", "did you mean `app1`?"),
+            ("level=error", "events of index=app have it"),
+            ("host=app1", "no event of the searched indexes has the host `app1`"),
+            ("index=app host=app1 user=eva", "no event has the value `eva` in `user`"),
+            ("index=app nosuch=1", "there is level, user"),
+        ] {
+            let ran = place.run(&["search", search]);
+            assert!(ran.err.contains(says), "{search}: {ran:?}");
+        }
+    }
 }
 
 #[test]

@@ -255,7 +255,16 @@ pub fn named_fields(commands: &[Stage]) -> Vec<ReadField> {
         let read = node.fields_before(FieldNeeds::everything()).fields;
         let reads_event = matches!(
             stage.command,
-            Command::Search(_) | Command::Where(_) | Command::Bin(_) | Command::TimeChart(_) | Command::Transaction(_)
+            Command::Search(_)
+                | Command::Where(_)
+                | Command::Eval(_)
+                | Command::Rex(_)
+                | Command::Bin(_)
+                | Command::Table(_)
+                | Command::Sort(_)
+                | Command::Chart(_)
+                | Command::TimeChart(_)
+                | Command::Transaction(_)
         );
         for name in read.into_iter().filter(|name| !may_lack.contains(name)) {
             // Time and text are there unless a report has removed them.

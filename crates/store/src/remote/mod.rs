@@ -13,7 +13,7 @@
 
 pub(crate) mod copies;
 mod evict;
-pub(crate) mod found;
+pub(crate) mod listing;
 pub(crate) mod migrate;
 pub(crate) mod queue;
 pub(crate) mod rebuild;

@@ -20,7 +20,7 @@ use quarry_stdx::Fault;
 use quarry_stdx::number::usize_of;
 
 use super::copies::{RemotePath, STORE_ID, stem};
-use super::found::{self, FoundObjects, StoreOnVolumes};
+use super::listing::{self, FoundObjects, StoreOnVolumes};
 use super::receipt;
 use crate::data_dir::DirLock;
 use crate::object_names::stem_of;
@@ -132,7 +132,7 @@ struct Wanted {
 impl Rebuild<'_> {
     fn add_from(&mut self, name: &str, volume: &Arc<dyn BlobStore>) -> Result<(), StoreError> {
         let (mut wanted, mut failed) = (Vec::new(), None);
-        found::for_each(&**volume, &mut |found| {
+        listing::for_each(&**volume, &mut |found| {
             if failed.is_some() {
                 return;
             }

@@ -11,7 +11,7 @@ use quarry_catalog::BucketRow;
 use quarry_event::time::NS_PER_SEC;
 
 use super::copies::{Part, receipt_key, stem};
-use super::found::{self, FoundKind, FoundObjects};
+use super::listing::{self, FoundKind, FoundObjects};
 use crate::state::Shared;
 use crate::{Store, StoreError};
 
@@ -61,7 +61,7 @@ impl Shared {
         for (name, volume) in self.readers.remotes().volumes() {
             let mut orphans: Vec<FoundObjects> = Vec::new();
             let mut failed = None;
-            found::for_each(&**volume, &mut |found| {
+            listing::for_each(&**volume, &mut |found| {
                 if found.store != store_id || orphans.len() == ORPHANS_MAX || failed.is_some() {
                     return;
                 }
