@@ -173,7 +173,7 @@ fn a_search_that_finds_nothing_says_which_of_its_conditions_fails() {
 #[test]
 fn hints_are_about_the_indexes_that_a_search_reads() {
     let place = Place::new();
-    let main = place.write("main.log", "2026-11-20T10:00:00Z lvl=INFO user=eva\n");
+    let main = place.write("main.log", "2026-11-20T10:00:00Z mood=calm user=eva\n");
     let app = place.write("app.log", "2026-11-20T10:00:00Z level=error user=tom\n");
     place.run(&["add", "oneshot", &main]).good();
     place.run(&["add", "oneshot", &app, "--index", "app", "--host", "app1"]).good();
