@@ -3,114 +3,17 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::{BTreeSet, HashMap};
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{
-    CommandProcess, CommandSource, Engine, EngineError, EngineOptions, FillTable, KnowledgeSource, LookupSource,
-    LookupTable, NodeSource, SnapshotSource, TableContext,
-};
-use quarry_event::{EventBatch, TimeRange};
-use quarry_spl::macros::Macro;
-use quarry_store::{IndexSelector, MemoryStore, Snapshot, StoreError};
-use quarry_testworld::{count, request, rows_of};
+use quarry_engine::{Engine, EngineError, EngineOptions, SnapshotSource};
+use quarry_testworld::{Recorder, count, request, rows_of};
 
-/// A node that records side effects, with its lookup tables and models.
-#[derive(Default)]
-struct Node {
-    doings: Mutex<Vec<String>>,
-    tables: Mutex<HashMap<String, Vec<u8>>>,
-    models: Mutex<HashMap<String, Vec<u8>>>,
-}
-
-impl Node {
-    fn note(&self, what: String) {
-        self.doings.lock().unwrap().push(what);
-    }
-}
-
-impl LookupSource for Node {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
-        let found = self.tables.lock().unwrap().get(name).cloned();
-        Ok(found.map(|csv| LookupTable::of_csv(String::from_utf8(csv).unwrap())))
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn write(&self, name: &str, _: Option<TableContext>, fill: FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
-        self.note(format!("table {name}"));
-        let mut csv = Vec::new();
-        fill(&mut csv)?;
-        self.tables.lock().unwrap().insert(name.to_owned(), csv);
-        Ok(())
-    }
-
-    fn dump_file(&self, _: &str, path: &str) -> Result<Box<dyn Write + Send>, quarry_stdx::Fault> {
-        self.note(format!("dump {path}"));
-        Ok(Box::new(std::io::sink()))
-    }
-
-    fn model(&self, name: &str, _: bool) -> Result<Option<Vec<u8>>, quarry_stdx::Fault> {
-        Ok(self.models.lock().unwrap().get(name).cloned())
-    }
-
-    fn write_model(&self, name: &str, _: bool, bytes: &[u8]) -> Result<(), quarry_stdx::Fault> {
-        self.note(format!("model {name}"));
-        self.models.lock().unwrap().insert(name.to_owned(), bytes.to_vec());
-        Ok(())
-    }
-
-    fn remove_model(&self, name: &str, _: bool) -> Result<bool, quarry_stdx::Fault> {
-        self.note(format!("model {name} removed"));
-        Ok(self.models.lock().unwrap().remove(name).is_some())
-    }
-}
-
-impl CommandSource for Node {
-    fn names(&self) -> BTreeSet<String> {
-        BTreeSet::from(["launch".to_owned()])
-    }
-
-    fn start(&self, name: &str, _: bool) -> Result<Box<dyn CommandProcess>, quarry_stdx::Fault> {
-        self.note(format!("program {name}"));
-        Err(quarry_stdx::Fault::invalid("it was begun"))
-    }
-
-    fn check_alert(&self, name: &str) -> Result<(), quarry_stdx::Fault> {
-        if name == "page" { Ok(()) } else { Err(quarry_stdx::Fault::invalid("there is none")) }
-    }
-}
-
-impl KnowledgeSource for Node {
-    fn macro_definition(&self, _: &str, _: usize) -> Option<Macro> {
-        None
-    }
-
-    fn saved_search(&self, name: &str) -> Option<String> {
-        (name == "Writer").then(|| "| makeresults | outputlookup saved.csv".to_owned())
-    }
-}
-
-impl NodeSource for Node {}
-
-impl SnapshotSource for Node {
-    fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
-        Ok(MemoryStore::new("none").snapshot())
-    }
-
-    fn keep(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
-        self.note(format!("{} events", events.len()));
-        Ok(())
-    }
-}
+const SAVED_SEARCHES: &[(&str, &str)] = &[("Writer", "| makeresults | outputlookup saved.csv")];
 
 /// Runs a search on a new node; returns its result and its side effects.
 fn run(text: &str) -> (Result<usize, EngineError>, Vec<String>) {
-    let node = Arc::new(Node::default());
+    let node = Arc::new(Recorder::new(&[], SAVED_SEARCHES));
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let engine = Engine::new(&EngineOptions::default(), props, node.clone()).unwrap();
     let engine = engine.with_commands(node.clone()).with_knowledge(node.clone()).with_node(node.clone());
@@ -119,8 +22,7 @@ fn run(text: &str) -> (Result<usize, EngineError>, Vec<String>) {
     let mut job = engine.start_here(request, source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
     let rows = rows_of(&mut job).map(|rows| count(&rows));
     drop(job);
-    let doings = node.doings.lock().unwrap().clone();
-    (rows, doings)
+    (rows, node.effects())
 }
 
 /// Searches that change something.

@@ -6,39 +6,17 @@ use std::sync::Arc;
 
 use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{
-    Engine, EngineOptions, Explanation, KnowledgeSource, LookupSource, LookupTable, Phase, SearchRequest,
-    SnapshotSource, StageShape,
+    Engine, EngineOptions, Explanation, KnowledgeSource, Phase, SearchRequest, SnapshotSource, StageShape,
 };
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_spl::macros::Macro;
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, Snapshot, Store, StoreError, StoreOptions};
+use quarry_testworld::OneTable;
 use tempfile::tempdir;
 
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_790_000_000 * SECOND;
-
-/// Tables that must not be written.
-struct Tables;
-
-impl LookupSource for Tables {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
-        Ok((name == "teams").then(|| LookupTable::of_csv("user,team\neva,red\n")))
-    }
-
-    fn names(&self) -> Vec<String> {
-        vec!["teams".to_owned()]
-    }
-
-    fn write(
-        &self,
-        name: &str,
-        _: Option<quarry_engine::TableContext>,
-        _: quarry_engine::FillTable<'_>,
-    ) -> Result<(), quarry_stdx::Fault> {
-        panic!("{name} is written")
-    }
-}
 
 struct Known;
 
@@ -98,7 +76,9 @@ fn request(text: &str) -> SearchRequest {
 
 fn engine() -> Engine {
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
-    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(Tables)).unwrap();
+    // A search that wrote it would end with an error.
+    let tables = OneTable::of_csv("teams", "user,team\neva,red\n");
+    let engine = Engine::new(&EngineOptions::default(), props, tables).unwrap();
     engine.with_knowledge(Arc::new(Known))
 }
 

@@ -3,86 +3,35 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use quarry_conf::{Layers, Permissions, PropsResolver};
 use quarry_engine::{
-    CommandProcess, CommandSource, Engine, EngineError, EngineOptions, FillTable, KeptJob, KnowledgeSource,
-    LookupSource, LookupTable, NodeEntry, NodeSource, SearchRequest, SnapshotSource, TableContext,
+    Engine, EngineError, EngineOptions, KeptJob, NodeEntry, NodeSource, SearchRequest, SnapshotSource,
 };
 use quarry_event::{EventBatch, Metadata, TimeRange};
-use quarry_spl::macros::Macro;
 use quarry_store::{BucketListing, IndexSelector, ListingState, MemoryStore, Snapshot, StoreError};
-use quarry_testworld::{count, request, rows_of};
+use quarry_testworld::{Recorder, count, request, rows_of};
 
-/// A node that counts side effects: tables written, programs started, events kept, snapshots taken.
-#[derive(Default)]
+const MACROS: &[(&str, &str)] = &[("writes", "outputlookup t.csv")];
+
+const SAVED_SEARCHES: &[(&str, &str)] = &[
+    ("Writer", "* | outputlookup t.csv"),
+    ("Outer", "| savedsearch Writer"),
+    ("Circle", "| savedsearch Circle | append [| savedsearch Circle]"),
+];
+
+/// A node that records side effects and counts snapshots, with a job of one of its users.
 struct Node {
-    tables: AtomicUsize,
-    programs: AtomicUsize,
-    kept: Mutex<Vec<String>>,
+    recorder: Arc<Recorder>,
     read: AtomicUsize,
     indexes: Vec<(&'static str, MemoryStore)>,
 }
 
 impl Node {
-    fn doings(&self) -> usize {
-        self.tables.load(Ordering::SeqCst) + self.programs.load(Ordering::SeqCst) + self.kept.lock().unwrap().len()
-    }
-}
-
-impl LookupSource for Node {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
-        Ok((name == "codes").then(|| LookupTable::of_csv("code,word\n1,| outputlookup t\n")))
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn write(&self, _: &str, _: Option<TableContext>, fill: FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
-        self.tables.fetch_add(1, Ordering::SeqCst);
-        fill(&mut Vec::new())
-    }
-}
-
-impl CommandSource for Node {
-    fn names(&self) -> BTreeSet<String> {
-        BTreeSet::from(["launch".to_owned()])
-    }
-
-    fn start(&self, _: &str, _: bool) -> Result<Box<dyn CommandProcess>, quarry_stdx::Fault> {
-        self.programs.fetch_add(1, Ordering::SeqCst);
-        Err(quarry_stdx::Fault::invalid("a program was begun"))
-    }
-
-    fn check_alert(&self, _: &str) -> Result<(), quarry_stdx::Fault> {
-        self.programs.fetch_add(1, Ordering::SeqCst);
-        Ok(())
-    }
-}
-
-impl KnowledgeSource for Node {
-    fn macro_definition(&self, name: &str, _: usize) -> Option<Macro> {
-        let definition = match name {
-            "writes" => "outputlookup t.csv",
-            _ => return None,
-        };
-        Some(Macro { definition: definition.to_owned(), ..Macro::default() })
-    }
-
-    fn saved_search(&self, name: &str) -> Option<String> {
-        Some(
-            match name {
-                "Writer" => "* | outputlookup t.csv",
-                "Outer" => "| savedsearch Writer",
-                "Circle" => "| savedsearch Circle | append [| savedsearch Circle]",
-                _ => return None,
-            }
-            .to_owned(),
-        )
+    fn effects(&self) -> usize {
+        self.recorder.effects().len()
     }
 }
 
@@ -128,8 +77,7 @@ impl SnapshotSource for Node {
     }
 
     fn keep(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
-        self.kept.lock().unwrap().push(events.metas[0].index.to_string());
-        Ok(())
+        self.recorder.keep(events)
     }
 }
 
@@ -147,10 +95,13 @@ fn node() -> (Engine, Arc<Node>) {
         store.append(batch).unwrap();
         (name, store)
     };
-    let node = Arc::new(Node { indexes: vec![index("main"), index("web"), index("_audit")], ..Node::default() });
+    let table = "code,word\n1,| outputlookup t\n";
+    let recorder = Arc::new(Recorder::new(MACROS, SAVED_SEARCHES).with_table("codes", table));
+    let indexes = vec![index("main"), index("web"), index("_audit")];
+    let node = Arc::new(Node { recorder: Arc::clone(&recorder), read: AtomicUsize::new(0), indexes });
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
-    let engine = Engine::new(&EngineOptions::default(), props, node.clone()).unwrap();
-    let engine = engine.with_commands(node.clone()).with_knowledge(node.clone()).with_node(node.clone());
+    let engine = Engine::new(&EngineOptions::default(), props, recorder.clone()).unwrap();
+    let engine = engine.with_commands(recorder.clone()).with_knowledge(recorder).with_node(node.clone());
     (engine, node)
 }
 
@@ -207,7 +158,7 @@ fn a_command_that_is_not_allowed_is_refused_before_anything_runs() {
     for (name, capability, command) in written {
         for place in places {
             let text = place.replace("COMMAND", command);
-            let before = (node.doings(), node.read.load(Ordering::SeqCst));
+            let before = (node.effects(), node.read.load(Ordering::SeqCst));
             match ask(&engine, &node, &text, &searcher) {
                 Err(EngineError::Forbidden { command, capability: taken, user, span }) => {
                     assert_eq!((command.as_str(), taken.as_str(), user.as_str()), (name, capability, "eva"), "{text}");
@@ -215,7 +166,7 @@ fn a_command_that_is_not_allowed_is_refused_before_anything_runs() {
                 }
                 other => panic!("{text}: {other:?}"),
             }
-            assert_eq!((node.doings(), node.read.load(Ordering::SeqCst)), before, "{text}: nothing ran before");
+            assert_eq!((node.effects(), node.read.load(Ordering::SeqCst)), before, "{text}: nothing ran before");
         }
     }
 }
@@ -236,12 +187,12 @@ fn what_macros_and_saved_searches_stand_for_is_looked_at_as_well() {
     ] {
         let refused = ask(&engine, &node, text, &searcher);
         assert!(matches!(&refused, Err(EngineError::Forbidden { command, .. }) if command == "outputlookup"), "{text}");
-        assert_eq!((node.doings(), node.read.load(Ordering::SeqCst)), (0, 0), "{text}");
+        assert_eq!((node.effects(), node.read.load(Ordering::SeqCst)), (0, 0), "{text}");
     }
     // A saved search that runs itself ends with an error.
     assert!(matches!(ask(&engine, &node, "| savedsearch Circle", &searcher), Err(EngineError::Invalid { .. })));
     assert!(ask(&engine, &node, "| savedsearch Writer", &user(&["search", "output_file"], &["*"])).is_ok());
-    assert_eq!(node.doings(), 1);
+    assert_eq!(node.effects(), 1);
 }
 
 #[test]
@@ -255,7 +206,7 @@ fn commands_that_come_of_data_are_refused_when_they_come() {
     ] {
         let refused = ask(&engine, &node, text, &searcher);
         assert!(matches!(&refused, Err(EngineError::Forbidden { .. })), "{text}: {refused:?}");
-        assert_eq!(node.doings(), 0, "{text}");
+        assert_eq!(node.effects(), 0, "{text}");
     }
 }
 
@@ -325,10 +276,10 @@ fn events_are_written_only_where_they_may_be() {
             }
         }
     }
-    assert_eq!((node.doings(), node.read.load(Ordering::SeqCst)), (0, 0), "refused before events were read");
+    assert_eq!((node.effects(), node.read.load(Ordering::SeqCst)), (0, 0), "refused before events were read");
     ask(&engine, &node, "* | collect index=web", &writer).unwrap();
     ask(&engine, &node, "* | collect index=_audit", &admin).unwrap();
-    assert_eq!(*node.kept.lock().unwrap(), ["web", "_audit"]);
+    assert_eq!(node.recorder.effects(), ["events in web", "events in _audit"]);
 }
 
 #[test]

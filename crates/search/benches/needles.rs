@@ -8,13 +8,11 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
-use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, STACK_BYTES};
+use quarry_engine::{EngineOptions, STACK_BYTES};
 use quarry_search::{SearchParams, SearchService, SearchServiceParts};
 use quarry_stdx::SystemClock;
 use quarry_store::{Store, StoreOptions};
@@ -26,18 +24,6 @@ const THREAD_STACK_BYTES: usize = STACK_BYTES + (1 << 20);
 /// More than the longest line.
 const LINE_BYTES: usize = 4_096;
 
-struct NoLookups;
-
-impl LookupSource for NoLookups {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
-        Ok(None)
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let [data, file, more @ ..] = &arguments[..] else {
@@ -46,11 +32,10 @@ fn main() {
     let number = |at: usize, default: usize| more.get(at).map_or(default, |text| text.parse().unwrap());
     let (threads, seconds) = (number(0, 2), Duration::from_secs(number(1, 5) as u64));
     let clock = SystemClock::shared();
-    let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let options =
         EngineOptions { memory_bytes: 1 << 30, spill: None, partial_state_bytes: 0, ..EngineOptions::default() };
     let service = SearchService::new(SearchServiceParts {
-        engine: Engine::new(&options, props, Arc::new(NoLookups)).unwrap(),
+        engine: quarry_testworld::engine(&options),
         source: Store::open_read_only(StoreOptions::at(data.as_str()), clock.clone()).unwrap(),
         clock,
         zone: TimeZone::UTC,

@@ -1,10 +1,14 @@
 //! Test stores for searches, shared by the tests of several crates.
 //!
 //! [`CountedStore`] is a store that counts reads of sealed slabs; an [`Interruption`] runs a closure in the middle of a
-//! search, at a given read; a [`Frozen`] snapshot never changes. [`request`], [`engine`], [`rows_of`] and [`lines`] are
-//! how most tests ask a search and read its answer, [`segment_of`] the methods that wrappers of segments share. Only
-//! tests depend on this crate. Not here: events, which each test makes as it needs them.
+//! search, at a given read; a [`Frozen`] snapshot never changes; a [`Recorder`] is a node that records side effects.
+//! [`request`], [`engine`], [`rows_of`] and [`lines`] are how most tests ask a search and read its answer, [`segment_of`]
+//! the methods that wrappers of segments share. Only tests depend on this crate. Not here: events, which each test makes
+//! as it needs them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+mod recorder;
+mod tables;
 
 use std::ops::Range;
 use std::path::Path;
@@ -16,10 +20,7 @@ use arrow::util::display::array_value_to_string;
 use bytes::Bytes;
 use quarry_blob::{BlobStore, Memory, S3, S3Credentials, S3Settings};
 use quarry_conf::{Layers, Permissions, PropsResolver};
-use quarry_engine::{
-    Engine, EngineError, EngineOptions, Job, LookupSource, LookupTable, SearchRequest, SearchShape, SnapshotSource,
-    SummaryFile,
-};
+use quarry_engine::{Engine, EngineError, EngineOptions, Job, SearchRequest, SearchShape, SnapshotSource, SummaryFile};
 use quarry_event::template::{Dictionary, TemplateSet};
 use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_s3world::{CONTAINER, KEY_ID, SECRET};
@@ -28,6 +29,9 @@ use quarry_store::{
     AppendRequest, BucketListing, Deletion, IndexSelector, PageInfo, RemoteOptions, RemotePath, Segment, SlabIdentity,
     Snapshot, Store, StoreError, StoreOptions, StoredSlab, TemplatePage,
 };
+
+pub use self::recorder::Recorder;
+pub use self::tables::{NoTables, OneTable};
 
 /// Nanoseconds per second.
 pub const SECOND: i64 = 1_000_000_000;
@@ -129,19 +133,6 @@ impl SummaryFile for MemorySummary {
         let end = (offset as usize).checked_add(length);
         let part = end.and_then(|end| self.0.get(offset as usize..end));
         part.map(Bytes::copy_from_slice).ok_or_else(|| Fault::invalid("it is too short"))
-    }
-}
-
-/// No lookup tables.
-pub struct NoTables;
-
-impl LookupSource for NoTables {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, Fault> {
-        Ok(None)
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
     }
 }
 

@@ -45,7 +45,7 @@ const EDGES: Table<'_> = &[
         ],
     ),
     ("eventgen", &[]),
-    ("testworld", &["engine", "store", "blob", "s3world", "conf"]),
+    ("testworld", &["engine", "store", "blob", "s3world", "conf", "spl"]),
     ("s3world", &[]),
     ("pgworld", &[]),
 ];

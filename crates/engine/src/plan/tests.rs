@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use quarry_conf::{Layers, Permissions, PropsResolver};
-use quarry_eval::lookup::{LookupSource, LookupTable};
 use quarry_event::TimeRange;
-use quarry_store::MemoryStore;
-
 use quarry_spl::ast::Command;
+use quarry_store::MemoryStore;
+use quarry_testworld::OneTable;
 
 use super::*;
 use crate::SearchShape;
@@ -18,27 +17,6 @@ use crate::knowledge::KnowledgeSource;
 use crate::run::Runner;
 
 const NOW: i64 = 1_790_000_000_000_000_000;
-
-struct Tables;
-
-impl LookupSource for Tables {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
-        Ok((name == "teams").then(|| LookupTable::of_csv("user,team\neva,red\n")))
-    }
-
-    fn names(&self) -> Vec<String> {
-        vec!["teams".to_owned()]
-    }
-
-    fn write(
-        &self,
-        _: &str,
-        _: Option<crate::TableContext>,
-        _: crate::FillTable<'_>,
-    ) -> Result<(), quarry_stdx::Fault> {
-        Err(quarry_stdx::Fault::invalid("no table is written"))
-    }
-}
 
 struct Known;
 
@@ -51,8 +29,8 @@ impl KnowledgeSource for Known {
 /// A runner for a search over no events.
 pub(crate) fn runner(text: &str) -> Runner {
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
-    let engine =
-        Engine::new(&EngineOptions::default(), props, Arc::new(Tables)).unwrap().with_knowledge(Arc::new(Known));
+    let tables = OneTable::of_csv("teams", "user,team\neva,red\n");
+    let engine = Engine::new(&EngineOptions::default(), props, tables).unwrap().with_knowledge(Arc::new(Known));
     let request = SearchRequest {
         text: text.to_owned(),
         pipeline: None,

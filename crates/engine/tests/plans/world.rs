@@ -7,13 +7,11 @@ use std::sync::Arc;
 use arrow::array::Array as _;
 use arrow::datatypes::DataType;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
-use quarry_engine::{
-    Engine, EngineOptions, Job, LookupSource, LookupTable, ResultKind, SearchRequest, Slicing, SnapshotSource,
-};
+use quarry_engine::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Slicing, SnapshotSource};
 use quarry_event::{EventBatch, IndexedField, Metadata, Page, PageColumns, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Deletion, IndexSelector, Segment, Snapshot, Store, StoreError, StoreOptions};
-use quarry_testworld::request;
+use quarry_testworld::{OneTable, request};
 
 const SECOND: i64 = 1_000_000_000;
 /// Time of the first event.
@@ -26,19 +24,6 @@ const DOOMED: &str = "doomed";
 const PROPS: &str = "[json]\nKV_MODE = json\n[plain]\nEXTRACT-code = code-(?<code>\\d+) (?<word>\\w+)\n";
 
 const TABLE: &str = "user,team,weight\neva,red,1\ntom,blue,2\ntom,green,3\nzoë,red,4\n";
-
-/// Existing read-only tables.
-struct Tables;
-
-impl LookupSource for Tables {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
-        Ok((name == "teams").then(|| LookupTable::of_csv(TABLE)))
-    }
-
-    fn names(&self) -> Vec<String> {
-        vec!["teams".to_owned()]
-    }
-}
 
 /// Event number `at`: its kind and its text.
 fn event(at: u64) -> (usize, String) {
@@ -283,7 +268,7 @@ pub(crate) fn engine(memory_bytes: usize, slicing: Slicing) -> Engine {
 pub(crate) fn engine_of(conf: Vec<ConfSource>, memory_bytes: usize, slicing: Slicing) -> Engine {
     let props = Arc::new(PropsResolver::new(&Layers::new(conf)));
     let options = EngineOptions { memory_bytes, slicing, partial_state_bytes: 0, ..EngineOptions::default() };
-    Engine::new(&options, props, Arc::new(Tables)).unwrap()
+    Engine::new(&options, props, OneTable::of_csv("teams", TABLE)).unwrap()
 }
 
 /// The smallest possible portions.

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{
-    Acceleration, Engine, EngineOptions, EventType, ExplainedPlan, KnowledgeSource, LookupSource, LookupTable,
-    SearchRequest, SummaryFile, SummaryReport, SummaryRequest, SummaryStore, Tag,
+    Acceleration, Engine, EngineOptions, EventType, ExplainedPlan, KnowledgeSource, SearchRequest, SummaryFile,
+    SummaryReport, SummaryRequest, SummaryStore, Tag,
 };
 use quarry_event::{TimeNs, TimeRange};
 pub(crate) use quarry_testworld::{CountedStore as World, Interruption, SECOND, START, every};
-use quarry_testworld::{MemorySummary, lines, rows_of};
+use quarry_testworld::{MemorySummary, OneTable, lines, rows_of};
 
 /// A model with computed fields of every kind, nested objects, and a root with a keyword constraint.
 const MODEL: &str = r#"{"modelName": "Web", "objects": [
@@ -94,18 +94,6 @@ pub(crate) fn reads_no_event(text: &str) -> bool {
         .any(|part| text.contains(part))
 }
 
-pub(crate) struct People(pub(crate) String);
-
-impl LookupSource for People {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
-        Ok((name == "people").then(|| LookupTable::of_csv(self.0.clone())))
-    }
-
-    fn names(&self) -> Vec<String> {
-        vec!["people".to_owned()]
-    }
-}
-
 pub(crate) struct Knowledge(pub(crate) String);
 
 impl KnowledgeSource for Knowledge {
@@ -166,7 +154,7 @@ pub(crate) fn engine(props: &str, people: &str, model: Option<&str>, summaries: 
     let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: props.into() };
     let options = EngineOptions { partial_state_bytes: 0, ..EngineOptions::default() };
     let props = Arc::new(PropsResolver::new(&Layers::new([source])));
-    let engine = Engine::new(&options, props, Arc::new(People(people.to_owned()))).unwrap();
+    let engine = Engine::new(&options, props, OneTable::of_csv("people", people)).unwrap();
     let engine = engine.with_knowledge(Arc::new(Knowledge(model.unwrap_or(MODEL).to_owned())));
     match summaries {
         Some(summaries) => engine.with_summaries(summaries),

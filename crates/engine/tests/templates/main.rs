@@ -19,24 +19,14 @@ use std::sync::Arc;
 use arrow::array::{Array as _, ArrayRef, AsArray as _};
 use arrow::datatypes::DataType;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest};
+use quarry_engine::{Engine, EngineOptions, LookupTable, SearchRequest};
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeRange};
 use quarry_store::{MemoryStore, Segment};
-use quarry_testworld::{Frozen, request};
+use quarry_testworld::{Frozen, OneTable, request};
 use shaper::{HandMade, Manner};
 
-struct NoTables;
-
-impl LookupSource for NoTables {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
-        let csv = "level,urgency,owner\nINFO,low,\nWARN,middle,ops\nERROR,high,ops\nERROR,high,dev\n200,fine,\n007,spy,bond\n";
-        Ok((name == "urgencies").then(|| LookupTable { case_sensitive: false, ..LookupTable::of_csv(csv) }))
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
+const URGENCIES: &str =
+    "level,urgency,owner\nINFO,low,\nWARN,middle,ops\nERROR,high,ops\nERROR,high,dev\n200,fine,\n007,spy,bond\n";
 
 const BREAKS: &[u8] = b" =\",:;[]{}()/?&\t";
 
@@ -247,7 +237,9 @@ fn engine_of(props: &str, transforms: &str) -> Engine {
         text: text.into(),
     });
     let layers = Layers::new(sources);
-    Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&layers)), Arc::new(NoTables)).unwrap()
+    let table = LookupTable { case_sensitive: false, ..LookupTable::of_csv(URGENCIES) };
+    let tables = Arc::new(OneTable { name: "urgencies", table });
+    Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&layers)), tables).unwrap()
 }
 
 /// A value as text. A list of one value is that value: whether a row comes with such a list depends on its neighbours.
