@@ -46,8 +46,8 @@ pub struct Explanation {
 pub struct ExplainedPlan {
     /// Events that are read; `None` if the first command generates rows.
     pub events: Option<ExplainedEvents>,
-    /// The rows that pass from the workers to the part that runs once; `None` if no events are read.
-    pub exchange: Option<Exchange>,
+    /// The rows that pass from the workers to the part that runs once, round by round; empty if no events are read.
+    pub exchanges: Vec<Exchange>,
     /// The commands in order.
     pub stages: Vec<ExplainedStage>,
     /// Subsearches that run first, and searches that it expands to.
@@ -247,7 +247,7 @@ impl Explainer {
             Source::Nothing | Source::Row => {}
             Source::Scan(scan) => {
                 explained.events = Some(self.events(runner, scan, plan.fold.is_some(), &context)?);
-                explained.exchange = plan.exchange();
+                explained.exchanges = plan.rounds();
                 // Text values are listed as part of the commands that use them.
                 let is_command = |known: &&Extraction| !matches!(known.kind, ExtractionKind::Text { .. });
                 let pushed = scan.extractions.iter().filter(is_command);

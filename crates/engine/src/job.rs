@@ -331,7 +331,8 @@ impl Engine {
     }
 
     /// Runs the part of a plan that runs next to the data, over the events of `source`. The job yields the rows of the
-    /// plan's [exchange](Plan::exchange), for [`Engine::start_reduce`] here or on another node.
+    /// plan's next [exchange](Plan::exchange): [times](crate::ExchangedRows::Times) for [`Plan::with_times`], others for
+    /// [`Engine::start_reduce`], here or on another node.
     pub fn start_map(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
         let runner = self.runner(request, source);
         self.job_of(RowThread::Own, Work::Map(Box::new(plan)), ResultKind::Results, SpanMap::default(), runner)

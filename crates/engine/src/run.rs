@@ -23,7 +23,7 @@ use quarry_event::TimeRange;
 use quarry_scan::plan::{FieldSource, Scan};
 use quarry_scan::summary::SummaryStore;
 use quarry_scan::{
-    EventScan, OrderedRows, PageRef, PartialStates, PlanStates, Previewer, ScanEnvironment, ScanProgress, ScanRules,
+    EventScan, OrderedRows, PartialStates, PlanStates, Previewer, ScanEnvironment, ScanProgress, ScanRules,
     WindowCommands, fold_windows, with_renamed_sourcetypes,
 };
 use quarry_spl::ast::{Command, DependsOn, Pipeline, SearchExpr, Stage, StatsFunction};
@@ -44,7 +44,7 @@ use crate::knowledge::{KnowledgeSource, NoKnowledge};
 use crate::lowering::Step;
 use crate::node::NodeSource;
 use crate::plan::name::partial_name;
-use crate::plan::{InnerSearch, Plan, Planner, SearchChecker, Source, Subsearches};
+use crate::plan::{InnerSearch, Plan, Planner, RowTimes, SearchChecker, Source, Subsearches};
 use crate::source::SnapshotSource;
 
 /// Error text for a command that does not generate rows.
@@ -222,6 +222,9 @@ impl Runner {
         if states.layout != reduce.aggregates().layout() {
             return Err(EngineError::invalid("the plan comes from another build: run the same build on all nodes"));
         }
+        if let RowTimes::Known(times) = states.times {
+            reduce.prepare(times, context);
+        }
         let commands = steps.into_iter().filter_map(Step::into_row).collect();
         Ok(PreparedFold { commands, reduce, after })
     }
@@ -240,13 +243,10 @@ impl Runner {
         let of_summary = self.summary_commands(scan, context)?;
         let states = self.states_of(plan, reduce, context);
         let windows = events.windows(context, states.as_ref())?;
-        if reduce.needs_bounds(context) {
-            let pages: Vec<&PageRef> = windows.iter().flat_map(|window| &window.pages).collect();
-            // These pages are read again, so they are not counted.
-            let progress = std::mem::take(&mut events.progress);
-            let bounds = bounds_of_rows(&events, &pages, &plan.map, &fold.commands, context)?;
-            events.progress = progress;
-            reduce.prepare(bounds, context);
+        if plan.states.as_ref().is_some_and(|states| states.times == RowTimes::Needed) {
+            // No other worker has rows, so the second round follows at once.
+            let times = bounds_of_rows(&mut events, &windows, &plan.map, &fold.commands, context)?;
+            reduce.prepare(times, context);
         }
         let commands = WindowCommands { of_events: &fold.commands, of_summary: &of_summary };
         let previews = previews.map(|previews| previews.of_fold(reduce));

@@ -119,7 +119,7 @@ fn json_of_plan(plan: &ExplainedPlan, zone: &TimeZone) -> Value {
     });
     json!({
         "events": plan.events.as_ref().map(|events| json_of_events(events, zone)),
-        "exchange": plan.exchange.as_ref().map(json_of_exchange),
+        "exchanges": plan.exchanges.iter().map(json_of_exchange).collect::<Vec<_>>(),
         "stages": stages.collect::<Vec<_>>(),
         "subsearches": plan.subsearches.iter().map(|inner| json_of_plan(inner, zone)).collect::<Vec<_>>(),
     })
@@ -131,6 +131,7 @@ fn json_of_exchange(exchange: &Exchange) -> Value {
         ExchangedRows::TopEvents { .. } => "top events",
         ExchangedRows::FirstEvents { .. } => "first events",
         ExchangedRows::Groups => "groups",
+        ExchangedRows::Times => "times",
     };
     let columns = exchange.columns.iter().map(|column| {
         let (content, of, state) = match &column.content {
@@ -138,6 +139,8 @@ fn json_of_exchange(exchange: &Exchange) -> Value {
             ColumnContent::EventText => ("event text", None, None),
             ColumnContent::TextValue => ("text value", None, None),
             ColumnContent::Field => ("field", None, None),
+            ColumnContent::FirstTime => ("first time", None, None),
+            ColumnContent::LastTime => ("last time", None, None),
             ColumnContent::Key(field) => ("key", Some(field), None),
             ColumnContent::State { aggregate, column } => ("state", Some(aggregate), Some(column.to_string())),
         };
@@ -147,7 +150,6 @@ fn json_of_exchange(exchange: &Exchange) -> Value {
         "rows": rows,
         "columns": columns.collect::<Vec<_>>(),
         "patterns": exchange.patterns,
-        "needs_bounds": exchange.needs_bounds,
     })
 }
 
@@ -232,7 +234,7 @@ fn write_plan(plan: &ExplainedPlan, zone: &TimeZone, depth: usize, out: &mut dyn
             writeln!(out, "{indent}{line}")?;
         }
     }
-    if let Some(exchange) = &plan.exchange {
+    for exchange in &plan.exchanges {
         writeln!(out, "{indent}exchange {exchange}")?;
     }
     if !plan.stages.is_empty() {

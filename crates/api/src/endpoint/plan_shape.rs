@@ -13,7 +13,7 @@ pub(super) const EXPLAINED: Shape = Shape::Object(&[
 /// Plan of a search.
 pub(super) const PLAN: Shape = Shape::Object(&[
     ("events", Shape::Nullable(&READ)),
-    ("exchange", Shape::Nullable(&EXCHANGE)),
+    ("exchanges", Shape::List(&EXCHANGE)),
     (
         "stages",
         Shape::List(&Shape::Object(&[
@@ -27,7 +27,7 @@ pub(super) const PLAN: Shape = Shape::Object(&[
 ]);
 const TEXTS: Shape = Shape::List(&Shape::Text);
 const TIME: Shape = Shape::Nullable(&Shape::Text);
-/// The rows that workers hand over.
+/// The rows that workers hand over in one round.
 const EXCHANGE: Shape = Shape::Object(&[
     ("rows", Shape::Text),
     (
@@ -41,7 +41,6 @@ const EXCHANGE: Shape = Shape::Object(&[
         ])),
     ),
     ("patterns", TEXTS),
-    ("needs_bounds", Shape::Flag),
 ]);
 /// The events that a search reads.
 const READ: Shape = Shape::Object(&[

@@ -6,17 +6,25 @@
 //! layout of the fold's partial states, whatever the scan does to fold fewer rows (counts of equal events, summaries,
 //! cached states). Rows are checked against the exchange wherever they are sent or received.
 //!
+//! A plan has one *round* of exchange, or two if its fold depends on the times of all rows (`timechart` that picks its
+//! span). In the first round, workers hand over the times of their rows; [`Plan::with_times`] enters them into the plan,
+//! whose only round is then the second. So no worker or caller keeps anything from one round to the next.
+//!
 //! Not here: how rows travel, and how those of several workers are merged ([`crate::run`] takes them merged).
 
 use std::fmt;
+use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field};
+use arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray};
+use arrow::datatypes::{DataType, Field, TimestampNanosecondType};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
 use quarry_eval::aggregate::{LayoutColumn, StateColumn, StateContent, StateLayout};
 use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::wildcard_parts;
 use quarry_eval::rows::{ColumnType, is_hidden};
+use quarry_event::TimeNs;
 use quarry_scan::plan::{ExtractionKind, Scan};
 use serde::{Deserialize, Serialize};
 
@@ -30,13 +38,11 @@ const EVERY_FIELD: &str = "*";
 pub struct Exchange {
     /// Meaning of a row.
     pub rows: ExchangedRows,
-    /// Their columns. Groups have all of them, in this order. Events have the first, `_time`; another column may be
-    /// missing from a batch, which means that its events have no such field.
+    /// Their columns. Groups and times have all of them, in this order. Events have the first, `_time`; another column
+    /// may be missing from a batch, which means that its events have no such field.
     pub columns: Vec<ExchangeColumn>,
     /// Patterns of further columns of events, whose names depend on the events.
     pub patterns: Vec<String>,
-    /// Whether workers must know the first and last time of the rows of all workers before they fold.
-    pub needs_bounds: bool,
 }
 
 /// Meaning of the rows of an exchange.
@@ -62,6 +68,8 @@ pub enum ExchangedRows {
     },
     /// Groups with their partial states, in any order. Several rows may be of one group.
     Groups,
+    /// The first and last time of a worker's rows; none if it has no rows.
+    Times,
 }
 
 /// A column of an exchange.
@@ -86,6 +94,10 @@ pub enum ColumnContent {
     TextValue,
     /// A field of the event.
     Field,
+    /// Time of the first row.
+    FirstTime,
+    /// Time of the last row.
+    LastTime,
     /// A key of the group: the text of this field.
     Key(String),
     /// A state of an aggregate.
@@ -102,29 +114,75 @@ pub enum ColumnContent {
 pub(crate) struct FoldStates {
     /// Their columns.
     pub layout: StateLayout,
-    /// Whether workers must know the times of all rows first.
-    pub needs_bounds: bool,
+    /// The times of all rows, if the fold depends on them.
+    pub times: RowTimes,
+}
+
+/// The first and last time of the rows of all workers, as a fold needs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum RowTimes {
+    /// The fold does not depend on them.
+    Unneeded,
+    /// They must be known before the first row is folded.
+    Needed,
+    /// They are known; none if there are no rows.
+    Known(Option<(TimeNs, TimeNs)>),
 }
 
 impl FoldStates {
     /// States of `fold`.
     pub(crate) fn of(fold: &dyn Reduce, context: &CommandContext) -> FoldStates {
-        FoldStates { layout: fold.aggregates().layout(), needs_bounds: fold.needs_bounds(context) }
+        let times = if fold.needs_bounds(context) { RowTimes::Needed } else { RowTimes::Unneeded };
+        FoldStates { layout: fold.aggregates().layout(), times }
     }
 }
 
 impl Plan {
-    /// The rows that workers hand over; `None` if nothing of the plan runs next to the data.
+    /// The rows that workers hand over next; `None` if nothing of the plan runs next to the data.
     pub fn exchange(&self) -> Option<Exchange> {
+        self.rounds().into_iter().next()
+    }
+
+    /// The rows that workers hand over, round by round; those of the last round are reduced to the result.
+    pub fn rounds(&self) -> Vec<Exchange> {
         match &self.source {
-            Source::Scan(scan) => Some(match &self.states {
-                Some(states) => Exchange::of_states(states),
-                None => Exchange::of_events(scan),
-            }),
-            Source::Search(inner) => inner.plan.exchange(),
-            Source::Series(series) => series.measured.exchange(),
+            Source::Scan(scan) => match &self.states {
+                Some(states) => {
+                    let times = (states.times == RowTimes::Needed).then(Exchange::of_times);
+                    times.into_iter().chain([Exchange::of_states(states)]).collect()
+                }
+                None => vec![Exchange::of_events(scan)],
+            },
+            Source::Search(inner) => inner.plan.rounds(),
+            Source::Series(series) => series.measured.rounds(),
             // A deletion is one change of the store, and it hides events where they are found.
-            Source::Nothing | Source::Row | Source::Command(_) | Source::Delete(_) => None,
+            Source::Nothing | Source::Row | Source::Command(_) | Source::Delete(_) => Vec::new(),
+        }
+    }
+
+    /// The plan of the second round: this one with the times that all workers handed over in the first.
+    pub fn with_times(mut self, handed_over: &[RecordBatch]) -> Result<Plan, EngineError> {
+        let Some(exchange) = self.exchange().filter(|exchange| exchange.rows == ExchangedRows::Times) else {
+            return Err(EngineError::invalid("the plan does not depend on the times of all rows: run its only round"));
+        };
+        let mut known: Option<(TimeNs, TimeNs)> = None;
+        for rows in handed_over {
+            exchange.check(rows)?;
+            let times = |at: usize| rows.column(at).as_primitive::<TimestampNanosecondType>();
+            for pair in times(0).iter().zip(times(1)) {
+                let (Some(first), Some(last)) = pair else { continue };
+                known = Some(known.map_or((first, last), |(low, high)| (low.min(first), high.max(last))));
+            }
+        }
+        self.set_times(known);
+        Ok(self)
+    }
+
+    fn set_times(&mut self, times: Option<(TimeNs, TimeNs)>) {
+        match &mut self.source {
+            Source::Search(inner) => inner.plan.set_times(times),
+            Source::Series(series) => series.measured.set_times(times),
+            _ => self.states.iter_mut().for_each(|states| states.times = RowTimes::Known(times)),
         }
     }
 }
@@ -161,7 +219,14 @@ impl Exchange {
             (None, Some(first)) => ExchangedRows::FirstEvents { count: first.count, fields: first.fields.clone() },
             (None, None) => ExchangedRows::Events,
         };
-        Exchange { rows, columns, patterns, needs_bounds: false }
+        Exchange { rows, columns, patterns }
+    }
+
+    /// The times of a worker's rows.
+    fn of_times() -> Exchange {
+        let column = |name: &str, content| ExchangeColumn { name: name.to_owned(), kind: ColumnType::Time, content };
+        let columns = vec![column("first", ColumnContent::FirstTime), column("last", ColumnContent::LastTime)];
+        Exchange { rows: ExchangedRows::Times, columns, patterns: Vec::new() }
     }
 
     /// The groups of a fold.
@@ -180,8 +245,27 @@ impl Exchange {
             rows: ExchangedRows::Groups,
             columns: states.layout.columns.iter().map(column).collect(),
             patterns: Vec::new(),
-            needs_bounds: states.needs_bounds,
         }
+    }
+
+    /// The row of a worker whose rows have these times.
+    pub(crate) fn times(&self, (first, last): (TimeNs, TimeNs)) -> Result<RecordBatch, EngineError> {
+        let time = |time: TimeNs| Arc::new(TimestampNanosecondArray::from(vec![time])) as ArrayRef;
+        let names = self.columns.iter().map(|column| column.name.as_str());
+        Ok(RecordBatch::try_from_iter(names.zip([time(first), time(last)]))?)
+    }
+
+    /// Refuses a batch with other columns, which may come from another node.
+    pub(crate) fn check(&self, rows: &RecordBatch) -> Result<(), EngineError> {
+        if self.admits(rows) {
+            return Ok(());
+        }
+        let fields = rows.schema_ref().fields().iter();
+        let found: Vec<String> = fields.map(|field| format!("{} ({})", field.name(), field.data_type())).collect();
+        Err(EngineError::invalid(format!(
+            "a node handed over the columns {}, but the plan asks for {self}: run the same build on all nodes",
+            found.join(", ")
+        )))
     }
 
     /// Whether a batch has the columns of this exchange.
@@ -190,7 +274,7 @@ impl Exchange {
         let is = |field: &Field, column: &ExchangeColumn| {
             *field.name() == column.name && column.kind.admits(field.data_type())
         };
-        if self.rows == ExchangedRows::Groups {
+        if matches!(self.rows, ExchangedRows::Groups | ExchangedRows::Times) {
             let pairs = fields.iter().zip(&self.columns);
             return fields.len() == self.columns.len() && pairs.into_iter().all(|(field, column)| is(field, column));
         }
@@ -253,13 +337,13 @@ impl fmt::Display for Exchange {
                 [] => write!(f, "one group: ")?,
                 keys => write!(f, "groups by {}: ", keys.join(", "))?,
             },
+            ExchangedRows::Times => write!(f, "times of each worker's rows: ")?,
         }
         let mut listed: Vec<String> = match self.rows {
             ExchangedRows::Groups => self.aggregates(),
             _ => self.columns.iter().map(|column| column.name.clone()).collect(),
         };
         listed.extend(self.patterns.iter().cloned());
-        write!(f, "{}", listed.join(", "))?;
-        write!(f, "{}", if self.needs_bounds { "; before them, the first and last time of all rows" } else { "" })
+        write!(f, "{}", listed.join(", "))
     }
 }

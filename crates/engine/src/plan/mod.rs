@@ -7,7 +7,7 @@
 //! states are cached under its [name](name::partial_name).
 //!
 //! What passes between map and reduce is the plan's [`Exchange`]: partial states of groups if there is a fold, otherwise
-//! events, newest first.
+//! events, newest first. If the fold depends on the times of all rows, these are exchanged in a round before.
 //!
 //! Not here: execution of commands ([`crate::commands`]), reading events (scan).
 
@@ -34,7 +34,7 @@ use quarry_spl::analyse::is_transforming;
 use quarry_spl::ast::{DeleteCommand, Pipeline, Span, Stage, TstatsCommand};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use exchange::{Exchange, FoldStates};
+pub(crate) use exchange::{Exchange, ExchangedRows, FoldStates, RowTimes};
 pub(crate) use planner::{Effects, Planner, SearchChecker, SubsearchExplainer, Subsearches};
 
 /// The plan of a search: plain data that can be compared, printed and serialized.

@@ -15,7 +15,7 @@ use quarry_spl::ast::{Command, Pipeline, SearchCommand, Stage};
 use quarry_spl::commands::{Beginning, Effect, Kind};
 
 use super::pushdown::push_down;
-use super::{FoldStates, Plan, Source};
+use super::{FoldStates, Plan, RowTimes, Source};
 use crate::commands::substitution::with_substitutions;
 use crate::environment::Surroundings;
 use crate::lowering::{Environment, fold_of, lower};
@@ -176,8 +176,8 @@ impl<'a> Planner<'a> {
             scan.counts = reduce.takes_counts();
         }
         let states = FoldStates::of(reduce.as_ref(), &context);
-        // The bounds must be those of event rows.
-        if let Some(summary) = scan.summary.as_mut().filter(|_| states.needs_bounds) {
+        // The times must be those of event rows.
+        if let Some(summary) = scan.summary.as_mut().filter(|_| states.times == RowTimes::Needed) {
             summary.stages = None;
         }
         plan.states = Some(states);

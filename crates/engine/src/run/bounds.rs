@@ -9,41 +9,26 @@ use quarry_eval::command::MakeRowCommand;
 use quarry_eval::context::CommandContext;
 use quarry_eval::spans::time_bounds;
 use quarry_event::TimeNs;
-use quarry_scan::{EventScan, PageRef};
+use quarry_scan::{EventScan, PageRef, Window};
 use quarry_spl::ast::Stage;
 
 /// First and last instant.
 type Bounds = Option<(TimeNs, TimeNs)>;
 
-/// The time bounds of the rows that `commands`, built from `stages`, produce from the events on `pages`.
+/// The time bounds of the rows that `commands`, built from `stages`, produce from the events of `windows`. The pages are
+/// read again later, so they are not counted here.
 pub(super) fn bounds_of_rows(
-    scan: &EventScan,
-    pages: &[&PageRef],
+    scan: &mut EventScan,
+    windows: &[Window],
     stages: &[Stage],
     commands: &[MakeRowCommand],
     context: &CommandContext,
 ) -> Result<Bounds, EngineError> {
-    let rows = RowBounds { scan, commands, context };
-    if !stages.iter().all(|stage| stage.command.keeps_times()) {
-        return pages.iter().try_fold(None, |known, page| Ok(joined(known, rows.read(page)?)));
-    }
-    let mut pages = pages.to_vec();
-    pages.sort_by_key(|page| page.info.time_min);
-    let mut bounds: Bounds = None;
-    for page in &pages {
-        if bounds.is_some_and(|(first, _)| page.info.time_min >= first) || context.stop.stops_reading() {
-            break;
-        }
-        bounds = joined(bounds, rows.of(page)?);
-    }
-    pages.sort_by_key(|page| std::cmp::Reverse(page.info.time_max));
-    for page in &pages {
-        if bounds.is_none_or(|(_, last)| page.info.time_max <= last) || context.stop.stops_reading() {
-            break;
-        }
-        bounds = joined(bounds, rows.of(page)?);
-    }
-    Ok(bounds)
+    let progress = std::mem::take(&mut scan.progress);
+    let pages = windows.iter().flat_map(|window| &window.pages).collect();
+    let bounds = RowBounds { scan, commands, context }.of_pages(pages, stages);
+    scan.progress = progress;
+    bounds
 }
 
 struct RowBounds<'a> {
@@ -53,6 +38,28 @@ struct RowBounds<'a> {
 }
 
 impl RowBounds<'_> {
+    fn of_pages(&self, mut pages: Vec<&PageRef>, stages: &[Stage]) -> Result<Bounds, EngineError> {
+        if !stages.iter().all(|stage| stage.command.keeps_times()) {
+            return pages.iter().try_fold(None, |known, page| Ok(joined(known, self.read(page)?)));
+        }
+        pages.sort_by_key(|page| page.info.time_min);
+        let mut bounds: Bounds = None;
+        for page in &pages {
+            if bounds.is_some_and(|(first, _)| page.info.time_min >= first) || self.context.stop.stops_reading() {
+                break;
+            }
+            bounds = joined(bounds, self.of(page)?);
+        }
+        pages.sort_by_key(|page| std::cmp::Reverse(page.info.time_max));
+        for page in &pages {
+            if bounds.is_none_or(|(_, last)| page.info.time_max <= last) || self.context.stop.stops_reading() {
+                break;
+            }
+            bounds = joined(bounds, self.of(page)?);
+        }
+        Ok(bounds)
+    }
+
     /// The bounds of the rows of a page.
     fn of(&self, page: &PageRef) -> Result<Bounds, EngineError> {
         match self.commands.is_empty() && self.scan.wants_every_event(page) {

@@ -1,22 +1,25 @@
 //! The two halves of a plan run apart: workers beside the data give the rows of its [exchange](crate::plan::Exchange),
 //! and the commands that run once take them.
 //!
+//! A plan of two [rounds](Plan::rounds) runs its first half twice: workers first give the times of their rows, then, with
+//! those of all workers in the plan, their groups.
+//!
 //! Each half checks the rows against the exchange, because they may come from another node. Rows of several workers are
 //! handed over as one stream: events merged newest first, groups in any order.
 //!
 //! Not here: how rows travel and are merged; whole plans, whose workers hand folders over in memory.
 
-use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::Folder;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::RowIter;
+use quarry_eval::rows::{RowIter, of_batches};
 
+use super::bounds::bounds_of_rows;
 use super::{PreparedFold, Runner};
-use crate::plan::{Exchange, Plan, Source};
+use crate::plan::{Exchange, ExchangedRows, Plan, Source};
 
 impl Runner {
-    /// The rows that this node's workers hand over.
+    /// The rows that this node's workers hand over in the next round.
     pub(crate) fn map(&self, plan: &Plan) -> Result<RowIter, EngineError> {
         let exchange = exchange_of(plan)?;
         let scan = match &plan.source {
@@ -30,6 +33,12 @@ impl Runner {
             return self.events(scan, plan, &context);
         }
         let fold = self.prepared_fold(plan, &context)?;
+        if exchange.rows == ExchangedRows::Times {
+            let mut events = self.event_scan(scan, &context)?;
+            let windows = events.windows(&context, None)?;
+            let times = bounds_of_rows(&mut events, &windows, &plan.map, &fold.commands, &context)?;
+            return Ok(of_batches(times.map(|times| exchange.times(times)).transpose()?.into_iter().collect()));
+        }
         let folders = self.folded(scan, plan, &fold, &context, None)?;
         let aggregates = fold.reduce.aggregates();
         let states = aggregates.state_batches(aggregates.gather(folders, &context)?)?;
@@ -42,7 +51,11 @@ impl Runner {
     /// The rows of a plan whose workers, here or on other nodes, handed over `exchanged`.
     pub(crate) fn reduce(&self, plan: &Plan, exchanged: RowIter) -> Result<RowIter, EngineError> {
         let exchange = exchange_of(plan)?;
-        let admitted = exchanged.map(move |rows| rows.and_then(|rows| checked(&exchange, rows)));
+        if exchange.rows == ExchangedRows::Times {
+            let message = "the times of all rows are unknown: run the plan's first round and give it its times";
+            return Err(EngineError::invalid(message));
+        }
+        let admitted = exchanged.map(move |rows| rows.and_then(|rows| exchange.check(&rows).map(|()| rows)));
         self.rows_of(plan, Some(Box::new(admitted)), &self.context_of(plan), None)
     }
 }
@@ -58,34 +71,11 @@ impl PreparedFold {
     }
 }
 
-/// The exchange of a plan that can be divided.
+/// The next exchange of a plan that can be divided.
 fn exchange_of(plan: &Plan) -> Result<Exchange, EngineError> {
-    let exchange = plan.exchange().ok_or_else(undivided)?;
-    if exchange.needs_bounds {
-        let message = "timechart picks its span by the times of all rows, so it cannot be divided: add span=";
-        return Err(EngineError::invalid(message));
-    }
-    Ok(exchange)
+    plan.exchange().ok_or_else(undivided)
 }
 
 fn undivided() -> EngineError {
     EngineError::invalid("nothing of this plan runs beside the data: run it whole")
-}
-
-fn checked(exchange: &Exchange, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-    match exchange.admits(&rows) {
-        true => Ok(rows),
-        false => {
-            let found: Vec<String> = rows
-                .schema_ref()
-                .fields()
-                .iter()
-                .map(|field| format!("{} ({})", field.name(), field.data_type()))
-                .collect();
-            Err(EngineError::invalid(format!(
-                "a node handed over the columns {}, but the plan asks for {exchange}: run the same build on all nodes",
-                found.join(", ")
-            )))
-        }
-    }
 }

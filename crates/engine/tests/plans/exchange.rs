@@ -17,8 +17,6 @@ use crate::{EVENTS, FEW_EVENTS, PLENTY, SHOWN, columns_sorted, difference, is_to
 
 /// Generated searches.
 const SEEDS: u64 = 200;
-/// Refusal of a plan that cannot be divided because workers would have to know the times of all rows.
-const NEEDS_BOUNDS: &str = "cannot be divided";
 
 /// The nodes of a search, and the store in which its subsearches find all events.
 struct World {
@@ -88,7 +86,8 @@ fn fault_of(exchange: &Exchange, rows: &[RecordBatch]) -> Option<String> {
         |rows: &RecordBatch| rows.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
     let announced: BTreeSet<&String> = exchange.columns.iter().map(|column| &column.name).collect();
     let given: BTreeSet<String> = rows.iter().flat_map(names).collect();
-    let never = announced.iter().find(|name| exchange.rows == ExchangedRows::Groups && !given.contains(**name));
+    let gives_all = matches!(exchange.rows, ExchangedRows::Groups | ExchangedRows::Times);
+    let never = announced.iter().find(|name| gives_all && !given.contains(**name));
     never.filter(|_| !rows.is_empty()).map(|name| format!("{name} of {exchange} is never given"))
 }
 
@@ -103,40 +102,51 @@ fn parted(answer: Answer) -> (Answer, BTreeSet<String>) {
     }
 }
 
-/// Divides a search; returns its exchange, or what is wrong.
-fn divided(world: &World, text: &str, expected: Answer) -> Result<Option<Exchange>, String> {
-    let plan = match (world.plan(text), &expected) {
+/// Divides a search; returns the exchanges of its rounds, or what is wrong.
+fn divided(world: &World, text: &str, expected: Answer) -> Result<Vec<Exchange>, String> {
+    let mut plan = match (world.plan(text), &expected) {
         (Ok(plan), _) => plan,
-        (Err(error), Err(known)) if error == *known => return Ok(None),
+        (Err(error), Err(known)) if error == *known => return Ok(Vec::new()),
         (Err(error), _) => return Err(format!("not planned: {error}")),
     };
-    let Some(exchange) = plan.exchange() else {
+    let rounds = plan.rounds();
+    let (mut rows, mut told) = (Vec::new(), BTreeSet::new());
+    for (exchange, left) in rounds.iter().zip((1..=rounds.len()).rev()) {
+        assert_eq!(plan.rounds().len(), left, "{text}: a round less each time");
+        let messages;
+        (rows, messages) = match world.handed_over(&plan, text) {
+            Ok(found) => found,
+            Err(error) if expected.is_err() && is_told(&error) => return Ok(rounds),
+            Err(error) => return Err(error),
+        };
+        told.extend(messages);
+        if let Some(fault) = fault_of(exchange, &rows) {
+            return Err(fault);
+        }
+        if exchange.rows == ExchangedRows::Times {
+            let early = world.reduced(plan.clone(), rows.clone(), text).unwrap_err();
+            assert!(early.contains("first round"), "{text}: {early}");
+            plan = plan.with_times(&rows).map_err(|error| error.to_string())?;
+        }
+    }
+    let Some(exchange) = rounds.last() else {
         let refused = world.handed_over(&plan, text).unwrap_err();
         assert!(refused.contains("run it whole"), "{text}: {refused}");
-        return Ok(None);
+        return Ok(rounds);
     };
-    let (rows, messages) = match world.handed_over(&plan, text) {
-        Ok(found) => found,
-        Err(error) if exchange.needs_bounds && error.contains(NEEDS_BOUNDS) => return Ok(Some(exchange)),
-        Err(error) if expected.is_err() && is_told(&error) => return Ok(Some(exchange)),
-        Err(error) => return Err(error),
-    };
-    assert!(!exchange.needs_bounds, "{text} needs bounds and has none");
-    if let Some(fault) = fault_of(&exchange, &rows) {
-        return Err(fault);
-    }
     let rows = if exchange.rows == ExchangedRows::Groups { rows } else { merged(&rows) };
-    let (found, mut told) = parted(world.reduced(plan, rows, text));
-    // Diagnostics of the text come from its parser, not from a plan.
+    let (found, last) = parted(world.reduced(plan, rows, text));
+    // Remarks on the text are told by whoever has it, not by a plan.
     let remarks = quarry_spl::parse(text).diagnostics;
     let remarks = remarks.iter().map(|remark| remark.told(text));
-    told.extend(messages.into_iter().chain(remarks).map(|message| format!("message {message}")));
+    let told: BTreeSet<String> =
+        told.into_iter().chain(remarks).map(|message| format!("message {message}")).chain(last).collect();
     let (expected, known) = parted(expected);
     if found != expected {
         return Err(difference(&found, &expected));
     }
     match told == known {
-        true => Ok(Some(exchange)),
+        true => Ok(rounds),
         false => Err(format!("says {told:?}, not {known:?}")),
     }
 }
@@ -145,12 +155,12 @@ fn divided(world: &World, text: &str, expected: Answer) -> Result<Option<Exchang
 fn searches_divided_among_nodes_exchange_what_their_plans_say() {
     let folder = tempdir().unwrap();
     let world = World::new(folder.path(), EVENTS, Slicing::default());
-    let (mut faults, mut kinds, mut bounded) = (Vec::new(), Vec::new(), 0);
+    let (mut faults, mut kinds, mut divided_shapes) = (Vec::new(), Vec::new(), 0);
     for text in SHAPES {
         match divided(&world, text, ask(&world.engine, &world.whole, text)) {
-            Ok(exchange) => {
-                bounded += usize::from(exchange.as_ref().is_some_and(|exchange| exchange.needs_bounds));
-                kinds.extend(exchange.map(|exchange| exchange.rows));
+            Ok(rounds) => {
+                divided_shapes += usize::from(!rounds.is_empty());
+                kinds.extend(rounds.into_iter().map(|exchange| exchange.rows));
             }
             Err(fault) => faults.push(format!("{text}: {fault}")),
         }
@@ -161,12 +171,13 @@ fn searches_divided_among_nodes_exchange_what_their_plans_say() {
         ExchangedRows::TopEvents { count: 0, field: String::new(), descending: false },
         ExchangedRows::FirstEvents { count: 0, fields: Vec::new() },
         ExchangedRows::Groups,
+        ExchangedRows::Times,
     ] {
         let count = kinds.iter().filter(|known| discriminant(*known) == discriminant(&kind)).count();
         assert!(count > 1, "{kind:?}: {count}");
     }
-    assert!(bounded > 0, "no search needs the times of all rows");
-    assert!(kinds.len() * 10 > SHAPES.len() * 8, "{} of {} searches were divided", kinds.len(), SHAPES.len());
+    let shapes = SHAPES.len();
+    assert!(divided_shapes * 10 > shapes * 8, "{divided_shapes} of {shapes} searches were divided");
 }
 
 #[test]
@@ -197,5 +208,14 @@ fn rows_that_the_plan_does_not_exchange_are_refused() {
         let (rows, _) = world.handed_over(&world.plan(other).unwrap(), other).unwrap();
         let error = world.reduced(world.plan(text).unwrap(), rows, text).unwrap_err();
         assert!(error.contains("run the same build on all nodes"), "{text}: {error}");
+    }
+    let (counts, _) = world.handed_over(&world.plan("* | stats count").unwrap(), "* | stats count").unwrap();
+    for (text, rows, fault) in [
+        ("* | timechart count", counts.as_slice(), "run the same build on all nodes"),
+        ("* | timechart span=1h count", &[], "run its only round"),
+        ("| makeresults", &[], "run its only round"),
+    ] {
+        let error = world.plan(text).unwrap().with_times(rows).unwrap_err().to_string();
+        assert!(error.contains(fault), "{text}: {error}");
     }
 }
