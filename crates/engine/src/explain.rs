@@ -99,7 +99,7 @@ pub struct ExplainedSummaries {
 /// A command and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedStage {
-    /// The command as written, or the generated command that replaces it.
+    /// The command as written, the generated command that replaces it, or the name of one that the request adds.
     pub text: String,
     /// Phase in which it runs.
     pub phase: Phase,
@@ -295,8 +295,11 @@ impl Explainer {
         Ok(explained)
     }
 
-    /// A command as written, or its name if it was generated.
+    /// A command as written, or its name if it was generated or added by the request.
     fn text_of(&self, stage: &Stage) -> String {
+        if stage.span.start == stage.span.end {
+            return format!("{} (of the request)", stage.command.name());
+        }
         let text = self.text_at(stage.span);
         let written = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or_default();
         match stage.command.is_named(&written.to_lowercase()) {

@@ -46,7 +46,7 @@ use crate::knowledge::object::ModelObject;
 use crate::knowledge::{KnowledgeSource, NoKnowledge, data_model};
 use crate::node::{NoNode, NodeSource};
 use crate::permissions::permitted;
-use crate::plan::{Plan, Planner, Subsearches};
+use crate::plan::Plan;
 use crate::result_rows::ResultRows;
 use crate::run::Runner;
 use crate::run::preview::Previews;
@@ -225,12 +225,7 @@ impl Engine {
         source: Arc<dyn SnapshotSource>,
     ) -> Result<Job, Vec<Diagnostic>> {
         with_stack(|| {
-            let (_, mut parsed, spans) = self.parsed(&request)?;
-            let placed = |fault: Diagnostic| vec![Diagnostic { span: spans.original(fault.span), ..fault }];
-            request.shape.apply(&mut parsed).map_err(placed)?;
-            if request.shape.is_repeated {
-                self.refuse_effects(&request, &parsed.pipeline, &spans)?;
-            }
+            let (_, parsed, spans) = self.shaped(&request)?;
             let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
             let job = self.job(row_thread, parsed.pipeline, spans, request, source);
             told.into_iter().for_each(|warning| job.messages.push(warning));
@@ -255,7 +250,7 @@ impl Engine {
     /// the start.
     pub fn permit(&self, request: SearchRequest) -> Result<(), EngineError> {
         with_stack(|| {
-            let Ok((_, parsed, spans)) = self.parsed(&request) else { return Ok(()) };
+            let Ok((_, parsed, spans)) = self.shaped(&request) else { return Ok(()) };
             let runner = self.runner(request, Arc::new(MemoryStore::new("none")));
             runner.permit_all(&parsed.pipeline).map(drop).map_err(|error| {
                 let place = error.span().map(|span| spans.original(span));
@@ -311,15 +306,15 @@ impl Engine {
 
     /// Plans a search. Subsearches of its condition are run for this.
     pub fn plan(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Plan, Vec<Diagnostic>> {
-        let (expansion, parsed, spans) = self.parsed(&request)?;
-        let runner = self.runner(request, source);
-        let planned = with_stack(|| {
-            caught("a search was planned", || {
+        with_stack(|| {
+            let (expansion, parsed, spans) = self.shaped(&request)?;
+            let runner = self.runner(request, source);
+            let planned = caught("a search was planned", || {
                 runner.admit(&parsed.pipeline)?;
-                Planner::new(&runner, Subsearches::Run).plan_search(&parsed.pipeline)
-            })
-        });
-        planned.map_err(|error| vec![diagnostic_of(&error, &expansion.text, &spans)])
+                runner.plan_search(&parsed.pipeline)
+            });
+            planned.map_err(|error| vec![diagnostic_of(&error, &expansion.text, &spans)])
+        })
     }
 
     /// Runs a plan made by this engine or another one of the same version. The text in `request` is used for messages
@@ -385,7 +380,7 @@ impl Engine {
         request: SearchRequest,
         source: Option<Arc<dyn SnapshotSource>>,
     ) -> Result<Explanation, Vec<Diagnostic>> {
-        let (expansion, parsed, spans) = self.parsed(&request)?;
+        let (expansion, parsed, spans) = self.shaped(&request)?;
         let counts = source.is_some();
         let source = source.unwrap_or_else(|| Arc::new(MemoryStore::new("none")));
         let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
@@ -403,7 +398,18 @@ impl Engine {
         Ok(Explanation { expanded, macros, plan, messages: messages.list() })
     }
 
-    /// The search with macros expanded, its tree, and the mapping of positions to the original text.
+    /// The search that a request runs: as written, with the options of the request applied.
+    fn shaped(&self, request: &SearchRequest) -> Result<(Expansion, Parsed, SpanMap), Vec<Diagnostic>> {
+        let (expansion, mut parsed, spans) = self.parsed(request)?;
+        let placed = |fault: Diagnostic| vec![Diagnostic { span: spans.original(fault.span), ..fault }];
+        request.shape.apply(&mut parsed).map_err(placed)?;
+        if request.shape.is_repeated {
+            self.refuse_effects(request, &parsed.pipeline, &spans)?;
+        }
+        Ok((expansion, parsed, spans))
+    }
+
+    /// The search as written: with macros expanded, its tree, and the mapping of positions to the original text.
     fn parsed(&self, request: &SearchRequest) -> Result<(Expansion, Parsed, SpanMap), Vec<Diagnostic>> {
         if let Some(pipeline) = &request.pipeline {
             let expansion = Expansion { text: request.text.clone(), ..Expansion::default() };

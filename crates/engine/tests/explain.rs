@@ -4,15 +4,17 @@
 
 use std::sync::Arc;
 
+use arrow::record_batch::RecordBatch;
 use quarry_conf::{Layers, PropsResolver};
 use quarry_engine::{
-    Engine, EngineOptions, Explanation, KnowledgeSource, Phase, SearchRequest, SnapshotSource, StageShape,
+    Engine, EngineOptions, Explanation, Job, KnowledgeSource, Phase, Plan, SearchRequest, SearchShape, SnapshotSource,
+    StageShape,
 };
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_spl::macros::Macro;
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, Snapshot, Store, StoreError, StoreOptions};
-use quarry_testworld::OneTable;
+use quarry_testworld::{OneTable, rows_of};
 use tempfile::tempdir;
 
 const SECOND: i64 = 1_000_000_000;
@@ -126,6 +128,72 @@ fn commands_run_where_they_can() {
     );
     assert!(found.plan.events.is_none());
     explain("error | collect index=main");
+}
+
+/// Names of a plan's commands.
+fn commands(plan: &Plan) -> String {
+    let parts = plan.to_string();
+    let parts = parts.lines().skip(1).map(|part| part.split_once(' ').unwrap().1);
+    parts.collect::<Vec<_>>().join(" | ")
+}
+
+fn rows(mut job: Job) -> Vec<RecordBatch> {
+    rows_of(&mut job).unwrap()
+}
+
+#[test]
+fn what_a_request_changes_is_planned_and_explained_as_it_runs() {
+    let folder = tempdir().unwrap();
+    let (engine, source) = (engine(), Arc::new(Source(store(folder.path()))));
+    let none = SearchShape::default;
+    let same = |host: &str| SearchShape { same_fields: vec![("host".to_owned(), host.to_owned())], ..none() };
+    let printed = SearchShape { oldest_first: true, head: Some(3), text_only: true, ..none() };
+    let until = |seconds| SearchShape { events_until: Some(START + seconds * SECOND), ..none() };
+    let of_job = SearchShape { job: Some("1.2".to_owned()), ..none() };
+    for (text, shape, wanted, count) in [
+        ("error | eval x=1", none(), "eval", Some(10)),
+        ("error | eval x=1", printed.clone(), "reverse | eval | head | fields", Some(3)),
+        ("error | stats count by user", printed, "reverse | stats | head | fields", Some(3)),
+        ("error | eval x=1", SearchShape { sample: 2, ..none() }, "where | eval", None),
+        ("error | eval x=status", SearchShape { named_fields_only: true, ..none() }, "fields | eval", Some(10)),
+        ("error | eval x=1 | stats count", until(1), "eval", Some(10)),
+        ("error | stats count by user", until(-1), "", Some(0)),
+        ("error", same("web"), "", Some(10)),
+        ("error", same("db"), "", Some(0)),
+        ("error", SearchShape { arrived_from: Some(START + SECOND), ..none() }, "", Some(0)),
+        ("status=505 OR disk", SearchShape { is_condition: true, ..none() }, "", Some(2)),
+    ] {
+        let request = || SearchRequest { shape: shape.clone(), ..request(text) };
+        let explained = engine.explain(request(), Some(Arc::<Source>::clone(&source))).unwrap();
+        let names: Vec<&str> = stages(&explained).into_iter().map(|(.., name)| name).collect();
+        assert_eq!(names.join(" | "), wanted, "{text} {shape:?}");
+        let plan = engine.plan(request(), Arc::<Source>::clone(&source)).unwrap();
+        assert_eq!(commands(&plan), wanted, "{text} {shape:?}");
+        assert_eq!(plan.rounds(), explained.plan.exchanges, "{text} {shape:?}");
+        let found = rows(engine.start(request(), Arc::<Source>::clone(&source)).unwrap());
+        assert_eq!(rows(engine.start_plan(plan, request(), Arc::<Source>::clone(&source))), found, "{text} {shape:?}");
+        let found: usize = found.iter().map(RecordBatch::num_rows).sum();
+        assert!(count.is_none_or(|count| count == found), "{text} {shape:?}: {found} rows");
+    }
+    let added = SearchShape { head: Some(3), ..none() };
+    let explained = engine.explain(SearchRequest { shape: added, ..request("error | eval x=1") }, None).unwrap();
+    let texts: Vec<&str> = explained.plan.stages.iter().map(|stage| stage.text.as_str()).collect();
+    assert_eq!(texts, ["eval x=1", "head (of the request)"]);
+    let repeated = SearchShape { is_repeated: true, ..none() };
+    for (text, shape, fault) in
+        [("error | collect index=main", repeated, "side effects"), ("| makeresults", of_job, "makes rows of its own")]
+    {
+        let request = || SearchRequest { shape: shape.clone(), ..request(text) };
+        let faults = [
+            engine.explain(request(), None).map(drop),
+            engine.plan(request(), Arc::<Source>::clone(&source)).map(drop),
+            engine.start(request(), Arc::<Source>::clone(&source)).map(drop),
+        ];
+        for found in faults {
+            let found = format!("{:?}", found.unwrap_err());
+            assert!(found.contains(fault), "{text}: {found}");
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Options of a request that change its search: the source of rows, sampling of events, and which part of the search
 //! runs.
 //!
-//! They are applied to the tree before planning, so that plans, caches and permissions see an ordinary search. Not
-//! here: request parameters (api).
+//! They are applied to the tree before planning, so that plans, caches and permissions see an ordinary search. Commands
+//! that they add stand at an empty span of the text, which tells them from those written in it. Not here: request
+//! parameters (api).
 
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
@@ -90,7 +91,7 @@ impl SearchShape {
 
     /// Adds commands after the events at the start, and at the end.
     fn extend(&self, pipeline: &mut Pipeline) {
-        let make = NodeBuilder::at(pipeline.span);
+        let make = behind(pipeline.span);
         let begins_with_events =
             pipeline.commands.first().is_some_and(|first| matches!(first.command, Command::Search(_)));
         if self.oldest_first && begins_with_events {
@@ -101,6 +102,11 @@ impl SearchShape {
         let commands = self.then.iter().cloned().chain(head).chain(text);
         pipeline.commands.extend(commands.map(|command| make.stage(command)));
     }
+}
+
+/// A builder of nodes behind a part of the text.
+fn behind(span: Span) -> NodeBuilder {
+    NodeBuilder::at(Span { start: span.end, end: span.end })
 }
 
 /// The search for the events that meet a condition.
@@ -169,8 +175,7 @@ fn keep_named_fields(pipeline: &mut Pipeline) {
     let Some((Stage { command: Command::Search(search), span }, rest)) = pipeline.commands.split_first() else {
         return;
     };
-    let span = *span;
-    let make = NodeBuilder::at(span);
+    let make = behind(*span);
     let fields = |names: &[&str]| make.stage(FieldsCommand { removes: false, fields: make.patterns(names) });
     let mut commands = rest.to_vec();
     commands.push(fields(&SHOWN));
@@ -191,8 +196,7 @@ fn keep_named_fields(pipeline: &mut Pipeline) {
 /// Keeps one event in `of`: those for which a hash of time and text is a multiple of it.
 fn sample(pipeline: &mut Pipeline, of: u32) {
     let Some(Stage { command: Command::Search(_), span }) = pipeline.commands.first() else { return };
-    let span = *span;
-    let make = NodeBuilder::at(span);
+    let make = behind(*span);
     let hash = make.call("md5", [make.binary(BinaryOp::Concat, make.field("_time"), make.field("_raw"))]);
     let digits = make.call("substr", [hash, make.number(1), make.number(DIGITS)]);
     let hash = make.call("tonumber", [digits, make.number(16)]);
