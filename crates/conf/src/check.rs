@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::props::{self, HOST_PREFIX, SOURCE_PREFIX, pattern};
 use crate::settings::transforms::{ACCEPTED_KEYS, TRANSFORMS};
 use crate::spelling::nearest;
-use crate::table::{ANY_NAME, ConfTable, Kind, Row, Section, StanzaName, name_fits};
+use crate::table::{ANY_NAME, ConfTable, Kind, Row, Section, StanzaName, listed_name, name_fits};
 use crate::text::{Conf, Setting};
 use crate::values::{self, parse_bool};
 use crate::warning::{ConfWarning, Problem, shown};
@@ -33,7 +33,7 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
             }
             continue;
         };
-        stanza.settings.retain(|setting| match problem(table, sections, setting) {
+        stanza.settings.retain(|setting| match problem(table, sections, &stanza.name, setting) {
             None => true,
             Some(Problem::BadValue { key, .. }) if key == DEST_KEY && accepted.contains(&setting.value) => true,
             Some(problem) => {
@@ -86,9 +86,10 @@ fn pattern_reads(stanza: &str) -> bool {
     text.is_none_or(pattern::compiles)
 }
 
-fn problem(table: &ConfTable, sections: &'static [Section], setting: &Setting) -> Option<Problem> {
+fn problem(table: &ConfTable, sections: &'static [Section], stanza: &str, setting: &Setting) -> Option<Problem> {
     let rows = || sections.iter().flat_map(|section| section.rows);
-    let is_listed = |names: &[&str]| names.iter().any(|name| name_fits(name, &setting.key));
+    let listed = |entries: &'static [&str]| entries.iter().filter_map(|entry| listed_name(entry, stanza));
+    let is_listed = |entries: &'static [&'static str]| listed(entries).any(|name| name_fits(name, &setting.key));
     let (is_unused, is_unsupported) = (is_listed(table.unused), is_listed(table.unsupported));
     // The row for any name applies to names that no list contains.
     let is_named = is_unused || is_unsupported;
@@ -115,7 +116,7 @@ fn problem(table: &ConfTable, sections: &'static [Section], setting: &Setting) -
         Some((head, class)) => (format!("{head}-"), class),
         None => (setting.key.clone(), ""),
     };
-    let known = rows().map(|row| row.name).chain(table.unused.iter().chain(table.unsupported).copied());
+    let known = rows().map(|row| row.name).chain(listed(table.unused)).chain(listed(table.unsupported));
     let nearest = nearest(&written, known).map(|name| format!("{name}{class}")).filter(|name| *name != setting.key);
     Some(Problem::UnknownSetting { key: setting.key.clone(), nearest })
 }

@@ -12,9 +12,10 @@ pub struct ConfTable {
     pub conf: &'static str,
     /// Kinds of stanza; the first that matches applies.
     pub sections: &'static [Section],
-    /// Splunk settings that are not supported: each raises a warning. A name that ends in `-` is followed by a class.
+    /// Splunk settings that are not supported: each raises a warning. A name that ends in `-` is followed by a class. One
+    /// that is supported in another stanza is listed with its own, as `[STANZA] NAME`.
     pub unsupported: &'static [&'static str],
-    /// Splunk settings that have no effect here and raise no warning.
+    /// Splunk settings that have no effect here and raise no warning, listed in the same way.
     pub unused: &'static [&'static str],
 }
 
@@ -156,6 +157,14 @@ impl Row {
     /// Whether the row defines a setting.
     pub fn fits(&self, key: &str) -> bool {
         name_fits(self.name, key)
+    }
+}
+
+/// The name that an entry of [`ConfTable::unsupported`] or [`ConfTable::unused`] lists in a stanza, if it applies there.
+pub(crate) fn listed_name(entry: &'static str, stanza: &str) -> Option<&'static str> {
+    match entry.strip_prefix('[').and_then(|entry| entry.split_once("] ")) {
+        Some((of, name)) => (of == stanza).then_some(name),
+        None => Some(entry),
     }
 }
 

@@ -57,7 +57,6 @@ pub static INDEXES: ConfTable = ConfTable {
         "maxHotIdleSecs",
         "maxHotSpanSecs",
         "maxMemMB",
-        "path",
         "quarantineFutureSecs",
         "quarantinePastSecs",
         "repFactor",

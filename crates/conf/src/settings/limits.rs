@@ -13,7 +13,7 @@ pub static LIMITS: ConfTable = ConfTable {
         "extraction_cutoff",
         "limit",
         "list_maxsize",
-        "max_mem_usage_mb",
+        "[mvexpand] max_mem_usage_mb",
         "maxchars",
         "maxcols",
         "maxout",
