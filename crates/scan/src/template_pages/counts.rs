@@ -46,7 +46,7 @@ impl EventScan {
         let slab = reader.slab;
         let is_plain = self.counts && !columns.fields && !self.rexes.has_patterns() && self.top_k.is_none();
         let Some(wanted) = is_plain.then(|| self.wanted_counts(slab)).flatten() else { return Ok(None) };
-        let Some(by_value) = slab.by_value(self.filter.conditions())? else { return Ok(None) };
+        let Some(by_value) = slab.by_value(|| self.filter.conditions().by_value(slab))? else { return Ok(None) };
         let asked = match &by_value {
             ByValue::Values { column, .. } => Some(*column),
             ByValue::Same(_) => None,

@@ -116,7 +116,8 @@ impl FieldColumns for LaterSlab<'_> {
         let way = self.scan.derivations.way_of(self.segment, self.messages).ok()?;
         let computed = way.computed.as_ref();
         let paths = self.scan.rexes.paths();
-        let asked = Asked { rules, names: &names, paths, conditions, computed, messages: self.messages };
+        let (words, tested) = (conditions.words().len(), conditions.tested().collect());
+        let asked = Asked { rules, names: &names, paths, words, tested, computed, messages: self.messages };
         let slab = self.scan.slabs.of(self.segment, &asked).ok()?;
         KnownSlab(slab.as_deref()).columns_of(field)
     }
@@ -139,7 +140,8 @@ impl EventScan {
             rules: &self.rules,
             names: &names,
             paths: self.rexes.paths(),
-            conditions: self.filter.conditions(),
+            words: self.filter.conditions().words().len(),
+            tested: self.filter.conditions().tested().collect(),
             computed: way.computed.as_ref(),
             messages: &context.messages,
         };

@@ -17,6 +17,7 @@ use quarry_event::{Metadata, ValueColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
+use super::columns;
 use super::conditions::FieldPlan;
 use super::derived_fields::DerivedField;
 use super::extracts::{NamedRules, RulePlace};
@@ -31,7 +32,6 @@ use super::text_lengths::KnownLengths;
 use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
 use super::words::{SharedPlan, Word};
-use super::{columns, conditions};
 use crate::derive::column_rules::ComputedFields;
 use crate::event_fields::is_given;
 use crate::fields::{Class, Extract, FieldRules};
@@ -94,7 +94,10 @@ pub(super) struct Asked<'a> {
     pub rules: &'a FieldRules,
     pub names: &'a [String],
     pub paths: &'a [PushedPath],
-    pub conditions: &'a conditions::Conditions,
+    /// Number of words in the conditions.
+    pub words: usize,
+    /// Fields of the tests in the conditions, in order.
+    pub tested: Vec<&'a str>,
     pub computed: Option<&'a Arc<ComputedFields>>,
     pub messages: &'a Messages,
 }
@@ -190,8 +193,8 @@ impl Slab {
             paths,
             computed: asked.computed.cloned(),
             computed_of,
-            words: asked.conditions.words().iter().map(|_| OnceLock::new()).collect(),
-            tests: asked.conditions.tests().iter().map(|_| OnceLock::new()).collect(),
+            words: (0..asked.words).map(|_| OnceLock::new()).collect(),
+            tests: asked.tested.iter().map(|_| OnceLock::new()).collect(),
             by_value: OnceLock::new(),
             values: Mutex::default(),
             codes_with: Mutex::default(),
@@ -301,14 +304,21 @@ impl Slab {
         })
     }
 
-    /// Plan for field test number `at`.
-    pub(super) fn test(&self, at: usize, test: &conditions::FieldTest) -> Result<Arc<FieldPlan>, EngineError> {
-        made_once(self.tests.get(at), || test.plan(self).map(Arc::new))
+    /// Plan for field test number `at`, made with `plan` the first time.
+    pub(super) fn test(
+        &self,
+        at: usize,
+        plan: impl FnOnce() -> Result<FieldPlan, EngineError>,
+    ) -> Result<Arc<FieldPlan>, EngineError> {
+        made_once(self.tests.get(at), || plan().map(Arc::new))
     }
 
-    /// Answers of the condition by value of one column, if a single column decides.
-    pub(super) fn by_value(&self, conditions: &conditions::Conditions) -> Result<Option<ByValue>, EngineError> {
-        made_once(Some(&self.by_value), || conditions.by_value(self))
+    /// Answers of the condition by value of one column, found with `find` the first time; none if several columns decide.
+    pub(super) fn by_value(
+        &self,
+        find: impl FnOnce() -> Result<Option<ByValue>, EngineError>,
+    ) -> Result<Option<ByValue>, EngineError> {
+        made_once(Some(&self.by_value), find)
     }
 
     /// The texts of a dictionary as one array, always the same.
@@ -359,7 +369,7 @@ impl Slab {
 
 /// The fields that computed fields read, and those that conditions test and patterns produce.
 fn computed_of(asked: &Asked<'_>, fields: &HashMap<String, Arc<FieldLocations>, FixedState>) -> Vec<String> {
-    let patterned = (asked.conditions.tests().iter().map(|test| test.name()))
+    let patterned = (asked.tested.iter().copied())
         .filter(|name| fields.get(*name).is_some_and(|field| !field.patterned.is_empty()));
     let read = asked.computed.iter().flat_map(|computed| computed.reads()).map(String::as_str);
     let mut names: Vec<String> = read.chain(patterned).map(str::to_owned).collect();

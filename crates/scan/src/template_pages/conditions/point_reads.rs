@@ -8,7 +8,8 @@ use arrow::array::{Array, ArrayRef};
 use quarry_eval::EngineError;
 use quarry_eval::rows::as_text_array;
 
-use super::{Condition, Conditions, FieldTest, MetadataTest};
+use super::metadata_test::MetadataTest;
+use super::{Condition, Conditions, FieldTest};
 use crate::template_pages::columns::field_column;
 use crate::template_pages::outcome::{MAYBE, NO, Outcome, YES};
 use crate::template_pages::page::{PageReader, Rows};

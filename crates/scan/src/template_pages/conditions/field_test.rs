@@ -1,0 +1,241 @@
+//! A test of an extracted field, for every event of a page: yes, no or maybe.
+//!
+//! The filter is the one that tests extracted fields. It runs once per distinct text of a dictionary and on typed
+//! numbers as the slab's [`FieldPlan`] says, on the values of a page otherwise.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int64Array};
+use quarry_eval::EngineError;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::row_filter::RowFilter;
+use quarry_eval::rows;
+use quarry_event::template::{ColumnKind, ColumnValues};
+use quarry_spl::ast::{CompareOp, SearchExpr};
+use quarry_stdx::number::u32_of;
+
+use super::field_plan::{ColumnPlan, FieldPlan};
+use crate::event_fields::is_in_text;
+use crate::template_pages::columns::{field_column, number_texts, text_array};
+use crate::template_pages::field_locations::FieldLocations;
+use crate::template_pages::outcome::{MAYBE, NO, Outcome, YES};
+use crate::template_pages::page::{PageReader, Rows};
+
+/// A test of an extracted field.
+pub(super) struct FieldTest {
+    pub(super) name: String,
+    filter: RowFilter,
+    /// Values that the text must also contain as written.
+    as_written: Vec<String>,
+    /// The only comparison.
+    pub(super) compare: Option<(CompareOp, String)>,
+}
+
+impl FieldTest {
+    /// Compiles a test.
+    pub(super) fn new(expr: &SearchExpr, name: String, context: &ExprContext) -> Result<FieldTest, EngineError> {
+        let (values, compare) = match expr {
+            SearchExpr::Compare { op: CompareOp::Eq, value, .. } => {
+                (vec![value], Some((CompareOp::Eq, value.text.clone())))
+            }
+            SearchExpr::Compare { op, value, .. } => (Vec::new(), Some((*op, value.text.clone()))),
+            SearchExpr::In { values, .. } => (values.iter().collect(), None),
+            SearchExpr::Indexed { value, .. } => (vec![value], Some((CompareOp::Eq, value.text.clone()))),
+            _ => (Vec::new(), None),
+        };
+        let as_written = match values.iter().all(|value| is_in_text(&name, value)) {
+            true => values.iter().map(|value| value.text.clone()).collect(),
+            false => Vec::new(),
+        };
+        Ok(FieldTest { filter: RowFilter::new(expr, context)?, name, as_written, compare })
+    }
+
+    /// The field.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The answers for values as they occur in the text.
+    pub(super) fn of_texts(&self, texts: &ArrayRef) -> Result<Vec<u8>, EngineError> {
+        let reader = rows::ColumnReader::new(texts);
+        let mut scratch = String::new();
+        let mut answers = self.of_values(texts)?;
+        if self.as_written.is_empty() {
+            return Ok(answers);
+        }
+        for (row, answer) in answers.iter_mut().enumerate().filter(|(_, answer)| **answer == YES) {
+            let text = reader.text(row, &mut scratch).unwrap_or_default();
+            if !self.as_written.iter().any(|value| value.eq_ignore_ascii_case(text)) {
+                *answer = MAYBE;
+            }
+        }
+        Ok(answers)
+    }
+
+    fn of_values(&self, values: &ArrayRef) -> Result<Vec<u8>, EngineError> {
+        let found = self.filter.matches(&rows::batch_of([(self.name.as_str(), Arc::clone(values))], values.len())?)?;
+        Ok(found.values().iter().map(|found| if found { YES } else { NO }).collect())
+    }
+
+    /// The answer for every event of a page.
+    pub(super) fn run(&self, plan: &FieldPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        if let ([(column, test)], true) = (plan.columns.as_slice(), plan.alone) {
+            let found = self.of_column(*column, test, page)?;
+            if found.is_same(NO) {
+                return Ok(found);
+            }
+            let values = page.column(*column)?;
+            let Some(rows) = &values.rows else { return Ok(found) };
+            let mut each = vec![NO; page.len()];
+            found.above_no(rows.len()).for_each(|(place, answer)| each[rows[place] as usize] = answer);
+            return Ok(Outcome::Each(each));
+        }
+        let asks_composites = page.open.is_some() && (!plan.composite.is_empty() || plan.computed);
+        if plan.columns.is_empty()
+            && !asks_composites
+            && let Some((first, rest)) = plan.base.split_first()
+            && rest.iter().all(|answer| answer == first)
+        {
+            return Ok(Outcome::Same(*first));
+        }
+        let keys = page.keys()?;
+        let mut each = Outcome::by_code(&keys, &plan.base).into_each(keys.len());
+        if plan.computed {
+            self.ask_computed(&mut each, page)?;
+        }
+        let Some(field) = page.slab.field(&self.name) else { return Ok(Outcome::Each(each)) };
+        for (column, test) in &plan.columns {
+            let found = self.of_column(*column, test, page)?;
+            if found.is_same(NO) {
+                continue;
+            }
+            let values = page.column(*column)?;
+            for (place, answer) in found.above_no(values.values.len()) {
+                let row = values.rows.as_ref().map_or(place, |rows| rows[place] as usize);
+                let key = keys[row];
+                let is_there = field.places.get(key as usize).is_some_and(|place| place.is_value_of(*column));
+                if is_there && !field.is_patterned(key) && !field.is_doubted(key) {
+                    each[row] = answer;
+                }
+            }
+        }
+        if asks_composites && !plan.composite.is_empty() {
+            self.ask_composites(field, plan, &keys, &mut each, page)?;
+        }
+        page.rows_with_several(&field.repeating)?.into_iter().for_each(|row| each[row as usize] = MAYBE);
+        Ok(Outcome::Each(each))
+    }
+
+    /// Decides open rows in which the field is composed of several parts, from the field's text.
+    fn ask_composites(
+        &self,
+        field: &FieldLocations,
+        plan: &FieldPlan,
+        keys: &[u32],
+        each: &mut [u8],
+        page: &mut PageReader<'_>,
+    ) -> Result<(), EngineError> {
+        let is_composite = |row: &u32| plan.composite[keys[*row as usize] as usize];
+        let rows: Vec<u32> = page.open.iter().flatten().copied().filter(is_composite).collect();
+        let rows = Rows::Some(rows);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if let Some(texts) = field_column(field, &rows, page)? {
+            let answers = self.of_texts(&texts)?;
+            rows.iter().zip(answers).for_each(|(row, answer)| each[row as usize] = answer);
+        }
+        Ok(())
+    }
+
+    /// Decides rows for which the field was computed.
+    fn ask_computed(&self, each: &mut [u8], page: &mut PageReader<'_>) -> Result<(), EngineError> {
+        let Some(computed) = page.computed.take() else { return Ok(()) };
+        let answers = match computed.column(&self.name) {
+            Some(values) => self.of_values(values)?,
+            None => vec![NO; computed.rows().len()],
+        };
+        let values = computed.column(&self.name).filter(|_| !self.as_written.is_empty()).map(rows::ColumnReader::new);
+        let unwritten = page.slab.computed().and_then(|computed| computed.unwritten(&self.name));
+        let metas = match unwritten {
+            Some(unwritten) if unwritten.contains(&false) => Some(page.metas()?),
+            _ => None,
+        };
+        // Rules may produce a value that the text does not contain; other values occur in the text as searched for.
+        let is_free = |row: u32| match (unwritten, &metas) {
+            (Some(unwritten), Some(metas)) => unwritten.get(metas[row as usize] as usize) == Some(&true),
+            (unwritten, _) => unwritten.is_some(),
+        };
+        let mut scratch = String::new();
+        for (place, (row, answer)) in computed.rows().iter().zip(answers).enumerate() {
+            let is_written = |text: Option<&str>| {
+                text.is_some_and(|text| self.as_written.iter().any(|value| value.eq_ignore_ascii_case(text)))
+            };
+            each[row as usize] = match &values {
+                Some(values) if answer == YES && !is_free(row) && !is_written(values.text(place, &mut scratch)) => {
+                    MAYBE
+                }
+                _ => answer,
+            };
+        }
+        page.computed = Some(computed);
+        Ok(())
+    }
+
+    /// The answers for the values of a column.
+    fn of_column(&self, column: u32, plan: &ColumnPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        if let ColumnPlan::Same(answer) = plan {
+            return Ok(Outcome::Same(*answer));
+        }
+        if let ColumnPlan::Equal(wanted, _, other) = plan
+            && page.holds_number(column, *wanted)? == Some(false)
+        {
+            return Ok(Outcome::Same(*other));
+        }
+        let values = page.column(column)?;
+        Ok(match (plan, &values.values) {
+            (ColumnPlan::Codes(answers), ColumnValues::Codes(codes)) => Outcome::by_code(codes, answers),
+            (ColumnPlan::Texts, _) => Outcome::Each(self.of_texts(&texts_of(column, page)?)?),
+            (plan, ColumnValues::Numbers(numbers)) => {
+                self.of_numbers(plan, numbers)?.map_or(Outcome::Same(MAYBE), Outcome::Each)
+            }
+            _ => Outcome::Same(MAYBE),
+        })
+    }
+
+    /// The answers for numbers compared as numbers.
+    pub(super) fn of_numbers(&self, plan: &ColumnPlan, numbers: &[i64]) -> Result<Option<Vec<u8>>, EngineError> {
+        let array: ArrayRef = match plan {
+            ColumnPlan::Equal(wanted, met, other) => {
+                let answer = |number: &i64| if number == wanted { *met } else { *other };
+                return Ok(Some(numbers.iter().map(answer).collect()));
+            }
+            ColumnPlan::Integers => Arc::new(numbers.iter().copied().collect::<Int64Array>()),
+            // Both operands are exact, so the quotient is the double nearest to the decimal.
+            ColumnPlan::Decimals(unit) => {
+                Arc::new(numbers.iter().map(|number| Some(*number as f64 / unit)).collect::<Float64Array>())
+            }
+            ColumnPlan::Same(_) | ColumnPlan::Codes(_) | ColumnPlan::Texts => return Ok(None),
+        };
+        self.of_values(&array).map(Some)
+    }
+}
+
+/// The values of a column in a page as texts.
+fn texts_of(column: u32, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
+    let values = page.column(column)?;
+    match (&values.values, &page.template_set().columns[column as usize].kind) {
+        (ColumnValues::Texts { bytes, ends }, _) => text_array(bytes, ends),
+        (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
+            number_texts(numbers.iter().map(|number| Some(*number)), *format)
+        }
+        _ => {
+            let rows: Vec<u32> = match &values.rows {
+                Some(rows) => rows.to_vec(),
+                None => (0..u32_of(values.values.len())).collect(),
+            };
+            let texts = page.texts(column, &rows)?;
+            text_array(&texts.bytes, &texts.ends)
+        }
+    }
+}

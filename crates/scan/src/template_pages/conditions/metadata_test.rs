@@ -1,0 +1,76 @@
+//! A test of index, host, source or sourcetype, which events of a page share.
+//!
+//! Metadata is tested twice: by the patterns that exclude data before it is read, and by the filter that tests fields.
+//! Only where both agree is the answer certain.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringViewArray};
+use quarry_eval::EngineError;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::row_filter::RowFilter;
+use quarry_eval::rows;
+use quarry_event::Metadata;
+use quarry_event::segment::{WordBound, WordPattern};
+use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
+
+use crate::event_fields::metadata_text;
+use crate::template_pages::outcome::{MAYBE, NO, Outcome, YES};
+use crate::template_pages::page::PageReader;
+
+/// A test of a metadata field.
+pub(super) struct MetadataTest {
+    field: String,
+    filter: RowFilter,
+    early: Option<(Vec<WordPattern>, bool)>,
+}
+
+impl MetadataTest {
+    /// Compiles a test.
+    pub(super) fn new(expr: &SearchExpr, field: String, context: &ExprContext) -> Result<MetadataTest, EngineError> {
+        Ok(MetadataTest { field, filter: RowFilter::new(expr, context)?, early: early_metadata(expr) })
+    }
+
+    /// The answer for each of these.
+    pub(super) fn answers(&self, metas: &[Metadata]) -> Result<Vec<u8>, EngineError> {
+        let texts: Vec<&str> = metas.iter().map(|meta| metadata_text(meta, &self.field)).collect();
+        let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(&texts));
+        let exact = self.filter.matches(&rows::batch_of([(self.field.as_str(), array)], texts.len())?)?;
+        let answers = texts.iter().zip(exact.values()).map(|(text, exact)| {
+            let early = self.early.as_ref().map_or(exact, |(patterns, wanted)| {
+                patterns.iter().any(|pattern| pattern.is_match(text.as_bytes())) == *wanted
+            });
+            match (early, exact) {
+                (true, true) => YES,
+                (false, false) => NO,
+                _ => MAYBE,
+            }
+        });
+        Ok(answers.collect())
+    }
+
+    /// The answer for every event of a page.
+    pub(super) fn run(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        let answers = self.answers(&page.slab.metas)?;
+        match answers.split_first() {
+            Some((first, rest)) if rest.iter().all(|answer| answer == first) => Ok(Outcome::Same(*first)),
+            _ => Ok(Outcome::by_code(&page.metas()?, &answers)),
+        }
+    }
+}
+
+/// The patterns of the early metadata test, and whether one of them must match or none may.
+fn early_metadata(expr: &SearchExpr) -> Option<(Vec<WordPattern>, bool)> {
+    let whole = |value: &SearchPattern, case| WordPattern::new(&value.text, WordBound::Whole, case);
+    match expr {
+        SearchExpr::Compare { op: CompareOp::Eq, value, case_sensitive, .. } => {
+            Some((vec![whole(value, *case_sensitive)], true))
+        }
+        SearchExpr::Compare { op: CompareOp::Ne, value, case_sensitive, .. } => {
+            Some((vec![whole(value, *case_sensitive)], false))
+        }
+        SearchExpr::In { values, .. } => Some((values.iter().map(|value| whole(value, false)).collect(), true)),
+        SearchExpr::Indexed { value, .. } => Some((vec![whole(value, false)], true)),
+        _ => None,
+    }
+}

@@ -1,0 +1,154 @@
+//! Planning of a field test for one slab: by key, by code of a dictionary, on numbers, or on the texts of each page.
+//!
+//! A value that is equal as a number but not as text must be decided by the event text, so numbers are compared as
+//! numbers only where the comparison of their texts agrees.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringViewArray};
+use quarry_eval::EngineError;
+use quarry_eval::row_filter::network_of;
+use quarry_event::template::{ColumnKind, CountedValues, NumberFormat, TEXT_COLUMN};
+use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
+use quarry_spl::ast::CompareOp;
+
+use super::field_plan::{ColumnPlan, FieldPlan};
+use super::field_test::FieldTest;
+use crate::template_pages::columns::number_texts;
+use crate::template_pages::outcome::{MAYBE, NO, YES};
+use crate::template_pages::slab::Slab;
+use crate::template_pages::value_location::ValueLocation;
+use crate::template_pages::verdicts::ByValue;
+
+impl FieldTest {
+    /// Evaluation of the test in a slab.
+    pub(super) fn plan(&self, slab: &Slab) -> Result<FieldPlan, EngineError> {
+        let Some(field) = slab.field(&self.name) else {
+            let (base, columns, computed) = (vec![MAYBE; slab.keys()], Vec::new(), slab.is_computed_for(&self.name));
+            return Ok(FieldPlan { base, columns, composite: Vec::new(), computed, alone: false });
+        };
+        let mut base = vec![NO; slab.keys()];
+        let mut columns: Vec<(u32, ColumnPlan)> = Vec::new();
+        let mut composite = Vec::new();
+        for (key, place) in field.places.iter().enumerate() {
+            match place {
+                // Values found by a pattern are tested on the text.
+                _ if field.is_patterned(key as u32) || field.is_doubted(key as u32) => base[key] = MAYBE,
+                ValueLocation::Absent => {}
+                ValueLocation::Constant(text) => {
+                    let array: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
+                    base[key] = self.of_texts(&array)?.first().copied().unwrap_or(MAYBE);
+                }
+                ValueLocation::Nested(nested) if !nested.has_escapes() => {
+                    for value in &nested.values {
+                        if !columns.iter().any(|(known, _)| *known == value.column) {
+                            columns.push((value.column, self.column_plan(value.column, slab)?));
+                        }
+                    }
+                }
+                ValueLocation::Composite(_)
+                | ValueLocation::Escaped(_)
+                | ValueLocation::Doubled(_)
+                | ValueLocation::Pair(_)
+                | ValueLocation::Nested(_)
+                | ValueLocation::Derived => {
+                    base[key] = MAYBE;
+                    composite.resize(slab.keys(), false);
+                    composite[key] = true;
+                }
+                ValueLocation::Text => base[key] = MAYBE,
+                ValueLocation::Variable(column) => {
+                    if !columns.iter().any(|(known, _)| known == column) {
+                        columns.push((*column, self.column_plan(*column, slab)?));
+                    }
+                }
+            }
+        }
+        Ok(FieldPlan {
+            base,
+            columns,
+            composite,
+            computed: slab.is_computed_for(&self.name),
+            alone: field.column.is_some() && field.patterned.is_empty() && !field.by_text,
+        })
+    }
+
+    fn column_plan(&self, column: u32, slab: &Slab) -> Result<ColumnPlan, EngineError> {
+        match &slab.template_set.columns[column as usize].kind {
+            ColumnKind::Dictionary { .. } => {
+                let answers = self.of_texts(&slab.values(column)?)?;
+                Ok(match answers.first() {
+                    Some(first) if answers.iter().all(|answer| answer == first) => ColumnPlan::Same(*first),
+                    _ => ColumnPlan::Codes(answers),
+                })
+            }
+            ColumnKind::Numbers { format, min, max } => Ok(self.number_plan(*format, *min, *max)),
+            _ => Ok(ColumnPlan::Texts),
+        }
+    }
+
+    /// Numbers are compared as numbers where the text comparison agrees.
+    fn number_plan(&self, format: NumberFormat, min: i64, max: i64) -> ColumnPlan {
+        let Some((op, value)) = &self.compare else { return ColumnPlan::Texts };
+        let exact = MAX_EXACT_INTEGER as i64;
+        let is_exact = min >= -exact && max <= exact;
+        let plain = !value.contains('*') && network_of(value).is_none();
+        let is_number = parse_number(value).is_some();
+        let (met, other) = match op {
+            CompareOp::Eq => (YES, NO),
+            CompareOp::Ne => (NO, YES),
+            _ if !is_exact || !is_number => return ColumnPlan::Texts,
+            _ => {
+                return match format {
+                    NumberFormat::Integer => ColumnPlan::Integers,
+                    NumberFormat::Decimal { digits } => ColumnPlan::Decimals(10f64.powi(i32::from(digits))),
+                    _ => ColumnPlan::Texts,
+                };
+            }
+        };
+        let typed = match format {
+            NumberFormat::Integer | NumberFormat::Decimal { .. } => is_exact,
+            NumberFormat::Ip4 | NumberFormat::Time(_) => true,
+            NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => !is_number,
+        };
+        match format.parse(value.as_bytes()) {
+            Some(number) if typed && plain && (number < min || number > max) => ColumnPlan::Same(other),
+            Some(number) if typed && plain => ColumnPlan::Equal(number, met, other),
+            _ => ColumnPlan::Texts,
+        }
+    }
+
+    /// The answers by value of one column, if a single column decides.
+    pub(super) fn by_value(&self, plan: &FieldPlan, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
+        if let ([(column, test)], true) = (plan.columns.as_slice(), plan.alone) {
+            let answers = self.of_counted(*column, test, slab)?;
+            return Ok(answers.map(|answers| ByValue::Values { column: *column, answers, rest: NO }));
+        }
+        if !plan.columns.is_empty() {
+            return Ok(None);
+        }
+        Ok(match plan.base.split_first() {
+            Some((first, rest)) if rest.iter().all(|answer| answer == first) => Some(ByValue::Same(*first)),
+            // With one class, a key is a template number.
+            Some(_) if slab.classes() == 1 => {
+                Some(ByValue::Values { column: TEXT_COLUMN, answers: plan.base.clone(), rest: NO })
+            }
+            _ => None,
+        })
+    }
+
+    /// The answers for the counted values of a column.
+    fn of_counted(&self, column: u32, test: &ColumnPlan, slab: &Slab) -> Result<Option<Vec<u8>>, EngineError> {
+        let Some(counts) = slab.template_set.counts.get(&column) else { return Ok(None) };
+        match (test, counts.values(), &slab.template_set.columns[column as usize].kind) {
+            (ColumnPlan::Same(answer), values, _) => Ok(Some(vec![*answer; values.len()])),
+            (ColumnPlan::Codes(answers), CountedValues::Codes(_), _) => Ok(Some(answers.clone())),
+            (ColumnPlan::Texts, CountedValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
+                let texts = number_texts(numbers.iter().map(|number| Some(*number)), *format)?;
+                self.of_texts(&texts).map(Some)
+            }
+            (test, CountedValues::Numbers(numbers), _) => self.of_numbers(test, numbers),
+            _ => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Words that a text must contain, looked for where only the text could decide: those of a phrase, and those that a
+//! value is written with.
+//!
+//! Looking for them takes less time than rebuilding the texts in doubt, if they are rare and no part of numbers. Words
+//! that rule out little are given up.
+//!
+//! Not here: how a word is found on templates and dictionaries ([`crate::template_pages::words`]).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use quarry_eval::EngineError;
+use quarry_event::Metadata;
+use quarry_event::segment::{WordBound, is_breaker};
+use quarry_event::value::parse_ipv4;
+use quarry_spl::ast::SearchPattern;
+
+use super::{Condition, Conditions, with_rest};
+use crate::template_pages::outcome::{MAYBE, NO, Outcome, YES};
+use crate::template_pages::page::PageReader;
+use crate::template_pages::words::Word;
+
+/// Shortest run of a phrase that is searched for by itself, in bytes.
+const RUN_MIN: usize = 2;
+/// Maximum number of runs searched per phrase.
+const RUNS_MAX: usize = 4;
+/// If fewer than one in this many rows of a page are in doubt, their texts are rebuilt without looking for runs.
+const FEW_DOUBTS: usize = 8;
+/// Shortest word of a value that is looked for, in bytes.
+const WORD_MIN: usize = 3;
+/// Digits of a number from which on it is rare.
+const NUMBER_MIN: usize = 5;
+/// Number of pages in which searching for runs ruled out little, after which it is given up.
+const PAGES_IN_VAIN: usize = 3;
+
+/// Words of which at least one occurs in the text of every event that passes a test, unless the text contains a
+/// backslash; none if none is known.
+#[derive(Default)]
+pub(crate) struct WrittenWords {
+    pub(crate) words: Vec<String>,
+    /// Sourcetypes whose events may pass without.
+    pub(crate) except: Vec<String>,
+}
+
+/// The same, compiled.
+#[derive(Default)]
+pub(super) struct NeededWords {
+    words: Vec<usize>,
+    except: Vec<String>,
+    /// Pages in which they ruled out little.
+    in_vain: AtomicUsize,
+}
+
+impl NeededWords {
+    /// The words, if all events with this metadata need one, and they have ruled out enough so far.
+    fn of(&self, metas: &[Metadata]) -> &[usize] {
+        let is_excepted = |meta: &Metadata| self.except.iter().any(|name| meta.sourcetype.eq_ignore_ascii_case(name));
+        let is_in_vain = self.in_vain.load(Ordering::Relaxed) >= PAGES_IN_VAIN;
+        if self.words.is_empty() || is_in_vain || metas.iter().any(is_excepted) { &[] } else { &self.words }
+    }
+}
+
+/// Whole numbers of a phrase, and its runs without breakers, the longest first.
+#[derive(Default)]
+pub(super) struct Runs {
+    words: Vec<usize>,
+    /// Pages in which they ruled out little.
+    in_vain: AtomicUsize,
+}
+
+impl Conditions {
+    /// Compiles the words that events need to pass a test.
+    pub(super) fn needed_words(&mut self, written: WrittenWords) -> NeededWords {
+        let WrittenWords { words: mut patterns, except } = written;
+        if !patterns.iter().all(|pattern| is_quickly_found(pattern)) {
+            patterns.clear();
+        }
+        if !patterns.is_empty() {
+            // After a backslash, values may be written with escapes.
+            patterns.push("*\\*".to_owned());
+        }
+        let words = patterns.iter().map(|pattern| {
+            self.words.push(Word::new(pattern, WordBound::Breaker, false));
+            self.words.len() - 1
+        });
+        NeededWords { words: words.collect(), except, in_vain: AtomicUsize::new(0) }
+    }
+
+    /// Compiles a phrase, and numbers and runs that every text with it contains.
+    pub(super) fn word(&mut self, pattern: &SearchPattern, bound: WordBound, case_sensitive: bool) -> Condition {
+        self.words.push(Word::new(&pattern.text, bound, case_sensitive));
+        let word = self.words.len() - 1;
+        let is_between =
+            |letter: char| letter == '*' || u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte));
+        // Runs that may be part of a number or an address would be searched for in every one of them, which takes
+        // longer than rebuilding texts.
+        let is_word = |run: &&str| run.len() >= RUN_MIN && has_letter_beyond_hex(run);
+        let mut runs: Vec<&str> = pattern.text.split(is_between).filter(is_word).collect();
+        runs.retain(|run| run.len() < pattern.text.len());
+        // Longer runs are usually rarer.
+        runs.sort_by_key(|run| std::cmp::Reverse(run.len()));
+        runs.dedup();
+        // Numbers are rarer still, and cheaper to look for.
+        let numbers = whole_numbers(&pattern.text).into_iter().map(str::to_owned);
+        let words = numbers.chain(runs.into_iter().map(|run| format!("*{run}*"))).take(RUNS_MAX);
+        let words = words.map(|run| {
+            self.words.push(Word::new(&run, WordBound::Breaker, case_sensitive));
+            self.words.len() - 1
+        });
+        Condition::Word(word, Runs { words: words.collect(), in_vain: AtomicUsize::new(0) })
+    }
+
+    /// The answer of a phrase for every event of a page.
+    pub(super) fn answer_word(
+        &self,
+        at: usize,
+        runs: &Runs,
+        page: &mut PageReader<'_>,
+    ) -> Result<Outcome, EngineError> {
+        let word = &self.words[at];
+        let plan = page.slab.word(at, word)?;
+        if plan.reads_spans() {
+            let possible = self.without_runs(page.relevant(), runs, page)?;
+            if possible.doubts(page.len()) == 0 {
+                return Ok(Outcome::Same(NO));
+            }
+            let found = with_rest(&possible, page, |page| word.run(&plan, page))?;
+            return Ok(found.where_possible(possible));
+        }
+        let found = word.run(&plan, page)?;
+        self.without_runs(found, runs, page)
+    }
+
+    /// Turns a field test's maybes into no where the text contains none of the words that it needs.
+    pub(super) fn without_needed(
+        &self,
+        found: Outcome,
+        (field, needed): (&str, &NeededWords),
+        page: &mut PageReader<'_>,
+    ) -> Result<Outcome, EngineError> {
+        // Events with an index-time field of this name become undecided again where the field is read.
+        let words = if page.slab.reads(field) { needed.of(&page.slab.metas) } else { &[] };
+        let doubts = found.doubts(page.len());
+        let found = self.without_absent(found, words, page)?;
+        if !words.is_empty() && found.doubts(page.len()) * 2 > doubts {
+            needed.in_vain.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(found)
+    }
+
+    /// Turns a word's maybes into no where the text lacks one of its runs. A run that rules out few is the last one
+    /// tried; it took as long as reading the texts.
+    fn without_runs(&self, found: Outcome, runs: &Runs, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        if runs.words.is_empty() {
+            return Ok(found);
+        }
+        let mut found = found;
+        let mut doubts = found.doubts(page.len());
+        for run in &runs.words {
+            if doubts * FEW_DOUBTS < page.len() || runs.in_vain.load(Ordering::Relaxed) >= PAGES_IN_VAIN {
+                break;
+            }
+            // An address in four columns is looked for with the phrase.
+            if page.slab.word(*run, &self.words[*run])?.reads_spans() {
+                continue;
+            }
+            found = self.without_absent(found, std::slice::from_ref(run), page)?;
+            let left = found.doubts(page.len());
+            if left * 2 > doubts {
+                runs.in_vain.fetch_add(1, Ordering::Relaxed);
+                break;
+            }
+            doubts = left;
+        }
+        Ok(found)
+    }
+
+    /// Turns a test's maybes into no where the text contains none of the words.
+    fn without_absent(
+        &self,
+        found: Outcome,
+        words: &[usize],
+        page: &mut PageReader<'_>,
+    ) -> Result<Outcome, EngineError> {
+        let is_told = match &found {
+            Outcome::Same(answer) => *answer != MAYBE,
+            Outcome::Each(answers) => !answers.contains(&MAYBE),
+        };
+        if is_told || words.is_empty() {
+            return Ok(found);
+        }
+        let mut any = Outcome::Same(NO);
+        for at in words {
+            let word = &self.words[*at];
+            let plan = page.slab.word(*at, word)?;
+            any = any.or(word.run(&plan, page)?);
+            if any.is_same(YES) || any.is_same(MAYBE) {
+                return Ok(found);
+            }
+        }
+        let any = any.into_each(page.len());
+        let mut answers = found.into_each(page.len());
+        let absent = answers.iter_mut().zip(any).filter(|(answer, any)| **answer == MAYBE && *any == NO);
+        absent.for_each(|(answer, _)| *answer = NO);
+        Ok(Outcome::Each(answers))
+    }
+}
+
+/// Whether looking for this word takes less time than reading texts. One that may be part of a number or an address
+/// would be looked for in the digits of each, and a short one is in most texts.
+fn is_quickly_found(pattern: &str) -> bool {
+    let inside = pattern.trim_matches('*');
+    let is_whole = inside.len() == pattern.len();
+    let is_short_number = inside.len() < NUMBER_MIN && inside.bytes().all(|byte| byte.is_ascii_digit());
+    inside.len() >= WORD_MIN && !is_short_number && (is_whole || has_letter_beyond_hex(inside))
+}
+
+/// Whether no number has this in it, hexadecimal ones included.
+fn has_letter_beyond_hex(text: &str) -> bool {
+    text.bytes().any(|byte| matches!(byte | 0x20, b'g'..=b'z'))
+}
+
+/// Long numbers and addresses that are words of every text with this phrase, since what bounds them is part of the
+/// phrase or bounds it. They are compared with columns of numbers without formatting any.
+fn whole_numbers(phrase: &str) -> Vec<&str> {
+    let is_between = |letter: char| {
+        letter != '.' && (letter == '*' || u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte)))
+    };
+    let mut found = Vec::new();
+    let mut end = 0;
+    for piece in phrase.split(is_between) {
+        let start = end;
+        let (before, after) = phrase.as_bytes().split_at(start);
+        let after = after.get(piece.len());
+        // Breakers are single bytes.
+        end = start + piece.len() + 1;
+        let is_number = piece.len() >= NUMBER_MIN && piece.bytes().all(|byte| byte.is_ascii_digit());
+        // Behind a percent sign, the first digits may be part of an encoded breaker.
+        let is_bounded = !matches!(before.last(), Some(b'*' | b'%')) && after != Some(&b'*');
+        if is_bounded && piece.len() < phrase.len() && (is_number || parse_ipv4(piece).is_some()) {
+            found.push(piece);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_in_most_texts_or_in_most_numbers_are_not_looked_for() {
+        for (pattern, expected) in [
+            ("3e27e8c421742c31", true),
+            ("*3e27e8c421742c31*", false),
+            ("*kubelet*", true),
+            ("10.1.2.3", true),
+            ("12345", true),
+            ("404", false),
+            ("*I*", false),
+            ("I", false),
+        ] {
+            assert_eq!(is_quickly_found(pattern), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_a_phrase_are_those_bounded_on_both_sides() {
+        for (phrase, numbers) in [
+            ("outside:167.53.205.102/443", vec!["167.53.205.102"]),
+            ("TCP connection 90101548", vec!["90101548"]),
+            ("id 12345 of 10.0.0.1,67890", vec!["12345", "10.0.0.1", "67890"]),
+            ("connection 90101548*", vec![]),
+            ("*12345 of", vec![]),
+            ("a%2012345 b", vec![]),
+            ("port 4431", vec![]),
+            ("1.23456 s", vec![]),
+            ("x12345 y", vec![]),
+            ("90101548", vec![]),
+            ("grün 12345", vec!["12345"]),
+        ] {
+            assert_eq!(whole_numbers(phrase), numbers, "{phrase}");
+        }
+    }
+}
