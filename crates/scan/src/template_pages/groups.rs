@@ -15,13 +15,11 @@ use quarry_eval::command::RowCommand;
 use quarry_eval::extract::rex::Rex;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
 
+use super::interner::ABSENT;
 use super::page::{PageReader, Rows};
 use super::rex::RexReader;
 use super::roots::reads_on_columns;
 use super::slab::Slab;
-
-/// Code of a group that did not take part in the match.
-pub(super) const ABSENT: u32 = u32::MAX;
 
 /// Results of a pattern for some rows of a page.
 pub(super) struct Groups {

@@ -12,8 +12,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use quarry_stdx::number::u32_of;
 
-use super::groups::ABSENT;
-
+/// Code of a group that did not take part in the match.
+pub(super) const ABSENT: u32 = u32::MAX;
 /// Maximum number of distinct texts per group and slab; a row with a further text needs its event text.
 const TEXTS_MAX: usize = 1 << 20;
 /// Maximum bytes of these texts.

@@ -9,7 +9,8 @@ use hashbrown::HashMap;
 use quarry_eval::pattern::template_match::FlatTemplate;
 use quarry_event::template::{ColumnValues, PageColumn, Template, TemplatePart, TemplateSet};
 
-use super::groups::{ABSENT, Groups};
+use super::groups::Groups;
+use super::interner::ABSENT;
 use super::page::Rows;
 use super::rex::TemplateNode;
 use super::slab::Slab;

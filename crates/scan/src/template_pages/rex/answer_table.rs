@@ -1,0 +1,95 @@
+//! Answers of a pattern by code, in one array per slab.
+//!
+//! If one or two columns decide about the only group of a template, or about a match, a row costs a lookup by its codes
+//! and nothing is hashed. Other templates have no answers here.
+
+use quarry_eval::EngineError;
+use quarry_event::template::TemplateSet;
+use quarry_stdx::number::u32_of;
+
+use super::windows::AskedWindow;
+use crate::template_pages::column_codes::codes_of;
+use crate::template_pages::cursors::Cursors;
+use crate::template_pages::page::PageReader;
+
+/// Maximum number of answers per slab.
+const ANSWERS_MAX: usize = 1 << 20;
+/// Maximum number of code pairs of two columns.
+const PAIRS_MAX: usize = 1 << 16;
+/// An answer: not asked yet, or no match; all others are the text's number plus [`TEXTS`].
+pub(super) const NOT_ASKED: u32 = 0;
+pub(super) const NO_MATCH: u32 = 1;
+pub(super) const TEXTS: u32 = 2;
+
+/// The answers of a slab.
+#[derive(Default)]
+pub(super) struct AnswerTable {
+    /// By node, as far as there are some.
+    nodes: Vec<Answers>,
+    answers: Vec<u32>,
+}
+
+/// Place of a node's answers in the array.
+#[derive(Clone, Copy, Default)]
+struct Answers {
+    column: u32,
+    start: u32,
+    /// 0 if its answers have no place there.
+    len: u32,
+    /// The second column and its number of codes, if there is one.
+    second: Option<(u32, u32)>,
+}
+
+impl AnswerTable {
+    /// Position of the answer for a row, if it has one.
+    #[inline]
+    pub(super) fn place(
+        &self,
+        node: u32,
+        row: u32,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<Option<usize>, EngineError> {
+        let Some(Answers { column, start, len, second }) = self.nodes.get(node as usize).copied() else {
+            return Ok(None);
+        };
+        if len == 0 {
+            return Ok(None);
+        }
+        let Some(code) = cursors.code(column, row, page)?.filter(|code| *code < len) else { return Ok(None) };
+        let Some((second, second_len)) = second else { return Ok(Some((start + code) as usize)) };
+        let other = cursors.code(second, row, page)?.filter(|other| *other < second_len);
+        Ok(other.map(|other| (start + code * second_len + other) as usize))
+    }
+
+    /// The answer at a position.
+    #[inline]
+    pub(super) fn get(&self, place: usize) -> u32 {
+        self.answers[place]
+    }
+
+    /// Keeps the answer at a position.
+    #[inline]
+    pub(super) fn set(&mut self, place: usize, answer: u32) {
+        self.answers[place] = answer;
+    }
+
+    /// Makes room for the answers of a node if one or two columns decide about one group.
+    pub(super) fn add(&mut self, at: usize, windows: &[AskedWindow], groups: usize, template_set: &TemplateSet) {
+        let [AskedWindow { columns, has_codes: true, decider: None, .. }] = windows else { return };
+        let codes_of = |(column, _): &(u32, usize)| codes_of(template_set, *column);
+        let (column, len, second, most) = match columns.as_slice() {
+            [only] => (only.0, codes_of(only), None, ANSWERS_MAX),
+            [first, other] => (first.0, codes_of(first), Some((other.0, codes_of(other))), PAIRS_MAX),
+            _ => return,
+        };
+        let pairs = len.saturating_mul(second.map_or(1, |(_, len)| len));
+        if groups > 1 || pairs == 0 || pairs > most || self.answers.len() + pairs > ANSWERS_MAX {
+            return;
+        }
+        let second = second.map(|(column, len)| (column, u32_of(len)));
+        self.nodes.resize(self.nodes.len().max(at + 1), Answers::default());
+        self.nodes[at] = Answers { column, start: u32_of(self.answers.len()), len: u32_of(len), second };
+        self.answers.resize(self.answers.len() + pairs, NOT_ASKED);
+    }
+}

@@ -1,0 +1,161 @@
+//! Runs a pattern on the window of one row, with the values that the window reads.
+//!
+//! If a match determines the groups, they are copied from their places; otherwise the pattern runs on the text of the
+//! window.
+
+use std::str::Utf8Error;
+use std::sync::Arc;
+
+use quarry_eval::EngineError;
+use quarry_eval::pattern::template_match::{FlatTemplate, Planner, Window};
+use quarry_eval::pattern::{Captures, Regex};
+use quarry_event::template::{ColumnKind, TemplateSet};
+use quarry_store::Segment;
+
+use crate::template_pages::cursors::Cursors;
+use crate::template_pages::interner::{ABSENT, Interner};
+use crate::template_pages::literals::{Literals, PageHits, Sites};
+use crate::template_pages::page::PageReader;
+use crate::template_pages::row_values::{Dictionaries, RowOf, RowValues, append_text};
+
+/// Pattern with everything needed to run it.
+pub(in crate::template_pages) struct Work<'a> {
+    pub regex: &'a Regex,
+    /// Whether an empty group counts as absent.
+    pub(super) skips_empty: bool,
+    pub captures: &'a mut Captures,
+    pub(super) groups: &'a [(usize, String)],
+    pub planner: &'a mut Planner,
+    pub(super) literals: &'a Literals,
+    /// Literals found in the values of the page; `None` if each row is better tested by itself.
+    pub(super) hits: Option<PageHits>,
+    pub text: Vec<u8>,
+    pub codes: Vec<u32>,
+    /// Parts and their values.
+    pub(super) values: Vec<(usize, Vec<u8>)>,
+    /// Codes of the groups of rows whose answers are not cached.
+    pub(super) found: Vec<u32>,
+    /// Reusable buffer for codes.
+    pub(super) some: Vec<u32>,
+}
+
+impl Work<'_> {
+    /// Whether a literal that every match contains is not in the window of this row.
+    #[inline]
+    pub(super) fn excludes(
+        &mut self,
+        sites: Option<&Sites>,
+        row: u32,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<bool, EngineError> {
+        match (sites, &mut self.hits) {
+            (Some(sites), Some(hits)) => Ok(!sites.may_match(row, self.literals, hits, cursors, page)?),
+            _ => Ok(false),
+        }
+    }
+
+    /// Reads the codes of a row in these columns; `false` if one is missing.
+    #[inline]
+    pub(in crate::template_pages) fn take_codes(
+        &mut self,
+        columns: &[(u32, usize)],
+        row: u32,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<bool, EngineError> {
+        self.codes.clear();
+        for (column, _) in columns {
+            match cursors.code(*column, row, page)? {
+                Some(code) => self.codes.push(code),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads the values of these columns and parts for the current codes, as [`Cursors::code`] returned them.
+    fn take_values(
+        &mut self,
+        columns: &[(u32, usize)],
+        template_set: &TemplateSet,
+        segment: &Arc<dyn Segment>,
+        dictionaries: &mut Dictionaries,
+    ) -> Result<(), EngineError> {
+        self.values.resize_with(columns.len(), Default::default);
+        for (((column, part), code), (of, bytes)) in columns.iter().zip(&self.codes).zip(&mut self.values) {
+            *of = *part;
+            bytes.clear();
+            match &template_set.columns[*column as usize].kind {
+                ColumnKind::Numbers { format, min, .. } => format.write(min + i64::from(*code), bytes),
+                _ => append_text(*column, *code, segment, dictionaries, bytes)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Like [`evaluate`], for the values of a row in these columns; `None` also if a value is missing.
+pub(super) fn evaluate_row(
+    template: &FlatTemplate,
+    window: &Window,
+    (columns, has_codes): (&[(u32, usize)], bool),
+    of_row: RowOf<'_, '_>,
+    work: &mut Work<'_>,
+    texts: &mut [Interner],
+    codes: &mut Vec<u32>,
+) -> Result<Option<bool>, EngineError> {
+    let RowOf { row, cursors, page, segment, dictionaries } = of_row;
+    match has_codes {
+        true => work.take_values(columns, page.template_set(), segment, dictionaries)?,
+        false => work.values.clear(),
+    }
+    let (known, outcome) = (std::mem::take(&mut work.values), Ok(true));
+    let mut row = RowValues { known, columns, row, cursors, page, segment, dictionaries, outcome };
+    let is_match =
+        evaluate(template, window, work, texts, codes, |part: usize, text: &mut Vec<u8>| row.append(part, text))?;
+    work.values = row.known;
+    let has_all = row.outcome?;
+    Ok(is_match.filter(|_| has_all))
+}
+
+/// Appends the groups' codes for the values that `value` writes, and returns whether there is a match; `None` if there
+/// are too many distinct texts.
+fn evaluate(
+    template: &FlatTemplate,
+    window: &Window,
+    work: &mut Work<'_>,
+    texts: &mut [Interner],
+    codes: &mut Vec<u32>,
+    mut value: impl FnMut(usize, &mut Vec<u8>),
+) -> Result<Option<bool>, EngineError> {
+    if let Some(places) = &window.groups {
+        for ((group, _), texts) in work.groups.iter().zip(texts) {
+            let Some((start, end)) = places.get(*group).copied().flatten() else {
+                codes.push(ABSENT);
+                continue;
+            };
+            work.text.clear();
+            template.write_between(start, end, &mut work.text, &mut value);
+            let text = std::str::from_utf8(&work.text).map_err(no_text)?;
+            let Some(code) = texts.code_of(text, work.skips_empty) else { return Ok(None) };
+            codes.push(code);
+        }
+        return Ok(Some(true));
+    }
+    let found = window.evaluate(template, work.regex, value, &mut work.text, work.captures).map_err(no_text)?;
+    let Some(text) = found else { return Ok(Some(false)) };
+    for ((group, _), texts) in work.groups.iter().zip(texts) {
+        let code = match work.captures.text(text, *group) {
+            Some(found) => texts.code_of(found, work.skips_empty),
+            None => Some(ABSENT),
+        };
+        let Some(code) = code else { return Ok(None) };
+        codes.push(code);
+    }
+    Ok(Some(true))
+}
+
+pub(in crate::template_pages) fn no_text(_: Utf8Error) -> EngineError {
+    EngineError::invalid("a text of a bucket is not UTF-8; rebuild the bucket")
+}

@@ -1,0 +1,298 @@
+//! The plans of a pattern for the templates of one slab.
+//!
+//! A template is planned when a row asks for it. If the pattern reads a variable that itself consists of templates, the
+//! template branches: one node per template of the variable. Templates whose windows are in equal parts share a node.
+
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::pattern::template_match::{FlatPart, FlatTemplate, MatchPlan, TemplatePosition, Window};
+use quarry_event::template::{ColumnKind, TEXT_COLUMN, Template, TemplateSet};
+use quarry_stdx::number::u32_of;
+use quarry_store::Segment;
+
+use super::MATCHED;
+use super::answer_table::{AnswerTable, NO_MATCH, NOT_ASKED, TEXTS};
+use super::evaluation::Work;
+use super::windows::{Answer, AskedWindow, Leaf, parts_read};
+use crate::template_pages::column_codes::has_few_codes;
+use crate::template_pages::cursors::Cursors;
+use crate::template_pages::decider::Decider;
+use crate::template_pages::field_locations::FieldLocations;
+use crate::template_pages::groups::Groups;
+use crate::template_pages::interner::{ABSENT, Interner};
+use crate::template_pages::page::PageReader;
+use crate::template_pages::roots::nodes_of_field;
+use crate::template_pages::row_values::{Dictionaries, RowOf};
+use crate::template_pages::slab::Slab;
+
+/// Maximum number of flat templates per slab; rows with further ones need their text.
+const NODES_MAX: usize = 65_536;
+
+/// Plans of the pattern for the templates of one slab.
+pub(super) struct PatternTree {
+    pub segment: Arc<dyn Segment>,
+    nodes: Vec<TemplateNode>,
+    /// Nodes by the parts that contain their windows.
+    leaves: HashMap<Template, Vec<usize>, FixedState>,
+    /// First node of each branch, by the template that was expanded.
+    branches: HashMap<Template, usize, FixedState>,
+    dictionaries: Dictionaries,
+    /// The distinct texts of each group.
+    pub texts: Vec<Interner>,
+    answers: AnswerTable,
+}
+
+/// Plan of the pattern for one flat template.
+pub(in crate::template_pages) enum TemplateNode {
+    /// Not planned yet: the template with this number.
+    Root(u32),
+    /// Not planned yet: a variable replaced by the template with this number.
+    Inside(Arc<BranchOf>, u32),
+    /// Not planned yet: the parts of a field.
+    Field(FlatTemplate),
+    /// The same as this node.
+    Same(usize),
+    /// The templates of this column decide: node `first + n` has the plan for template `n`.
+    Branch { column: u32, first: usize },
+    /// There is never a match.
+    Never,
+    /// Only known from the text.
+    Unknown,
+    /// These windows, in order.
+    Windows(Box<Leaf>),
+}
+
+/// A template of which one variable is expanded.
+pub(in crate::template_pages) struct BranchOf {
+    template: FlatTemplate,
+    part: usize,
+    column: u32,
+}
+
+impl TemplateNode {
+    /// The template of a node that is not planned yet.
+    fn template(&self, template_set: &TemplateSet) -> Option<FlatTemplate> {
+        let template_of = |column: u32, number: u32| match &template_set.columns.get(column as usize)?.kind {
+            ColumnKind::Templates(templates) => templates.get(number as usize),
+            _ => None,
+        };
+        match self {
+            TemplateNode::Root(number) => FlatTemplate::of(template_set, template_of(TEXT_COLUMN, *number)?),
+            TemplateNode::Inside(of, number) => {
+                of.template.with_variable(of.part, template_set, template_of(of.column, *number)?)
+            }
+            TemplateNode::Field(template) => Some(template.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl PatternTree {
+    /// A tree for the templates of a slab, or for the values of `field`, without a plan yet.
+    pub(super) fn new(slab: &Slab, field: Option<&FieldLocations>, groups: usize) -> PatternTree {
+        let nodes = match (field, slab.template_set.columns.first().map(|column| &column.kind)) {
+            (Some(field), _) => nodes_of_field(&field.places, &slab.template_set),
+            (None, Some(ColumnKind::Templates(templates))) => {
+                (0..u32_of(templates.len())).map(TemplateNode::Root).collect()
+            }
+            _ => Vec::new(),
+        };
+        PatternTree {
+            segment: Arc::clone(&slab.segment),
+            nodes,
+            leaves: HashMap::default(),
+            branches: HashMap::default(),
+            dictionaries: HashMap::default(),
+            texts: (0..groups).map(|_| Interner::default()).collect(),
+            answers: AnswerTable::default(),
+        }
+    }
+
+    /// Evaluates rows, ascending, with their positions in the result. A test has one code, that of a match.
+    pub(super) fn read_rows(
+        &mut self,
+        rows: impl Iterator<Item = (usize, u32)>,
+        roots: &[u32],
+        is_test: bool,
+        work: &mut Work<'_>,
+        page: &mut PageReader<'_>,
+        found: &mut Groups,
+    ) -> Result<(), EngineError> {
+        // Row by row, so that the cursors only move forward.
+        let mut cursors = Cursors::new(page);
+        for (place, row) in rows {
+            let root = roots.get(row as usize).map_or(usize::MAX, |root| *root as usize);
+            let node = self.leaf(root, row, work, &mut cursors, page)?;
+            let known = self.answers.place(node, row, &mut cursors, page)?;
+            match known.map_or(NOT_ASKED, |at| self.answers.get(at)) {
+                NOT_ASKED => {}
+                NO_MATCH => continue,
+                text => {
+                    found.codes[0][place] = text - TEXTS;
+                    continue;
+                }
+            }
+            let answer = match self.ask(node as usize, row, known.is_none(), work, &mut cursors, page)? {
+                Answer::Unknown => {
+                    found.undecided.push(row);
+                    continue;
+                }
+                Answer::No => NO_MATCH,
+                Answer::Groups(_) if is_test => {
+                    found.codes[0][place] = MATCHED;
+                    MATCHED + TEXTS
+                }
+                Answer::Groups(groups) => {
+                    found.codes.iter_mut().zip(groups).for_each(|(codes, code)| codes[place] = *code);
+                    match groups {
+                        [code] if *code != ABSENT => code + TEXTS,
+                        _ => NO_MATCH,
+                    }
+                }
+            };
+            // Only if few columns decide about one group, or about a match.
+            if let Some(at) = known {
+                self.answers.set(at, answer);
+            }
+        }
+        Ok(())
+    }
+
+    /// The node with the plan for a row, or a number beyond all nodes.
+    #[inline]
+    fn leaf(
+        &mut self,
+        root: usize,
+        row: u32,
+        work: &mut Work<'_>,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<u32, EngineError> {
+        let mut at = root;
+        loop {
+            match self.nodes.get(at) {
+                Some(TemplateNode::Root(_) | TemplateNode::Inside(..) | TemplateNode::Field(_)) => {
+                    self.plan(at, work, page.template_set());
+                }
+                Some(TemplateNode::Same(same)) => at = *same,
+                Some(TemplateNode::Branch { column, first }) => match cursors.code(*column, row, page)? {
+                    Some(code) => at = first + code as usize,
+                    None => return Ok(u32::MAX),
+                },
+                Some(_) => return Ok(u32_of(at)),
+                None => return Ok(u32::MAX),
+            }
+        }
+    }
+
+    /// Runs the windows of a node, and caches the answers if possible.
+    #[inline]
+    fn ask<'w>(
+        &'w mut self,
+        at: usize,
+        row: u32,
+        remembers: bool,
+        work: &'w mut Work<'_>,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<Answer<'w>, EngineError> {
+        let PatternTree { segment, nodes, dictionaries, texts, .. } = self;
+        match nodes.get_mut(at) {
+            Some(TemplateNode::Windows(leaf)) => {
+                leaf.ask(remembers, work, RowOf { row, cursors, page, segment, dictionaries }, texts)
+            }
+            Some(TemplateNode::Never) => Ok(Answer::No),
+            _ => Ok(Answer::Unknown),
+        }
+    }
+
+    /// Plans a flat template.
+    fn plan(&mut self, at: usize, work: &mut Work<'_>, template_set: &TemplateSet) {
+        let node = std::mem::replace(&mut self.nodes[at], TemplateNode::Unknown);
+        let Some(template) = node.template(template_set) else { return };
+        let windows = match work.planner.plan(&template) {
+            MatchPlan::Never => {
+                self.nodes[at] = TemplateNode::Never;
+                return;
+            }
+            MatchPlan::Unknown => return,
+            MatchPlan::Windows(windows) => windows,
+        };
+        let Some(origin) = windows.iter().map(|window| window.context).min() else { return };
+        let Some(reach) = windows.iter().map(Window::reach).max() else { return };
+        // If nothing around a match matters, the parts that contain the windows are sufficient. They are the same in
+        // many templates.
+        let is_all = match work.planner.looks_ahead() {
+            true => false,
+            false => !work.planner.looks_around() || origin == TemplatePosition { part: 0, offset: 0 },
+        };
+        let inside = template.between(origin, reach);
+        let windows: Vec<Window> = windows.iter().map(|window| window.seen_from(origin)).collect();
+        let key = inside.key();
+        let known = self.leaves.get(&key).into_iter().flatten();
+        for same in known.copied() {
+            if matches!(&self.nodes[same], TemplateNode::Windows(leaf) if leaf.planned == windows) {
+                self.nodes[at] = TemplateNode::Same(same);
+                return;
+            }
+        }
+        let planned = windows.clone();
+        let mut asked = Vec::with_capacity(windows.len());
+        for mut window in windows {
+            // The groups follow from the fact that there is a match. If codes decide everything, one lookup is enough.
+            let reads_long = |part: &usize| match inside.parts().get(*part) {
+                Some(FlatPart::Variable(column, _)) => !has_few_codes(template_set, *column),
+                _ => false,
+            };
+            let decision = window.decision.take().filter(|_| window.read.iter().any(reads_long));
+            if let Some(decision) = &decision {
+                window.groups = Some(decision.places.clone());
+            }
+            let (mut columns, mut has_codes) = (Vec::new(), true);
+            let of_groups = parts_read(&window, work.groups);
+            let deciding = decision.as_ref().map_or(&[][..], |decision| &decision.read);
+            for part in deciding.iter().chain(&of_groups).copied() {
+                let column = match inside.parts().get(part) {
+                    Some(FlatPart::Variable(column, _)) => *column,
+                    _ => continue,
+                };
+                match &template_set.columns[column as usize].kind {
+                    ColumnKind::Templates(templates) => {
+                        let (of, part) = if is_all { (inside, part) } else { (template, part + origin.part) };
+                        self.nodes[at] = self.branch(of, part, column, templates.len());
+                        return;
+                    }
+                    ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } | ColumnKind::Texts => {}
+                }
+                if of_groups.contains(&part) && !columns.contains(&(column, part)) {
+                    has_codes &= has_few_codes(template_set, column);
+                    columns.push((column, part));
+                }
+            }
+            let decider = decision.map(|decision| Decider::new(decision, &window, &inside, template_set));
+            asked.push(AskedWindow::new(window, (columns, has_codes), decider, work.literals, &inside, template_set));
+        }
+        self.answers.add(at, &asked, work.groups.len(), template_set);
+        self.leaves.entry(key).or_default().push(at);
+        self.nodes[at] = TemplateNode::Windows(Box::new(Leaf { template: inside, planned, windows: asked }));
+    }
+
+    /// Adds one node for each template of a variable.
+    fn branch(&mut self, template: FlatTemplate, part: usize, column: u32, count: usize) -> TemplateNode {
+        let key = template.key();
+        if let Some(first) = self.branches.get(&key) {
+            return TemplateNode::Branch { column, first: *first };
+        }
+        let first = self.nodes.len();
+        if first + count > NODES_MAX {
+            return TemplateNode::Unknown;
+        }
+        let of = Arc::new(BranchOf { template, part, column });
+        self.nodes.extend((0..u32_of(count)).map(|number| TemplateNode::Inside(Arc::clone(&of), number)));
+        self.branches.insert(key, first);
+        TemplateNode::Branch { column, first }
+    }
+}

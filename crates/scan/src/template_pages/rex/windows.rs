@@ -1,0 +1,151 @@
+//! The windows of a template in which a pattern may match, with the answers that are cached.
+//!
+//! A window that is decided by few codes is run once per combination of them. One with too many combinations is cached
+//! group by group, if its groups do not depend on each other.
+
+use quarry_eval::EngineError;
+use quarry_eval::pattern::template_match::{COMBINATIONS_MAX, CombinationMemo, FlatTemplate, Window};
+use quarry_event::template::TemplateSet;
+use quarry_stdx::number::u32_of;
+
+use super::evaluation::{Work, evaluate_row};
+use crate::template_pages::column_codes::combinations;
+use crate::template_pages::decider::Decider;
+use crate::template_pages::group_memos::GroupMemos;
+use crate::template_pages::interner::Interner;
+use crate::template_pages::literals::{Literals, Sites};
+use crate::template_pages::row_values::RowOf;
+
+/// Windows of a flat template in which a pattern may match.
+pub(in crate::template_pages) struct Leaf {
+    /// The parts that contain the windows.
+    pub(super) template: FlatTemplate,
+    /// The windows as planned, used to recognise equal templates.
+    pub(super) planned: Vec<Window>,
+    pub(super) windows: Vec<AskedWindow>,
+}
+
+/// A window and its cached answers.
+pub(super) struct AskedWindow {
+    window: Window,
+    /// Columns whose values decide, each with its part of the template.
+    pub columns: Vec<(u32, usize)>,
+    /// Whether all of them have codes, few enough to cache the answers.
+    pub has_codes: bool,
+    /// Index in `found` of the groups' codes; `None` for no match.
+    memo: CombinationMemo<Option<u32>>,
+    found: Vec<u32>,
+    /// Decides whether there is a match, if a match determines the groups.
+    pub decider: Option<Decider>,
+    /// Answers group by group, in place of `memo`, if there would be too many combinations.
+    apart: Option<GroupMemos>,
+    /// Possible positions of the literals that a match needs, if the pattern runs on free text.
+    sites: Option<Sites>,
+}
+
+/// Answer for a row's templates and codes.
+pub(super) enum Answer<'a> {
+    Unknown,
+    No,
+    Groups(&'a [u32]),
+}
+
+impl AskedWindow {
+    /// A window of a template that has not been asked yet, with the columns that decide and whether all have few codes.
+    pub(super) fn new(
+        window: Window,
+        (columns, has_codes): (Vec<(u32, usize)>, bool),
+        decider: Option<Decider>,
+        literals: &Literals,
+        template: &FlatTemplate,
+        template_set: &TemplateSet,
+    ) -> AskedWindow {
+        let is_too_much = has_codes && decider.is_none() && combinations(template_set, &columns) > COMBINATIONS_MAX;
+        let apart = window.apart.as_ref().filter(|_| is_too_much);
+        let apart = apart.and_then(|apart| GroupMemos::new(apart, &columns, template));
+        let (memo, found) = (CombinationMemo::default(), Vec::new());
+        let sites = match has_codes || decider.is_some() || window.groups.is_some() {
+            true => None,
+            false => Sites::of(literals, &window, template, template_set),
+        };
+        AskedWindow { window, columns, has_codes, memo, found, decider, apart, sites }
+    }
+}
+
+impl Leaf {
+    #[inline]
+    pub(super) fn ask<'w>(
+        &'w mut self,
+        remembers: bool,
+        work: &'w mut Work<'_>,
+        of_row: RowOf<'_, '_>,
+        texts: &mut [Interner],
+    ) -> Result<Answer<'w>, EngineError> {
+        let RowOf { row, cursors, page, segment, dictionaries } = of_row;
+        let Leaf { template, windows, .. } = self;
+        for AskedWindow { window, columns, has_codes, memo, found, decider, apart, sites } in windows {
+            if work.excludes(sites.as_ref(), row, cursors, page)? {
+                continue;
+            }
+            if let Some(decider) = decider {
+                let mut of_row = RowOf { row, cursors: &mut *cursors, page: &mut *page, segment, dictionaries };
+                match decider.has_match(window, template, &mut of_row, work)? {
+                    Some(true) => {}
+                    Some(false) => continue,
+                    None => return Ok(Answer::Unknown),
+                }
+            }
+            if *has_codes && !work.take_codes(columns, row, cursors, page)? {
+                return Ok(Answer::Unknown);
+            }
+            match apart.as_ref().and_then(|apart| apart.known(&work.codes, &mut work.some, &mut work.found)) {
+                Some(true) => return Ok(Answer::Groups(&work.found)),
+                Some(false) => continue,
+                None => {}
+            }
+            let known = if *has_codes { memo.known(&work.codes) } else { None };
+            let place = match known.map(|number| memo.answers()[number as usize]) {
+                Some(place) => place,
+                None => {
+                    let remembers = remembers && *has_codes && apart.is_none() && !memo.is_full();
+                    let start = u32_of(found.len());
+                    if !remembers {
+                        // Cached answers stay at the front.
+                        work.found.clear();
+                    }
+                    let mut to = std::mem::take(if remembers { &mut *found } else { &mut work.found });
+                    let of_row = RowOf { row, cursors: &mut *cursors, page: &mut *page, segment, dictionaries };
+                    let is_match = evaluate_row(template, window, (columns, *has_codes), of_row, work, texts, &mut to)?;
+                    *if remembers { &mut *found } else { &mut work.found } = to;
+                    let Some(is_match) = is_match else { return Ok(Answer::Unknown) };
+                    if let Some(apart) = apart {
+                        apart.keep(&work.codes, &mut work.some, is_match.then_some(&work.found));
+                    }
+                    match is_match {
+                        true if !remembers => return Ok(Answer::Groups(&work.found)),
+                        false if !remembers => continue,
+                        _ => {}
+                    }
+                    let place = is_match.then_some(start);
+                    memo.number(&work.codes, || place);
+                    place
+                }
+            };
+            let Some(place) = place else { continue };
+            let groups = found.get(place as usize..).and_then(|found| found.get(..texts.len()));
+            return Ok(groups.map_or(Answer::Unknown, Answer::Groups));
+        }
+        Ok(Answer::No)
+    }
+}
+
+/// Parts of a template whose values decide the requested groups of a window.
+pub(super) fn parts_read(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
+    let Some(places) = &window.groups else { return window.read.clone() };
+    let lies_in = |part: &usize| {
+        let mut wanted = groups.iter().filter_map(|(group, _)| places.get(*group).copied().flatten());
+        wanted.any(|(start, end)| (start.part..end.part).contains(part))
+    };
+    let last = places.iter().flatten().map(|(_, end)| end.part).max().unwrap_or(0);
+    (0..last).filter(lies_in).collect()
+}
