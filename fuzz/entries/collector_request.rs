@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use quarry_conf::{ConfSource, HttpInputSettings, Layer, Layers, PropsResolver};
 use quarry_event::EventBatch;
-use quarry_inputs::hec::Collector;
+use quarry_inputs::hec::{AckNumbers, Collector};
 use quarry_inputs::{AppendError, EventStore, Receipt};
 use quarry_stdx::SystemClock;
 use tower_service::Service;
@@ -67,7 +67,7 @@ thread_local! {
         let layers = Layers::new([ConfSource { layer: Layer::SystemLocal, app: None, file, text: CONF.to_owned() }]);
         let (settings, props) = (HttpInputSettings::new(&layers), Arc::new(PropsResolver::new(&layers)));
         let store: Arc<dyn EventStore> = Arc::new(Nowhere);
-        let collector = Collector::new(settings, BODY_BYTES, store, props, SystemClock::shared());
+        let collector = Collector::new(settings, BODY_BYTES, AckNumbers::default(), store, props, SystemClock::shared());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         (runtime, Arc::new(collector).router())
     };

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use axum::response::Response;
 use quarry_conf::{ConfSource, HttpInputSettings, Layer, Layers, PropsResolver};
 use quarry_event::EventBatch;
-use quarry_inputs::hec::{AnswerNote, Collector};
+use quarry_inputs::hec::{AckNumbers, AnswerNote, Collector};
 use quarry_inputs::{AppendError, EventStore, Receipt};
 use quarry_stdx::SystemClock;
 
@@ -119,7 +119,14 @@ impl Served {
         let props = Arc::new(PropsResolver::new(&layers));
         let settings = HttpInputSettings::new(&layers);
         assert_eq!(settings.tokens.len(), 5, "the configuration is read");
-        let collector = Arc::new(Collector::new(settings, BODY_BYTES, store.clone(), props, SystemClock::shared()));
+        let collector = Arc::new(Collector::new(
+            settings,
+            BODY_BYTES,
+            AckNumbers::default(),
+            store.clone(),
+            props,
+            SystemClock::shared(),
+        ));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();

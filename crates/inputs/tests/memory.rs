@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use quarry_conf::{ConfSource, HttpInputSettings, Layer, Layers, PropsResolver};
 use quarry_event::EventBatch;
-use quarry_inputs::hec::Collector;
+use quarry_inputs::hec::{AckNumbers, Collector};
 use quarry_inputs::{AppendError, EventStore, Receipt};
 use quarry_stdx::SystemClock;
 use tower_service::Service;
@@ -51,7 +51,8 @@ fn router(body_bytes_max: u64) -> axum::Router {
     let layers = Layers::new([ConfSource { layer: Layer::SystemLocal, app: None, file, text: text.to_owned() }]);
     let (settings, props) = (HttpInputSettings::new(&layers), Arc::new(PropsResolver::new(&layers)));
     let store: Arc<dyn EventStore> = Arc::new(Nowhere);
-    Arc::new(Collector::new(settings, body_bytes_max, store, props, SystemClock::shared())).router()
+    Arc::new(Collector::new(settings, body_bytes_max, AckNumbers::default(), store, props, SystemClock::shared()))
+        .router()
 }
 
 fn gzip_of(part: &[u8], times: usize) -> Vec<u8> {

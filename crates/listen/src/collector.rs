@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use axum::Router;
 use quarry_conf::{HttpInputSettings, LimitSettings, NetworkInputSettings, SslSettings};
-use quarry_inputs::{EventStore, InputSettings, hec::Collector};
+use quarry_inputs::{
+    EventStore, InputSettings,
+    hec::{AckNumbers, Collector},
+};
 use quarry_stdx::log;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -23,6 +26,9 @@ use crate::tls;
 const IDLE_EVERY: Duration = Duration::from_secs(60);
 /// Time that shutdown waits for senders.
 const STOP_WAIT: Duration = Duration::from_secs(5);
+
+/// File of the next acknowledgment id, below the data directory.
+const ACK_NUMBERS: &str = "hec/next-ack-id";
 
 /// ALPN protocols of gRPC clients.
 const CALLS_PROTOCOLS: [&[u8]; 1] = [b"h2"];
@@ -88,8 +94,9 @@ pub async fn listen(
     };
     let (acceptor, calls_acceptor) = acceptors.unzip();
     let (props, clock, calls_port) = (Arc::clone(&node.props), node.clock.clone(), settings.calls_port);
-    let collector =
-        Arc::new(Collector::new(settings, LimitSettings::new(&node.layers).http_body_bytes, store, props, clock));
+    let numbers = AckNumbers::open(data_dir.join(ACK_NUMBERS)).map_err(ListenError::AckNumbers)?;
+    let body_bytes_max = LimitSettings::new(&node.layers).http_body_bytes;
+    let collector = Arc::new(Collector::new(settings, body_bytes_max, numbers, store, props, clock));
     let router = Arc::clone(&collector).router();
     let port = Port::open(COLLECTOR, address, acceptor, router, Bounds::of_collector()).await?;
     let bound = port.address;

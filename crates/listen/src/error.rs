@@ -37,6 +37,9 @@ pub enum ListenError {
     /// The certificate cannot be used or generated.
     #[error("TLS: {0}")]
     Tls(Fault),
+    /// The next acknowledgment id is unknown.
+    #[error("{0}")]
+    AckNumbers(Fault),
 }
 
 /// The remedy if another program has the port.
@@ -53,7 +56,7 @@ impl HasKind for ListenError {
     fn kind(&self) -> ErrorKind {
         match self {
             ListenError::TokensInClear(_) | ListenError::Stanza { .. } => ErrorKind::Invalid,
-            ListenError::Tls(fault) => fault.kind(),
+            ListenError::Tls(fault) | ListenError::AckNumbers(fault) => fault.kind(),
             ListenError::Address { .. } => ErrorKind::Unavailable,
         }
     }

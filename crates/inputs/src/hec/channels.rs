@@ -1,13 +1,17 @@
 //! Acknowledgment channels: which requests of a sender are stored.
 //!
-//! A channel numbers its requests from 0. A request is reported as stored once, when its events survive a crash. A
-//! failed one is never reported, so that its sender repeats it. Not here: permission to use a channel.
+//! A channel numbers its requests, from 0 in the first process of a data directory. A number is never given twice on a
+//! channel: neither after a crash ([`AckNumbers`]) nor after the channel was idle and forgotten, because its sender may
+//! still ask for the first request with that number. A request is reported as stored once, when its events survive a
+//! crash. A failed or unknown one is never reported, so that its sender repeats it. Not here: permission to use a channel.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quarry_event::SentRequest;
+use quarry_stdx::Fault;
 
+use super::ack_numbers::AckNumbers;
 use crate::Receipt;
 
 /// Maximum channels.
@@ -29,7 +33,6 @@ struct Waiting {
     sent: SentRequest,
 }
 
-#[derive(Default)]
 struct Channel {
     next: u64,
     pending: BTreeMap<u64, Waiting>,
@@ -38,39 +41,53 @@ struct Channel {
 }
 
 /// Every channel.
-#[derive(Default)]
 pub(crate) struct Channels {
     inner: Mutex<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
+    numbers: AckNumbers,
+    /// First number of a new channel: above all numbers of forgotten channels.
+    first: u64,
     /// Channels by token and name.
     channels: BTreeMap<(String, String), Channel>,
     /// Requests of all channels that are pending or whose acknowledgment was not queried.
     pending: usize,
 }
 
-/// No room for another channel or request.
+/// Why a channel takes no request.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ChannelsFull;
+pub(crate) enum ChannelError {
+    /// No room for another channel or request.
+    Full,
+    /// No number can be reserved for it.
+    Number(Fault),
+}
 
 impl Channels {
+    /// No channels yet; they take these numbers.
+    pub(crate) fn new(numbers: AckNumbers) -> Channels {
+        let first = numbers.first();
+        Channels { inner: Mutex::new(Inner { numbers, first, channels: BTreeMap::new(), pending: 0 }) }
+    }
+
     /// Whether a text is a valid channel name: a GUID, with or without dashes.
     pub(crate) fn is_name(name: &str) -> bool {
         let hex = name.bytes().filter(u8::is_ascii_hexdigit).count();
         name.len() <= NAME_BYTES_MAX && hex > 0 && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
     }
 
-    /// Whether the channel has room for another request.
-    pub(crate) fn has_room(&self, token: &str, name: &str) -> Result<(), ChannelsFull> {
-        let Inner { channels, pending } = &*self.lock();
-        match channels.get(&(token.to_owned(), name.to_owned())) {
-            _ if *pending >= PENDING_OF_ALL_MAX => Err(ChannelsFull),
-            Some(channel) if channel.pending.len() >= PENDING_MAX => Err(ChannelsFull),
-            None if channels.len() >= CHANNELS_MAX => Err(ChannelsFull),
-            _ => Ok(()),
-        }
+    /// Whether the channel has room, and a number, for another request.
+    pub(crate) fn has_room(&self, token: &str, name: &str) -> Result<(), ChannelError> {
+        let Inner { numbers, first, channels, pending } = &mut *self.lock();
+        let next = match channels.get(&(token.to_owned(), name.to_owned())) {
+            _ if *pending >= PENDING_OF_ALL_MAX => return Err(ChannelError::Full),
+            Some(channel) if channel.pending.len() >= PENDING_MAX => return Err(ChannelError::Full),
+            None if channels.len() >= CHANNELS_MAX => return Err(ChannelError::Full),
+            Some(channel) => channel.next,
+            None => *first,
+        };
+        numbers.reserve(next).map_err(ChannelError::Number)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -78,20 +95,30 @@ impl Channels {
     }
 
     /// Adds a request to a channel; returns its number.
-    pub(crate) fn add(&self, token: &str, name: &str, receipts: Receipts, sent: SentRequest, now_ns: i64) -> u64 {
-        let Inner { channels, pending } = &mut *self.lock();
-        let channel = channels.entry((token.to_owned(), name.to_owned())).or_default();
-        *pending += 1;
-        let number = channel.next;
-        channel.next += 1;
+    pub(crate) fn add(
+        &self,
+        token: &str,
+        name: &str,
+        receipts: Receipts,
+        sent: SentRequest,
+        now_ns: i64,
+    ) -> Result<u64, Fault> {
+        let Inner { numbers, first, channels, pending } = &mut *self.lock();
+        let new = || Channel { next: *first, pending: BTreeMap::new(), used_ns: now_ns };
+        let channel = channels.entry((token.to_owned(), name.to_owned())).or_insert_with(new);
         channel.used_ns = now_ns;
+        let number = channel.next;
+        // Others may have taken the reserved numbers since there was room.
+        numbers.reserve(number)?;
+        *pending += 1;
+        channel.next += 1;
         channel.pending.insert(number, Waiting { receipts, sent });
-        number
+        Ok(number)
     }
 
     /// The requests with these numbers, each with its key if it is stored. Stored ones are forgotten.
     pub(crate) fn ask(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, Option<SentRequest>)> {
-        let Inner { channels, pending } = &mut *self.lock();
+        let Inner { channels, pending, .. } = &mut *self.lock();
         let mut channel = channels.get_mut(&(token.to_owned(), name.to_owned()));
         let mut told = Vec::with_capacity(numbers.len());
         for number in numbers {
@@ -110,10 +137,9 @@ impl Channels {
     /// Puts back requests whose report was never sent, so that the sender may ask again. A forgotten channel is left
     /// alone.
     pub(crate) fn put_back(&self, token: &str, name: &str, stored: &[(u64, SentRequest)]) {
-        let Inner { channels, pending } = &mut *self.lock();
+        let Inner { channels, pending, .. } = &mut *self.lock();
         let Some(channel) = channels.get_mut(&(token.to_owned(), name.to_owned())) else { return };
         for (number, sent) in stored {
-            // A channel that was forgotten and used again counts from 0.
             if *number < channel.next && !channel.pending.contains_key(number) {
                 channel.pending.insert(*number, Waiting { receipts: Vec::new(), sent: *sent });
                 *pending += 1;
@@ -124,8 +150,14 @@ impl Channels {
     /// Drops channels idle for this long.
     pub(crate) fn forget_idle(&self, idle_seconds: u64, now_ns: i64) {
         let idle_ns = i64::try_from(idle_seconds.saturating_mul(NANOS)).unwrap_or(i64::MAX);
-        let Inner { channels, pending } = &mut *self.lock();
-        channels.retain(|_, channel| now_ns.saturating_sub(channel.used_ns) < idle_ns);
+        let Inner { first, channels, pending, .. } = &mut *self.lock();
+        channels.retain(|_, channel| {
+            let is_used = now_ns.saturating_sub(channel.used_ns) < idle_ns;
+            if !is_used {
+                *first = channel.next.max(*first);
+            }
+            is_used
+        });
         *pending = channels.values().map(|channel| channel.pending.len()).sum();
     }
 }
@@ -147,12 +179,20 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::{Channels, ChannelsFull, PENDING_MAX, PENDING_OF_ALL_MAX};
+    use super::{AckNumbers, ChannelError, Channels, PENDING_MAX, PENDING_OF_ALL_MAX, Receipts};
     use quarry_event::SentRequest;
 
     use crate::{AppendError, Receipt};
 
     const SENT: SentRequest = SentRequest { key: 1, id: 2 };
+
+    fn channels() -> Channels {
+        Channels::new(AckNumbers::default())
+    }
+
+    fn add(channels: &Channels, token: &str, name: &str, receipts: Receipts, now_ns: i64) -> u64 {
+        channels.add(token, name, receipts, SENT, now_ns).unwrap()
+    }
 
     /// Whether each of these requests is reported as stored.
     fn ask(channels: &Channels, token: &str, name: &str, numbers: &[u64]) -> Vec<(u64, bool)> {
@@ -174,57 +214,86 @@ mod tests {
 
     #[test]
     fn a_request_is_told_as_stored_once_and_only_when_all_of_it_is() {
-        let channels = Channels::default();
+        let channels = channels();
         let (one, two) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
         let number =
-            channels.add("t", "a", vec![Box::new(Switch(one, true)), Box::new(Switch(two.clone(), true))], SENT, 0);
-        assert_eq!(
-            (number, channels.add("t", "b", vec![], SENT, 0), channels.add("u", "a", vec![], SENT, 0)),
-            (0, 0, 0)
-        );
+            add(&channels, "t", "a", vec![Box::new(Switch(one, true)), Box::new(Switch(two.clone(), true))], 0);
+        assert_eq!((number, add(&channels, "t", "b", vec![], 0), add(&channels, "u", "a", vec![], 0)), (0, 0, 0));
         assert_eq!(ask(&channels, "t", "a", &[0, 7]), [(0, false), (7, false)]);
         two.store(true, Ordering::Relaxed);
         assert_eq!(ask(&channels, "t", "a", &[0]), [(0, true)]);
         assert_eq!(ask(&channels, "t", "a", &[0]), [(0, false)], "told before");
-        assert_eq!(channels.add("t", "a", vec![], SENT, 0), 1);
+        assert_eq!(add(&channels, "t", "a", vec![], 0), 1);
     }
 
     #[test]
     fn what_failed_is_never_told_as_stored() {
-        let channels = Channels::default();
+        let channels = channels();
         let done = Arc::new(AtomicBool::new(true));
-        channels.add("t", "a", vec![Box::new(Switch(done, false))], SENT, 0);
+        add(&channels, "t", "a", vec![Box::new(Switch(done, false))], 0);
         assert_eq!(ask(&channels, "t", "a", &[0]), [(0, false)]);
         assert_eq!(ask(&channels, "t", "a", &[0]), [(0, false)]);
     }
 
     #[test]
     fn idle_channels_are_forgotten_and_used_ones_stay() {
-        let channels = Channels::default();
-        channels.add("t", "old", vec![], SENT, 0);
-        channels.add("t", "new", vec![], SENT, 9_000_000_000);
+        let channels = channels();
+        add(&channels, "t", "old", vec![], 0);
+        add(&channels, "t", "new", vec![], 9_000_000_000);
         channels.forget_idle(5, 10_000_000_000);
         assert_eq!(ask(&channels, "t", "old", &[0]), [(0, false)]);
         assert_eq!(ask(&channels, "t", "new", &[0]), [(0, true)]);
     }
 
     #[test]
+    fn a_number_is_never_given_twice_on_a_channel() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = || Channels::new(AckNumbers::open(folder.path().join("ack")).unwrap());
+        let channels = start();
+        let ids: Vec<u64> = (0..3).map(|_| add(&channels, "t", "a", vec![], 0)).collect();
+        assert_eq!((ids, add(&channels, "t", "b", vec![], 9_000_000_000)), (vec![0, 1, 2], 0));
+        channels.forget_idle(5, 10_000_000_000);
+        assert_eq!(add(&channels, "t", "a", vec![], 0), 3, "it was forgotten");
+        assert_eq!(add(&channels, "t", "b", vec![], 0), 1, "it was not");
+        assert_eq!(ask(&channels, "t", "a", &[0, 2, 3]), [(0, false), (2, false), (3, true)]);
+        // The process is killed before the events are stored.
+        let channels = start();
+        assert!(channels.has_room("t", "a").is_ok());
+        let number = add(&channels, "t", "a", vec![], 0);
+        assert!(number > 3, "{number}");
+        assert_eq!(ask(&channels, "t", "a", &[0, 3, number]), [(0, false), (3, false), (number, true)]);
+    }
+
+    #[test]
+    fn a_channel_takes_no_request_that_has_no_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let channels = Channels::new(AckNumbers::open(folder.path().join("below/ack")).unwrap());
+        std::fs::write(folder.path().join("below"), "a file").unwrap();
+        assert!(matches!(channels.has_room("t", "a"), Err(ChannelError::Number(_))));
+        assert!(channels.add("t", "a", vec![], SENT, 0).is_err());
+        assert_eq!(channels.lock().pending, 0);
+        std::fs::remove_file(folder.path().join("below")).unwrap();
+        assert!(channels.has_room("t", "a").is_ok());
+        assert_eq!(add(&channels, "t", "a", vec![], 0), 0);
+    }
+
+    #[test]
     fn requests_of_all_channels_together_are_bounded() {
-        let channels = Channels::default();
+        let channels = channels();
         let names: Vec<String> = (0..PENDING_OF_ALL_MAX / PENDING_MAX + 1).map(|at| format!("a{at}")).collect();
         let mut added = 0;
         for name in &names {
             while channels.has_room("t", name).is_ok() {
-                channels.add("t", name, vec![], SENT, 0);
+                add(&channels, "t", name, vec![], 0);
                 added += 1;
             }
         }
         assert_eq!(added, PENDING_OF_ALL_MAX);
-        assert_eq!(channels.has_room("u", "another"), Err(ChannelsFull));
+        assert_eq!(channels.has_room("u", "another"), Err(ChannelError::Full));
         assert_eq!(ask(&channels, "t", "a0", &[7, 7, 8]), [(7, true), (7, false), (8, true)]);
-        channels.add("u", "another", vec![], SENT, 9_000_000_000);
-        channels.add("u", "another", vec![], SENT, 9_000_000_000);
-        assert_eq!(channels.has_room("u", "another"), Err(ChannelsFull));
+        add(&channels, "u", "another", vec![], 9_000_000_000);
+        add(&channels, "u", "another", vec![], 9_000_000_000);
+        assert_eq!(channels.has_room("u", "another"), Err(ChannelError::Full));
         channels.forget_idle(5, 10_000_000_000);
         // The acknowledgment of one was queried in the meantime.
         assert_eq!((channels.has_room("t", "a1"), channels.lock().pending), (Ok(()), PENDING_MAX));

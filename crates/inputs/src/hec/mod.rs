@@ -7,6 +7,7 @@
 //! Behaviour follows Splunk's public description of the collector, and measurements of its error answers. Not here:
 //! TLS, persistence of tokens, forwarders that speak S2S over HTTP.
 
+mod ack_numbers;
 mod answer;
 mod answer_note;
 mod body;
@@ -34,16 +35,17 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use quarry_conf::{ConnectionHost, HttpInputSettings, HttpToken, PropsResolver};
 use quarry_event::SentRequest;
 use quarry_pipeline::EventTyping;
-use quarry_stdx::SharedClock;
+use quarry_stdx::{Fault, SharedClock};
 use serde_json::{Map, Value, json};
 
 use crate::{EventStore, SinkError};
+pub use ack_numbers::AckNumbers;
 pub use answer_note::AnswerNote;
 pub(crate) use envelope::seconds;
 
 use answer::{Answer, Code, Told};
 use body::{BodyError, Budget, Kept, Share};
-use channels::{Channels, Receipts};
+use channels::{ChannelError, Channels, Receipts};
 use desk::Desk;
 use receive::{Destination, Receiver, Stated, answer_of};
 use retries::{Attempt, Begun, Retries};
@@ -75,10 +77,11 @@ impl std::fmt::Debug for Collector {
 
 impl Collector {
     /// A collector that stores events in `store`; `props` breaks text into events. Bodies may have `body_bytes_max`
-    /// decompressed bytes.
+    /// decompressed bytes. `numbers` are for requests with acknowledgment.
     pub fn new(
         settings: HttpInputSettings,
         body_bytes_max: u64,
+        numbers: AckNumbers,
         store: Arc<dyn EventStore>,
         props: Arc<PropsResolver>,
         clock: SharedClock,
@@ -86,7 +89,7 @@ impl Collector {
         Collector {
             tokens: RwLock::new(by_what_is_shown(settings.tokens)),
             channel_idle_seconds: settings.channel_idle_seconds,
-            channels: Channels::default(),
+            channels: Channels::new(numbers),
             retries: Arc::default(),
             destination: Destination {
                 store,
@@ -140,6 +143,20 @@ impl Collector {
             self.channels.forget_idle(seconds, self.clock.elapsed_ns());
             self.retries.forget_old(seconds, self.clock.elapsed_ns());
         }
+    }
+
+    /// Fails if a channel with acknowledgment cannot take a request.
+    fn admit(&self, token: &str, channel: &str) -> Result<(), Code> {
+        self.channels.has_room(token, channel).map_err(|error| match error {
+            ChannelError::Full => Code::ChannelFull,
+            ChannelError::Number(fault) => self.without_number(&fault),
+        })
+    }
+
+    /// The answer to a request that cannot have an acknowledgment id: it is to be sent again.
+    fn without_number(&self, fault: &Fault) -> Code {
+        self.destination.store.tell(&format!("HTTP Event Collector: requests with useACK are refused: {fault}"));
+        Code::Busy
     }
 
     /// Begins a request on a channel.
@@ -308,7 +325,7 @@ async fn collect(
         return Err(Code::ChannelMissing.into());
     }
     if let Some(channel) = channel.as_deref().filter(|_| token.use_ack) {
-        collector.channels.has_room(&token.name, channel).map_err(|_| Code::ChannelFull)?;
+        collector.admit(&token.name, channel)?;
     }
     let (stated, sender) = (query.stated()?, sender(&request, &token));
     let (uri, headers) = (request.uri().to_string(), request.headers().clone());
@@ -405,7 +422,8 @@ fn store(
     };
     let number = {
         let sent = sent.unwrap_or_default();
-        collector.channels.add(&token.name, channel, receipts, sent, collector.clock.elapsed_ns())
+        let added = collector.channels.add(&token.name, channel, receipts, sent, collector.clock.elapsed_ns());
+        added.map_err(|fault| collector.without_number(&fault))?
     };
     Ok(Answer { ack: Some(number), ..Answer::from(Code::Success) })
 }

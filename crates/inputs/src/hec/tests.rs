@@ -12,7 +12,7 @@ use quarry_event::EventBatch;
 use quarry_stdx::SystemClock;
 
 use super::channels::PENDING_MAX;
-use super::{Answer, AnswerNote, BodyError, Code, Collected, Collector, asked, collect, numbers_of};
+use super::{AckNumbers, Answer, AnswerNote, BodyError, Code, Collected, Collector, asked, collect, numbers_of};
 use crate::{AppendError, EventStore, Receipt};
 
 const TOKENS: &str = "[http://plain]\ntoken = 1\n[http://acked]\ntoken = 2\nuseACK = 1\n";
@@ -73,7 +73,7 @@ fn collector() -> (Arc<Collector>, Hands) {
     let (came, let_in) = (Mutex::new(came), Mutex::new(let_in));
     let store = Arc::new(Slow { came, let_in, stored, is_stored: Arc::clone(&is_stored) });
     let (settings, props) = (HttpInputSettings::new(&layers), Arc::new(PropsResolver::new(&layers)));
-    let collector = Collector::new(settings, 1_000, store, props, SystemClock::shared());
+    let collector = Collector::new(settings, 1_000, AckNumbers::default(), store, props, SystemClock::shared());
     (Arc::new(collector), Hands { comes, lets_in, stores, is_stored })
 }
 

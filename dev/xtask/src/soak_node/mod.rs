@@ -2,7 +2,7 @@
 //! must be found exactly once.
 //!
 //! A world is a data directory that lasts for [`ROUNDS_PER_WORLD`] rounds. In a round the node starts and four senders
-//! send (events answered when they are stored, events with an acknowledgement that is polled for, packets of a
+//! send (events answered when they are stored, events with an acknowledgement that is polled for, even after a kill, packets of a
 //! forwarder with acknowledgements, lines of a watched file that is rotated) while knowledge objects are changed
 //! ([`objects`]) and documents of the KV store are written ([`documents`]). Then one of three things happens: the node
 //! is killed; or it dies in the middle of a write because of a file size limit; or changes of its log, its objects or
@@ -64,8 +64,9 @@ const TORN_WRITE_IN: u64 = 4;
 /// One round in this many has a failing disk.
 const DISK_FAULT_IN: u64 = 3;
 /// Files whose changes fail: of the log, of buckets (written when the node stops), of the catalog, of the
-/// configuration, of the KV store.
-const FAILING: [&str; 5] = ["/data/wal/", "/data/db/", "/data/catalog.sqlite", "/data/etc/", "/data/kvstore/"];
+/// configuration, of the KV store, of the next acknowledgment id.
+const FAILING: [&str; 6] =
+    ["/data/wal/", "/data/db/", "/data/catalog.sqlite", "/data/etc/", "/data/kvstore/", "/data/hec/"];
 /// Maximum events stored twice because their server died after it recorded the answer and before it sent it: those of
 /// one request.
 const DOUBLED_MAX: u64 = senders::EVENTS_MAX;

@@ -23,6 +23,8 @@ pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(10);
 pub(crate) const EVENTS_MAX: u64 = 20;
 /// Maximum outstanding acknowledgements.
 pub(crate) const OPEN_MAX: usize = 8;
+/// Maximum ids of earlier rounds that are still asked for.
+const EARLIER_MAX: usize = 64;
 /// One line in this many is the last before the file is rotated.
 const ROTATE_IN: u64 = 150;
 /// Maximum pause of the file's writer, in microseconds.
@@ -31,6 +33,7 @@ const WRITE_PAUSE_US: u64 = 600;
 const LINES_PER_ROUND: usize = 400;
 
 /// A request that was sent and may have to be sent again.
+#[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) texts: Vec<String>,
 }
@@ -131,12 +134,15 @@ impl Plain {
     }
 }
 
-/// Sends events and asks later which are stored.
+/// Sends events and asks later which are stored. It goes on asking for ids of earlier rounds, as a sender does that did
+/// not notice that the node was killed.
 #[derive(Default)]
 pub(crate) struct Acked {
     pub(crate) ledger: Ledger,
     next: u64,
     again: Vec<Request>,
+    /// Requests of earlier rounds whose ids were not told as stored.
+    earlier: Vec<(u64, Request)>,
 }
 
 impl Acked {
@@ -155,20 +161,35 @@ impl Acked {
             };
             open.push((id, request));
             while open.len() >= OPEN_MAX || (!open.is_empty() && chance.below(3) == 0) {
-                let ids: Vec<u64> = open.iter().map(|(id, _)| *id).collect();
-                let Some((200, answer)) = connection.post("/ack", &format!("{{\"acks\":{ids:?}}}")) else { break };
-                let is_stored = |id: u64| answer["acks"][id.to_string()].as_bool() == Some(true);
-                open.iter()
-                    .filter(|(id, _)| is_stored(*id))
-                    .for_each(|(_, done)| done.note_acknowledged(&mut self.ledger));
-                open.retain(|(id, _)| !is_stored(*id));
-                if over.load(Ordering::SeqCst) {
+                if self.ask(&mut connection, &mut open).is_none() || over.load(Ordering::SeqCst) {
                     break;
                 }
             }
         }
-        self.again.extend(open.into_iter().map(|(_, request)| request));
+        self.again.extend(open.iter().map(|(_, request)| request.clone()));
         self.again.truncate(OPEN_MAX);
+        self.earlier.extend(open);
+        let surplus = self.earlier.len().saturating_sub(EARLIER_MAX);
+        self.earlier.drain(..surplus);
+    }
+
+    /// Asks for the ids of this round and of earlier ones; `None` without an answer.
+    fn ask(&mut self, connection: &mut Connection, open: &mut Vec<(u64, Request)>) -> Option<()> {
+        let ids: Vec<u64> = open.iter().chain(&self.earlier).map(|(id, _)| *id).collect();
+        let (status, answer) = connection.post("/ack", &format!("{{\"acks\":{ids:?}}}"))?;
+        if status != 200 {
+            return None;
+        }
+        for asked in [open, &mut self.earlier] {
+            asked.retain(|(id, request)| {
+                let is_stored = answer["acks"][id.to_string()].as_bool() == Some(true);
+                if is_stored {
+                    request.note_acknowledged(&mut self.ledger);
+                }
+                !is_stored
+            });
+        }
+        Some(())
     }
 }
 
