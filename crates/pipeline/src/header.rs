@@ -1,8 +1,8 @@
 //! Delimited text with a header that names the columns.
 //!
 //! Neither the header nor the preamble before it is an event; every later line is one, with a field for each column
-//! that has a name and a value. A quoted value may contain the delimiter, and a doubled quote. Without a header, the
-//! settings name the columns. Not here: values that span several lines.
+//! that has a name and a value. A quoted value may contain the delimiter, line breaks, and a doubled quote. Without a
+//! header, the settings name the columns. Not here: where a line with such values ends ([`crate::lines`]).
 
 use std::borrow::Cow;
 use std::sync::Arc;

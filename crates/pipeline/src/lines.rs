@@ -1,17 +1,21 @@
 //! Line breaking: splits a byte stream into lines by `LINE_BREAKER`.
 //!
 //! The default breaker, runs of line feeds and carriage returns, is implemented as a byte search, and a line within one
-//! chunk is passed on without copying. Any other pattern is matched in a window ([`pattern`]). Only the first
-//! `TRUNCATE` bytes of a long line are kept. Empty lines are dropped.
+//! chunk is passed on without copying. Any other pattern is matched in a window ([`pattern`]). In delimited text, line
+//! breaks inside quotes do not count ([`quoted`]). Only the first `TRUNCATE` bytes of a long line are kept. Empty lines
+//! are dropped.
 
 mod pattern;
+mod quoted;
 mod records;
 
 use memchr::memchr2_iter;
 
 use crate::text::cut_at_character;
 use pattern::PatternLines;
+use quarry_conf::PropsSettings;
 use quarry_stdx::Fault;
+use quoted::QuotedLines;
 use records::RecordLines;
 
 /// Bytes kept of a line if `TRUNCATE` is 0.
@@ -49,6 +53,7 @@ pub(crate) enum LineBreaker {
     Newline(NewlineLines),
     Pattern(Box<PatternLines>),
     Records(Box<RecordLines>),
+    Quoted(Box<QuotedLines>),
 }
 
 impl LineBreaker {
@@ -61,9 +66,20 @@ impl LineBreaker {
         Ok(LineBreaker::Pattern(Box::new(PatternLines::new(breaker, limit)?)))
     }
 
-    /// A breaker by `JSON_RECORDS`.
-    pub(crate) fn of_records(name: &str, truncate: usize) -> LineBreaker {
-        LineBreaker::Records(Box::new(RecordLines::new(name, limit(truncate))))
+    /// The breaker of a sourcetype: by `JSON_RECORDS`, by the quotes of its columns, or by `LINE_BREAKER`.
+    pub(crate) fn of(settings: &PropsSettings) -> Result<LineBreaker, Fault> {
+        let limit = limit(settings.truncate);
+        if let Some(name) = &settings.json_records {
+            return Ok(LineBreaker::Records(Box::new(RecordLines::new(name, limit))));
+        }
+        let lines = LineBreaker::new(&settings.line_breaker, settings.truncate)?;
+        let (LineBreaker::Newline(_), Some(columns)) = (&lines, &settings.header) else { return Ok(lines) };
+        // No format has a quote beyond ASCII.
+        let Some(quote) = columns.quote.and_then(|quote| u8::try_from(quote).ok().filter(u8::is_ascii)) else {
+            return Ok(lines);
+        };
+        let lines_max = settings.max_events.max(1);
+        Ok(LineBreaker::Quoted(Box::new(QuotedLines::new(quote, columns.delimiter, lines_max, limit))))
     }
 
     /// Consumes bytes and passes on the lines they complete.
@@ -72,6 +88,7 @@ impl LineBreaker {
             LineBreaker::Newline(lines) => lines.feed(bytes, sink),
             LineBreaker::Pattern(lines) => lines.feed(bytes, sink),
             LineBreaker::Records(lines) => lines.feed(bytes, sink),
+            LineBreaker::Quoted(lines) => lines.feed(bytes, sink),
         }
     }
 
@@ -82,6 +99,7 @@ impl LineBreaker {
             (LineBreaker::Newline(_), _) => {}
             (LineBreaker::Pattern(lines), until) => lines.drain(until, sink),
             (LineBreaker::Records(lines), until) => lines.drain(until, sink),
+            (LineBreaker::Quoted(lines), until) => lines.drain(until, sink),
         }
     }
 
@@ -91,6 +109,7 @@ impl LineBreaker {
             LineBreaker::Newline(lines) => lines.start += bytes,
             LineBreaker::Pattern(lines) => lines.skip(bytes),
             LineBreaker::Records(lines) => lines.skip(bytes),
+            LineBreaker::Quoted(lines) => lines.skip(bytes),
         }
     }
 
@@ -100,6 +119,7 @@ impl LineBreaker {
             LineBreaker::Newline(lines) => lines.start,
             LineBreaker::Pattern(lines) => lines.start(),
             LineBreaker::Records(lines) => lines.start(),
+            LineBreaker::Quoted(lines) => lines.start(),
         }
     }
 
@@ -109,6 +129,7 @@ impl LineBreaker {
             LineBreaker::Newline(lines) => lines.head.capacity(),
             LineBreaker::Pattern(lines) => lines.capacity(),
             LineBreaker::Records(lines) => lines.capacity(),
+            LineBreaker::Quoted(lines) => lines.capacity(),
         }
     }
 }

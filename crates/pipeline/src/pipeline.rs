@@ -515,11 +515,7 @@ impl Running {
         rules: RulePlan,
         context: &PipelineContext,
     ) -> Result<Running, PipelineError> {
-        let breaker = match &settings.json_records {
-            Some(name) => Ok(LineBreaker::of_records(name, settings.truncate)),
-            None => LineBreaker::new(&settings.line_breaker, settings.truncate),
-        };
-        let lines = breaker
+        let lines = LineBreaker::of(settings)
             .map_err(|reason| PipelineError::of_pattern(settings, "LINE_BREAKER", &settings.line_breaker, &reason))?;
         let meta = Metadata {
             index: Arc::from(info.index.as_str()),

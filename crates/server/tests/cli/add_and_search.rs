@@ -361,3 +361,14 @@ fn counts_of_nothing_are_explained_like_no_rows() {
     let reversed = place.run(&["search", "*", "--earliest", "now", "--latest", "-1h"]);
     assert!(reversed.code == 2 && reversed.err.contains("is after --latest"), "{reversed:?}");
 }
+
+#[test]
+fn a_quoted_value_of_a_csv_file_may_contain_line_breaks() {
+    let place = Place::new();
+    let file = place.write("a.csv", "id,text\n1,2\n3,\"x\ny\"\n5,6\n");
+    let search = "* | stats count max(id) AS last list(text) AS texts | eval texts=mvjoin(texts, \"|\")";
+    let expected = "count,last,texts\n3,5,\"6|x\ny|2\"\n";
+    assert_eq!(place.run(&["search", search, &file, "-o", "csv"]).good().replace('\r', ""), expected);
+    place.run(&["add", "oneshot", &file]).good();
+    assert_eq!(place.run(&["search", search, "-o", "csv"]).good().replace('\r', ""), expected);
+}

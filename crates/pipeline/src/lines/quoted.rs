@@ -1,0 +1,289 @@
+//! Records of delimited text, whose quoted values may span several lines.
+//!
+//! A record ends at the first line break outside quotes. A quote opens a value only at its beginning, that is, at the
+//! start of the record or after a delimiter, as the columns are read; two quotes inside are one of its characters. A
+//! quote that is never closed must not swallow the rest of the file: a record of more than `MAX_EVENTS` lines or
+//! [`RECORD_BYTES_MAX`] is none. Its first line is then a record by itself, and the next line begins another. All state
+//! ends with the record, so that reading can resume at any record.
+//!
+//! Not here: columns and their values.
+
+use memchr::{memchr, memchr2};
+
+use super::{Line, NewlineLines, Until, cut};
+
+/// Maximum bytes of a record with line breaks; the line breaks of a longer one count.
+pub(crate) const RECORD_BYTES_MAX: usize = 1 << 20;
+
+/// Splits delimited text into records.
+#[derive(Debug)]
+pub(crate) struct QuotedLines {
+    quote: u8,
+    delimiter: Vec<u8>,
+    lines_max: usize,
+    limit: usize,
+    /// The incomplete record, if its line is not too long.
+    window: Vec<u8>,
+    /// Its offset.
+    start: u64,
+    progress: Progress,
+    /// A line longer than [`RECORD_BYTES_MAX`], while it lasts.
+    long: Option<NewlineLines>,
+}
+
+/// How far the current record was examined.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// Bytes of its whole lines.
+    whole: usize,
+    /// Number of these lines that are not empty.
+    lines: usize,
+    /// Whether they end inside quotes.
+    is_open: bool,
+    /// Bytes in which the next line break was searched.
+    searched: usize,
+}
+
+impl QuotedLines {
+    pub(super) fn new(quote: u8, delimiter: char, lines_max: usize, limit: usize) -> QuotedLines {
+        QuotedLines {
+            quote,
+            delimiter: delimiter.to_string().into_bytes(),
+            lines_max,
+            limit,
+            window: Vec::new(),
+            start: 0,
+            progress: Progress::default(),
+            long: None,
+        }
+    }
+
+    pub(super) fn skip(&mut self, bytes: u64) {
+        self.start += bytes;
+    }
+
+    pub(super) fn start(&self) -> u64 {
+        self.long.as_ref().map_or(self.start, |long| long.start)
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.window.capacity() + self.long.as_ref().map_or(0, |long| long.head.capacity())
+    }
+
+    pub(super) fn feed(&mut self, mut bytes: &[u8], sink: &mut impl FnMut(Line<'_>)) {
+        if let Some(long) = &mut self.long {
+            let end = memchr2(b'\r', b'\n', bytes).map_or(bytes.len(), |end| end + 1);
+            long.feed(&bytes[..end], sink);
+            if long.length > 0 {
+                return;
+            }
+            self.start = long.start;
+            self.long = None;
+            bytes = &bytes[end..];
+        }
+        if self.window.is_empty() {
+            let taken = self.take(bytes, false, sink);
+            self.window.extend_from_slice(&bytes[taken..]);
+            return;
+        }
+        let mut window = std::mem::take(&mut self.window);
+        window.extend_from_slice(bytes);
+        let taken = self.take(&window, false, sink);
+        window.drain(..taken);
+        self.window = window;
+    }
+
+    pub(super) fn drain(&mut self, until: Until, sink: &mut impl FnMut(Line<'_>)) {
+        if until != Until::End {
+            return;
+        }
+        let window = std::mem::take(&mut self.window);
+        self.take(&window, true, sink);
+        if let Some(mut long) = self.long.take() {
+            long.end(sink);
+            self.start = long.start;
+        }
+    }
+
+    /// Passes on the records of `text` that are complete, or all if nothing follows; returns the length of what is taken.
+    fn take(&mut self, text: &[u8], is_all: bool, sink: &mut impl FnMut(Line<'_>)) -> usize {
+        let mut front = 0;
+        while front < text.len() {
+            let rest = &text[front..];
+            let Progress { whole, searched, .. } = self.progress;
+            let from = whole.max(searched);
+            let found = memchr2(b'\r', b'\n', &rest[from..]).map(|at| from + at);
+            let end = match found {
+                Some(end) => end,
+                None if is_all => rest.len(),
+                None if rest.len() <= RECORD_BYTES_MAX => {
+                    self.progress.searched = rest.len();
+                    break;
+                }
+                None if self.progress.is_open => {
+                    front += self.hand_on_first(rest, sink);
+                    continue;
+                }
+                None => {
+                    let mut long = NewlineLines { head: Vec::new(), length: 0, start: self.start, limit: self.limit };
+                    long.feed(rest, sink);
+                    (self.long, self.progress) = (Some(long), Progress::default());
+                    return text.len();
+                }
+            };
+            if whole > 0 && end > RECORD_BYTES_MAX {
+                front += self.hand_on_first(rest, sink);
+                continue;
+            }
+            let is_open = self.is_open_after(&rest[whole..end], self.progress.is_open);
+            if !is_open {
+                front += self.hand_on(rest, end, sink);
+                continue;
+            }
+            let lines = self.progress.lines + usize::from(end > whole);
+            self.progress = Progress { whole: end + 1, lines, is_open, searched: 0 };
+            if found.is_none() || lines >= self.lines_max {
+                front += self.hand_on_first(rest, sink);
+            }
+        }
+        front
+    }
+
+    /// Passes on the first line of a record whose quotes are not closed; returns the length of what is taken.
+    fn hand_on_first(&mut self, record: &[u8], sink: &mut impl FnMut(Line<'_>)) -> usize {
+        let end = memchr2(b'\r', b'\n', record).unwrap_or(record.len());
+        self.hand_on(record, end, sink)
+    }
+
+    /// Passes on the record of `end` bytes; returns its length with its line break.
+    fn hand_on(&mut self, text: &[u8], end: usize, sink: &mut impl FnMut(Line<'_>)) -> usize {
+        if end > 0 {
+            sink(cut(&text[..end.min(self.limit + super::CHARACTER_BYTES_MAX)], end as u64, self.start, self.limit));
+        }
+        let taken = (end + 1).min(text.len());
+        self.start += taken as u64;
+        self.progress = Progress::default();
+        taken
+    }
+
+    /// Whether a line ends inside quotes, given whether it begins there.
+    fn is_open_after(&self, line: &[u8], mut is_open: bool) -> bool {
+        let mut at = 0;
+        while let Some(found) = memchr(self.quote, &line[at..]) {
+            let quote = at + found;
+            at = quote + 1;
+            if !is_open {
+                is_open = quote == 0 || line[..quote].ends_with(&self.delimiter);
+            } else if line.get(at) == Some(&self.quote) {
+                at += 1;
+            } else {
+                is_open = false;
+            }
+        }
+        is_open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES_MAX: usize = 4;
+
+    /// Records with their offsets, fed in pieces of `step`.
+    fn records(text: &[u8], step: usize) -> Vec<(u64, String)> {
+        let mut found = Vec::new();
+        let mut sink = |line: Line<'_>| found.push((line.start, String::from_utf8_lossy(line.text).into_owned()));
+        let mut records = QuotedLines::new(b'"', ',', LINES_MAX, 100);
+        text.chunks(step).for_each(|piece| records.feed(piece, &mut sink));
+        records.drain(Until::End, &mut sink);
+        assert_eq!(records.start(), text.len() as u64);
+        found
+    }
+
+    fn texts(text: &str) -> Vec<String> {
+        let whole = records(text.as_bytes(), text.len());
+        for step in [1, 2, 7] {
+            assert_eq!(records(text.as_bytes(), step), whole, "pieces of {step}");
+        }
+        for (start, record) in &whole {
+            assert_eq!(&text[*start as usize..*start as usize + record.len()], record);
+        }
+        whole.into_iter().map(|(_, record)| record).collect()
+    }
+
+    #[test]
+    fn a_line_break_in_a_quoted_value_is_part_of_it() {
+        assert_eq!(texts("1,2\n3,\"x\ny\"\n5,6\n"), ["1,2", "3,\"x\ny\"", "5,6"]);
+        assert_eq!(texts("\"a\r\n\r\nb\",\"c\nd\"\r\ne"), ["\"a\r\n\r\nb\",\"c\nd\"", "e"]);
+        assert_eq!(texts("\"say \"\"a\"\"\n\"\"b\"\"\",c\nd"), ["\"say \"\"a\"\"\n\"\"b\"\"\",c", "d"]);
+        assert_eq!(texts("\"a\nb\"\n\"c\"\n"), ["\"a\nb\"", "\"c\""], "the quote that closes may end the line");
+    }
+
+    #[test]
+    fn a_quote_within_a_value_opens_nothing() {
+        assert_eq!(texts("5\" pipe,x\n6\" pipe,y\n"), ["5\" pipe,x", "6\" pipe,y"]);
+        assert_eq!(texts("\"a\" b\",c\nd\n"), ["\"a\" b\",c", "d"]);
+    }
+
+    #[test]
+    fn a_quote_that_is_never_closed_costs_its_line_only() {
+        assert_eq!(texts("1,\"a\n2,b\n3,\"c\nd\"\n"), ["1,\"a\n2,b\n3,\"c", "d\""], "as if it were closed");
+        assert_eq!(texts("1,\"a\n2\n3\n\n4\n5,\"c\nd\"\n"), ["1,\"a", "2", "3", "4", "5,\"c\nd\""], "too many lines");
+        assert_eq!(texts("1,\"a\n2,\"\"\n"), ["1,\"a", "2,\"\""], "nothing follows");
+    }
+
+    #[test]
+    fn long_records_are_bounded() {
+        let text =
+            format!("1,\"{}\nb\"\n2,\"c\nd\"\n{}\n3", "a".repeat(RECORD_BYTES_MAX), "e".repeat(RECORD_BYTES_MAX + 9));
+        for step in [1 << 12, text.len()] {
+            let found: Vec<(u64, usize)> =
+                records(text.as_bytes(), step).into_iter().map(|(start, text)| (start, text.len())).collect();
+            let second = RECORD_BYTES_MAX as u64 + 4;
+            let last = text.len() as u64 - 1;
+            let expected = [(0, 100), (second, 2), (second + 3, 7), (second + 11, 100), (last, 1)];
+            assert_eq!(found, expected, "pieces of {step}");
+        }
+        let mut records = QuotedLines::new(b'"', ',', usize::MAX, 100);
+        let (mut most, mut count) = (0, 0);
+        for _ in 0..4_000 {
+            records.feed(b"\"\"\"\n,\"", &mut |_| count += 1);
+            most = most.max(records.capacity());
+        }
+        let piece = [b'x'; 1 << 12];
+        for _ in 0..1_000 {
+            records.feed(&piece, &mut |_| count += 1);
+            most = most.max(records.capacity());
+        }
+        assert!(count > 0 && most <= 4 * RECORD_BYTES_MAX, "{count} {most}");
+    }
+
+    #[test]
+    fn a_pause_leaves_an_open_record() {
+        let mut found = Vec::new();
+        let mut records = QuotedLines::new(b'"', ',', LINES_MAX, 100);
+        let mut sink = |line: Line<'_>| found.push(line.text.to_vec());
+        records.feed(b"1,2\n3,\"x\n", &mut sink);
+        records.drain(Until::Pause, &mut sink);
+        assert_eq!(records.start(), 4, "reading can resume at the record");
+        records.feed(b"y\"\n", &mut sink);
+        assert_eq!(found, [b"1,2".to_vec(), b"3,\"x\ny\"".to_vec()]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn pieces_change_nothing_and_reading_resumes_at_any_record(text in "(\"|,|a|\n|\r\n|\"\"){1,60}") {
+            let bytes = text.as_bytes();
+            let whole = records(bytes, bytes.len());
+            proptest::prop_assert_eq!(&records(bytes, 1), &whole);
+            proptest::prop_assert_eq!(&records(bytes, 5), &whole);
+            for at in 0..whole.len() {
+                let from = whole[at].0;
+                let rest = records(&bytes[from as usize..], bytes.len());
+                let rest: Vec<(u64, String)> = rest.into_iter().map(|(start, text)| (from + start, text)).collect();
+                proptest::prop_assert_eq!(&rest[..], &whole[at..]);
+            }
+        }
+    }
+}
