@@ -1,8 +1,12 @@
 //! Checks a file against its settings table and removes invalid settings, so that the layer below applies.
 
+pub(crate) mod stanza_kinds;
+
 use std::sync::Arc;
 
 use crate::props::{self, HOST_PREFIX, SOURCE_PREFIX, pattern};
+use crate::settings::http_input::INPUTS;
+use crate::settings::outputs::OUTPUTS;
 use crate::settings::transforms::{ACCEPTED_KEYS, TRANSFORMS};
 use crate::spelling::nearest;
 use crate::table::{ANY_NAME, ConfTable, Kind, Row, Section, StanzaName, listed_name, name_fits};
@@ -12,6 +16,8 @@ use crate::warning::{ConfWarning, Problem, shown};
 
 /// Setting whose values `[accepted_keys]` adds to.
 const DEST_KEY: &str = "DEST_KEY";
+/// Setting of stanzas that are to have no effect.
+const DISABLED: &str = "disabled";
 
 /// Removes bad values from `conf` and reports them; unknown and unsupported settings are reported and kept.
 pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>) {
@@ -26,13 +32,23 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
         if name == "props" && !pattern_reads(&stanza.name) {
             warn(stanza.line, Problem::StanzaPattern);
         }
+        // Apps may add kinds of inputs, so what starts the inputs tells which of them nobody knows.
+        let meant = if name == INPUTS.conf { None } else { stanza_kinds::meant(table, &stanza.name) };
         let Some(sections) = table.sections_of(&stanza.name) else {
-            // A stanza that we do not use is fine, a misspelt one is not.
-            if let Some(near) = nearest(&stanza.name, stanza_names(table)) {
-                warn(stanza.line, Problem::UnknownStanza { nearest: near.to_owned() });
+            let near = nearest(&stanza.name, stanza_names(table)).map(str::to_owned).or(meant);
+            let is_disabled =
+                stanza.settings.iter().any(|it| it.key == DISABLED && parse_bool(&it.value) == Some(true));
+            match near {
+                Some(nearest) => warn(stanza.line, Problem::UnknownStanza { nearest }),
+                // The node does everything that other stanzas tune; data that should be sent is another matter.
+                None if name == OUTPUTS.conf && !is_disabled => warn(stanza.line, Problem::StanzaWithoutEffect),
+                None => {}
             }
             continue;
         };
+        if let Some(nearest) = meant {
+            warn(stanza.line, Problem::UnknownStanza { nearest });
+        }
         stanza.settings.retain(|setting| match problem(table, sections, &stanza.name, setting) {
             None => true,
             Some(Problem::BadValue { key, .. }) if key == DEST_KEY && accepted.contains(&setting.value) => true,

@@ -59,6 +59,9 @@ pub enum Problem {
         /// The known one.
         nearest: String,
     },
+    /// A stanza that nothing reads here.
+    #[error("nothing reads a stanza of this kind; it has no effect")]
+    StanzaWithoutEffect,
     /// A setting that no table has.
     #[error("unknown setting {key}{}", nearest_hint(nearest.as_deref()))]
     UnknownSetting {

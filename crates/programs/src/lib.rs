@@ -16,4 +16,7 @@ mod inputs;
 
 pub use commands::CustomCommands;
 pub use group::{LOOK_MS, Pipes, Program, ProgramGroup, end_all, keep_complaints, spawn};
-pub use inputs::{ModularInputKind, ModularInputKinds, ProgramInputs, SchemeArgument, Stores, start as start_inputs};
+pub use inputs::{
+    ModularInputKind, ModularInputKinds, ProgramInputs, SchemeArgument, Stores, faults as input_faults,
+    start as start_inputs,
+};

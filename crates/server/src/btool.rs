@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-use quarry_conf::Layers;
 use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
+use quarry_conf::{Layers, MonitorSettings};
+use quarry_programs::input_faults;
 use quarry_stdx::log;
 
 use crate::cli::BtoolArgs;
@@ -45,7 +46,11 @@ fn no_stanza(layers: &Layers, conf: &str, asked: &str) -> Failure {
 
 /// Prints every error of the configuration; fails if there is one.
 fn check(data_dir: &Path) -> Result<u8, Failure> {
-    let faults = Settings::of_data_dir_quietly(data_dir).faults();
+    let settings = Settings::of_data_dir_quietly(data_dir);
+    let mut faults = settings.faults();
+    // A server tells these itself when it starts its inputs.
+    faults.extend(MonitorSettings::all(&settings.layers).1);
+    faults.extend(input_faults(data_dir, &settings.layers));
     let mut out = std::io::stdout().lock();
     for fault in &faults {
         writeln!(out, "{fault}")?;

@@ -30,6 +30,7 @@ use serde_json::{Value, json};
 use crate::cli::ServeArgs;
 use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
+use crate::input_indexes;
 use crate::node::LocalNode;
 use crate::open_node::{OpenNode, OwnEntries, THREAD_STACK_BYTES};
 use crate::server_client::Remote;
@@ -77,6 +78,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let open = OpenNode::new(data_dir, settings, store)?;
     tell_first_password(&open.state.auth);
     let OpenNode { state, node, searching } = open;
+    input_indexes::notes(&node.ingest.settings.layers, &node.ingest.store).iter().for_each(log::note);
     let jobs = Arc::clone(&state.jobs);
     let of_builder = Arc::clone(&node);
     let current = Box::new(move || of_builder.search());

@@ -82,6 +82,25 @@ fn stanzas_of_other_parts_are_left_alone_misspelt_ones_are_not() {
 }
 
 #[test]
+fn misspelt_kinds_of_stanzas_are_named() {
+    for (conf, stanza, told) in [
+        ("props", "sorce::/x", Some("unknown stanza; did you mean [source::/x]?")),
+        ("indexes", "voume:hot", Some("unknown stanza; did you mean [volume:hot]?")),
+        ("outputs", "tcput:all", Some("unknown stanza; did you mean [tcpout:all]?")),
+        ("authorize", "rol_ops", Some("unknown stanza; did you mean [role_ops]?")),
+        ("outputs", "rfs:archive", Some("nothing reads a stanza of this kind; it has no effect")),
+        ("outputs", "rfs:archive]\ndisabled = 1\n[default", None),
+        ("inputs", "wether://rome", None),
+        ("server", "clustering", None),
+        ("props", "cisco:asa", None),
+    ] {
+        let found = warnings(conf, &format!("[{stanza}]\n"));
+        assert_eq!(found.len(), usize::from(told.is_some()), "{conf} [{stanza}]: {found:?}");
+        assert!(found.iter().zip(told).all(|(found, told)| found.ends_with(told)), "{conf} [{stanza}]: {found:?}");
+    }
+}
+
+#[test]
 fn confs_without_a_table_are_taken_as_they_are() {
     let layers = Layers::new([local("macros", "[errors(1)]\nargs = host\ndefinition = level=ERROR host=$host$\n")]);
     assert!(layers.warnings().is_empty());

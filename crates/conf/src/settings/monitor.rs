@@ -145,8 +145,9 @@ impl MonitorSettings {
 
     fn read(path: &str, is_batch: bool, values: &Values) -> Result<MonitorSettings, Fault> {
         if !path.starts_with('/') {
+            let kind = if is_batch { BATCH_PREFIX } else { MONITOR_PREFIX };
             return Err(Fault::invalid(format!(
-                "{path} is not an absolute path, so it is skipped; write three slashes"
+                "{path} is not an absolute path, so it is skipped; three slashes begin one, as in [{kind}/{path}]"
             )));
         }
         let age = values.text("ignoreOlderThan");
@@ -213,6 +214,7 @@ mod tests {
         assert_eq!((logs.ignore_older_than_seconds, &logs.crc_salt), (Some(604_800), &CrcSalt::Path));
         assert_eq!((logs.close_after_seconds, logs.recursive), (3, true));
         assert_eq!(wrong.len(), 3, "{wrong:?}");
+        assert!(wrong.iter().any(|text| text.ends_with("as in [monitor:///relative]")), "{wrong:?}");
         let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
         assert!(told.is_empty(), "{told:?}");
     }

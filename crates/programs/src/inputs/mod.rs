@@ -19,11 +19,11 @@ mod schedule;
 mod scheme;
 mod scripts;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use quarry_conf::ProgramInputs as Configured;
+use quarry_conf::{Layers, ProgramInputs as Configured};
 use quarry_inputs::InputSettings;
 use quarry_stdx::{Fault, log};
 
@@ -53,7 +53,7 @@ pub fn start(
     address: Option<std::net::SocketAddr>,
     stores: Stores<'_>,
 ) -> Result<ProgramInputs, Fault> {
-    let home = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf());
+    let home = absolute(data_dir);
     let settings = Arc::clone(settings);
     let shared = Shared { host: settings.host.clone(), settings, home, address, stop: Stop::default() };
     let mut programs = ProgramInputs { shared: Arc::new(shared), threads: Vec::new(), inputs: 0 };
@@ -78,6 +78,17 @@ pub fn start(
         programs.spawn(program.len(), move |shared| program.run(shared))?;
     }
     Ok(programs)
+}
+
+fn absolute(data_dir: &Path) -> PathBuf {
+    std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf())
+}
+
+/// Messages about stanzas of inputs.conf for which no input will run.
+pub fn faults(data_dir: &Path, layers: &Layers) -> Vec<String> {
+    let Configured { modular, mut faults, .. } = Configured::new(layers);
+    faults.extend(modular_input::unknown_kinds(&modular, &absolute(data_dir)));
+    faults
 }
 
 impl ProgramInputs {

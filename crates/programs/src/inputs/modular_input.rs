@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quarry_conf::ProgramInput;
+use quarry_conf::{ProgramInput, meant_input};
 use quarry_inputs::EventStore;
 use quarry_inputs::program::{OutputReader, StanzaDefaults, TextReader, XmlReader};
 use quarry_pipeline::SourceInfo;
@@ -37,7 +37,8 @@ pub(crate) struct ModularProgram {
 /// Groups stanzas by program; reports those that cannot be used.
 pub(crate) fn programs(inputs: Vec<ProgramInput>, shared: &Shared, stores: Stores<'_>) -> Vec<ModularProgram> {
     let mut found: BTreeMap<String, Result<ModularProgram, Fault>> = BTreeMap::new();
-    for input in inputs {
+    unknown_kinds(&inputs, &shared.home).iter().for_each(log::warning);
+    for input in inputs.into_iter().filter(|input| is_known(input, &shared.home)) {
         let of_scheme = || program_of(&input.scheme, input.starts_by_shell, shared);
         let program = found.entry(input.scheme.clone()).or_insert_with(of_scheme);
         let stanza = input.stanza.clone();
@@ -55,9 +56,25 @@ pub(crate) fn programs(inputs: Vec<ProgramInput>, shared: &Shared, stores: Store
     found.into_values().flatten().filter(|program| !program.inputs.is_empty()).collect()
 }
 
+fn is_known(input: &ProgramInput, home: &Path) -> bool {
+    files::of_scheme(home, &input.scheme).is_some()
+}
+
+/// Messages about stanzas of a kind that no app has, each with what it probably means.
+pub(super) fn unknown_kinds(inputs: &[ProgramInput], home: &Path) -> Vec<String> {
+    let unknown = inputs.iter().filter(|input| !is_known(input, home));
+    let message = |ProgramInput { stanza, scheme, .. }: &ProgramInput| {
+        let hint = meant_input(stanza).map_or_else(String::new, |meant| format!("; did you mean [{meant}]?"));
+        format!(
+            "inputs.conf [{stanza}]: no app has a program bin/{scheme}, bin/{scheme}.py or bin/{scheme}.sh for it; the \
+             input is left out{hint}"
+        )
+    };
+    unknown.map(message).collect()
+}
+
 fn program_of(scheme: &str, by_shell: bool, shared: &Shared) -> Result<ModularProgram, Fault> {
-    let missing =
-        || Fault::not_found(format!("no app has a program bin/{scheme}, bin/{scheme}.py or bin/{scheme}.sh for it"));
+    let missing = || Fault::not_found(format!("no app has a program bin/{scheme}"));
     let (file, app) = files::of_scheme(&shared.home, scheme).ok_or_else(missing)?;
     let program = files::program(&shared.home, &file, Vec::new(), by_shell)?;
     Ok(ModularProgram { scheme: scheme.to_owned(), app, program, inputs: Vec::new() })

@@ -45,3 +45,25 @@ fn faults_are_listed_and_told_once() {
     let error = place.run(&["btool", "props"]);
     assert!(error.code == 2 && error.err.contains("btool props list"), "{error:?}");
 }
+
+#[test]
+fn stanzas_that_nothing_reads_are_listed() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
+    let conf = |name: &str, text: &str| std::fs::write(place.data().join("etc/system/local").join(name), text).unwrap();
+    conf("inputs.conf", "[montor:///var/log]\n[monitor://tmp/rel]\n[wether://rome]\n[monitor:///off]\ndisabled = 1\n");
+    conf("props.conf", "[sorce::/x]\nTZ = UTC\n");
+    conf("outputs.conf", "[tcput:all]\nserver = a:9997\n");
+    let checked = place.run(&["btool", "check"]);
+    let told: Vec<&str> = checked.out.lines().collect();
+    assert_eq!((checked.code, told.len()), (2, 5), "{checked:?}");
+    for (place, fault) in [
+        ("inputs.conf [montor:///var/log]", "did you mean [monitor:///var/log]?"),
+        ("inputs.conf [monitor://tmp/rel]", "as in [monitor:///tmp/rel]"),
+        ("inputs.conf [wether://rome]", "the input is left out"),
+        ("props.conf:1: [sorce::/x]", "did you mean [source::/x]?"),
+        ("outputs.conf:1: [tcput:all]", "did you mean [tcpout:all]?"),
+    ] {
+        assert!(told.iter().any(|line| line.contains(place) && line.ends_with(fault)), "{place}: {checked:?}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Notes on inputs whose index does not exist: it is made when the first event comes, which may not be what is meant.
+
+use std::collections::BTreeSet;
+
+use quarry_conf::{IndexesConf, Layers, MergedStanza};
+use quarry_store::Store;
+
+use crate::add::new_index_note;
+
+/// Settings with one index, or several separated by commas.
+const SETTINGS: [&str; 2] = ["index", "indexes"];
+/// What becomes of an index that an input names.
+const FATE: &str = "is made when the first event comes";
+
+/// The notes of a node, one for each index.
+pub(crate) fn notes(layers: &Layers, store: &Store) -> Vec<String> {
+    let configured = IndexesConf::new(layers);
+    let known = configured.names().map(str::to_owned).chain(store.stats().into_iter().map(|stats| stats.index));
+    notes_beside(layers, &known.collect::<Vec<_>>())
+}
+
+fn notes_beside(layers: &Layers, known: &[String]) -> Vec<String> {
+    let mut told = BTreeSet::new();
+    let mut notes = Vec::new();
+    for stanza in layers.conf("inputs").stanzas().iter().filter(|stanza| !is_disabled(stanza)) {
+        for index in indexes_of(stanza).filter(|index| told.insert((*index).to_owned())) {
+            let note = new_index_note(index, known, FATE);
+            notes.extend(note.map(|note| format!("inputs.conf [{}]: {note}", stanza.name)));
+        }
+    }
+    notes
+}
+
+fn is_disabled(stanza: &MergedStanza) -> bool {
+    let value = stanza.settings.get("disabled").map(|setting| setting.value.to_ascii_lowercase());
+    value.is_some_and(|value| matches!(value.as_str(), "1" | "true" | "t" | "yes" | "y"))
+}
+
+/// The indexes that a stanza names; `default` means the default index.
+fn indexes_of(stanza: &MergedStanza) -> impl Iterator<Item = &str> {
+    let settings = SETTINGS.iter().filter_map(|name| stanza.settings.get(*name));
+    let names = settings.flat_map(|setting| setting.value.split(',')).map(str::trim);
+    names.filter(|name| !name.is_empty() && *name != "default")
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_conf::{ConfSource, Layer};
+
+    use super::*;
+
+    #[test]
+    fn each_index_that_does_not_exist_is_told_once() {
+        let text = "[http://shop]\ntoken = abc\nindex = shpo\nindexes = shop, audit ,shpo\n[monitor:///a]\nindex = audit\n\
+                    [udp://514]\nindex = off\ndisabled = true\n[tcp://1]\nindex = default\n";
+        let file = "etc/system/local/inputs.conf".to_owned();
+        let layers = Layers::new([ConfSource { layer: Layer::SystemLocal, app: None, file, text: text.to_owned() }]);
+        let known = ["main", "shop"].map(str::to_owned);
+        let expected = [
+            "inputs.conf [http://shop]: there is no index `shpo`: it is made when the first event comes; did you mean `shop`?",
+            "inputs.conf [http://shop]: there is no index `audit`: it is made when the first event comes",
+        ];
+        assert_eq!(notes_beside(&layers, &known), expected);
+    }
+}
