@@ -11,7 +11,7 @@ use quarry_apps::objects::change_alone;
 use quarry_conf::edit::{with_settings, without_stanza};
 use quarry_conf::{HttpInputSettings, HttpToken};
 use quarry_inputs::hec::Collector;
-use quarry_stdx::{Fault, log, private_file, random};
+use quarry_stdx::{Fault, private_file, random};
 
 use crate::node::{CollectorToken, TokenChange, TokenError};
 
@@ -141,9 +141,9 @@ impl CollectorTokens {
 
     fn put_in_force(&self) -> Vec<HttpToken> {
         let tokens = self.read();
-        match self.collector.get() {
-            Some(collector) => collector.set_tokens(tokens.clone()),
-            None => log::note("tokens were changed; the collector does not listen until the next start"),
+        // Without one, the answer to the change says so.
+        if let Some(collector) = self.collector.get() {
+            collector.set_tokens(tokens.clone());
         }
         tokens
     }

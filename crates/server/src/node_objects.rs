@@ -21,6 +21,7 @@ use crate::node_client::NodeClient;
 use crate::password_input::new_password;
 use crate::search;
 use crate::server_client::encoded;
+use crate::user_verbs::check_known_roles;
 
 /// App of new objects unless another is named.
 const APP_DEFAULT: &str = "search";
@@ -40,7 +41,10 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     }
     let mut settings = request.settings.clone();
     if *verb == ObjectVerb::Add && kind.word == "user" && !settings.iter().any(|(key, _)| key == "password") {
-        settings.push(("password".to_owned(), new_password(name.as_deref().unwrap_or_default())?));
+        let name = name.as_deref().unwrap_or_default();
+        // Before the password is asked for.
+        check_new_user(data_dir, request, name)?;
+        settings.push(("password".to_owned(), new_password(name)?));
     }
     check_search(data_dir, request)?;
     let client = NodeClient::of(&request.node, data_dir, *verb == ObjectVerb::Add)?;
@@ -83,6 +87,22 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
         });
     }
     Ok(0)
+}
+
+/// Refuses a new user without a role or whose name is taken. Another node has roles of its own.
+fn check_new_user(data_dir: &Path, request: &ObjectRequest, name: &str) -> Result<(), Failure> {
+    let roles = request.settings.iter().filter(|(key, _)| key == "roles").map(|(_, role)| role.clone());
+    let roles: Vec<String> = roles.collect();
+    if request.node.uri.is_none() {
+        check_known_roles(data_dir, &roles)?;
+    } else if roles.is_empty() {
+        return Err(Failure::Usage("a user has at least one role: name it with --role".to_owned()));
+    }
+    let client = NodeClient::of(&request.node, data_dir, true)?;
+    if client.get(&one(&root(request)?, name)).is_ok() {
+        return Err(Failure::Usage(format!("there is a user {name} already; `quarry edit user {name}` changes it")));
+    }
+    Ok(())
 }
 
 /// Refuses a saved search that cannot run. Another node has apps, and so commands, of its own.

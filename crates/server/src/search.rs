@@ -482,8 +482,8 @@ pub(crate) fn printed_shape(arguments: &SearchArgs) -> SearchShape {
     SearchShape {
         oldest_first: arguments.order == EventOrder::Oldest,
         head: Some(arguments.maxout).filter(|rows| *rows > 0),
-        // A search that mentions `_raw` may have removed it.
-        text_only: shows_raw && is_of_events && !arguments.text.contains("_raw"),
+        // A search that mentions `_raw` may have removed it; then other fields are shown.
+        text_only: shows_raw && is_of_events && !["_raw", "_*"].iter().any(|name| arguments.text.contains(name)),
         ..SearchShape::default()
     }
 }
@@ -726,7 +726,7 @@ fn read_files(
         zone: Some(zone.clone()),
         now: settings.clock.now_ns(),
     };
-    let (mut all_read, mut remarks) = (true, Remarks::default());
+    let (mut all_read, mut remarks, mut empty) = (true, Remarks::default(), Vec::new());
     let mut bar = bars::bar(stop.interrupt.clone());
     for path in expand(&arguments.files)? {
         if stop.interrupt.is_set() {
@@ -743,10 +743,13 @@ fn read_files(
         let read = add_file(&path, &options, &settings.props, &mut MemorySink(store), &mut bar);
         bar.end();
         match read {
-            Ok(report) => report
-                .warnings
-                .iter()
-                .for_each(|warning| remarks.tell(&format!("warning: {}: {warning}", path.display()))),
+            Ok(report) => {
+                let warnings = report.warnings.iter();
+                warnings.for_each(|warning| remarks.tell(&format!("warning: {}: {warning}", path.display())));
+                if report.bytes == 0 && report.warnings.is_empty() && !report.interrupted {
+                    empty.push(if is_stdin { "standard input".to_owned() } else { path.display().to_string() });
+                }
+            }
             Err(error) => {
                 let told = match error {
                     InputError::Partly { fault, report } => {
@@ -758,6 +761,11 @@ fn read_files(
                 all_read = false;
             }
         }
+    }
+    match empty.as_slice() {
+        [] => {}
+        [only] => remarks.tell(&format!("note: {only} is empty")),
+        [first, ..] => remarks.tell(&format!("note: {} files are empty, the first is {first}", empty.len())),
     }
     remarks.end();
     Ok(all_read && !stop.interrupt.is_set())

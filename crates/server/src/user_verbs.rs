@@ -30,7 +30,7 @@ pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
         UserVerb::List(arguments) => return list(&client(false)?, arguments.output),
         UserVerb::Add { name, roles } => {
             // Checked before the password is requested.
-            check_roles(roles, &Roles::new(&read_configuration(data_dir))).map_err(failure_of)?;
+            check_known_roles(data_dir, roles)?;
             let password = new_password(name)?;
             let mut form = vec![("name", name.as_str()), ("password", password.as_str())];
             form.extend(roles.iter().map(|role| ("roles", role.as_str())));
@@ -53,6 +53,11 @@ pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
     };
     log::info(format!("user {name} {done}"));
     Ok(0)
+}
+
+/// Refuses roles that this node does not have, and none at all.
+pub(crate) fn check_known_roles(data_dir: &Path, roles: &[String]) -> Result<(), Failure> {
+    check_roles(roles, &Roles::new(&read_configuration(data_dir))).map_err(failure_of)
 }
 
 fn list(client: &NodeClient, form: ListForm) -> Result<u8, Failure> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use quarry_event::value;
-use quarry_search::{Cell, PART_ROWS, ResultTable};
+use quarry_search::{Cell, PART_ROWS, ResultTable, Row};
 
 use super::grid::{Fit, Grid, Heading};
 use super::line_folding::folded;
@@ -116,11 +116,29 @@ impl TableParts {
     }
 }
 
-/// Each event as `time  text`; rows without a time as text only.
+/// The shown fields of an event whose text was removed, as `name=value`.
+fn pairs(row: Row<'_>) -> String {
+    let mut text = String::new();
+    for (name, cell) in row.cells().filter(|(name, cell)| is_pair(name, cell)) {
+        let value = cell.joined(",");
+        let quote = if value.contains(|letter: char| letter.is_whitespace()) { "\"" } else { "" };
+        text.push_str(if text.is_empty() { "" } else { " " });
+        text.push_str(&format!("{name}={quote}{value}{quote}"));
+    }
+    text
+}
+
+fn is_pair(name: &str, cell: &Cell<'_>) -> bool {
+    is_shown(name) && name != "_time" && !matches!(cell, Cell::Null)
+}
+
+/// Each event as `time  text`; rows without a time as text only, and events without a text with their fields.
 fn write_events(result: &ResultTable, style: OutputStyle, marks: &Marks, out: &mut dyn Write) -> io::Result<()> {
+    let has_text = !style.events || result.fields().iter().any(|field| field == "_raw");
     for row in result.rows() {
         let (time, raw) = (row.named("_time"), row.named("_raw"));
-        let (time, raw) = (time.joined(" "), raw.joined("\n"));
+        let time = time.joined(" ");
+        let raw = if has_text { raw.joined("\n") } else { Cow::Owned(pairs(row)) };
         let time = style.width.and_then(|_| to_millis(&time)).unwrap_or(time);
         // On a terminal, the lines of an event are aligned, so that a time marks the next event.
         let indent = if style.events { width(&time) + EVENT_GAP } else { 0 };

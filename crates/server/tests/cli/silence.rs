@@ -261,3 +261,55 @@ fn the_demo_can_be_shown_again_while_it_is_served() {
     server.wait().unwrap();
     assert_eq!(answers(again.good()), first);
 }
+
+#[test]
+fn empty_files_that_are_searched_are_named() {
+    let place = Place::new();
+    let (empty, other, log) = (place.write("a.log", ""), place.write("b.log", ""), place.write("c.log", lines(0..3)));
+    assert_eq!(place.run(&["search", "*", &empty, &log]).err, format!("note: {empty} is empty\n"));
+    let both = place.run(&["search", "*", &empty, &other]).err;
+    assert!(both.contains(&format!("note: 2 files are empty, the first is {empty}\n")), "{both}");
+    let nothing = Command::new("true").stdout(Stdio::piped()).spawn().unwrap().stdout.take().unwrap();
+    let read = place.command(&["search", "*", "-"]).stdin(nothing).output().unwrap();
+    assert!(String::from_utf8_lossy(&read.stderr).contains("note: standard input is empty\n"), "{read:?}");
+    assert_eq!(place.run(&["search", "*", &log]).err, "");
+}
+
+#[test]
+fn events_without_their_text_show_their_fields() {
+    let place = Place::new();
+    let log = place.write("a.log", "level=warn user=\"A B\"\n");
+    place.run(&["add", "oneshot", &log, "-host", "h1"]).good();
+    for is_served in [false, true] {
+        let _server = is_served.then(|| Server::start(&place));
+        for removed in ["_raw", "_*"] {
+            let shown = place.run(&["search", &format!("* | fields - {removed}")]).good();
+            let expected = "level=warn user=\"A B\"";
+            assert!(shown.contains("host=h1") && shown.contains(expected), "{removed}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_new_user_is_told_before_the_password_is_asked_for() {
+    let place = Place::new();
+    // Standard input has no password, which would be told as well.
+    let roles = place.run(&["add", "user", "carl"]);
+    assert!(roles.code == 2 && roles.err.contains("at least one role"), "{roles:?}");
+    let unknown = place.run(&["add", "user", "carl", "-role", "nosuch"]);
+    assert!(unknown.code == 2 && unknown.err.contains("there is no role"), "{unknown:?}");
+    let taken = place.run(&["add", "user", "admin", "-role", "user"]);
+    assert!(taken.code == 2 && taken.err.contains("there is a user admin already"), "{taken:?}");
+}
+
+#[test]
+fn a_token_that_nothing_listens_for_yet_is_told_once() {
+    let place = Place::new();
+    // A server that starts with a token listens.
+    for is_served in [true, false] {
+        let _server = is_served.then(|| Server::start(&place));
+        let name = if is_served { "one" } else { "two" };
+        let added = place.run(&["add", "http-event-collector", name]);
+        assert_eq!((added.code, added.err.matches("listen").count()), (0, 1), "{added:?}");
+    }
+}
