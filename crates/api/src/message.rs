@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::to_bytes;
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use quarry_auth::{AuthError, UserError};
@@ -235,11 +235,23 @@ impl RefusalForm {
     }
 }
 
+/// Whether the `Accept` header names XML before JSON; `None` if it names neither.
+fn accepts_xml(headers: &HeaderMap) -> Option<bool> {
+    let accepted = headers.get(header::ACCEPT)?.to_str().ok()?.to_ascii_lowercase();
+    accepted.split(',').find_map(|kind| match kind.split(';').next()?.trim() {
+        "application/json" => Some(false),
+        "application/xml" | "text/xml" | "application/atom+xml" => Some(true),
+        _ => None,
+    })
+}
+
 /// Gives every error Splunk's form.
 pub(crate) async fn in_envelope(mut request: Request, next: Next) -> Response {
     let form = RefusalForm::default();
     let path = request.uri().path();
-    form.0.store(!JSON_PATHS.iter().any(|part| path.contains(part)), Ordering::Relaxed);
+    let by_path = !JSON_PATHS.iter().any(|part| path.contains(part));
+    // An error may precede the reading of the body, which `output_mode` may be in.
+    form.0.store(accepts_xml(request.headers()).unwrap_or(by_path), Ordering::Relaxed);
     for (name, value) in form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
         form.note(&name, &value);
     }
@@ -276,6 +288,21 @@ mod tests {
     use quarry_engine::EngineError;
 
     use super::*;
+
+    #[test]
+    fn the_form_of_an_error_may_be_asked_for_in_a_header() {
+        for (accepted, is_xml) in [
+            ("application/json", Some(false)),
+            ("Application/JSON; q=1, text/xml", Some(false)),
+            ("text/html, application/xml;q=0.9, application/json", Some(true)),
+            ("*/*", None),
+            ("", None),
+        ] {
+            let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accepted))]);
+            assert_eq!(accepts_xml(&headers), is_xml, "{accepted}");
+        }
+        assert_eq!(accepts_xml(&HeaderMap::new()), None);
+    }
 
     #[test]
     fn a_wrong_search_is_told_with_its_place_and_what_to_write() {
