@@ -71,26 +71,28 @@ impl QuotedLines {
     }
 
     pub(super) fn feed(&mut self, mut bytes: &[u8], sink: &mut impl FnMut(Line<'_>)) {
-        if let Some(long) = &mut self.long {
-            let end = memchr2(b'\r', b'\n', bytes).map_or(bytes.len(), |end| end + 1);
-            long.feed(&bytes[..end], sink);
-            if long.length > 0 {
+        while !bytes.is_empty() {
+            if self.long.is_none() && self.window.is_empty() {
+                let taken = self.take(bytes, false, sink);
+                self.window.extend_from_slice(&bytes[taken..]);
                 return;
             }
-            self.start = long.start;
-            self.long = None;
-            bytes = &bytes[end..];
+            // Only what the incomplete record lacks is copied.
+            let (line, rest) = bytes.split_at(memchr2(b'\r', b'\n', bytes).map_or(bytes.len(), |end| end + 1));
+            bytes = rest;
+            if let Some(long) = &mut self.long {
+                long.feed(line, sink);
+                if long.length == 0 {
+                    (self.start, self.long) = (long.start, None);
+                }
+                continue;
+            }
+            let mut window = std::mem::take(&mut self.window);
+            window.extend_from_slice(line);
+            let taken = self.take(&window, false, sink);
+            window.drain(..taken);
+            self.window = window;
         }
-        if self.window.is_empty() {
-            let taken = self.take(bytes, false, sink);
-            self.window.extend_from_slice(&bytes[taken..]);
-            return;
-        }
-        let mut window = std::mem::take(&mut self.window);
-        window.extend_from_slice(bytes);
-        let taken = self.take(&window, false, sink);
-        window.drain(..taken);
-        self.window = window;
     }
 
     pub(super) fn drain(&mut self, until: Until, sink: &mut impl FnMut(Line<'_>)) {
