@@ -2,11 +2,11 @@
 //!
 //! The default breaker, runs of line feeds and carriage returns, is implemented as a byte search, and a line within one
 //! chunk is passed on without copying. Any other pattern is matched in a window ([`pattern`]). In delimited text, line
-//! breaks inside quotes do not count ([`quoted`]). Only the first `TRUNCATE` bytes of a long line are kept. Empty lines
+//! breaks inside quotes do not count ([`quotes`]). Only the first `TRUNCATE` bytes of a long line are kept. Empty lines
 //! are dropped.
 
 mod pattern;
-mod quoted;
+mod quotes;
 mod records;
 
 use memchr::memchr2_iter;
@@ -15,7 +15,7 @@ use crate::text::cut_at_character;
 use pattern::PatternLines;
 use quarry_conf::PropsSettings;
 use quarry_stdx::Fault;
-use quoted::QuotedLines;
+use quotes::QuotedLines;
 use records::RecordLines;
 
 /// Bytes kept of a line if `TRUNCATE` is 0.

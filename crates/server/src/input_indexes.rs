@@ -9,7 +9,7 @@ use crate::add::new_index_note;
 
 /// Settings with one index, or several separated by commas.
 const SETTINGS: [&str; 2] = ["index", "indexes"];
-/// What becomes of an index that an input names.
+/// Fate of an index that an input names.
 const FATE: &str = "is made when the first event comes";
 
 /// The notes of a node, one for each index.

@@ -45,7 +45,7 @@ pub(super) fn meant(table: &ConfTable, stanza: &str) -> Option<String> {
     found.next()
 }
 
-/// What a kind ends with.
+/// End of a kind.
 fn end_of(kind: &str) -> Option<&'static str> {
     ENDS.into_iter().find(|end| kind.ends_with(end))
 }

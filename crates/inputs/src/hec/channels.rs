@@ -55,7 +55,7 @@ struct Inner {
     pending: usize,
 }
 
-/// Why a channel takes no request.
+/// Reason to take no request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ChannelError {
     /// No room for another channel or request.

@@ -31,7 +31,7 @@ pub(crate) struct QuotedLines {
     long: Option<NewlineLines>,
 }
 
-/// How far the current record was examined.
+/// Progress in the current record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     /// Bytes of its whole lines.
