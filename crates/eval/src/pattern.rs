@@ -6,6 +6,7 @@
 //!
 //! Not here: keyword patterns on `_raw` (event), patterns in props.conf (pipeline).
 
+mod borders;
 mod like;
 mod literals;
 mod one_pass;
@@ -265,6 +266,11 @@ impl Regex {
     /// A few literals that every match contains, the longest first; none if there are none or they are not known.
     pub fn required_literals(&self) -> Vec<Box<[u8]>> {
         self.linear_pattern().map(literals::required).unwrap_or_default()
+    }
+
+    /// Whether a breaker, or the start of the text, precedes this group in every match; false if that is not known.
+    pub fn begins_token(&self, group: usize) -> bool {
+        self.linear_pattern().is_some_and(|pattern| borders::begins_token(pattern, group))
     }
 
     /// The pattern in the linear engine's dialect, if it runs there.

@@ -8,6 +8,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::LookupSource;
 use quarry_store::Snapshot;
 
+use crate::demands::Demands;
 use crate::derive::{Asked, Derivations, DerivedNames, Tables};
 use crate::event_scan::{EventScan, ScanProgress};
 use crate::fields::{FieldRules, Projection, ShownFields};
@@ -75,7 +76,7 @@ impl ScanEnvironment<'_> {
         };
         let mut projection = Projection::new(&plan.projection);
         let rexes = Rexes::new(&plan.extractions, &mut projection);
-        let (filter, derivations) = self.condition(plan, &side.rules, &projection)?;
+        let (filter, demands, derivations) = self.condition(plan, &side.rules, &projection, &rexes)?;
         let summary = plan.summary.clone().map(|summary| SummaryRead::new(summary, Arc::clone(self.summaries)));
         Ok(EventScan {
             snapshot,
@@ -91,6 +92,7 @@ impl ScanEnvironment<'_> {
             slabs: Slabs::new(Arc::clone(&side.known_templates)),
             top_k: plan.top.as_ref().map(|top| TopKThreshold::new(top, &plan.extractions)),
             first: plan.first.clone(),
+            demands,
             summary,
             extremes: plan.extremes,
             counts: plan.counts,
@@ -98,23 +100,26 @@ impl ScanEnvironment<'_> {
         })
     }
 
-    /// Compiles the condition, and prepares the search-time fields it tests.
+    /// Compiles the condition and the demands, and prepares the search-time fields that the condition tests.
     fn condition(
         &self,
         plan: &Scan,
         rules: &FieldRules,
         projection: &Projection,
-    ) -> Result<(EventFilter, Derivations), EngineError> {
+        rexes: &Rexes,
+    ) -> Result<(EventFilter, Demands, Derivations), EngineError> {
         let tables = Tables::new(Arc::clone(self.lookups));
         let derived = match plan.fields {
             FieldSource::IndexTime => DerivedNames::default(),
             FieldSource::SearchTime => DerivedNames::new(rules.derived_names(), &tables, &self.labels.fields()),
         };
         let expressions = self.context.expressions();
-        let filter = EventFilter::new(&plan.condition, &Origins { rules, derived: &derived }, &expressions)?;
+        let origins = Origins { rules, derived: &derived };
+        let filter = EventFilter::new(&plan.condition, &origins, &expressions)?;
+        let demands = Demands::new(&plan.demands, &filter, &|field| rexes.border_of(field), &origins, &expressions)?;
         let search = Asked { projection, filter: &filter, names: &derived, node: self.node.clone() };
         let messages = &self.context.messages;
         let derivations = Derivations::new(rules.props(), &search, tables, self.labels, &expressions, messages)?;
-        Ok((filter, derivations))
+        Ok((filter, demands, derivations))
     }
 }

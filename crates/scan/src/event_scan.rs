@@ -21,11 +21,12 @@ use quarry_event::{Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
 use quarry_stdx::number::u32_of;
 use quarry_store::{PageInfo, SearchReads, Segment, Snapshot, StoreError};
 
+use crate::demands::Demands;
 use crate::derive::Derivations;
 use crate::event_fields;
 use crate::fields::{self, FieldRules, Projection, ShownFields, text_buffer};
 use crate::filter::EventFilter;
-use crate::page::PageRef;
+use crate::page::{Demanded, PageRef};
 use crate::partial_states::WindowPart;
 use crate::plan::FirstRows;
 use crate::rexes::Rexes;
@@ -65,6 +66,8 @@ pub struct EventScan {
     pub(crate) top_k: Option<TopKThreshold>,
     /// A `dedup` for which only the first rows of each page are read.
     pub(crate) first: Option<FirstRows>,
+    /// Conditions of the commands after the scan.
+    pub(crate) demands: Demands,
     /// Summaries to read instead of events.
     pub summary: Option<SummaryRead>,
     /// Whether a run of identical events may be represented by its first and last event.
@@ -197,6 +200,7 @@ impl EventScan {
             page,
             info: *info,
             is_rare: false,
+            demanded: Demanded::Any,
         };
         wanted.map(page).collect()
     }
@@ -227,29 +231,54 @@ impl EventScan {
         if let Some(damage) = segment.damage() {
             report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
         }
+        let demanded = match self.demands.terms() {
+            TermQuery::All => None,
+            terms => match segment.candidate_pages(terms, &fields) {
+                Ok(demanded) => Some(demanded),
+                Err(error) => return damaged_or_fail(context, error).map(|()| None),
+            },
+        };
         let pages = segment.pages().iter().enumerate();
         let wanted = pages
             .filter(|(page, info)| candidates.contains(*page) && self.range.overlaps(info.time_min, info.time_max));
         let is_rare = candidates.0.count_ones() <= RARE_PAGES;
-        let page_ref =
-            |(page, info): (usize, &PageInfo)| PageRef { segment: Arc::clone(segment), page, info: *info, is_rare };
+        let demanded_of = |page: usize| match &demanded {
+            Some(demanded) if !demanded.contains(page) => Demanded::None,
+            Some(demanded) if demanded.0.count_ones() <= RARE_PAGES => Demanded::Few,
+            _ => Demanded::Any,
+        };
+        let page_ref = |(page, info): (usize, &PageInfo)| {
+            let demanded = demanded_of(page);
+            PageRef { segment: Arc::clone(segment), page, info: *info, is_rare, demanded }
+        };
         Ok(Some(wanted.map(page_ref).collect()))
     }
 
     /// The matching rows of a page in order of arrival; `None` if there are none or the page is damaged.
     pub fn read(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
-        self.read_as(page, false, context)
+        self.read_as(page, false, context, &mut 0)
     }
 
     /// Like [`EventScan::read`], but with dictionary-coded columns as in `rows`, and without `_time` unless it is
     /// requested.
     pub fn read_coded(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
-        if self.only_counts() && self.holds_whole(page) {
+        self.read_page(page, true, context, &mut 0)
+    }
+
+    /// [`EventScan::read_coded`] or [`EventScan::read`]; adds to `left` the number of matching rows that are left out.
+    pub(crate) fn read_page(
+        &self,
+        page: &PageRef,
+        coded: bool,
+        context: &CommandContext,
+        left: &mut usize,
+    ) -> Result<Option<RecordBatch>, EngineError> {
+        if coded && self.only_counts() && self.holds_whole(page) {
             let rows = rows::batch_of(Vec::<(String, ArrayRef)>::new(), page.info.events as usize)?;
             self.note_read(page, rows.num_rows() as u64);
             return Ok(Some(rows));
         }
-        self.read_as(page, true, context)
+        self.read_as(page, coded, context, left)
     }
 
     fn read_as(
@@ -257,19 +286,20 @@ impl EventScan {
         page: &PageRef,
         coded: bool,
         context: &CommandContext,
+        left: &mut usize,
     ) -> Result<Option<RecordBatch>, EngineError> {
-        let mut left = 0;
-        let rows = self.rows_of_page(page, coded, context, &mut left);
-        self.note_left(left);
+        let before = *left;
+        let rows = self.rows_of_page(page, coded, context, left);
         let rows = match coded {
             true => rows,
-            false => rows.and_then(|rows| rows.map(|rows| self.wanted_rows(rows)).transpose()),
+            false => rows.and_then(|rows| rows.map(|rows| self.wanted_rows(rows, left)).transpose()),
         };
+        self.note_left(*left - before);
         self.noted(page, rows, context)
     }
 
     /// The matching rows of a page, without counting it as read; adds to `left` the number of rows that the top-k
-    /// threshold excluded.
+    /// threshold or a demand excluded.
     fn rows_of_page(
         &self,
         page: &PageRef,
@@ -296,9 +326,11 @@ impl EventScan {
         }
     }
 
-    /// The rows that may pass the sort or the `dedup` after the scan, as plain columns.
-    fn wanted_rows(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+    /// The rows that may pass the commands after the scan, as plain columns; `left` counts the others.
+    fn wanted_rows(&self, rows: RecordBatch, left: &mut usize) -> Result<RecordBatch, EngineError> {
         let read = rows.num_rows();
+        // The same page always gives the same rows, however it was read.
+        let rows = self.demands.take(rows)?;
         let rows = match &self.top_k {
             Some(top_k) => top_k.take(rows)?,
             None => rows,
@@ -307,7 +339,7 @@ impl EventScan {
             Some(first) => first.take(rows)?,
             None => rows,
         };
-        self.note_left(read - rows.num_rows());
+        *left += read - rows.num_rows();
         self.requested_columns(&rows::plain(&rows)?)
     }
 
@@ -375,7 +407,7 @@ impl EventScan {
         Ok(found)
     }
 
-    /// Counts rows that matched but were dropped by the top-k threshold.
+    /// Counts rows that matched but were left out.
     fn note_left(&self, rows: usize) {
         self.progress.events_matched.fetch_add(rows as u64, Ordering::Relaxed);
     }

@@ -428,7 +428,8 @@ fn terms_of(expr: &SearchExpr, rules: &Origins<'_>) -> TermQuery {
     }
 }
 
-fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQuery {
+/// Terms of events of which a field has this value.
+pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQuery {
     if let Some(meta) = meta_field(field) {
         return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
     }

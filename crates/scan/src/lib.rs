@@ -9,6 +9,7 @@
 //! bucket).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod demands;
 mod derive;
 mod environment;
 mod event_fields;

@@ -15,6 +15,19 @@ pub struct PageRef {
     pub info: PageInfo,
     /// Whether so few pages of the segment may hold a match that asking for the matching rows pays off.
     pub is_rare: bool,
+    /// Rows that the commands after the scan may keep, judged by terms.
+    pub demanded: Demanded,
+}
+
+/// Rows of a page that the commands after a scan may keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demanded {
+    /// Any row.
+    Any,
+    /// So few that asking for them pays off.
+    Few,
+    /// None; the page is read only to count its matching events.
+    None,
 }
 
 impl PageRef {

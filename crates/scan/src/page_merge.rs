@@ -91,6 +91,8 @@ struct ReadPage {
     batches: Vec<RecordBatch>,
     keys: Vec<(TimeNs, u64)>,
     bytes: usize,
+    /// Matching rows that were left out.
+    left: usize,
 }
 
 impl PageRows {
@@ -102,7 +104,7 @@ impl PageRows {
 
 impl OpenPage {
     fn new(page: PageRef, read: ReadPage, entry: Option<GateEntry>) -> OpenPage {
-        let ReadPage { batches, keys, bytes } = read;
+        let ReadPage { batches, keys, bytes, .. } = read;
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         assert_eq!(rows, keys.len(), "each row of a page has its key");
         let row_bytes = bytes / keys.len().max(1);
@@ -288,7 +290,7 @@ impl OrderedRows {
             let Some(read) = read else {
                 return Err(EngineError::invalid("events were damaged or removed while they were sent: search again"));
             };
-            self.scan.forget_read(&page.page, read.keys.len() as u64);
+            self.scan.forget_read(&page.page, (read.keys.len() + read.left) as u64);
             page.rows = Some(PageRows::new(read.batches, read.bytes, entry));
         }
         Ok(true)
@@ -383,7 +385,8 @@ fn open_page(
 }
 
 fn read_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Result<Option<ReadPage>, EngineError> {
-    let Some(rows) = scan.read(page, context)? else { return Ok(None) };
+    let mut left = 0;
+    let Some(rows) = scan.read_page(page, false, context, &mut left)? else { return Ok(None) };
     let times = rows::column_or_null(&rows, "_time");
     let Some(times) = times.as_primitive_opt::<TimestampNanosecondType>() else { return Ok(None) };
     let arrival = page.arrival();
@@ -397,7 +400,7 @@ fn read_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Resu
     }
     let keys: Vec<(TimeNs, u64)> = order.values().iter().map(|row| keys[*row as usize]).collect();
     debug_assert!(keys.is_sorted_by(|newer, older| newer >= older), "rows of a page are newest first");
-    Ok(Some(ReadPage { batches, keys, bytes }))
+    Ok(Some(ReadPage { batches, keys, bytes, left }))
 }
 
 /// Rows gathered from concatenated batches at these positions, in small steps, since a wide batch is large.

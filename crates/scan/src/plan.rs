@@ -32,6 +32,9 @@ pub struct Scan {
     pub top: Option<TopK>,
     /// The `dedup` that only takes the first of each combination of values.
     pub first: Option<FirstRows>,
+    /// Conditions that the first commands after the scan make of each row: they drop the rows that fail one, so the scan
+    /// need not extract more fields of these.
+    pub demands: Vec<SearchExpr>,
     /// Whether events that differ only in `_time` may be represented by their first and last.
     pub extremes: bool,
     /// Whether events with equal values may be represented by one row with a count.
@@ -158,6 +161,7 @@ impl Scan {
             order: Order::NewestFirst,
             top: None,
             first: None,
+            demands: Vec::new(),
             extremes: false,
             counts: false,
             summary: None,

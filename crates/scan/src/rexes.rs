@@ -21,6 +21,7 @@ use quarry_store::Segment;
 
 use super::fields::Projection;
 use super::template_pages::RexReader;
+use crate::demands::ValueBorder;
 use crate::plan::{Extraction, ExtractionKind, TextValue};
 use crate::spath::{PushedPath, Spath, TEXT_FIELD, is_made_elsewhere};
 use crate::text_values::{char_counts, matches_of};
@@ -100,6 +101,27 @@ impl Rexes {
     /// Whether a field is read only by these commands.
     pub(super) fn is_only_source(&self, name: &str) -> bool {
         self.only_sources.iter().any(|source| source == name)
+    }
+
+    /// Place of a field's value in the event text.
+    pub(crate) fn border_of(&self, field: &str) -> ValueBorder {
+        if self.is_of_path(field) {
+            return ValueBorder::Unknown;
+        }
+        let made = self.all.iter().find_map(|rex| {
+            let (group, _) = rex.groups.iter().find(|(_, name)| name == field)?;
+            Some(rex.source().is_none() && rex.regex.begins_token(*group))
+        });
+        match made {
+            None => ValueBorder::Rules,
+            Some(true) => ValueBorder::Token,
+            Some(false) => ValueBorder::Unknown,
+        }
+    }
+
+    /// Whether a path makes this field.
+    pub(crate) fn is_of_path(&self, field: &str) -> bool {
+        self.paths.iter().any(|path| path.output == field)
     }
 
     /// The fields that hold text lengths.

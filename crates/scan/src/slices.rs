@@ -33,6 +33,8 @@ pub(crate) trait SliceWork: Send {
     fn begin(&mut self, slice: u64) -> Result<(), EngineError>;
     /// Receives the rows of one page.
     fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
+    /// Hears of matching rows of a page that it does not receive.
+    fn left_out(&mut self, rows: u64);
     /// Receives the rows that a summary has for one page.
     fn summarised(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
     /// The slice is complete, or the search stops reading.
@@ -230,9 +232,10 @@ fn run_worker<W: SliceWork>(
                     worker.summarised(rows)?;
                     continue;
                 }
-                let rows =
-                    if worker.reads_codes() { scan.read_coded(page, context)? } else { scan.read(page, context)? };
+                let mut left = 0;
+                let rows = scan.read_page(page, worker.reads_codes(), context, &mut left)?;
                 page.done();
+                worker.left_out(left as u64);
                 if let Some(rows) = rows {
                     worker.page(rows)?;
                 }

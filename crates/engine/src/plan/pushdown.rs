@@ -3,11 +3,14 @@
 //!
 //! Each pass preserves the result of the plan.
 
+use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::pattern::Regex;
 use quarry_scan::plan::{Extraction, ExtractionKind, FirstRows, Order, Scan, TopK};
 use quarry_scan::{FIRST_ROWS_FIELDS_MAX, TOP_ROWS_MAX, pushable};
 use quarry_spl::analyse::required_fields;
-use quarry_spl::ast::{Command, RexCommand, SortCommand, SpathCommand, Stage};
+use quarry_spl::ast::{
+    Command, CompareOp, RexCommand, SearchExpr, SearchPattern, SortCommand, SpathCommand, Stage, TimeModifiers,
+};
 use quarry_spl::commands::Kind;
 
 use super::text_values::TextValues;
@@ -23,6 +26,7 @@ pub(super) fn push_down(plan: &mut Plan) {
     project(plan);
     push_top(plan);
     push_first(plan);
+    push_demands(plan);
 }
 
 fn scan_of(plan: &mut Plan) -> Option<&mut Scan> {
@@ -159,6 +163,59 @@ fn push_first(plan: &mut Plan) {
     if let Some(scan) = scan_of(plan).filter(|scan| !scan.is_open()) {
         scan.first = Some(first);
     }
+}
+
+/// Tells the scan what the first commands demand of each row: the conditions of `search`, and the fields that `stats`
+/// groups by.
+fn push_demands(plan: &mut Plan) {
+    let mut demands = Vec::new();
+    for stage in plan.commands() {
+        match &stage.command {
+            Command::Search(search) if search.time == TimeModifiers::default() => {
+                demands.extend(conjuncts(&search.expr).filter(|part| tests_fields(part)).cloned());
+            }
+            Command::Stats(stats) => {
+                let named = stats.by.iter().filter(|field| is_plain_field(&field.text));
+                demands.extend(named.map(|field| SearchExpr::Compare {
+                    field: field.clone(),
+                    op: CompareOp::Eq,
+                    value: SearchPattern { text: "*".to_owned(), quoted: false, span: field.span },
+                    case_sensitive: false,
+                }));
+                break;
+            }
+            _ => break,
+        }
+    }
+    // Rows that are left out could show columns that no other row has; summaries have rows of their own.
+    if let Some(scan) = scan_of(plan).filter(|scan| !scan.is_open() && scan.summary.is_none()) {
+        scan.demands = demands;
+    }
+}
+
+/// The conditions that must all hold.
+fn conjuncts(expr: &SearchExpr) -> impl Iterator<Item = &SearchExpr> {
+    let parts: &[SearchExpr] = match expr {
+        SearchExpr::And(parts) => parts,
+        other => std::slice::from_ref(other),
+    };
+    parts.iter()
+}
+
+/// Whether a condition tests named fields only, and does not depend on labels or other searches.
+fn tests_fields(expr: &SearchExpr) -> bool {
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().all(tests_fields),
+        SearchExpr::Not(part) => tests_fields(part),
+        SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } => is_plain_field(&field.text),
+        _ => false,
+    }
+}
+
+/// Whether a name is that of one extracted field: not of metadata, a time or a label.
+fn is_plain_field(name: &str) -> bool {
+    let is_label = name == "eventtype" || name == "tag" || name.contains("::");
+    !is_label && !name.contains('*') && !name.starts_with('_') && !METADATA_FIELDS.contains(&name)
 }
 
 /// The first sort key with a limit, if the commands after a scan allow it, and the sort with that limit.

@@ -124,6 +124,27 @@ fn the_scan_takes_over_what_it_can() {
 }
 
 #[test]
+fn the_scan_hears_what_the_first_commands_demand_of_rows() {
+    for (text, wanted) in [
+        ("* | rex \"u=(?<u>\\w+)\" | search u=a v=b* | stats count by w, x", vec!["u", "v", "w", "x"]),
+        ("* | search (u=a OR v=b) NOT w=c word | search x>1 | table x", vec!["u v", "w", "x"]),
+        ("* | search a=1 | eval b=a | search b=1 | stats count by b", vec!["a"]),
+        ("* | stats count by a | search a=1", vec!["a"]),
+        ("* | search eventtype=e tag::host=t host=h _time>1 v*=1 [ search x | fields y ] | stats count", vec![]),
+        // Rows that are left out could show columns that no other row has.
+        ("* | search a=1", vec![]),
+        ("* | search a=1 | stats sum(b*)", vec![]),
+    ] {
+        let demands = scan(text).demands;
+        let fields = demands.iter().map(|demand| {
+            let fields: Vec<String> = quarry_spl::analyse::search_fields(demand).into_iter().collect();
+            fields.join(" ")
+        });
+        assert_eq!(fields.collect::<Vec<_>>(), wanted, "{text}");
+    }
+}
+
+#[test]
 fn commands_that_stand_for_a_search_over_events_are_that_search() {
     for (text, wanted) in [
         ("| tstats count where index=a by host", "scan a fields=host of index time extremes counts\nfold stats"),

@@ -192,6 +192,10 @@ impl SliceWork for FoldWork<'_> {
         Ok(())
     }
 
+    fn left_out(&mut self, rows: u64) {
+        self.matched += rows;
+    }
+
     fn summarised(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
         self.matched += rows.num_rows() as u64;
         let rows = through(&mut self.of_summary, rows)?;

@@ -35,7 +35,7 @@ impl EventScan {
         let mut readers = self.computed_rexes.readers(&page.segment());
         add_extracts(&mut readers, slab, |name| slab.is_asked_for(name) && names.iter().any(|read| read == name));
         let mut undecided = Vec::new();
-        let mut groups = read_groups(&mut readers, &mut sure, &mut undecided, page)?;
+        let mut groups = read_groups(&mut readers, Vec::new(), &mut sure, &mut undecided, page)?;
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();
         for name in names {
             if let Some(column) = self.held_column(name, &sure, page)? {

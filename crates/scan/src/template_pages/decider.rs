@@ -57,6 +57,7 @@ impl Decider {
                 return Ok(self.memo.answers().get(known as usize).copied());
             }
         } else if let (Some(test), [(column, _)]) = (&mut self.test, self.columns.as_slice()) {
+            work.cost.texts += 1;
             let Some(value) = of_row.cursors.text(*column, of_row.row, of_row.page)? else { return Ok(None) };
             if let Some(answer) = test.is_match(work.planner, value) {
                 return Ok(Some(answer));

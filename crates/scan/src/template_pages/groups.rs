@@ -46,6 +46,24 @@ impl Groups {
     /// The column of group number `at`: the group's text, or the field's previous value.
     pub(super) fn column(&mut self, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
         let codes = std::mem::take(&mut self.codes[at]);
+        self.column_of(codes, at, old)
+    }
+
+    /// The same, for a group that is still needed.
+    pub(super) fn copied_column(&self, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
+        self.column_of(self.codes[at].clone(), at, old)
+    }
+
+    /// Keeps these rows.
+    pub(super) fn retain(&mut self, kept: &[bool]) {
+        for codes in &mut self.codes {
+            assert_eq!(codes.len(), kept.len(), "each row has a code of each group");
+            let mut kept = kept.iter();
+            codes.retain(|_| kept.next().copied().unwrap_or(false));
+        }
+    }
+
+    fn column_of(&self, codes: Vec<u32>, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
         let absent = codes.contains(&ABSENT);
         let Some(old) = old.filter(|_| absent) else {
             let keys: UInt32Array = match absent {
@@ -82,15 +100,20 @@ pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: im
     }
 }
 
-/// The groups of patterns in the matching rows. Rows that need their text are moved to the undecided rows.
+/// The groups of patterns in the matching rows, as far as they are not `known`. Rows that need their text are moved to the
+/// undecided rows.
 pub(super) fn read_groups(
     rexes: &mut [RexReader],
+    mut known: Vec<Option<Groups>>,
     sure: &mut Rows,
     maybe: &mut Vec<u32>,
     reader: &mut PageReader<'_>,
 ) -> Result<Vec<Groups>, EngineError> {
     loop {
-        let found = rexes.iter_mut().map(|rex| rex.read(sure, reader)).collect::<Result<Vec<_>, _>>()?;
+        known.resize_with(rexes.len(), || None);
+        let asked = rexes.iter_mut().zip(known.drain(..));
+        let found = asked.map(|(rex, known)| known.map_or_else(|| rex.read(sure, reader), Ok));
+        let found = found.collect::<Result<Vec<_>, _>>()?;
         let mut undecided: Vec<u32> = found.iter().flat_map(|groups| &groups.undecided).copied().collect();
         if undecided.is_empty() {
             return Ok(found);

@@ -18,6 +18,11 @@ use super::page::PageReader;
 
 /// Minimum rows of a page for which searching all of its values pays off.
 const ROWS_MIN: usize = 256;
+/// Rows after which a literal is given up that has excluded less than one in [`USEFUL`] of them.
+const SAMPLE: u32 = 1024;
+const USEFUL: u32 = 16;
+/// Values that a search passes one by one before it skips ahead.
+const STEPS: usize = 8;
 
 /// The literals of a pattern.
 pub(super) struct Literals(Vec<Finder<'static>>);
@@ -41,6 +46,48 @@ struct Site {
     starts: Vec<(u32, usize)>,
     /// Up to this byte of the literal at the end of a value, the rest after the value.
     ends: Vec<(u32, usize)>,
+    /// Rows in which it was looked for, and those that lack it.
+    asked: u32,
+    excluded: u32,
+}
+
+impl Site {
+    /// Whether looking for the literal has not been worth it: it is in nearly all rows that have those before it.
+    fn is_idle(&self) -> bool {
+        self.asked >= SAMPLE && self.excluded < self.asked / USEFUL
+    }
+
+    /// Whether the literal may be in the window of this row.
+    fn may_be_in(
+        &self,
+        row: u32,
+        literals: &Literals,
+        hits: &mut PageHits,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<bool, EngineError> {
+        let finder = &literals.0[self.literal];
+        for column in &self.inside {
+            let Some((place, values)) = cursors.place(*column, row, page)? else { return Ok(true) };
+            if hits.of(*column, self.literal, finder, values).is_set(place) {
+                return Ok(true);
+            }
+        }
+        for (column, before) in &self.starts {
+            let Some(value) = cursors.text(*column, row, page)? else { return Ok(true) };
+            let rest = &finder.needle()[*before..];
+            if value.starts_with(rest) || rest.starts_with(value) {
+                return Ok(true);
+            }
+        }
+        for (column, before) in &self.ends {
+            let Some(value) = cursors.text(*column, row, page)? else { return Ok(true) };
+            if value.ends_with(&finder.needle()[..*before]) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// A part of a window's text.
@@ -69,35 +116,19 @@ impl Sites {
 
     /// Whether the window of this row may have a match. `hits` are those of the row's page.
     pub(super) fn may_match(
-        &self,
+        &mut self,
         row: u32,
         literals: &Literals,
         hits: &mut PageHits,
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
     ) -> Result<bool, EngineError> {
-        'literals: for site in &self.0 {
-            let finder = &literals.0[site.literal];
-            for column in &site.inside {
-                let Some((place, values)) = cursors.place(*column, row, page)? else { return Ok(true) };
-                if hits.of(*column, site.literal, finder, values).is_set(place) {
-                    continue 'literals;
-                }
+        for site in self.0.iter_mut().filter(|site| !site.is_idle()) {
+            site.asked = site.asked.saturating_add(1);
+            if !site.may_be_in(row, literals, hits, cursors, page)? {
+                site.excluded = site.excluded.saturating_add(1);
+                return Ok(false);
             }
-            for (column, before) in &site.starts {
-                let Some(value) = cursors.text(*column, row, page)? else { return Ok(true) };
-                let rest = &finder.needle()[*before..];
-                if value.starts_with(rest) || rest.starts_with(value) {
-                    continue 'literals;
-                }
-            }
-            for (column, before) in &site.ends {
-                let Some(value) = cursors.text(*column, row, page)? else { return Ok(true) };
-                if value.ends_with(&finder.needle()[..*before]) {
-                    continue 'literals;
-                }
-            }
-            return Ok(false);
         }
         Ok(true)
     }
@@ -204,6 +235,16 @@ impl PageHits {
     }
 }
 
+/// Number of the value, not before number `from`, that the byte at `start` belongs to. Literals are often in every
+/// value, so that the next one is near.
+fn value_at(ends: &[u32], from: usize, start: usize) -> usize {
+    let near = ends.len().min(from + STEPS);
+    match ends[from..near].iter().position(|end| *end as usize > start) {
+        Some(steps) => from + steps,
+        None => near + ends[near..].partition_point(|end| (*end as usize) <= start),
+    }
+}
+
 /// A bit for each value that contains a literal.
 struct Hits(Vec<u64>);
 
@@ -215,7 +256,7 @@ impl Hits {
         let (mut at, mut value) = (0, 0);
         while let Some(found) = bytes.get(at..).and_then(|rest| finder.find(rest)) {
             let start = at + found;
-            value += ends[value..].partition_point(|end| (*end as usize) <= start);
+            value = value_at(ends, value, start);
             let Some(end) = ends.get(value).map(|end| *end as usize) else { break };
             if start + finder.needle().len() <= end {
                 bits[value / u64::BITS as usize] |= 1 << (value % u64::BITS as usize);

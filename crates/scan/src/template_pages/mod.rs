@@ -35,10 +35,12 @@ mod literals;
 mod optional_pairs;
 mod outcome;
 mod page;
+mod pattern_cost;
 mod planned_template;
 mod reports;
 mod rex;
 mod roots;
+mod row_demands;
 mod row_values;
 mod slab;
 mod template_index;
@@ -178,21 +180,20 @@ impl EventScan {
         if coded && self.tells_by_extremes(&outcome, &in_range, &slab) {
             return self.extremes_of(page, &slab).map(|rows| TemplateRows::Rows(Some(rows)));
         }
-        Ok(TemplateRows::Rows(self.rows_of(outcome, in_range, &mut reader, coded, context, left)?))
+        let rows = self.demanded_by_terms(page, split(outcome, in_range), &reader, left)?;
+        Ok(TemplateRows::Rows(self.rows_of(rows, &mut reader, coded, context, left)?))
     }
 
-    /// The matching rows of a page, in order of arrival.
+    /// The rows of a page that match and those that may match, in order of arrival.
     fn rows_of(
         &self,
-        outcome: Outcome,
-        in_range: Rows,
+        (sure, mut maybe): (Rows, Vec<u32>),
         reader: &mut PageReader<'_>,
         coded: bool,
         context: &CommandContext,
         left: &mut usize,
     ) -> Result<Option<RecordBatch>, EngineError> {
         let slab = reader.slab;
-        let (sure, mut maybe) = split(outcome, in_range);
         let mut sure = self.best_of(sure, reader, left)?;
         let computed = self.computed_columns(&mut sure, &mut maybe, reader)?;
         let mut rexes = self.rexes.readers(&reader.segment());
@@ -202,7 +203,8 @@ impl EventScan {
                 is_asked_for && self.projection.names.iter().any(|wanted| wanted == name)
             });
         }
-        let mut groups = read_groups(&mut rexes, &mut sure, &mut maybe, reader)?;
+        let known = self.demanded_by_groups(&mut rexes, &mut sure, reader, left)?;
+        let mut groups = read_groups(&mut rexes, known, &mut sure, &mut maybe, reader)?;
         let sure_rows = match sure.is_empty() {
             true => None,
             false => {

@@ -32,6 +32,7 @@ use super::groups::Groups;
 use super::interner::{ABSENT, Interner};
 use super::literals::{Literals, PageHits};
 use super::page::{PageReader, Rows};
+use super::pattern_cost::PatternCost;
 use super::roots::{AskedKeys, Roots, reads_on_columns};
 use super::slab::Slab;
 use crate::fields::Extract;
@@ -56,6 +57,8 @@ pub(crate) struct RexReader {
     planner: Option<Planner>,
     literals: Literals,
     slabs: Vec<PatternTree>,
+    /// Its cost so far.
+    pub(super) cost: PatternCost,
 }
 
 impl RexReader {
@@ -81,7 +84,13 @@ impl RexReader {
         let planner = Planner::new(regex, groups.iter().map(|(group, _)| *group));
         let (regex, captures) = (regex.clone(), regex.new_captures());
         let literals = Literals::of(&regex);
-        RexReader { extract, test: None, of_field: None, regex, captures, groups, planner, literals, slabs: Vec::new() }
+        let (slabs, cost) = (Vec::new(), PatternCost::default());
+        RexReader { extract, test: None, of_field: None, regex, captures, groups, planner, literals, slabs, cost }
+    }
+
+    /// Whether one of its groups is this field.
+    pub(super) fn makes(&self, field: &str) -> bool {
+        self.groups.iter().any(|(_, name)| name == field)
     }
 
     /// The groups of these rows of a page.
@@ -112,7 +121,8 @@ impl RexReader {
         let at = self.tree(page);
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
         let asked_rows = rows.iter().enumerate().filter(|(_, row)| is_for(*row));
-        let RexReader { extract, test, regex, captures, groups, planner, literals, slabs, .. } = self;
+        self.cost.rows += rows.len() as u64;
+        let RexReader { extract, test, regex, captures, groups, planner, literals, slabs, cost, .. } = self;
         match planner {
             Some(planner) => {
                 let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
@@ -131,6 +141,7 @@ impl RexReader {
                     values,
                     found: kept,
                     some,
+                    cost,
                 };
                 slabs[at].read_rows(asked_rows, roots.codes(), test.is_some(), &mut work, page, &mut found)?;
             }

@@ -16,6 +16,7 @@ use crate::template_pages::cursors::Cursors;
 use crate::template_pages::interner::{ABSENT, Interner};
 use crate::template_pages::literals::{Literals, PageHits, Sites};
 use crate::template_pages::page::PageReader;
+use crate::template_pages::pattern_cost::PatternCost;
 use crate::template_pages::row_values::{Dictionaries, RowOf, RowValues, append_text};
 
 /// Pattern with everything needed to run it.
@@ -37,6 +38,7 @@ pub(in crate::template_pages) struct Work<'a> {
     pub(super) found: Vec<u32>,
     /// Reusable buffer for codes.
     pub(super) some: Vec<u32>,
+    pub(in crate::template_pages) cost: &'a mut PatternCost,
 }
 
 impl Work<'_> {
@@ -44,13 +46,16 @@ impl Work<'_> {
     #[inline]
     pub(super) fn excludes(
         &mut self,
-        sites: Option<&Sites>,
+        sites: Option<&mut Sites>,
         row: u32,
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
     ) -> Result<bool, EngineError> {
         match (sites, &mut self.hits) {
-            (Some(sites), Some(hits)) => Ok(!sites.may_match(row, self.literals, hits, cursors, page)?),
+            (Some(sites), Some(hits)) => {
+                self.cost.texts += 1;
+                Ok(!sites.may_match(row, self.literals, hits, cursors, page)?)
+            }
             _ => Ok(false),
         }
     }
@@ -108,7 +113,10 @@ pub(super) fn evaluate_row(
     let RowOf { row, cursors, page, segment, dictionaries } = of_row;
     match has_codes {
         true => work.take_values(columns, page.template_set(), segment, dictionaries)?,
-        false => work.values.clear(),
+        false => {
+            work.cost.texts += 1;
+            work.values.clear();
+        }
     }
     let (known, outcome) = (std::mem::take(&mut work.values), Ok(true));
     let mut row = RowValues { known, columns, row, cursors, page, segment, dictionaries, outcome };

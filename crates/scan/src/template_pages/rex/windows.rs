@@ -84,7 +84,7 @@ impl Leaf {
         let RowOf { row, cursors, page, segment, dictionaries } = of_row;
         let Leaf { template, windows, .. } = self;
         for AskedWindow { window, columns, has_codes, memo, found, decider, apart, sites } in windows {
-            if work.excludes(sites.as_ref(), row, cursors, page)? {
+            if work.excludes(sites.as_mut(), row, cursors, page)? {
                 continue;
             }
             if let Some(decider) = decider {

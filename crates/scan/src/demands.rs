@@ -1,0 +1,124 @@
+//! Demands: conditions that the first commands after the scan make of each row, such as `| search peer=x` after a `rex`,
+//! or a field that `stats` groups by.
+//!
+//! The commands drop the rows that fail one, so the scan extracts no further fields of these, and does not read pages
+//! that cannot have a row that meets them. That only saves work: the commands decide. Rows that are left out count as
+//! matching events.
+//!
+//! Not here: which commands demand what (engine); leaving out rows of a page (`template_pages::row_demands`).
+
+use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::expr::{ExprContext, Literal};
+use quarry_eval::row_filter::RowFilter;
+use quarry_eval::rows;
+use quarry_event::TermQuery;
+use quarry_spl::analyse::search_fields;
+use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
+
+use crate::event_fields::{is_given, is_in_text};
+use crate::filter::{EventFilter, Origins, value_terms};
+use crate::spath::is_made_elsewhere;
+
+/// The demands of a search.
+pub(crate) struct Demands {
+    all: Vec<Demand>,
+    terms: TermQuery,
+}
+
+/// Place of a field's value in the event text, as far as the commands of the scan tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ValueBorder {
+    /// No command of the scan makes the field.
+    Rules,
+    /// It begins a token, or rules extract it.
+    Token,
+    /// Not known.
+    Unknown,
+}
+
+/// A compiled demand.
+pub(crate) struct Demand {
+    /// Fields that it tests.
+    pub fields: Vec<String>,
+    /// The test.
+    pub filter: RowFilter,
+}
+
+impl Demands {
+    /// Compiles the conditions.
+    pub(crate) fn new(
+        conditions: &[SearchExpr],
+        filter: &EventFilter,
+        border_of: &dyn Fn(&str) -> ValueBorder,
+        origins: &Origins<'_>,
+        context: &ExprContext,
+    ) -> Result<Demands, EngineError> {
+        let mut all = Vec::with_capacity(conditions.len());
+        let mut terms = Vec::new();
+        for condition in conditions {
+            all.push(Demand {
+                fields: search_fields(condition).into_iter().collect(),
+                filter: RowFilter::new(condition, context)?,
+            });
+            terms.push(terms_of(condition, border_of, origins));
+        }
+        let terms = match TermQuery::and(terms) {
+            TermQuery::All => TermQuery::All,
+            terms => TermQuery::and([filter.terms().clone(), terms]),
+        };
+        Ok(Demands { all, terms })
+    }
+
+    /// All demands.
+    pub(crate) fn all(&self) -> &[Demand] {
+        &self.all
+    }
+
+    /// The terms of events that match and meet the demands; all if the demands add nothing to those of the condition.
+    pub(crate) fn terms(&self) -> &TermQuery {
+        &self.terms
+    }
+
+    /// The rows that meet the demands.
+    pub(crate) fn take(&self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        for demand in &self.all {
+            let kept = demand.filter.matches(&rows)?;
+            if kept.true_count() < rows.num_rows() {
+                rows = rows::filter(&rows, &kept)?;
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// The part of a demand that the term dictionary can answer.
+fn terms_of(condition: &SearchExpr, border_of: &dyn Fn(&str) -> ValueBorder, origins: &Origins<'_>) -> TermQuery {
+    match condition {
+        SearchExpr::And(parts) => TermQuery::and(parts.iter().map(|part| terms_of(part, border_of, origins))),
+        SearchExpr::Or(parts) => TermQuery::or(parts.iter().map(|part| terms_of(part, border_of, origins))),
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => {
+            terms_of_value(&field.text, value, border_of(&field.text), origins)
+        }
+        SearchExpr::In { field, values } => {
+            let border = border_of(&field.text);
+            TermQuery::or(values.iter().map(|value| terms_of_value(&field.text, value, border, origins)))
+        }
+        _ => TermQuery::All,
+    }
+}
+
+fn terms_of_value(field: &str, value: &SearchPattern, border: ValueBorder, origins: &Origins<'_>) -> TermQuery {
+    // A number equals texts that write it in another way.
+    let is_anywhere = is_made_elsewhere(field) || is_given(field);
+    if is_anywhere || !is_in_text(field, value) || Literal::new(&value.text).is_number() {
+        return TermQuery::All;
+    }
+    let extracted = value_terms(field, value, origins);
+    match border {
+        ValueBorder::Rules => extracted,
+        // What follows the value may belong to the same token.
+        ValueBorder::Token => TermQuery::or([TermQuery::for_keyword(&format!("{}*", value.text)), extracted]),
+        ValueBorder::Unknown => TermQuery::All,
+    }
+}

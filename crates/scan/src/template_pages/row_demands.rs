@@ -1,0 +1,146 @@
+//! Leaves out rows of a page that the commands after the scan drop, before further patterns read their texts.
+//!
+//! Four `rex` over prose, of which a condition tests one: the others are evaluated only in rows that meet it. Patterns
+//! that read the fewest free texts come first. Rows that need their text are left to the commands.
+//!
+//! Not here: the demands themselves ([`crate::demands`]); evaluating a pattern ([`super::rex`]).
+
+use arrow::array::ArrayRef;
+use quarry_eval::EngineError;
+use quarry_eval::rows;
+
+use super::columns::field_column;
+use super::groups::Groups;
+use super::page::{PageReader, Rows};
+use super::rex::RexReader;
+use super::{EventScan, KnownSlab, PageRef, RARE_ROWS};
+use crate::demands::Demand;
+use crate::derive::is_default_field;
+use crate::event_fields::is_given;
+use crate::page::Demanded;
+
+impl EventScan {
+    /// Leaves out matching rows of a page by the terms of the demands; `left` counts them. The few that remain become
+    /// undecided ones: their texts cost less than planning the patterns.
+    pub(super) fn demanded_by_terms(
+        &self,
+        page: &PageRef,
+        (sure, mut maybe): (Rows, Vec<u32>),
+        reader: &PageReader<'_>,
+        left: &mut usize,
+    ) -> Result<(Rows, Vec<u32>), EngineError> {
+        let found = match page.demanded {
+            Demanded::Any => return Ok((sure, maybe)),
+            Demanded::None => Some(Vec::new()),
+            Demanded::Few => {
+                let slab = KnownSlab(Some(reader.slab));
+                page.segment.candidate_rows(page.page, self.demands.terms(), &slab, RARE_ROWS)?
+            }
+        };
+        let Some(found) = found else { return Ok((sure, maybe)) };
+        let before = maybe.len();
+        maybe.extend(sure.iter().filter(|row| found.binary_search(row).is_ok()));
+        *left += sure.len() - (maybe.len() - before);
+        maybe.sort_unstable();
+        Ok((Rows::Some(Vec::new()), maybe))
+    }
+
+    /// Leaves out rows that fail a demand while patterns remain that need not read them then; `left` counts them.
+    /// Returns the groups that were read for it, by reader.
+    pub(super) fn demanded_by_groups(
+        &self,
+        rexes: &mut [RexReader],
+        sure: &mut Rows,
+        reader: &mut PageReader<'_>,
+        left: &mut usize,
+    ) -> Result<Vec<Option<Groups>>, EngineError> {
+        let mut known: Vec<Option<Groups>> = rexes.iter().map(|_| None).collect();
+        if self.projection.wants_unnamed() || rexes.is_empty() {
+            return Ok(known);
+        }
+        let demands = self.demands.all().iter();
+        let mut demands: Vec<(&Demand, Vec<usize>)> =
+            demands.filter_map(|demand| Some((demand, self.readers_of(demand, rexes, reader)?))).collect();
+        demands.sort_by_key(|(_, readers)| readers.iter().map(|at| rexes[*at].cost.of_rows()).sum::<u64>());
+        for (demand, readers) in demands {
+            let is_open = |at: usize| known[at].is_none() && !readers.contains(&at);
+            if sure.is_empty() || !(0..rexes.len()).any(is_open) {
+                break;
+            }
+            for at in &readers {
+                if known[*at].is_none() {
+                    let groups = rexes[*at].read(sure, reader)?;
+                    if !groups.undecided.is_empty() {
+                        return Ok(known);
+                    }
+                    known[*at] = Some(groups);
+                }
+            }
+            let columns = demand.fields.iter().filter_map(|field| {
+                let column = self.tested_column(field, &readers, rexes, &known, sure, reader);
+                column.map(|column| Some((field.clone(), column?))).transpose()
+            });
+            let columns: Vec<(String, ArrayRef)> = columns.collect::<Result<_, EngineError>>()?;
+            let kept = demand.filter.matches(&rows::batch_of(columns, sure.len())?)?;
+            if kept.true_count() == sure.len() {
+                continue;
+            }
+            let kept: Vec<bool> = kept.values().iter().collect();
+            let of_rows = sure.iter().zip(&kept).filter(|(_, kept)| **kept);
+            let rows: Vec<u32> = of_rows.map(|(row, _)| row).collect();
+            *left += sure.len() - rows.len();
+            *sure = Rows::Some(rows);
+            known.iter_mut().flatten().for_each(|groups| groups.retain(&kept));
+        }
+        Ok(known)
+    }
+
+    /// The readers of patterns that make the fields of a demand; `None` if something else may make one of them, or if
+    /// no pattern does.
+    fn readers_of(&self, demand: &Demand, rexes: &[RexReader], page: &PageReader<'_>) -> Option<Vec<usize>> {
+        let mut readers = Vec::new();
+        for field in &demand.fields {
+            let is_plain = !is_given(field)
+                && !is_default_field(field)
+                && !page.slab.is_computed(field)
+                && !self.rexes.is_of_path(field);
+            let is_placed = page.slab.held(field).is_none_or(|field| field.patterned.is_empty());
+            if !is_plain || !is_placed || !self.projection.wants(field) {
+                return None;
+            }
+            for (at, rex) in rexes.iter().enumerate().filter(|(_, rex)| rex.makes(field)) {
+                if rex.extract.is_some() || rex.of_field.is_some() {
+                    return None;
+                }
+                readers.push(at);
+            }
+        }
+        readers.sort_unstable();
+        readers.dedup();
+        Some(readers)
+    }
+
+    /// The values of a field that a demand tests, in these rows; `None` if they have none.
+    fn tested_column(
+        &self,
+        field: &str,
+        readers: &[usize],
+        rexes: &[RexReader],
+        known: &[Option<Groups>],
+        sure: &Rows,
+        page: &mut PageReader<'_>,
+    ) -> Result<Option<ArrayRef>, EngineError> {
+        let old = match page.slab.field(field) {
+            Some(places) => field_column(places, sure, page)?,
+            None => None,
+        };
+        let made = readers.iter().find_map(|at| {
+            let group = rexes[*at].groups.iter().position(|(_, name)| name == field)?;
+            Some((known[*at].as_ref()?, group))
+        });
+        match made {
+            Some((groups, group)) => groups.copied_column(group, old.as_ref()).map(Some),
+            None => Ok(old),
+        }
+    }
+}
