@@ -181,7 +181,7 @@ fn what_a_request_changes_is_planned_and_explained_as_it_runs() {
     assert_eq!(texts, ["eval x=1", "head (of the request)"]);
     let repeated = SearchShape { is_repeated: true, ..none() };
     for (text, shape, fault) in
-        [("error | collect index=main", repeated, "side effects"), ("| makeresults", of_job, "makes rows of its own")]
+        [("error | collect index=main", repeated, "side effects"), ("| makeresults", of_job, "generates rows")]
     {
         let request = || SearchRequest { shape: shape.clone(), ..request(text) };
         let faults = [

@@ -76,8 +76,8 @@ fn rows_of(engine: &Engine, start: Start, world: &Arc<Mined>, search: &str, rang
 fn a_panic_while_events_are_read_is_an_error_of_the_search() {
     let (engine, world) = world();
     for (search, rows, stage) in [
-        ("class=* | stats count by number", 40_000, "while events were read and folded: the mine of page 3"),
-        ("class=c1", 5_715, "while events were read in order of time: the mine of page 3"),
+        ("class=* | stats count by number", 40_000, "while events were read and folded: the injected panic of page 3"),
+        ("class=c1", 5_715, "while events were read in order of time: the injected panic of page 3"),
         ("class=* | sort 0 number", 40_000, "the injected panic of page 3"),
         ("class=* | eval n=number | dedup class", 7, "the injected panic of page 3"),
         ("| makeresults | append [search class=* | stats count]", 2, "the injected panic of page 3"),
@@ -97,5 +97,5 @@ fn a_panic_on_the_thread_of_the_search_is_its_error() {
     let (engine, world) = world();
     let range = TimeRange { earliest: Some(0), latest: Some(5) };
     let error = ask(&engine, &world, "class=*", range).unwrap_err();
-    assert!(error.contains("internal error while commands were run: the mine of the snapshot"), "{error}");
+    assert!(error.contains("internal error while commands were run: the injected panic of the snapshot"), "{error}");
 }

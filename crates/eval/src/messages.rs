@@ -62,7 +62,7 @@ impl Messages {
         match self.matches_lost.load(Ordering::Relaxed) {
             0 => {}
             count => all.push(format!(
-                "a regular expression was abandoned{} after {MATCH_STEPS_MAX} steps, which counts as no match: \
+                "a regular expression was abandoned on{} after {MATCH_STEPS_MAX} steps, which counts as no match: \
                  simplify it",
                 texts(count)
             )),

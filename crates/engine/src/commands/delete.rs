@@ -10,7 +10,7 @@ use crate::lowering::{Lowering, Step};
 impl Execute for DeleteCommand {
     /// An error: an allowed `delete` is part of the plan's source and has no steps.
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        let message = "delete must follow a search of events and commands that process one event at a time; it \
+        let message = "delete must follow a search for events and commands that process one event at a time; it \
                        cannot be used in a subsearch or in a command that runs searches";
         Err(EngineError::Invalid { message: message.to_owned(), span: Some(lowering.span) })
     }

@@ -57,7 +57,9 @@ mod tests {
             (r"ticket=(?<x>\w+)", true),
             (r"^(?<x>\w+)", true),
             (r"\[\s*\[(?<x>\w+)", true),
-            (r"a\s+(?<x>\w+)", true),
+            (r"a[ \t]+(?<x>\w+)", true),
+            // Of blanks, only those of ASCII are breakers.
+            (r"a\s+(?<x>\w+)", false),
             (r"a[ ,]{2}(?<x>\w+)", true),
             (r"a\s*(?<x>\w+)", false),
             (r"ticket(?<x>\w+)", false),

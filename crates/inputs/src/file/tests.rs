@@ -233,7 +233,7 @@ fn archives_that_are_not_read_say_what_to_do() {
     let mut xz = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
     xz.write_all(b"one\n").unwrap();
     for (bytes, said) in [
-        (zip_of(&[("a", b"x\n"), ("b", b"y\n")], 0, stored), "holds 2 files: unpack it first"),
+        (zip_of(&[("a", b"x\n"), ("b", b"y\n")], 0, stored), "contains 2 files: unpack it first"),
         (zip_of(&[], 0, stored), "contains no file"),
         (zip_of(&[("a", b"x\n")], 9, stored), "packed by method 9: unpack it first"),
         (encrypted, "is encrypted: unpack it first"),

@@ -178,7 +178,7 @@ fn an_index_with_events_is_removed_only_when_that_is_confirmed() {
     place.run(&["add", "index", "web"]).good();
     place.run(&["add", "oneshot", &log, "-index", "web"]).good();
     let refused = place.run(&["remove", "index", "web"]);
-    assert_eq!((refused.code, refused.err.contains("holds 3 events")), (2, true), "{refused:?}");
+    assert_eq!((refused.code, refused.err.contains("contains 3 events")), (2, true), "{refused:?}");
     let count = || place.run(&["search", "index=web | stats count", "-o", "csv"]).good();
     assert_eq!(count(), "count\n3\n");
     place.run(&["remove", "index", "web", "--yes"]).good();

@@ -106,7 +106,7 @@ fn the_command_line_works_through_a_running_server() {
     let server = Server::start(&place);
     let mode = std::fs::metadata(place.data().join("run/server.json")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert!(place.run(&["add", "oneshot", &log]).good().contains("1 file left out"));
+    assert!(place.run(&["add", "oneshot", &log]).good().contains("1 file skipped"));
     let more = place.write("b.log", lines(1_000..1_500));
     assert!(place.run(&["add", "oneshot", &more]).good().starts_with("added 500 events"));
     assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n1500\n");
@@ -161,7 +161,7 @@ fn acknowledged_events_survive_the_death_of_the_server() {
     std::fs::write(spilled.join("1.arrow"), "rows").unwrap();
     let server = Server::start(&place);
     assert!(!spilled.exists());
-    assert!(place.run(&["add", "oneshot", &log]).good().contains("1 file left out"));
+    assert!(place.run(&["add", "oneshot", &log]).good().contains("1 file skipped"));
     assert_eq!(server.stop("-INT"), 0);
 }
 

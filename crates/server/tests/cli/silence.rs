@@ -187,7 +187,7 @@ fn hints_are_about_the_indexes_that_a_search_reads() {
             ("level=error", "events of index=app have it"),
             ("host=app1", "no event of the searched indexes has the host `app1`"),
             ("index=app host=app1 user=eva", "no event has the value `eva` in `user`"),
-            ("index=app nosuch=1", "there is level, user"),
+            ("index=app nosuch=1", "level, user"),
         ] {
             let ran = place.run(&["search", search]);
             assert!(ran.err.contains(says), "{search}: {ran:?}");

@@ -73,7 +73,7 @@ fn an_object_that_nobody_knows_is_not_written_over() {
     store.seal_all().unwrap();
     assert_eq!(fs::read(folder.join("0000000001.bucket")).unwrap(), b"the only copy");
     assert!(folder.join("0000000001-2.bucket").exists());
-    assert!(store.messages()[0].text.contains("main/0000000001.bucket exists"), "{:?}", store.messages());
+    assert!(store.messages()[0].text.contains("main/0000000001.bucket belongs to no bucket"), "{:?}", store.messages());
     drop(store);
     let store = open(&options);
     assert_eq!(texts(&all(&store)), expected("main", 0..8));
