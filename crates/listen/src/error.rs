@@ -17,7 +17,7 @@ pub enum ListenError {
     /// The address is in use or not local.
     #[error("{name}: cannot listen on {address}: {source}{}", advice(source, setting))]
     Address {
-        /// What would be served there.
+        /// The service of the port.
         name: String,
         /// The option or setting that names the port.
         setting: &'static str,

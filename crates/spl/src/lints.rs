@@ -186,16 +186,16 @@ pub(crate) fn command_among_words(text: &str, commands: &[Stage]) -> Option<Diag
     words.take(TRIES_MAX).find_map(|(word, name)| {
         let before = text.get(stage.span.start..word.span.start)?.trim();
         let arguments = text.get(word.span.start..stage.span.end)?;
-        let command = format!("{name}{arguments}");
         let has_arguments = arguments.len() > word.text.len();
         let is_first = before.is_empty() || before.eq_ignore_ascii_case("search");
-        let is_led = !is_first || !name.is_empty();
-        if !has_arguments || !is_led || !parse_commands(&command, true, &BTreeSet::new()).is_ok() {
+        let is_report = !name.is_empty();
+        let is_led = is_report || !is_first && parse_commands(arguments, true, &BTreeSet::new()).is_ok();
+        if !has_arguments || !is_led {
             return None;
         }
         let before = if is_first { "*" } else { before };
         let remark = Diagnostic::warning(format!("`{}` is searched for as a word", word.text), word.span);
-        Some(remark.with_hint(format!("for the command, a `|` goes before it: {before} | {command}")))
+        Some(remark.with_hint(format!("for the command, a `|` goes before it: {before} | {name}{arguments}")))
     })
 }
 

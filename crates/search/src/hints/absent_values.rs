@@ -9,8 +9,8 @@ use quarry_spl::ast::{Command, RexCommand, SearchPattern, Stage};
 use quarry_spl::{Diagnostic, nearest};
 
 use super::indexes::indexes_of;
-use super::probe::{events_by, ever_finds, index_with, names, newest, quoted};
-use super::{Ask, SearchOutcome, list};
+use super::outcome::{SearchOutcome, list};
+use super::probe::{Ask, events_by, ever_finds, index_with, names, newest, quoted};
 
 /// Recent events in which values are looked for.
 const EVENTS_LOOKED_AT: usize = 1_000;

@@ -4,8 +4,8 @@ use quarry_spl::analyse::{asked_words, asks_for, command_among_words};
 use quarry_spl::ast::{SearchPattern, Span, Stage};
 use quarry_spl::{Diagnostic, Parsed};
 
-use super::probe::{finds, index_with};
-use super::{Ask, SearchOutcome};
+use super::outcome::SearchOutcome;
+use super::probe::{Ask, finds, index_with};
 
 /// Maximum words, or groups of alternatives, that are looked for.
 const LOOKS_MAX: usize = 6;

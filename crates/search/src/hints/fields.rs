@@ -6,8 +6,8 @@ use quarry_spl::analyse::{FieldOrigin, ReadField, asked_values, asks_for, fields
 use quarry_spl::ast::Stage;
 use quarry_spl::{Diagnostic, nearest};
 
-use super::probe::{alternatives, fields_of, index_with_field, newest, quoted};
-use super::{Ask, SearchOutcome, list, place_of};
+use super::outcome::{SearchOutcome, list, place_of};
+use super::probe::{Ask, alternatives, fields_of, index_with_field, newest, quoted};
 
 /// Maximum sourcetypes examined.
 const SOURCETYPES_MAX: usize = 8;
@@ -110,42 +110,51 @@ pub(super) fn wrong_fields(
     let missing = wanted.iter().filter(|field| is_missing(&field.name) && !is_default(&field.name));
     let missing: Vec<&&ReadField> =
         missing.filter(|field| !has_asked_value(&field.name, commands, scope, ask)).collect();
-    let texts = fields_as_values(commands);
-    let mut note = |field: &&&ReadField| {
-        let (name, place) = (&field.name, place_of(found.text, field.stage, &field.name));
-        let remark = Diagnostic::warning(format!("no event that was looked at has a field `{name}`"), place);
-        if let Some(longer) = longer_name(found.text, field, &at_hand) {
-            return remark.with_hint(format!("for the field `{longer}`, write '{longer}' in single quotes"));
-        }
-        match nearest(name, at_hand.iter().copied()) {
-            Some(near) if near.eq_ignore_ascii_case(name) => {
-                remark.with_hint(format!("names of fields are case-sensitive: did you mean `{near}`?"))
-            }
-            Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
-            None if texts.contains(name) && name.eq_ignore_ascii_case("null") => {
-                remark.with_hint("isnull(FIELD) and isnotnull(FIELD) tell whether a field is there")
-            }
-            None if texts.contains(name) => {
-                remark.with_hint(format!("a name without quotes is a field here: write \"{name}\" for the text"))
-            }
-            None if seen.contains(name) => {
-                let remark = format!("none of the newest events that are found has the field `{name}`");
-                let remark = Diagnostic::warning(remark, place);
-                remark.with_hint("other events have it; `rex` cuts it out of the text of these")
-            }
-            None if TIME_OPTIONS.iter().any(|option| nearest(name, [*option]).is_some()) => {
-                remark.with_hint("the time range of a search is set with earliest= and latest=")
-            }
-            None => match index_with_field(name, ask).filter(|index| !is_searched(index, commands)) {
-                Some(index) => remark.with_hint(format!("events of index={index} have it")),
-                None => remark.with_hint(those_at_hand(&at_hand)),
-            },
-        }
-    };
-    let mut notes: Vec<Diagnostic> = missing.iter().map(&mut note).collect();
+    let note = |field: &&&ReadField| of_missing(found.text, commands, field, (&seen, &at_hand), ask);
+    let mut notes: Vec<Diagnostic> = missing.iter().map(note).collect();
     // The parts of one name have the same remedy.
     notes.dedup_by(|later, first| later.hint == first.hint && later.span == first.span);
     notes
+}
+
+/// A note on a field that the events lack; `seen` are the fields of other events too, `at_hand` those to suggest.
+fn of_missing(
+    text: &str,
+    commands: &[Stage],
+    field: &ReadField,
+    (seen, at_hand): (&BTreeSet<String>, &[&str]),
+    ask: Ask<'_>,
+) -> Diagnostic {
+    let (name, place) = (&field.name, place_of(text, field.stage, &field.name));
+    let remark = Diagnostic::warning(format!("no event that was looked at has a field `{name}`"), place);
+    if let Some(longer) = longer_name(text, field, at_hand) {
+        return remark.with_hint(format!("for the field `{longer}`, write '{longer}' in single quotes"));
+    }
+    let is_value = fields_as_values(commands).contains(name);
+    match nearest(name, at_hand.iter().copied()) {
+        Some(near) if near.eq_ignore_ascii_case(name) => {
+            remark.with_hint(format!("names of fields are case-sensitive: did you mean `{near}`?"))
+        }
+        Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
+        None if is_value && name.eq_ignore_ascii_case("null") => {
+            remark.with_hint("isnull(FIELD) and isnotnull(FIELD) tell whether a field is there")
+        }
+        None if is_value => {
+            remark.with_hint(format!("a name without quotes is a field here: write \"{name}\" for the text"))
+        }
+        None if seen.contains(name) => {
+            let remark = format!("none of the newest events that are found has the field `{name}`");
+            let remark = Diagnostic::warning(remark, place);
+            remark.with_hint("other events have it; `rex` cuts it out of the text of these")
+        }
+        None if TIME_OPTIONS.iter().any(|option| nearest(name, [*option]).is_some()) => {
+            remark.with_hint("the time range of a search is set with earliest= and latest=")
+        }
+        None => match index_with_field(name, ask).filter(|index| !is_searched(index, commands)) {
+            Some(index) => remark.with_hint(format!("events of index={index} have it")),
+            None => remark.with_hint(those_at_hand(at_hand)),
+        },
+    }
 }
 
 /// Whether a search reads an index, as far as it names single ones.

@@ -11,8 +11,9 @@ use quarry_spl::commands::Beginning;
 use quarry_spl::{Diagnostic, nearest};
 
 use super::absent_values::{not_there, wrong_values};
-use super::probe::{count_of, fields_of, names};
-use super::{Ask, SearchOutcome, list, place_of};
+use super::indexes::scope;
+use super::outcome::{SearchOutcome, list, place_of};
+use super::probe::{Ask, count_of, fields_of, names};
 
 /// Fields stored with every event.
 const INDEXED: [&str; 6] = ["host", "source", "sourcetype", "index", "splunk_server", "linecount"];
@@ -131,7 +132,7 @@ fn wrong_places(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> 
             return wrong;
         }
     }
-    let scope = super::indexes::scope(commands, &indexes);
+    let scope = scope(commands, &indexes);
     let of = [("sourcetype", "sourcetypes"), ("host", "hosts"), ("source", "sources")];
     let each = of.into_iter().map(|(field, kind)| wrong_values(field, kind, commands, &scope, ask));
     each.into_iter().find(|wrong| !wrong.is_empty()).unwrap_or_default()
@@ -281,7 +282,7 @@ fn told(what: String, place: Span, name: &str, known: &BTreeSet<String>) -> Diag
 
 #[cfg(test)]
 mod tests {
-    use super::super::HintRow;
+    use super::super::probe::HintRow;
     use super::*;
 
     /// Hints for a search without results, over a metric `cpu.idle` by `core` and rows of `status` and `user`.

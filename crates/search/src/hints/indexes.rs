@@ -6,8 +6,8 @@ use quarry_spl::Diagnostic;
 use quarry_spl::analyse::{asked_values, asks_for};
 use quarry_spl::ast::{SearchPattern, Span, Stage};
 
-use super::probe::{alternatives, events_by};
-use super::{Ask, HintRow, Probes, absent_values, list};
+use super::outcome::list;
+use super::probe::{Ask, HintRow, Probes, alternatives, events_by};
 
 /// A condition on indexes that leaves the indexes which a role searches by default.
 pub(super) const DEFAULT_INDEXES: &str = "*";
@@ -51,7 +51,7 @@ pub fn unknown_indexes(commands: &[Stage], ask: &mut dyn Probes) -> Vec<Diagnost
 
 /// Notes on indexes that are not among the known ones: for a user whose roles may not search all, others may exist.
 pub(super) fn not_there(asked: &[&SearchPattern], known: &[&str], ask: Ask<'_>) -> Vec<Diagnostic> {
-    let mut notes = absent_values::not_there("index", asked, known, ask);
+    let mut notes = super::absent_values::not_there("index", asked, known, ask);
     if notes.is_empty() {
         return notes;
     }

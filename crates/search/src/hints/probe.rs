@@ -5,12 +5,36 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quarry_spl::ast::SearchPattern;
 
-use super::{Ask, HintRow};
-
 /// Recent events, or rows, whose fields are listed.
 const ROWS_LOOKED_AT: usize = 200;
 /// Newest events of all indexes in which a field is looked for.
 const EVENTS_OF_ALL_INDEXES: usize = 5_000;
+
+/// A row of a small search: field values as text.
+pub type HintRow = BTreeMap<String, String>;
+
+/// Runs the small searches of hints.
+pub trait Probes {
+    /// The rows of a search in the time range that the searched one has from outside; `None` if it fails.
+    fn rows(&mut self, search: &str) -> Option<Vec<HintRow>>;
+
+    /// The rows of a search over all time; `None` if it fails.
+    fn rows_of_all_time(&mut self, search: &str) -> Option<Vec<HintRow>>;
+}
+
+/// One function for both, where no range is set from outside.
+impl<F: FnMut(&str) -> Option<Vec<HintRow>>> Probes for F {
+    fn rows(&mut self, search: &str) -> Option<Vec<HintRow>> {
+        self(search)
+    }
+
+    fn rows_of_all_time(&mut self, search: &str) -> Option<Vec<HintRow>> {
+        self(search)
+    }
+}
+
+/// The searches as functions take them.
+pub(super) type Ask<'a> = &'a mut dyn Probes;
 
 /// A field of the newest event that a search finds, an empty text if that event lacks it. The outer `None`: the search
 /// failed; the inner: it found no event.

@@ -6,7 +6,7 @@ use quarry_spl::Diagnostic;
 use quarry_spl::analyse::is_gone;
 use quarry_spl::ast::{BinOptions, BinSpan, Command, Stage};
 
-use super::place_of;
+use super::outcome::place_of;
 
 const HOUR_S: i64 = 3_600;
 const DAY_S: i64 = 24 * HOUR_S;

@@ -1,5 +1,7 @@
 //! Hints for searches over a node that answers probes from a table.
 
+use std::collections::BTreeSet;
+
 use super::indexes::DEFAULT_INDEXES_COUNT;
 use super::*;
 

@@ -5,8 +5,8 @@ use quarry_event::time::parse_time;
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, Stage, TimeText};
 
-use super::probe::{finds, newest, quoted};
-use super::{Ask, NO_PLACE, SearchOutcome};
+use super::outcome::{NO_PLACE, SearchOutcome};
+use super::probe::{Ask, finds, newest, quoted};
 
 /// A time after every event.
 const LATEST_ALL: u32 = u32::MAX;

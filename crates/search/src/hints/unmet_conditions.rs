@@ -5,8 +5,8 @@ use quarry_spl::analyse::{asked_conditions, command_among_words, is_transforming
 use quarry_spl::ast::{Command, Span, Stage};
 use quarry_spl::{Diagnostic, excerpt};
 
-use super::probe::finds;
-use super::{Ask, SearchOutcome};
+use super::outcome::SearchOutcome;
+use super::probe::{Ask, finds};
 
 /// Maximum conditions, or commands, that are tried one by one.
 const TRIES_MAX: usize = 6;

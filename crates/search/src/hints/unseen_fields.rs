@@ -4,7 +4,7 @@
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, Stage};
 
-use super::{SearchOutcome, list};
+use super::outcome::{SearchOutcome, list};
 
 /// The note, if the last command is about fields by name and the rows are events.
 pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage]) -> Option<Diagnostic> {

@@ -1,0 +1,79 @@
+//! The outcome of a search that hints look at, and the places and lists of names in their texts.
+
+use std::collections::BTreeSet;
+
+use quarry_event::TimeNs;
+use quarry_spl::analyse::ReadField;
+use quarry_spl::ast::{Span, Stage};
+
+/// Maximum names in a hint.
+const NAMES_MAX: usize = 12;
+/// Position of a note that does not concern a part of the search.
+pub const NO_PLACE: Span = Span { start: 0, end: 0 };
+
+/// Outcome of a search.
+pub struct SearchOutcome<'a> {
+    /// Its text.
+    pub text: &'a str,
+    /// Number of rows.
+    pub rows: usize,
+    /// Columns without any value.
+    pub empty: &'a [String],
+    /// Columns with values.
+    pub filled: &'a BTreeSet<String>,
+    /// Columns that contain only zeros, as counts of a non-existent field do.
+    pub zeros: &'a BTreeSet<String>,
+    /// Whether the command line set a time range.
+    pub has_range: bool,
+    /// The present.
+    pub now: TimeNs,
+    /// Offset of its zone from UTC in seconds.
+    pub offset_s: i32,
+    /// Whether a person is watching: then even a complete answer is worth small searches.
+    pub is_watched: bool,
+}
+
+impl SearchOutcome<'_> {
+    /// Whether there are rows, and a value in each column.
+    pub(super) fn is_whole(&self) -> bool {
+        self.rows > 0 && self.empty.is_empty() && self.zeros.is_empty() && !self.is_split_by_nothing()
+    }
+
+    /// Whether all values of a chart are in the column of events that lack the field by which it is split.
+    fn is_split_by_nothing(&self) -> bool {
+        let is_null = |column: &&String| *column == "NULL" || column.ends_with(": NULL");
+        let mut series = self.filled.iter().filter(|column| !column.starts_with('_'));
+        self.filled.iter().any(|column| is_null(&column)) && series.all(|column| is_null(&column))
+    }
+
+    /// Whether the result shows that the field exists: it has values, or rows passed a condition on it.
+    pub(super) fn shows(&self, field: &ReadField, commands: &[Stage]) -> bool {
+        let in_call = format!("({})", field.name);
+        let counts = |column: &String| column.contains(&in_call) && !self.zeros.contains(column);
+        let has_values = self.filled.iter().any(|column| *column == field.name || counts(column));
+        let is_read_by = |stage: &&Stage| stage.span == field.stage;
+        let selects = commands.iter().find(is_read_by).is_some_and(|stage| stage.command.selects());
+        has_values || (self.is_whole() && selects)
+    }
+}
+
+/// Position of a whole name in a command; the whole command if it does not occur.
+pub(super) fn place_of(text: &str, stage: Span, name: &str) -> Span {
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+    let command = text.get(stage.start..stage.end).unwrap_or_default();
+    let found = command.match_indices(name).map(|(at, _)| (at, at + name.len()));
+    let mut whole = found.filter(|(start, end)| {
+        !is_word(command[..*start].chars().next_back()) && !is_word(command[*end..].chars().next())
+    });
+    let place = whole.next().map(|(start, end)| Span { start: stage.start + start, end: stage.start + end });
+    place.unwrap_or(stage)
+}
+
+/// The first few names, as a phrase.
+pub(super) fn list(names: &[&str]) -> String {
+    let mut text = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > NAMES_MAX {
+        text.push_str(&format!(" and {} more", names.len() - NAMES_MAX));
+    }
+    text
+}
