@@ -57,7 +57,9 @@ def tried(data, folder):
     environment = {**os.environ, "SCHEMATHESIS_HOOKS": "schemathesis_hooks", "PYTHONPATH": str(HOOKS)}
     environment |= {"QUARRY_TRIED": url, "QUARRY_TRIED_AUTHORIZATION": authorization}
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    print(ran.stdout[-6000:])
+    # The requests that failed come before the summary, which is long.
+    _, _, failures = ran.stdout.partition("= FAILURES =")
+    print(failures[:6000] or ran.stdout[-6000:])
     if ran.returncode != 0:
         raise SystemExit(f"schemathesis ended with {ran.returncode}: {ran.stderr[-2000:]}")
 
