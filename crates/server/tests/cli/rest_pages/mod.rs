@@ -213,7 +213,8 @@ fn check(line: &str, answer: &Answer, json: &Value, names: &mut Names) -> Result
     };
     let wanted: Value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
     let holds = match verb {
-        "=" => *found == wanted,
+        // A name stands for a text, even one of digits only.
+        "=" => *found == wanted || names.values().any(|bound| bound == value) && found.as_str() == Some(value),
         "has" => has(found, value, &wanted),
         "lacks" => !has(found, value, &wanted),
         "counts" => size(found) == wanted.as_u64(),
