@@ -21,7 +21,7 @@ const SHOWN: usize = 8;
 const _: () = assert!(SHOWN < VALUES_MAX, "as many are known");
 /// Maximum fields of which values are looked for, and `rex` commands that are tried.
 const LOOKS_MAX: usize = 3;
-/// Comparisons of `where` of which it is looked whether other case is there.
+/// Maximum comparisons of `where` whose values are looked for in other case.
 const COMPARISONS_MAX: usize = 3;
 /// Fields whose values the node knows by name: endpoint and column of a list of them.
 const KNOWN_BY_NAME: [(&str, &str, &str); 2] =

@@ -15,14 +15,14 @@ pub type HintRow = BTreeMap<String, String>;
 
 /// Runs the small searches of hints.
 pub trait Probes {
-    /// The rows of a search in the time range that the searched one has from outside; `None` if it fails.
+    /// The rows of a search in the time range of the request (`--earliest`, `--latest`); `None` if it fails.
     fn rows(&mut self, search: &str) -> Option<Vec<HintRow>>;
 
     /// The rows of a search over all time; `None` if it fails.
     fn rows_of_all_time(&mut self, search: &str) -> Option<Vec<HintRow>>;
 }
 
-/// One function for both, where no range is set from outside.
+/// One function for both, where the request sets no time range.
 impl<F: FnMut(&str) -> Option<Vec<HintRow>>> Probes for F {
     fn rows(&mut self, search: &str) -> Option<Vec<HintRow>> {
         self(search)
@@ -33,7 +33,7 @@ impl<F: FnMut(&str) -> Option<Vec<HintRow>>> Probes for F {
     }
 }
 
-/// The searches as functions take them.
+/// Argument through which a hint runs its searches.
 pub(super) type Ask<'a> = &'a mut dyn Probes;
 
 /// A field of the newest event that a search finds, an empty text if that event lacks it. The outer `None`: the search
@@ -75,8 +75,8 @@ pub(super) fn index_with(condition: &str, ask: Ask<'_>) -> Option<String> {
     rows.into_iter().next()?.remove("index")
 }
 
-/// An index that has a field in one of the newest events of all indexes; no index lists the names of fields, so older
-/// ones would cost a scan.
+/// An index with a field in one of the newest events. Older events are not read: term dictionaries do not list names of
+/// fields, so that would be a scan.
 pub(super) fn index_with_field(field: &str, ask: Ask<'_>) -> Option<String> {
     let search = format!("index=* | head {EVENTS_OF_ALL_INDEXES} | search {field}=* | head 1 | table index");
     ask.rows_of_all_time(&search)?.into_iter().next()?.remove("index")

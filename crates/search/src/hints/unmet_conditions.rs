@@ -23,9 +23,6 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str,
     if let Some(remark) = empty_subsearch(found.text, commands, &mut has_events) {
         return Some(remark);
     }
-    if let Some(remark) = empty_subsearch(found.text, commands, &mut has_events) {
-        return Some(remark);
-    }
     let (places, are_all) = asked_conditions(commands);
     let (first, last) = (*places.first()?, *places.last()?);
     let conditions: Option<Vec<&str>> = places.iter().map(|place| found.text.get(place.start..place.end)).collect();
@@ -55,7 +52,7 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str,
             return Some(remark.with_hint(format!("without `{}` there are events", excerpt(condition))));
         }
     }
-    // Of an index or sourcetype, events of others are not what is meant.
+    // Next to a condition on an index or sourcetype, OR would add unrelated events.
     let is_scoped = conditions.iter().any(|condition| is_of(condition, "index") || listed_field(condition).is_some());
     Some(match are_all && !is_scoped {
         true => remark.with_hint(format!("write OR for events that meet one of them: {}", conditions.join(" OR "))),
