@@ -114,7 +114,7 @@ impl ScanEnvironment<'_> {
             FieldSource::SearchTime => DerivedNames::new(rules.derived_names(), &tables, &self.labels.fields()),
         };
         let expressions = self.context.expressions();
-        let origins = Origins { rules, derived: &derived };
+        let origins = Origins::new(rules, &derived);
         let filter = EventFilter::new(&plan.condition, &origins, &expressions)?;
         let demands = Demands::new(&plan.demands, &filter, &|field| rexes.border_of(field), &origins, &expressions)?;
         let search = Asked { projection, filter: &filter, names: &derived, node: self.node.clone() };

@@ -4,7 +4,9 @@
 //! once fields are extracted. Early tests are conservative: they may keep an event that does not match, but never drop
 //! one that does. If they decide the condition completely, the final test is skipped.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use quarry_eval::EngineError;
 use quarry_eval::expr::ExprContext;
@@ -26,15 +28,26 @@ pub(crate) struct Origins<'a> {
     pub rules: &'a FieldRules,
     /// Names of fields that are derived afterwards.
     pub derived: &'a DerivedNames,
+    /// Scopes of extracts by field, as far as the search's condition asked for them: a list may have thousands of values.
+    extracts: RefCell<BTreeMap<String, Option<Arc<Scope>>>>,
 }
 
-impl Origins<'_> {
+impl<'a> Origins<'a> {
+    pub(crate) fn new(rules: &'a FieldRules, derived: &'a DerivedNames) -> Origins<'a> {
+        Origins { rules, derived, extracts: RefCell::default() }
+    }
+
     fn is_index_time_only(&self) -> bool {
         self.rules.is_index_time_only()
     }
 
-    fn scope_of_extracts(&self, field: &str) -> Option<Scope> {
-        self.rules.scope_of_extracts(field)
+    fn scope_of_extracts(&self, field: &str) -> Option<Arc<Scope>> {
+        if let Some(known) = self.extracts.borrow().get(field) {
+            return known.clone();
+        }
+        let scope = self.rules.scope_of_extracts(field).map(Arc::new);
+        self.extracts.borrow_mut().insert(field.to_owned(), scope.clone());
+        scope
     }
 }
 
@@ -56,7 +69,7 @@ enum Early {
     /// The text contains a word.
     Word(WordPattern),
     /// The text contains a value of the field, unless it is written with escapes or the field is an index-time field.
-    Value { pattern: WordPattern, field: Box<str> },
+    Value { pattern: WordPattern, field: Box<str>, extracted: Option<Extracted> },
     /// A metadata field matches a pattern.
     Meta(MetaField, WordPattern),
     /// Every part.
@@ -219,9 +232,11 @@ impl Early {
         match self {
             Early::Maybe => true,
             Early::Word(pattern) => pattern.is_match(events.raw(row)),
-            Early::Value { pattern, field } => {
+            Early::Value { pattern, field, extracted } => {
                 let text = events.raw(row);
+                let meta = || &events.metas[events.meta[row] as usize];
                 pattern.is_match(text)
+                    || extracted.as_ref().is_some_and(|extracted| extracted.may_be_in(text, meta()))
                     || memchr::memchr(b'\\', text).is_some()
                     || is_given_at_index_time(events, row, field)
             }
@@ -232,6 +247,18 @@ impl Early {
             Early::Or(parts) => parts.iter().any(|part| part.may_match(events, row)),
             Early::Not(part) => !part.may_match(events, row),
         }
+    }
+}
+
+/// A value that an `EXTRACT` may cut from the text of some events, where it need not be a whole token.
+struct Extracted {
+    pattern: WordPattern,
+    scope: Arc<Scope>,
+}
+
+impl Extracted {
+    fn may_be_in(&self, text: &[u8], meta: &Metadata) -> bool {
+        self.scope.holds_any_case(&meta.sourcetype) && self.pattern.is_match(text)
     }
 }
 
@@ -318,17 +345,14 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early 
     if given == Some(Scope::Everywhere) {
         return Early::Maybe;
     }
-    let contains =
-        |text: &str| Early::Value { pattern: WordPattern::new(text, WordBound::Breaker, false), field: field.into() };
-    let anywhere = || contains(&format!("*{}*", value.text));
-    let mut parts = match rules.scope_of_extracts(field) {
-        None => vec![contains(&value.text)],
-        Some(Scope::Everywhere) => vec![anywhere()],
-        Some(Scope::Sourcetypes(sourcetypes)) => {
-            let of_extracts = Early::Or(of_sourcetypes(&sourcetypes).collect());
-            vec![contains(&value.text), Early::And(vec![of_extracts, anywhere()])]
-        }
+    let word = |text: &str| WordPattern::new(text, WordBound::Breaker, false);
+    let anywhere = || word(&format!("*{}*", value.text));
+    let (pattern, extracted) = match rules.scope_of_extracts(field) {
+        None => (word(&value.text), None),
+        Some(scope) if *scope == Scope::Everywhere => (anywhere(), None),
+        Some(scope) => (word(&value.text), Some(Extracted { pattern: anywhere(), scope })),
     };
+    let mut parts = vec![Early::Value { pattern, field: field.into(), extracted }];
     // Events of these sourcetypes may have the value without containing it.
     if let Some(Scope::Sourcetypes(sourcetypes)) = &given {
         parts.extend(of_sourcetypes(sourcetypes));
@@ -376,7 +400,8 @@ fn without_tokens(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Op
     if rules.is_index_time_only() || !is_in_text(field, value) {
         return None;
     }
-    let scopes = [rules.scope_of_extracts(field), rules.derived.scope_of(field)];
+    let of_extracts = rules.scope_of_extracts(field).map(|scope| Scope::clone(&scope));
+    let scopes = [of_extracts, rules.derived.scope_of(field)];
     match scopes.into_iter().flatten().reduce(Scope::joined) {
         Some(Scope::Everywhere) => None,
         Some(Scope::Sourcetypes(sourcetypes)) => Some(sourcetypes),

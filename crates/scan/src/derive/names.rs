@@ -51,6 +51,14 @@ impl Scope {
         }
     }
 
+    /// The same, whatever the case of the letters.
+    pub(crate) fn holds_any_case(&self, sourcetype: &str) -> bool {
+        match self {
+            Scope::Everywhere => true,
+            Scope::Sourcetypes(names) => names.iter().any(|name| name.eq_ignore_ascii_case(sourcetype)),
+        }
+    }
+
     /// The events of a sourcetype; a pattern, or none, may be any events.
     pub(crate) fn of(sourcetype: Option<&str>) -> Scope {
         match sourcetype.filter(|name| !name.contains('*')) {
