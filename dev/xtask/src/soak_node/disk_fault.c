@@ -1,8 +1,9 @@
 /* A disk that fails: loaded in front of the system's library by `cargo xtask soak-node`, never part of the product.
  *
  * SOAK_DISK_FAULT=PATH:ERRNO:AFTER:COUNT lets AFTER changes of files with PATH in their names pass and then fails
- * COUNT of them with ERRNO; the disk works again afterwards. A write that fails for want of space first writes half
- * of its bytes, as a disk that fills up does. What is done to a file without a descriptor (rename, unlink) passes. */
+ * COUNT of them with ERRNO; the disk works again afterwards. A write at the end of a file that fails for want of space
+ * first writes half of its bytes, as on a disk that fills up. A write into existing bytes fails as a whole: it needs no
+ * new block, so no disk tears it. What is done to a file without a descriptor (rename, unlink) passes. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -63,11 +65,17 @@ ssize_t writev(int descriptor, const struct iovec *parts, int count) {
     return real(descriptor, parts, count);
 }
 
+static int is_at_end(int descriptor, long long offset) {
+    struct stat facts;
+    return offset > 0 && fstat(descriptor, &facts) == 0 && offset >= facts.st_size;
+}
+
 #define POSITIONED(name, offset_type) \
     ssize_t name(int descriptor, const void *bytes, size_t count, offset_type offset) { \
         REAL(#name, ssize_t (*)(int, const void *, size_t, offset_type)); \
         int is_failing = verdict(descriptor); \
-        if (is_failing == 2 && fault_number == ENOSPC && count > 1) return real(descriptor, bytes, count / 2, offset); \
+        if (is_failing == 2 && fault_number == ENOSPC && count > 1 && is_at_end(descriptor, offset)) \
+            return real(descriptor, bytes, count / 2, offset); \
         if (is_failing) FAIL; \
         return real(descriptor, bytes, count, offset); \
     }
