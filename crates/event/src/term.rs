@@ -5,11 +5,13 @@
 //! verified on the text. The result of a term dictionary is therefore always a superset of the matches, at page
 //! granularity; the scan verifies it.
 
+use std::collections::BTreeSet;
+
 use crate::segment::{for_each_token, lower_token};
 
 /// Condition on the tokens of an event. Conservative: a page that passes may contain no match, but a page that does not
 /// pass contains none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TermQuery {
     /// Every page.
     All,
@@ -93,10 +95,11 @@ impl TermQuery {
             match part {
                 TermQuery::All => {}
                 TermQuery::None => return TermQuery::None,
-                TermQuery::And(inner) => inner.into_iter().for_each(|part| push_new(&mut kept, part)),
-                part => push_new(&mut kept, part),
+                TermQuery::And(inner) => kept.extend(inner),
+                part => kept.push(part),
             }
         }
+        let mut kept = distinct(kept);
         match kept.len() {
             0 => TermQuery::All,
             1 => kept.swap_remove(0),
@@ -111,10 +114,11 @@ impl TermQuery {
             match part {
                 TermQuery::None => {}
                 TermQuery::All => return TermQuery::All,
-                TermQuery::Or(inner) => inner.into_iter().for_each(|part| push_new(&mut kept, part)),
-                part => push_new(&mut kept, part),
+                TermQuery::Or(inner) => kept.extend(inner),
+                part => kept.push(part),
             }
         }
+        let mut kept = distinct(kept);
         match kept.len() {
             0 => TermQuery::None,
             1 => kept.swap_remove(0),
@@ -123,10 +127,13 @@ impl TermQuery {
     }
 }
 
-fn push_new(kept: &mut Vec<TermQuery>, part: TermQuery) {
-    if !kept.contains(&part) {
-        kept.push(part);
-    }
+/// Drops repeated parts and keeps the order, without comparing all pairs: a list may have thousands of values.
+fn distinct(mut parts: Vec<TermQuery>) -> Vec<TermQuery> {
+    let mut seen = BTreeSet::new();
+    let is_first: Vec<bool> = parts.iter().map(|part| seen.insert(part)).collect();
+    let mut is_first = is_first.into_iter();
+    parts.retain(|_| is_first.next().unwrap_or(true));
+    parts
 }
 
 /// Locations of field values in a template slab ([`crate::template::TemplateSet`]), according to field extraction.
@@ -155,7 +162,7 @@ impl FieldColumns for Anywhere {
 }
 
 /// Metadata fields in a [`TermQuery`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetaField {
     /// `index`.
     Index,

@@ -21,6 +21,9 @@ const SHOWN: usize = 8;
 const _: () = assert!(SHOWN < VALUES_MAX, "as many are known");
 /// Maximum fields of which values are looked for, and `rex` commands that are tried.
 const LOOKS_MAX: usize = 3;
+/// Maximum values of a field that are looked for one by one. That no event has any value of a longer list is a note about
+/// the condition as a whole.
+const ASKED_MAX: usize = 8;
 /// Maximum comparisons of `where` whose values are looked for in other case.
 const COMPARISONS_MAX: usize = 3;
 /// Fields whose values the node knows by name: endpoint and column of a list of them.
@@ -34,7 +37,7 @@ pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: A
     let mut looks = 0;
     for field in fields.iter().filter(|field| !LEFT_OUT.contains(field)) {
         let asked = asked_values(commands, field);
-        if asked.is_empty() {
+        if asked.is_empty() || asked.len() > ASKED_MAX {
             continue;
         }
         looks += 1;

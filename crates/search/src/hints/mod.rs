@@ -20,11 +20,16 @@ use quarry_spl::Diagnostic;
 use quarry_spl::analyse::{ReadField, asked_values, named_fields};
 use quarry_spl::ast::Stage;
 
-use self::probe::Ask;
+use self::probe::{Ask, BoundedProbes};
 
 pub use self::indexes::unknown_indexes;
 pub use self::outcome::{NO_PLACE, SearchOutcome};
 pub use self::probe::{HintRow, Probes};
+
+/// Maximum small searches for the hints of one search.
+const PROBES_MAX: usize = 40;
+/// Maximum notes on a search.
+const NOTES_MAX: usize = 8;
 
 /// Notes on an answer that is probably not the intended one.
 pub fn hints(found: &SearchOutcome<'_>, ask: &mut dyn Probes) -> Vec<Diagnostic> {
@@ -32,11 +37,12 @@ pub fn hints(found: &SearchOutcome<'_>, ask: &mut dyn Probes) -> Vec<Diagnostic>
     if !parsed.is_ok() {
         return Vec::new();
     }
-    let mut notes = lacking(found, &parsed, ask);
+    let mut notes = lacking(found, &parsed, &mut BoundedProbes { probes: ask, left: PROBES_MAX });
     if found.is_watched && found.rows > 0 {
         notes.extend(span_edges::remark(found.text, &parsed.pipeline.commands, found.offset_s));
         notes.extend(unseen_fields::remark(found, &parsed.pipeline.commands));
     }
+    notes.truncate(NOTES_MAX);
     notes
 }
 

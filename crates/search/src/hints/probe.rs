@@ -33,6 +33,29 @@ impl<F: FnMut(&str) -> Option<Vec<HintRow>>> Probes for F {
     }
 }
 
+/// Probes with a limit on their number. Beyond it each fails, and a hint that depends on it is omitted.
+pub(super) struct BoundedProbes<'a> {
+    pub(super) probes: Ask<'a>,
+    pub(super) left: usize,
+}
+
+impl BoundedProbes<'_> {
+    fn take(&mut self) -> Option<Ask<'_>> {
+        self.left = self.left.checked_sub(1)?;
+        Some(&mut *self.probes)
+    }
+}
+
+impl Probes for BoundedProbes<'_> {
+    fn rows(&mut self, search: &str) -> Option<Vec<HintRow>> {
+        self.take()?.rows(search)
+    }
+
+    fn rows_of_all_time(&mut self, search: &str) -> Option<Vec<HintRow>> {
+        self.take()?.rows_of_all_time(search)
+    }
+}
+
 /// Argument through which a hint runs its searches.
 pub(super) type Ask<'a> = &'a mut dyn Probes;
 

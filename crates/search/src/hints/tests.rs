@@ -355,3 +355,46 @@ fn an_answer_that_lacks_nothing_costs_programs_no_search() {
     });
     assert!(asked.is_empty(), "{asked:?}");
 }
+
+#[test]
+fn a_list_of_thousands_of_values_costs_few_searches_and_few_notes() {
+    let values: Vec<String> = (0..5_000).map(|at| format!("x{at}")).collect();
+    let values = values.join(",");
+    for text in [
+        format!("status IN ({values})"),
+        format!("host IN ({values})"),
+        format!("sourcetype IN ({values})"),
+        format!("index IN ({values})"),
+        values.replace("x", "host=y").replace(',', " OR "),
+        values.replace(',', " OR "),
+        format!("error | search user IN ({values})"),
+    ] {
+        let mut asked = 0;
+        let mut ask = |search: &str| {
+            asked += 1;
+            Some(match search.starts_with("| eventcount") {
+                true => vec![row(&[("index", "main"), ("count", "5")])],
+                false if search.starts_with("| metadata type=hosts") => {
+                    vec![row(&[("host", "a"), ("totalCount", "9")])]
+                }
+                false if search.starts_with("| metadata") => vec![row(&[("sourcetype", "a"), ("totalCount", "9")])],
+                false if search.contains("top limit") => vec![row(&[("status", "404"), ("user", "eva")])],
+                false => Vec::new(),
+            })
+        };
+        let found = SearchOutcome {
+            text: &text,
+            rows: 0,
+            empty: &[],
+            filled: &BTreeSet::new(),
+            zeros: &BTreeSet::new(),
+            now: 0,
+            offset_s: 0,
+            has_range: false,
+            is_watched: true,
+        };
+        let notes = hints(&found, &mut ask);
+        assert!(notes.len() <= NOTES_MAX, "{} notes on {}", notes.len(), &text[..40]);
+        assert!(asked <= PROBES_MAX, "{asked} searches for {}", &text[..40]);
+    }
+}
