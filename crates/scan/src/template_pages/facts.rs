@@ -15,14 +15,18 @@ use quarry_event::template::{ByteSet, ColumnKind, Template, TemplateSet};
 
 use super::edges::{Around, Edges};
 use super::field_locations::FieldLocations;
+use super::reports::TemplatePairs;
 use super::template_index::TemplateIndex;
 use crate::fields::Class;
+use crate::fields::reports::Report;
 
 /// Slabs whose facts are kept.
 const SLABS_KEPT: usize = 4_096;
 /// Fields of a slab whose locations are kept: the most recent ones.
 const FIELDS_KEPT: usize = 64;
-/// Bytes of the field locations of all slabs; beyond that, every search computes them again.
+/// Transforms of a slab whose pairs are kept: the most recent ones.
+const REPORTS_KEPT: usize = 16;
+/// Bytes of the field locations and pairs of all slabs; beyond that, every search computes them again.
 const PLACES_BYTES_MAX: usize = 64 << 20;
 /// Bytes of the facts for finding words of all slabs; beyond that, every search computes them again.
 const WORD_FACTS_BYTES_MAX: usize = 64 << 20;
@@ -84,7 +88,8 @@ impl KnownTemplates {
             return Arc::clone(facts);
         }
         let held = Arc::clone(&self.held);
-        let facts = Arc::new(TemplateFacts { words: OnceLock::new(), fields: Mutex::default(), held });
+        let facts =
+            Arc::new(TemplateFacts { words: OnceLock::new(), fields: Mutex::default(), pairs: Mutex::default(), held });
         slabs.add(template_set, &facts);
         facts
     }
@@ -96,6 +101,8 @@ pub(super) struct TemplateFacts {
     words: OnceLock<Arc<WordFacts>>,
     /// Field locations by class of extraction.
     fields: Mutex<Vec<KnownField>>,
+    /// Pairs of the transforms whose names come from the text.
+    pairs: Mutex<Vec<(Arc<Report>, Arc<TemplatePairs>)>>,
     held: Arc<KeptBytes>,
 }
 
@@ -112,7 +119,9 @@ pub(super) struct WordFacts {
 impl Drop for TemplateFacts {
     fn drop(&mut self) {
         let fields = self.fields.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let bytes: usize = fields.iter().map(|field| field.places.bytes()).sum();
+        let pairs = self.pairs.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let bytes = fields.iter().map(|field| field.places.bytes()).sum::<usize>()
+            + pairs.iter().map(|(_, pairs)| pairs.memory_bytes()).sum::<usize>();
         self.held.places.fetch_sub(bytes, Ordering::Relaxed);
         let words = self.words.get().map_or(0, |words| words.memory_bytes());
         self.held.words.fetch_sub(words, Ordering::Relaxed);
@@ -307,6 +316,24 @@ impl TemplateFacts {
             all.iter_mut().filter(|known| known.is_none()).zip(found).for_each(|(known, found)| *known = Some(found));
         }
         all.into_iter().flatten().collect()
+    }
+
+    /// The pairs of a transform, found with `find` the first time.
+    pub(super) fn pairs_of(&self, report: &Arc<Report>, find: impl FnOnce() -> TemplatePairs) -> Arc<TemplatePairs> {
+        let lock = || self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = lock().iter().find(|(known, _)| Arc::ptr_eq(known, report)) {
+            return Arc::clone(known);
+        }
+        let found = Arc::new(find());
+        let mut pairs = lock();
+        if pairs.len() >= REPORTS_KEPT {
+            self.held.places.fetch_sub(pairs.remove(0).1.memory_bytes(), Ordering::Relaxed);
+        }
+        if self.held.places.load(Ordering::Relaxed) < PLACES_BYTES_MAX {
+            self.held.places.fetch_add(found.memory_bytes(), Ordering::Relaxed);
+            pairs.push((Arc::clone(report), Arc::clone(&found)));
+        }
+        found
     }
 
     /// Caches a field's locations, up to the memory limit.

@@ -55,10 +55,12 @@ pub(super) fn places(
     names: &[String],
     json: &JsonColumns<'_>,
 ) -> Vec<FieldLocation> {
+    if cutting.kv_mode == KvMode::None && !cutting.by_pattern {
+        return vec![ValueLocation::Absent.into(); names.len()];
+    }
     let sample = if cutting.by_pattern { None } else { Sample::new(template_set, template) };
     let found = sample.as_ref().and_then(|sample| match (cutting.kv_mode, cutting.auto_json) {
-        (KvMode::None, _) => Some(vec![ValueLocation::Absent; names.len()]),
-        (KvMode::Xml | KvMode::Multi, _) => None,
+        (KvMode::None | KvMode::Xml | KvMode::Multi, _) => None,
         (KvMode::Json, _) => json.places(template, names),
         (KvMode::AutoEscaped, _) => Sample::of_pairs(template_set, template)?.pairs(names, true),
         (KvMode::Auto, true) if sample.begins_as_object()? => json.places(template, names),

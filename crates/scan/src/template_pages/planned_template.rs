@@ -10,13 +10,15 @@ use quarry_event::template::{Template, TemplateSet};
 /// A template that several planners examine in turn.
 pub(super) struct PlannedTemplate<'a> {
     pub template_set: &'a TemplateSet,
+    /// Number of the template in its column.
+    pub number: usize,
     pub template: &'a Template,
     flat: OnceCell<Option<FlatTemplate>>,
 }
 
 impl<'a> PlannedTemplate<'a> {
-    pub(super) fn new(template_set: &'a TemplateSet, template: &'a Template) -> PlannedTemplate<'a> {
-        PlannedTemplate { template_set, template, flat: OnceCell::new() }
+    pub(super) fn new(template_set: &'a TemplateSet, number: usize, template: &'a Template) -> PlannedTemplate<'a> {
+        PlannedTemplate { template_set, number, template, flat: OnceCell::new() }
     }
 
     /// `None` if a variable has no column.

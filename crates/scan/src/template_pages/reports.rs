@@ -5,14 +5,20 @@
 //! match. The names are then usually literals of the template, and a field that none of them names does not exist. What
 //! the plan leaves undecided affects only the fields concerned.
 //!
+//! A transform whose names all come from the text finds the same pairs whichever fields are requested. They are found
+//! once for a slab ([`TemplatePairs`]), and later searches look up their names.
+//!
 //! Not here: precedence of rules ([`super::slab`]).
 
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use quarry_eval::pattern::template_match::{FlatTemplate, GroupPlaces, MatchPlan, Planner};
-use quarry_event::template::{Dictionary, TemplatePart, TemplateSet};
+use quarry_event::template::{Dictionary, Template, TemplatePart, TemplateSet};
+use quarry_stdx::number::u32_of;
 
 use super::cells::CellPlanner;
 use super::planned_template::PlannedTemplate;
@@ -25,6 +31,23 @@ pub(super) enum ReportPlanner<'a> {
     Cells(CellPlanner<'a>),
     /// Matches of a pattern.
     Pattern(PatternPlanner<'a>),
+    /// Known pairs of all templates, and the numbers of the requested names among theirs.
+    Pairs(Arc<TemplatePairs>, Vec<Option<u32>>),
+}
+
+/// The pairs of a transform in each template of a slab, in the order in which they are found.
+pub(super) struct TemplatePairs {
+    names: Vec<String>,
+    of_templates: Vec<Box<[TemplatePair]>>,
+}
+
+/// A pair of a transform in the texts of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum TemplatePair {
+    /// The number of its name, and the location of its value.
+    Named(u32, ValueLocation),
+    /// Values decide which name it has, or whether there are more pairs.
+    Undecided,
 }
 
 /// A pattern whose matches produce fields.
@@ -38,16 +61,23 @@ pub(super) struct PatternPlanner<'a> {
 }
 
 impl<'a> ReportPlanner<'a> {
-    /// `None` for a transform that does not read the event text, or that appends to existing values.
+    /// `None` for a transform that does not read the event text, or that appends to existing values. `pairs_of` returns
+    /// the pairs of a transform whose names come from the text.
     pub(super) fn new(
-        report: &'a Report,
+        report: &'a Arc<Report>,
         names: &[String],
         template_set: &'a TemplateSet,
         dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
+        pairs_of: &dyn Fn(&Arc<Report>) -> Arc<TemplatePairs>,
     ) -> Option<ReportPlanner<'a>> {
         Some(match report.of_text()? {
             ReportText::Cells(of_cells, delimiters) => {
                 ReportPlanner::Cells(CellPlanner::new(report, (of_cells, delimiters), template_set, dictionary))
+            }
+            ReportText::Pattern { pairs, .. } if pairs.iter().all(|pair| pair.known_name().is_none()) => {
+                let pairs = pairs_of(report);
+                let numbers = names.iter().map(|name| pairs.number_of(name)).collect();
+                ReportPlanner::Pairs(pairs, numbers)
             }
             ReportText::Pattern { regex, pairs, repeats } => {
                 let may_count =
@@ -65,7 +95,74 @@ impl<'a> ReportPlanner<'a> {
         match self {
             ReportPlanner::Cells(cells) => cells.places(template.template, names),
             ReportPlanner::Pattern(pattern) => pattern.places(template, names),
+            ReportPlanner::Pairs(pairs, numbers) => pairs.places(template.number, numbers),
         }
+    }
+}
+
+impl TemplatePairs {
+    /// The pairs of a transform in each of these templates of a set.
+    pub(super) fn new(report: &Report, template_set: &TemplateSet, templates: &[Template]) -> TemplatePairs {
+        let mut found = TemplatePairs { names: Vec::new(), of_templates: Vec::with_capacity(templates.len()) };
+        let Some(ReportText::Pattern { regex, pairs, repeats }) = report.of_text() else { return found };
+        let groups = pairs.iter().flat_map(Pair::groups).chain(repeats.then_some(0));
+        let mut planner = Planner::new(regex, groups).map(Box::new);
+        let mut numbers: HashMap<String, u32, FixedState> = HashMap::default();
+        for (number, template) in templates.iter().enumerate() {
+            let mut of_template = Vec::new();
+            let template = PlannedTemplate::new(template_set, number, template);
+            let mut add = |groups: &GroupPlaces, flat: &FlatTemplate| {
+                for pair in pairs {
+                    let name = match name_of(pair, report, groups, flat) {
+                        PairName::None => continue,
+                        PairName::Undecided => {
+                            of_template.push(TemplatePair::Undecided);
+                            continue;
+                        }
+                        PairName::Text(name) => name,
+                    };
+                    if let Some(value) = filled(&pair.value, groups, flat) {
+                        let number = *numbers.entry(name).or_insert_with_key(|name| {
+                            found.names.push(name.clone());
+                            u32_of(found.names.len() - 1)
+                        });
+                        of_template.push(TemplatePair::Named(number, place_of(&value, report, template_set)));
+                    }
+                }
+            };
+            let is_decided = planner.as_mut().and_then(|planner| each_match(planner, repeats, &template, &mut add));
+            if is_decided.is_none() {
+                of_template.push(TemplatePair::Undecided);
+            }
+            found.of_templates.push(of_template.into());
+        }
+        found
+    }
+
+    /// Bytes of memory, approximately.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let names = self.names.iter().map(|name| name.len() + size_of::<String>());
+        let pairs = self.of_templates.iter().map(|pairs| size_of_val(&**pairs) + size_of::<Box<[TemplatePair]>>());
+        names.sum::<usize>() + pairs.sum::<usize>()
+    }
+
+    fn number_of(&self, name: &str) -> Option<u32> {
+        self.names.iter().position(|known| known == name).map(u32_of)
+    }
+
+    /// The locations of the fields with these names in the texts of a template.
+    fn places(&self, template: usize, numbers: &[Option<u32>]) -> Vec<ValueLocation> {
+        let mut found = vec![ValueLocation::Absent; numbers.len()];
+        for pair in &self.of_templates[template] {
+            for (known, number) in found.iter_mut().zip(numbers).filter(|(known, _)| **known == ValueLocation::Absent) {
+                match pair {
+                    TemplatePair::Named(name, place) if *number == Some(*name) => *known = place.clone(),
+                    TemplatePair::Named(..) => {}
+                    TemplatePair::Undecided => *known = ValueLocation::Text,
+                }
+            }
+        }
+        found
     }
 }
 
@@ -82,30 +179,14 @@ impl PatternPlanner<'_> {
 
     /// Records the fields of all matches in a template; `None` if values decide whether there are more matches.
     fn find(&self, template: &PlannedTemplate<'_>, names: &[String], found: &mut [ValueLocation]) -> Option<()> {
-        let mut rest = Cow::Borrowed(template.flat()?);
         let mut planner = self.planner.as_ref()?.borrow_mut();
-        for _ in 0..MATCHES_MAX {
-            let groups = match planner.plan(&rest) {
-                MatchPlan::Never => return Some(()),
-                MatchPlan::Unknown => return None,
-                MatchPlan::Windows(windows) => windows.into_iter().next()?.groups?,
-            };
+        each_match(&mut planner, self.repeats, template, &mut |groups, flat| {
             for pair in &self.pairs {
-                if self.note(pair, &groups, &rest, names, found).is_none() {
+                if self.note(pair, groups, flat, names, found).is_none() {
                     self.doubt(pair, names, found);
                 }
             }
-            if !self.repeats {
-                return Some(());
-            }
-            // After a match, its text still matters to look-behind.
-            if planner.looks_around() {
-                return None;
-            }
-            let (_, end) = groups.first().copied().flatten()?;
-            rest = Cow::Owned(rest.into_owned().from_on(end));
-        }
-        Some(())
+        })
     }
 
     /// Records the field of one pair of a match; `None` if values decide.
@@ -117,31 +198,20 @@ impl PatternPlanner<'_> {
         names: &[String],
         found: &mut [ValueLocation],
     ) -> Option<()> {
-        let Some(name) = filled(&pair.name, groups, flat) else { return Some(()) };
-        let name = match name.as_slice() {
-            [] => Some(None),
-            [TemplatePart::Literal(name)] => Some(Some(self.report.cleaned(std::str::from_utf8(name).ok()?))),
-            _ => None,
+        let name = match name_of(pair, self.report, groups, flat) {
+            PairName::None => return Some(()),
+            PairName::Undecided => None,
+            PairName::Text(name) => Some(name),
         };
         let is_new = |at: &usize| found[*at] == ValueLocation::Absent;
-        let at = name.map(|name| names.iter().position(|known| Some(known) == name.as_ref()).filter(is_new));
+        let at = name.map(|name| names.iter().position(|known| *known == name).filter(is_new));
         // Most names that occur in a text are not requested, and their values do not matter.
         if at == Some(None) {
             return Some(());
         }
         // The group did not take part in the match.
         let Some(value) = filled(&pair.value, groups, flat) else { return Some(()) };
-        let at = at??;
-        let is_substitution = |part: &TemplatePart| match part {
-            TemplatePart::Literal(_) => true,
-            TemplatePart::Variable(column) => self.template_set.columns[*column as usize].traits.min_len > 0,
-        };
-        found[at] = match (value.is_empty(), self.report.keeps_empty() || value.iter().any(is_substitution)) {
-            // An empty value produces no field.
-            (true, false) => ValueLocation::Absent,
-            (false, false) => ValueLocation::Text,
-            (_, true) => ValueLocation::of_parts(&value),
-        };
+        found[at??] = place_of(&value, self.report, self.template_set);
         Some(())
     }
 
@@ -153,6 +223,69 @@ impl PatternPlanner<'_> {
                 *place = ValueLocation::Text;
             }
         }
+    }
+}
+
+/// Passes the groups of each match in a template, with the rest of the template that they refer to; `None` if values
+/// decide whether there are more matches.
+fn each_match(
+    planner: &mut Planner,
+    repeats: bool,
+    template: &PlannedTemplate<'_>,
+    found: &mut dyn FnMut(&GroupPlaces, &FlatTemplate),
+) -> Option<()> {
+    let mut rest = Cow::Borrowed(template.flat()?);
+    for _ in 0..MATCHES_MAX {
+        let groups = match planner.plan(&rest) {
+            MatchPlan::Never => return Some(()),
+            MatchPlan::Unknown => return None,
+            MatchPlan::Windows(windows) => windows.into_iter().next()?.groups?,
+        };
+        found(&groups, &rest);
+        if !repeats {
+            return Some(());
+        }
+        // After a match, its text still matters to look-behind.
+        if planner.looks_around() {
+            return None;
+        }
+        let (_, end) = groups.first().copied().flatten()?;
+        rest = Cow::Owned(rest.into_owned().from_on(end));
+    }
+    Some(())
+}
+
+/// Name of a pair in a template.
+enum PairName {
+    /// There is no such pair.
+    None,
+    Text(String),
+    /// Values decide.
+    Undecided,
+}
+
+fn name_of(pair: &Pair, report: &Report, groups: &GroupPlaces, flat: &FlatTemplate) -> PairName {
+    match filled(&pair.name, groups, flat).as_deref() {
+        None | Some([]) => PairName::None,
+        Some([TemplatePart::Literal(name)]) => match std::str::from_utf8(name) {
+            Ok(name) => PairName::Text(report.cleaned(name)),
+            Err(_) => PairName::Undecided,
+        },
+        Some(_) => PairName::Undecided,
+    }
+}
+
+/// The location of a pair's value.
+fn place_of(value: &[TemplatePart], report: &Report, template_set: &TemplateSet) -> ValueLocation {
+    let is_substitution = |part: &TemplatePart| match part {
+        TemplatePart::Literal(_) => true,
+        TemplatePart::Variable(column) => template_set.columns[*column as usize].traits.min_len > 0,
+    };
+    match (value.is_empty(), report.keeps_empty() || value.iter().any(is_substitution)) {
+        // An empty value produces no field.
+        (true, false) => ValueLocation::Absent,
+        (false, false) => ValueLocation::Text,
+        (_, true) => ValueLocation::of_parts(value),
     }
 }
 
@@ -178,3 +311,6 @@ fn filled(parts: &[NamePart], groups: &GroupPlaces, flat: &FlatTemplate) -> Opti
     }
     Some(all)
 }
+
+#[cfg(test)]
+mod tests;

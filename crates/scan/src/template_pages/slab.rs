@@ -27,13 +27,14 @@ use super::fields::{FieldLocation, may_be_json, places};
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::planned_template::PlannedTemplate;
-use super::reports::ReportPlanner;
+use super::reports::{ReportPlanner, TemplatePairs};
 use super::text_lengths::KnownLengths;
 use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
 use super::words::{SharedPlan, Word};
 use crate::derive::column_rules::ComputedFields;
 use crate::event_fields::is_given;
+use crate::fields::reports::Report;
 use crate::fields::{Class, Extract, FieldRules};
 use crate::spath::PushedPath;
 
@@ -161,7 +162,9 @@ impl Slab {
         let dictionary = |column| segment.dictionary(column).ok();
         let find = |names: &[String]| {
             let json = JsonColumns::new(&set, &dictionary);
-            let known = KnownColumns { json: &json, dictionary: &dictionary };
+            let pairs_of =
+                |report: &Arc<Report>| facts.pairs_of(report, || TemplatePairs::new(report, &set, &templates));
+            let known = KnownColumns { json: &json, dictionary: &dictionary, pairs_of: &pairs_of };
             fields_of(&set, &templates, &classes, names, &known)
         };
         names.extend(classes.iter().flat_map(|class| &class.of_fields).map(|rule| rule.field.clone()));
@@ -446,6 +449,8 @@ fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
 struct KnownColumns<'a> {
     json: &'a JsonColumns<'a>,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
+    /// The pairs of a transform whose names come from the text.
+    pairs_of: &'a dyn Fn(&Arc<Report>) -> Arc<TemplatePairs>,
 }
 
 fn fields_of(
@@ -469,11 +474,11 @@ fn fields_of(
     for Class { cutting, of_text, reports, .. } in classes {
         let reports: Vec<ReportPlanner<'_>> = reports
             .iter()
-            .filter_map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary))
+            .filter_map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary, known.pairs_of))
             .collect();
         let mut rules: Vec<NamedRules> = all.iter().map(|name| NamedRules::new(of_text, name)).collect();
-        for template in templates {
-            let asked = PlannedTemplate::new(template_set, template);
+        for (number, template) in templates.iter().enumerate() {
+            let asked = PlannedTemplate::new(template_set, number, template);
             let mut found = places(template_set, template, *cutting, &all, known.json);
             // A JSON value is added to what a pattern found instead of yielding to it.
             let joins = may_be_json(template_set, template, *cutting);

@@ -35,7 +35,7 @@ fn told(sourcetype: &str, template_set: &TemplateSet, name: &str) -> (usize, usi
     let mut named = NamedRules::new(&class.of_text, name);
     let (mut by_value, mut variables) = (0, 0);
     for template in templates.iter() {
-        match named.place(&PlannedTemplate::new(template_set, template)) {
+        match named.place(&PlannedTemplate::new(template_set, 0, template)) {
             RulePlace::ByValue => by_value += 1,
             RulePlace::At(ValueLocation::Variable(_)) => variables += 1,
             RulePlace::At(_) | RulePlace::Nowhere => {}
