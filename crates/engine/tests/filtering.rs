@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions};
 use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Store, StoreOptions};
-use quarry_testworld::{engine, request, rows_of};
+use quarry_testworld::{NoTables, engine, lines, request, rows_of};
 
 const EVENTS: [&str; 12] = [
     "user=alice status=200 path=/a/b msg=\"all fine\"",
@@ -148,4 +149,126 @@ fn values_are_found_however_json_escapes_them() {
             assert_eq!(early.len(), matches, "{condition}, sealed: {sealed}");
         }
     }
+}
+
+/// Rules whose values are whole tokens of the text, begin tokens, are cut out of tokens, or are cells between breakers.
+const RULES: &str = r#"
+[lines]
+SHOULD_LINEMERGE = false
+EXTRACT-whole = who=\[(?<whole>[^\]]*)\]
+EXTRACT-begin = id:(?<begin>[^ !]+)
+EXTRACT-inside = t\s(?<inside>[^ ]+)
+EXTRACT-other = (?<other>[a-b]+) in whole
+FIELDALIAS-names = whole AS name1 begin ASNEW name2 inside AS name3 host AS name4
+[cells]
+SHOULD_LINEMERGE = false
+KV_MODE = none
+REPORT-cells = cells
+[pairs]
+SHOULD_LINEMERGE = false
+KV_MODE = none
+REPORT-pairs = pairs
+"#;
+const TRANSFORMS: &str = r#"
+[cells]
+DELIMS = ","
+FIELDS = first, second, third
+[pairs]
+DELIMS = ";", ":"
+"#;
+
+/// Lines of these three sourcetypes, with many different values.
+fn lines_with_rules(count: u64) -> Vec<(&'static str, String)> {
+    let mut seed = 7_u64;
+    let mut below = |limit: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % limit
+    };
+    let joints = ["", ".", "-", "%20", "%2", "_", "é", "\u{b}", "=", "%"];
+    let blanks = [" ", "\t", "\u{b}", "\u{c}", "\u{a0}", ""];
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let mut value = || {
+            let joint = joints[below(joints.len() as u64) as usize];
+            format!(
+                "{:x}{joint}{:x}{}",
+                below(4_096),
+                below(4_096),
+                joints[below(20).min(9) as usize].trim_end_matches("é")
+            )
+        };
+        let (one, two, three) = (value(), value(), value());
+        let mut blank = || blanks[below(6) as usize];
+        let (a, b) = (blank(), blank());
+        all.push(("lines", format!("x{a}who=[{one}] id:{two}{b}! t{a}{three}")));
+        all.push(("cells", format!("{a}{one}{b},\"{two}\",{b}\"a \"\"{three}\"\" b\"{a}")));
+        all.push(("pairs", format!("k:{one}{a};l{b}:{two};m:\"{three}\"")));
+    }
+    all
+}
+
+#[test]
+fn values_of_rules_are_found_wherever_they_begin_and_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = [("props.conf", RULES), ("transforms.conf", TRANSFORMS)].map(|(file, text)| ConfSource {
+        layer: Layer::SystemLocal,
+        app: None,
+        file: file.into(),
+        text: text.into(),
+    });
+    let layers = Layers::new(sources);
+    let engine =
+        Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&layers)), Arc::new(NoTables)).unwrap();
+    let events = lines_with_rules(700);
+    let stores = [false, true].map(|sealed| {
+        let place = folder.path().join(sealed.to_string());
+        let store = Store::open(StoreOptions::at(&place), ManualClock::shared(1_000_000_000)).unwrap();
+        let mut batch = EventBatch::default();
+        for (at, (sourcetype, line)) in events.iter().enumerate() {
+            let meta = Metadata {
+                index: "main".into(),
+                host: "web".into(),
+                source: "/x".into(),
+                sourcetype: (*sourcetype).into(),
+            };
+            let meta = batch.intern(&meta);
+            batch.push(line.as_bytes(), at as i64 * 1_000_000_000, meta);
+        }
+        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+        if sealed {
+            store.seal_all().unwrap();
+        }
+        store
+    });
+    let mut compared = 0;
+    for field in [
+        "whole", "begin", "inside", "other", "first", "second", "third", "k", "l", "m", "name1", "name2", "name3",
+        "name4",
+    ] {
+        let text = format!("* {field}=* | dedup {field} | head 30 | table {field}");
+        let mut job = engine.start(request(&text), stores[0].clone()).unwrap();
+        for row in lines(&rows_of(&mut job).unwrap()) {
+            let value = row.split_once('=').unwrap().1;
+            if value.is_empty() || value.contains(['"', '*', '\\']) {
+                continue;
+            }
+            for store in &stores {
+                let same = |condition: &str| {
+                    let early = times(&engine, store, condition);
+                    // Behind an `eval`, a condition is tested on finished rows only.
+                    let late = times(&engine, store, &format!("* | eval later=1 | search {condition}"));
+                    assert!(early == late, "{condition}: {} events instead of {}", early.len(), late.len());
+                    early
+                };
+                assert!(!same(&format!("{field}=\"{value}\"")).is_empty(), "{field}={value:?}");
+                same(&format!("{field} IN (\"{value}\", \"{value}x\")"));
+                // `*` alone also means fields of the time.
+                if field.len() > 1 {
+                    same(&format!("{}*=\"{value}\"", &field[..field.len() - 1]));
+                }
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 400, "{compared} comparisons");
 }

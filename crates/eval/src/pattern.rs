@@ -24,6 +24,7 @@ use crate::messages::{Loss, TEXT_BYTES_MAX, note};
 use one_pass::{OnePass, OnePassMatch};
 use prefix_search::PrefixSearch;
 
+pub use borders::GroupBorders;
 pub use like::LikePattern;
 pub use replacement::Replacement;
 pub use wildcard::Wildcard;
@@ -268,9 +269,9 @@ impl Regex {
         self.linear_pattern().map(literals::required).unwrap_or_default()
     }
 
-    /// Whether a breaker, or the start of the text, precedes this group in every match; false if that is not known.
-    pub fn begins_token(&self, group: usize) -> bool {
-        self.linear_pattern().is_some_and(|pattern| borders::begins_token(pattern, group))
+    /// Whether breakers surround this group in every match.
+    pub fn borders_of(&self, group: usize) -> GroupBorders {
+        self.linear_pattern().map_or(GroupBorders::Unknown, |pattern| borders::borders_of(pattern, group))
     }
 
     /// The pattern in the linear engine's dialect, if it runs there.

@@ -10,6 +10,7 @@
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::expr::{ExprContext, Literal};
+use quarry_eval::pattern::GroupBorders;
 use quarry_eval::row_filter::RowFilter;
 use quarry_eval::rows;
 use quarry_event::TermQuery;
@@ -31,10 +32,8 @@ pub(crate) struct Demands {
 pub(crate) enum ValueBorder {
     /// No command of the scan makes the field.
     Rules,
-    /// It begins a token, or rules extract it.
-    Token,
-    /// Not known.
-    Unknown,
+    /// A command makes it of a group with these borders; where the command finds nothing, rules extract it.
+    Group(GroupBorders),
 }
 
 /// A compiled demand.
@@ -117,8 +116,11 @@ fn terms_of_value(field: &str, value: &SearchPattern, border: ValueBorder, origi
     let extracted = value_terms(field, value, origins);
     match border {
         ValueBorder::Rules => extracted,
+        ValueBorder::Group(GroupBorders::Whole) => TermQuery::or([TermQuery::for_keyword(&value.text), extracted]),
         // What follows the value may belong to the same token.
-        ValueBorder::Token => TermQuery::or([TermQuery::for_keyword(&format!("{}*", value.text)), extracted]),
-        ValueBorder::Unknown => TermQuery::All,
+        ValueBorder::Group(GroupBorders::Begin) => {
+            TermQuery::or([TermQuery::for_keyword(&format!("{}*", value.text)), extracted])
+        }
+        ValueBorder::Group(GroupBorders::Unknown) => TermQuery::All,
     }
 }

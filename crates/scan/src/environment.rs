@@ -75,6 +75,7 @@ impl ScanEnvironment<'_> {
             FieldSource::IndexTime => &self.rules.index_time,
         };
         let mut projection = Projection::new(&plan.projection);
+        projection.test_patterns(&plan.condition);
         let rexes = Rexes::new(&plan.extractions, &mut projection);
         let (filter, demands, derivations) = self.condition(plan, &side.rules, &projection, &rexes)?;
         let summary = plan.summary.clone().map(|summary| SummaryRead::new(summary, Arc::clone(self.summaries)));

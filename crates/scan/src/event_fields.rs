@@ -49,7 +49,9 @@ pub(crate) fn is_in_text(field: &str, value: &SearchPattern) -> bool {
     // A number also equals texts that write it differently (`404.0`), which no term search finds. Splunk requires the
     // value to occur as written; for whole numbers we do the same. A CIDR pattern never occurs in the text of its
     // addresses.
+    // A pattern of names may mean a field of any rule.
     !is_given(field)
+        && !field.contains('*')
         && network_of(&value.text).is_none()
         && !value.text.is_empty()
         // The text may double a quote, as CSV does.

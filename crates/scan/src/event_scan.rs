@@ -473,10 +473,12 @@ impl EventScan {
     /// Drops columns that only the condition needed.
     pub(crate) fn without_extra(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let extra = self.projection.extra_of(&self.filter);
-        if extra.is_empty() && self.filter.given().is_empty() {
+        let projection = &self.projection;
+        if extra.is_empty() && projection.tested_patterns.is_empty() && self.filter.given().is_empty() {
             return Ok(rows);
         }
-        rows::without(&rows, |name| event_fields::is_given_column(name) || extra.iter().any(|drop| drop == name))
+        let is_extra = |name: &str| extra.iter().any(|drop| drop == name) || projection.is_only_tested(name);
+        rows::without(&rows, |name| event_fields::is_given_column(name) || is_extra(name))
     }
 
     /// Rows within the time range.

@@ -23,10 +23,12 @@ use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::field_names::wildcard_parts;
 use quarry_eval::functions::xml::xml_leaves;
 use quarry_eval::messages::Messages;
-use quarry_eval::pattern::{Captures, Regex};
+use quarry_eval::pattern::{Captures, GroupBorders, Regex};
 use quarry_eval::rows::multi_item;
 use quarry_event::{Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key, json_fields};
+use quarry_spl::analyse::search_fields;
+use quarry_spl::ast::SearchExpr;
 use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
 
@@ -74,6 +76,8 @@ pub(crate) struct Projection {
     pub names: Vec<String>,
     /// Fields by wildcard.
     pub patterns: Vec<String>,
+    /// Those of `patterns` that only the condition tests.
+    pub tested_patterns: Vec<String>,
     pub raw: bool,
     /// `_indextime`.
     pub index_time: bool,
@@ -90,9 +94,33 @@ impl Projection {
             every: needs.every,
             names: needs.fields.iter().cloned().collect(),
             patterns: needs.patterns.clone(),
+            tested_patterns: Vec::new(),
             raw: needs.all || named("_raw"),
             index_time: needs.all || named("_indextime"),
         }
+    }
+
+    /// Adds the patterns of names that a condition tests. Which fields they mean is only known from the events.
+    pub(crate) fn test_patterns(&mut self, condition: &SearchExpr) {
+        let tested = search_fields(condition).into_iter();
+        self.tested_patterns = tested.filter(|name| name.contains('*') && !self.patterns.contains(name)).collect();
+        self.patterns.extend(self.tested_patterns.iter().cloned());
+    }
+
+    /// Whether only a pattern that the condition tests requests a field.
+    pub(crate) fn is_only_tested(&self, field: &str) -> bool {
+        let fits = |pattern: &&String| wildcard_parts(pattern, field).is_some();
+        let is_internal = match field {
+            "_time" => true,
+            "_raw" => self.raw,
+            "_indextime" => self.index_time,
+            _ => false,
+        };
+        !is_internal
+            && !self.all
+            && !self.names.iter().any(|name| name == field)
+            && self.tested_patterns.iter().any(|pattern| fits(&pattern))
+            && !self.patterns.iter().filter(fits).any(|pattern| !self.tested_patterns.contains(pattern))
     }
 
     /// Whether a field is requested.
@@ -126,6 +154,39 @@ pub(crate) struct FieldRules {
     extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
     /// Compiled transforms by stanza name, shared by sources.
     reports: Mutex<HashMap<String, Arc<Report>, FixedState>>,
+    /// `EXTRACT` rules by the field they produce.
+    extractions: Mutex<HashMap<String, Arc<FieldExtraction>, FixedState>>,
+}
+
+/// Fields whose `EXTRACT` rules are kept.
+const EXTRACTIONS_KEPT: usize = 1_024;
+
+/// How `EXTRACT` rules find a field in event texts.
+#[derive(Debug, Default)]
+pub(crate) struct FieldExtraction {
+    /// Events that have such a rule.
+    pub scope: Option<Scope>,
+    /// Events of which a value may begin and end inside a token.
+    pub inside_tokens: Option<Scope>,
+    /// Whether some value may begin a token and end inside it.
+    pub begins_tokens: bool,
+}
+
+impl FieldExtraction {
+    fn add(&mut self, scope: Scope, borders: GroupBorders) {
+        let join = |known: &mut Option<Scope>| {
+            *known = Some(match known.take() {
+                Some(known) => known.joined(scope.clone()),
+                None => scope.clone(),
+            });
+        };
+        join(&mut self.scope);
+        match borders {
+            GroupBorders::Whole => {}
+            GroupBorders::Begin => self.begins_tokens = true,
+            GroupBorders::Unknown => join(&mut self.inside_tokens),
+        }
+    }
 }
 
 /// A compiled extraction pattern.
@@ -239,6 +300,7 @@ impl FieldRules {
             known: Mutex::default(),
             extracts: Mutex::default(),
             reports: Mutex::default(),
+            extractions: Mutex::default(),
         }
     }
 
@@ -262,10 +324,29 @@ impl FieldRules {
         self.derived_names.get_or_init(|| Arc::new(NamesOfRules::new(&self.props)))
     }
 
-    /// Events from whose text an `EXTRACT` may cut this field; its values need not be whole tokens there.
-    pub(crate) fn scope_of_extracts(&self, field: &str) -> Option<Scope> {
-        let stanzas = self.props.stanzas_extracting(field);
-        stanzas.into_iter().map(Scope::of).reduce(Scope::joined)
+    /// The `EXTRACT` rules that produce this field.
+    pub(crate) fn extraction_of(&self, field: &str) -> Arc<FieldExtraction> {
+        let mut known = self.extractions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(extraction) = known.get(field) {
+            return Arc::clone(extraction);
+        }
+        let mut extraction = FieldExtraction::default();
+        for rule in self.props.rules_extracting(field) {
+            let borders = match self.extract(rule.pattern, rule.source) {
+                Ok(extract) if extract.reads_text() => {
+                    extract.group(field).map_or(GroupBorders::Unknown, |group| extract.regex.borders_of(group))
+                }
+                Ok(_) => GroupBorders::Unknown,
+                // A pattern that is not valid extracts nothing.
+                Err(_) => continue,
+            };
+            extraction.add(Scope::of(rule.sourcetype), borders);
+        }
+        let extraction = Arc::new(extraction);
+        if known.len() < EXTRACTIONS_KEPT {
+            known.insert(field.to_owned(), Arc::clone(&extraction));
+        }
+        extraction
     }
 
     /// Extraction of these fields: the automatic part, and the rules that produce some of them, in order.

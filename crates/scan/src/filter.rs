@@ -4,8 +4,7 @@
 //! once fields are extracted. Early tests are conservative: they may keep an event that does not match, but never drop
 //! one that does. If they decide the condition completely, the final test is skipped.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
@@ -19,7 +18,7 @@ use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
 use super::derive::{DerivedNames, Scope, is_default_field};
 use super::event_fields::{given_column, given_values, is_given, is_in_text};
-use super::fields::{FieldRules, Projection};
+use super::fields::{FieldExtraction, FieldRules, Projection};
 use super::template_pages::{Conditions, WrittenWords};
 
 /// Sources of field values.
@@ -28,26 +27,24 @@ pub(crate) struct Origins<'a> {
     pub rules: &'a FieldRules,
     /// Names of fields that are derived afterwards.
     pub derived: &'a DerivedNames,
-    /// Scopes of extracts by field, as far as the search's condition asked for them: a list may have thousands of values.
-    extracts: RefCell<BTreeMap<String, Option<Arc<Scope>>>>,
 }
 
 impl<'a> Origins<'a> {
     pub(crate) fn new(rules: &'a FieldRules, derived: &'a DerivedNames) -> Origins<'a> {
-        Origins { rules, derived, extracts: RefCell::default() }
+        Origins { rules, derived }
     }
 
     fn is_index_time_only(&self) -> bool {
         self.rules.is_index_time_only()
     }
 
-    fn scope_of_extracts(&self, field: &str) -> Option<Arc<Scope>> {
-        if let Some(known) = self.extracts.borrow().get(field) {
-            return known.clone();
-        }
-        let scope = self.rules.scope_of_extracts(field).map(Arc::new);
-        self.extracts.borrow_mut().insert(field.to_owned(), scope.clone());
-        scope
+    /// The field, and those that it is another name of.
+    fn names_of<'f>(&'f self, field: &'f str) -> impl Iterator<Item = &'f str> {
+        std::iter::once(field).chain(self.derived.sources_of(field))
+    }
+
+    fn extraction_of(&self, field: &str) -> Arc<FieldExtraction> {
+        self.rules.extraction_of(field)
     }
 }
 
@@ -253,12 +250,13 @@ impl Early {
 /// A value that an `EXTRACT` may cut from the text of some events, where it need not be a whole token.
 struct Extracted {
     pattern: WordPattern,
-    scope: Arc<Scope>,
+    extraction: Arc<FieldExtraction>,
 }
 
 impl Extracted {
     fn may_be_in(&self, text: &[u8], meta: &Metadata) -> bool {
-        self.scope.holds_any_case(&meta.sourcetype) && self.pattern.is_match(text)
+        let is_extracted = |scope: &Scope| scope.holds_any_case(&meta.sourcetype);
+        self.extraction.scope.as_ref().is_some_and(is_extracted) && self.pattern.is_match(text)
     }
 }
 
@@ -336,21 +334,31 @@ fn asks_given(field: &str, rules: &Origins<'_>) -> bool {
 }
 
 /// `field=value` requires the value in the text: as whole tokens where the field is extracted automatically, anywhere
-/// where a pattern extracts it.
+/// where a pattern extracts it. The field may be another name of one that is.
 fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early {
+    let mut tests: Vec<Early> = rules.names_of(field).map(|name| value_test_of_name(name, value, rules)).collect();
+    match tests.len() {
+        1 => tests.swap_remove(0),
+        _ if tests.iter().any(|test| matches!(test, Early::Maybe)) => Early::Maybe,
+        _ => Early::Or(tests),
+    }
+}
+
+fn value_test_of_name(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early {
     if rules.is_index_time_only() || !is_in_text(field, value) {
         return Early::Maybe;
     }
-    let given = rules.derived.scope_of(field);
+    let given = rules.derived.scope_elsewhere(field);
     if given == Some(Scope::Everywhere) {
         return Early::Maybe;
     }
     let word = |text: &str| WordPattern::new(text, WordBound::Breaker, false);
     let anywhere = || word(&format!("*{}*", value.text));
-    let (pattern, extracted) = match rules.scope_of_extracts(field) {
+    let extraction = rules.extraction_of(field);
+    let (pattern, extracted) = match extraction.scope {
         None => (word(&value.text), None),
-        Some(scope) if *scope == Scope::Everywhere => (anywhere(), None),
-        Some(scope) => (word(&value.text), Some(Extracted { pattern: anywhere(), scope })),
+        Some(Scope::Everywhere) => (anywhere(), None),
+        Some(Scope::Sourcetypes(_)) => (word(&value.text), Some(Extracted { pattern: anywhere(), extraction })),
     };
     let mut parts = vec![Early::Value { pattern, field: field.into(), extracted }];
     // Events of these sourcetypes may have the value without containing it.
@@ -366,7 +374,7 @@ fn of_sourcetypes(names: &[String]) -> impl Iterator<Item = Early> {
 
 /// A word that a text contains if the field has this value, whichever rule extracts it.
 fn written_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> String {
-    if rules.scope_of_extracts(field).is_some() { format!("*{}*", value.text) } else { value.text.clone() }
+    if rules.extraction_of(field).scope.is_some() { format!("*{}*", value.text) } else { value.text.clone() }
 }
 
 /// Words, at least one of which occurs in the text of every event that passes a field test, as in [`early_test`].
@@ -376,7 +384,8 @@ fn written_values(expr: &SearchExpr, rules: &Origins<'_>) -> WrittenWords {
         SearchExpr::In { field, values } => (&field.text, values.as_slice()),
         _ => return WrittenWords::default(),
     };
-    let except = match rules.derived.scope_of(field) {
+    let scopes = [rules.derived.scope_elsewhere(field), rules.derived.scope_of_alias(field)];
+    let except = match scopes.into_iter().flatten().reduce(Scope::joined) {
         Some(Scope::Everywhere) => return WrittenWords::default(),
         Some(Scope::Sourcetypes(sourcetypes)) => sourcetypes,
         None => Vec::new(),
@@ -394,14 +403,13 @@ fn is_given_at_index_time(events: &Page, row: usize, field: &str) -> bool {
     given_values(events, row, field).next().is_some()
 }
 
-/// Events that may have this value of a field without its tokens: those with an `EXTRACT` of the field, and those with
-/// rules that derive it. `None` if any events may.
+/// Events that may have this value of a field without its tokens: those with an `EXTRACT` that may cut it out of tokens, and
+/// those with rules that derive it. `None` if any events may.
 fn without_tokens(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Option<Vec<String>> {
     if rules.is_index_time_only() || !is_in_text(field, value) {
         return None;
     }
-    let of_extracts = rules.scope_of_extracts(field).map(|scope| Scope::clone(&scope));
-    let scopes = [of_extracts, rules.derived.scope_of(field)];
+    let scopes = [rules.extraction_of(field).inside_tokens.clone(), rules.derived.scope_elsewhere(field)];
     match scopes.into_iter().flatten().reduce(Scope::joined) {
         Some(Scope::Everywhere) => None,
         Some(Scope::Sourcetypes(sourcetypes)) => Some(sourcetypes),
@@ -455,6 +463,10 @@ fn terms_of(expr: &SearchExpr, rules: &Origins<'_>) -> TermQuery {
 
 /// Terms of events of which a field has this value.
 pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQuery {
+    TermQuery::or(rules.names_of(field).map(|name| value_terms_of_name(name, value, rules)))
+}
+
+fn value_terms_of_name(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQuery {
     if let Some(meta) = meta_field(field) {
         return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
     }
@@ -465,7 +477,8 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
     let written = escaped_forms(&value.text);
     let in_text = written.iter().map(String::as_str).chain([value.text.as_str()]).map(TermQuery::for_keyword);
     let in_text = TermQuery::in_value(field, &value.text, TermQuery::or(in_text));
-    TermQuery::or([in_text, field_term(field, value)].into_iter().chain(others))
+    let begun = rules.extraction_of(field).begins_tokens.then(|| TermQuery::for_keyword(&format!("{}*", value.text)));
+    TermQuery::or([in_text, field_term(field, value)].into_iter().chain(begun).chain(others))
 }
 
 /// The term of an index-time field.

@@ -14,7 +14,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::extract::rex::Rex;
-use quarry_eval::pattern::Regex;
+use quarry_eval::pattern::{GroupBorders, Regex};
 use quarry_eval::rows;
 use quarry_spl::ast::{Command, RexCommand, RexExtraction};
 use quarry_store::Segment;
@@ -106,17 +106,13 @@ impl Rexes {
     /// Place of a field's value in the event text.
     pub(crate) fn border_of(&self, field: &str) -> ValueBorder {
         if self.is_of_path(field) {
-            return ValueBorder::Unknown;
+            return ValueBorder::Group(GroupBorders::Unknown);
         }
         let made = self.all.iter().find_map(|rex| {
             let (group, _) = rex.groups.iter().find(|(_, name)| name == field)?;
-            Some(rex.source().is_none() && rex.regex.begins_token(*group))
+            Some(if rex.source().is_none() { rex.regex.borders_of(*group) } else { GroupBorders::Unknown })
         });
-        match made {
-            None => ValueBorder::Rules,
-            Some(true) => ValueBorder::Token,
-            Some(false) => ValueBorder::Unknown,
-        }
+        made.map_or(ValueBorder::Rules, ValueBorder::Group)
     }
 
     /// Whether a path makes this field.

@@ -84,6 +84,17 @@ struct PatternStanza {
     settings: Settings,
 }
 
+/// An `EXTRACT-` rule that produces a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtractionOfField<'a> {
+    /// Sourcetype of its stanza; `None` for a stanza of hosts or sources and the default one.
+    pub sourcetype: Option<&'a str>,
+    /// Pattern with named groups.
+    pub pattern: &'a str,
+    /// Field read.
+    pub source: &'a str,
+}
+
 impl PropsResolver {
     /// A stanza of transforms.conf that extracts fields at search time.
     pub fn report_rule(&self, name: &str) -> Option<&ReportRule> {
@@ -194,18 +205,22 @@ impl PropsResolver {
         self.sourcetypes.contains_key(sourcetype)
     }
 
-    /// The stanzas with an `EXTRACT-` that has a group of this name: the sourcetype, or `None` for a stanza of hosts or
-    /// sources and the default one. Values of such a field may be parts of words.
-    pub fn stanzas_extracting(&self, field: &str) -> Vec<Option<&str>> {
+    /// The `EXTRACT-` rules with a group of this name.
+    pub fn rules_extracting(&self, field: &str) -> Vec<ExtractionOfField<'_>> {
         let named = [format!("?<{field}>"), format!("?P<{field}>"), format!("?'{field}'")];
         let of_sourcetypes = self.sourcetypes.iter().map(|(name, settings)| (Some(name.as_str()), settings));
         let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (None, &stanza.settings));
-        let extracts = |(_, settings): &(Option<&str>, &BTreeMap<String, String>)| {
-            let mut extracts = settings.iter().filter(|(key, _)| key.starts_with("EXTRACT-"));
-            extracts.any(|(_, pattern)| named.iter().any(|group| pattern.contains(group)))
-        };
         let stanzas = of_sourcetypes.chain([(None, &self.defaults)]).chain(patterns);
-        stanzas.filter(extracts).map(|(sourcetype, _)| sourcetype).collect()
+        let extracts = stanzas.flat_map(|(sourcetype, settings)| {
+            let extracts = settings.iter().filter(|(key, _)| key.starts_with("EXTRACT-"));
+            extracts.map(move |(_, rule)| (sourcetype, rule))
+        });
+        let has_group = |rule: &str| named.iter().any(|group| rule.contains(group));
+        let rules = extracts.filter(|(_, rule)| has_group(rule)).map(|(sourcetype, rule)| {
+            let (pattern, source) = split_extract(rule);
+            ExtractionOfField { sourcetype, pattern, source }
+        });
+        rules.collect()
     }
 
     /// Sourcetypes that searches see under another name (`rename`), with that name.

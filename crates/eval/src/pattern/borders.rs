@@ -1,27 +1,51 @@
-//! Borders of groups: whether a breaker precedes a group of an expression in every match.
+//! Borders of groups: whether breakers surround a group of an expression in every match.
 //!
 //! Not here: what follows from it for the terms of a search (scan).
 
 use quarry_event::segment::is_breaker;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-/// Whether the group begins a token in every match: a breaker or nothing at all precedes it. False if that is not known.
-pub(super) fn begins_token(pattern: &str, group: usize) -> bool {
-    let Ok(tree) = regex_automata::util::syntax::parse(pattern) else { return false };
-    let parts = match tree.kind() {
-        HirKind::Concat(parts) => parts.as_slice(),
-        _ => return false,
-    };
-    let is_group = |part: &Hir| matches!(part.kind(), HirKind::Capture(capture) if capture.index as usize == group);
-    let before = parts.iter().position(is_group).and_then(|at| at.checked_sub(1));
-    before.is_some_and(|before| ends_with_breaker(&parts[before]))
+/// Borders of a group's text in every match, as far as the expression tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupBorders {
+    /// It consists of whole tokens: breakers, or the ends of the text, surround it.
+    Whole,
+    /// It begins a token, but may end inside one.
+    Begin,
+    /// Not known.
+    Unknown,
 }
 
-/// Whether each text of this part ends with a breaker, or the part is the start of the text.
-fn ends_with_breaker(part: &Hir) -> bool {
+/// The borders of a group.
+pub(super) fn borders_of(pattern: &str, group: usize) -> GroupBorders {
+    let Ok(tree) = regex_automata::util::syntax::parse(pattern) else { return GroupBorders::Unknown };
+    let HirKind::Concat(parts) = tree.kind() else { return GroupBorders::Unknown };
+    let is_group = |part: &Hir| matches!(part.kind(), HirKind::Capture(capture) if capture.index as usize == group);
+    let Some(at) = parts.iter().position(is_group) else { return GroupBorders::Unknown };
+    let begins = at.checked_sub(1).is_some_and(|before| is_breaker_at(Side::End, &parts[before]));
+    let ends = parts.get(at + 1).is_some_and(|after| is_breaker_at(Side::Start, after));
+    match (begins, ends) {
+        (true, true) => GroupBorders::Whole,
+        (true, false) => GroupBorders::Begin,
+        (false, _) => GroupBorders::Unknown,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Start,
+    End,
+}
+
+/// Whether each text of this part has a breaker at this side, or the text itself ends there.
+fn is_breaker_at(side: Side, part: &Hir) -> bool {
     match part.kind() {
-        HirKind::Literal(literal) => literal.0.last().is_some_and(|byte| is_single_breaker(*byte)),
-        HirKind::Look(look) => *look == Look::Start,
+        HirKind::Literal(literal) => {
+            let byte = if side == Side::Start { literal.0.first() } else { literal.0.last() };
+            byte.is_some_and(|byte| is_single_breaker(*byte))
+        }
+        // The beginning of the text is before a group, its end after it.
+        HirKind::Look(look) => *look == if side == Side::End { Look::Start } else { Look::End },
         HirKind::Class(Class::Bytes(class)) => {
             class.ranges().iter().all(|range| are_breakers(range.start(), range.end()))
         }
@@ -29,9 +53,14 @@ fn ends_with_breaker(part: &Hir) -> bool {
             let ends = (u8::try_from(range.start()), u8::try_from(range.end()));
             matches!(ends, (Ok(start), Ok(end)) if are_breakers(start, end))
         }),
-        HirKind::Repetition(repetition) => repetition.min > 0 && ends_with_breaker(&repetition.sub),
-        HirKind::Concat(parts) => parts.last().is_some_and(ends_with_breaker),
-        HirKind::Empty | HirKind::Capture(_) | HirKind::Alternation(_) => false,
+        HirKind::Repetition(repetition) => repetition.min > 0 && is_breaker_at(side, &repetition.sub),
+        HirKind::Capture(capture) => is_breaker_at(side, &capture.sub),
+        HirKind::Concat(parts) => {
+            let outer = if side == Side::Start { parts.first() } else { parts.last() };
+            outer.is_some_and(|part| is_breaker_at(side, part))
+        }
+        HirKind::Alternation(parts) => parts.iter().all(|part| is_breaker_at(side, part)),
+        HirKind::Empty => false,
     }
 }
 
@@ -48,46 +77,78 @@ fn is_single_breaker(byte: u8) -> bool {
 mod tests {
     use proptest::prelude::*;
 
+    use super::GroupBorders;
     use crate::pattern::Regex;
 
     #[test]
-    fn a_group_begins_a_token_after_a_breaker() {
+    fn breakers_around_a_group_are_borders() {
+        use super::GroupBorders::{Begin, Unknown, Whole};
         for (pattern, expected) in [
-            (r"ticket (?<x>[0-9a-f]{10})", true),
-            (r"ticket=(?<x>\w+)", true),
-            (r"^(?<x>\w+)", true),
-            (r"\[\s*\[(?<x>\w+)", true),
-            (r"a[ \t]+(?<x>\w+)", true),
-            // Of blanks, only those of ASCII are breakers.
-            (r"a\s+(?<x>\w+)", false),
-            (r"a[ ,]{2}(?<x>\w+)", true),
-            (r"a\s*(?<x>\w+)", false),
-            (r"ticket(?<x>\w+)", false),
-            (r"a%(?<x>\w+)", false),
-            (r"(?:a |b)(?<x>\w+)", false),
-            (r"(?<x>\w+) ", false),
-            (r"[^a](?<x>\w+)", false),
-            (r"(?m)^(?<x>\w+)", false),
-            (r"(?<x>\w+)(?=b)", false),
+            (r"ticket (?<x>[0-9a-f]{10})", Begin),
+            (r"ticket=(?<x>\w+)", Begin),
+            (r"^(?<x>\w+)", Begin),
+            (r"\[\s*\[(?<x>\w+)", Begin),
+            (r"a[ \t]+(?<x>\w+)", Begin),
+            // Of blanks, vertical tabulators and form feeds are no breakers.
+            (r"a\s+(?<x>\w+)", Unknown),
+            (r"a[ ,]{2}(?<x>\w+)", Begin),
+            (r"a\s*(?<x>\w+)", Unknown),
+            (r"ticket(?<x>\w+)", Unknown),
+            (r"a%(?<x>\w+)", Unknown),
+            (r"(?:a |b)(?<x>\w+)", Unknown),
+            (r"(?:a |b=)(?<x>\w+)", Begin),
+            (r"(a=)(?<x>\w+)", Begin),
+            (r"(?<x>\w+) ", Unknown),
+            (r"[^a](?<x>\w+)", Unknown),
+            (r"(?m)^(?<x>\w+)", Unknown),
+            (r"(?<x>\w+)(?=b)", Unknown),
+            (r"<Level>(?<x>\d+)</Level>", Whole),
+            (r"^(?<x>\w+)$", Whole),
+            (r#"Name=['"](?<x>[^'"]*)['"]"#, Whole),
+            (r"user=(?<x>\w+)(?:,|;)", Whole),
+            (r"user=(?<x>\w+)(?:,|$)", Whole),
+            (r"user=(?<x>\w+),?", Begin),
+            (r"user=(?<x>\w+)%", Begin),
+            (r"user=(?<x>\w+)(?m)$", Begin),
         ] {
-            assert_eq!(Regex::new(pattern).unwrap().begins_token(1), expected, "{pattern}");
+            let regex = Regex::new(pattern).unwrap();
+            let group = regex.group_names().iter().position(|name| name.as_deref() == Some("x"));
+            assert_eq!(regex.borders_of(group.unwrap()), expected, "{pattern}");
         }
     }
 
     proptest! {
-        /// A keyword search for the beginning of a group's text finds the text if the group begins a token.
+        /// A keyword search for a group's text, or for its beginning, finds the text as the borders say.
         #[test]
-        fn a_token_begins_where_the_group_does(
-            pattern in r"(\^|a|b |=|\[ =\]|\\s\+|\\s\*|\[ b\]|%){0,3}",
+        fn texts_hold_the_tokens_that_borders_say(
+            before in r"(\^|a|b |=|\[ =\]|\\s\+|\\s\*|\[ b\]|%|\(\?:=\|a \)){0,3}",
+            after in r"(\$|a|b |=|\[ =\]|\\s\+|\[ b\]|%|\(\?:=\|\$\)){0,2}",
             text in "[ab =%20]{0,12}",
         ) {
             use quarry_event::segment::{WordBound, WordPattern};
-            let Ok(regex) = Regex::new(&format!("{pattern}(?<x>[ab0-9]+)")) else { return Ok(()) };
+            let Ok(regex) = Regex::new(&format!("{before}(?<x>[ab0-9%]+){after}")) else { return Ok(()) };
             let mut captures = regex.new_captures();
-            if regex.begins_token(1) && regex.captures_into(&text, &mut captures) {
+            if regex.captures_into(&text, &mut captures) {
                 let found = captures.text(&text, 1).unwrap();
-                let word = WordPattern::new(&format!("{found}*"), WordBound::Breaker, false);
-                prop_assert!(word.is_match(text.as_bytes()), "{pattern} in {text:?}");
+                let word = match regex.borders_of(1) {
+                    GroupBorders::Whole => found.to_owned(),
+                    GroupBorders::Begin => format!("{found}*"),
+                    GroupBorders::Unknown => return Ok(()),
+                };
+                let is_found = WordPattern::new(&word, WordBound::Breaker, false).is_match(text.as_bytes());
+                prop_assert!(is_found, "{regex:?} in {text:?}");
+                let tokens = |text: &str| {
+                    let mut all = Vec::new();
+                    quarry_event::segment::for_each_token(text.as_bytes(), |token| all.push(token.to_vec()));
+                    all
+                };
+                let (of_text, mut of_value) = (tokens(&text), tokens(found));
+                if regex.borders_of(1) == GroupBorders::Begin && !found.ends_with(['%']) {
+                    if let Some(last) = of_value.pop() {
+                        prop_assert!(of_text.iter().any(|token| token.starts_with(&last)), "{regex:?} in {text:?}");
+                    }
+                }
+                prop_assert!(of_value.iter().all(|token| of_text.contains(token)), "{regex:?} in {text:?}");
             }
         }
     }

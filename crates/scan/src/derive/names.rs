@@ -1,16 +1,17 @@
-//! Fields that the search-time rules of any source may produce. Their values need not occur in the event text, so a
-//! condition on such a field must not rule out events by their text.
+//! Fields that the search-time rules of any source may produce. Values of most rules need not occur in the event text, so
+//! a condition on such a field must not rule out events by their text. Transforms that split the text at breakers are an
+//! exception: their values are whole tokens of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quarry_conf::{PropsResolver, SearchTimeRules};
+use quarry_conf::{PropsResolver, ReportRule, SearchTimeRules};
 use quarry_eval::field_names::wildcard_parts;
 
 use super::defaults::is_default_field;
 use super::needs::Wanted;
 use super::tables::Tables;
-use crate::fields::reports::names_of;
+use crate::fields::reports::{names_of, splits_at_breakers};
 
 /// Set of events for which a rule may produce a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +36,32 @@ pub(crate) struct DerivedNames {
 /// The part that is the same for all searches under the same settings.
 #[derive(Debug, Default)]
 pub(crate) struct NamesOfRules {
+    all: RuleScopes,
+    /// Of rules whose values need not be in the text, without aliases.
+    elsewhere: RuleScopes,
+    /// Fields that are other names of fields, with these.
+    aliases: BTreeMap<String, Vec<(String, Scope)>>,
+    /// The texts of lookup rules with the events to which they apply.
+    lookups: Vec<(String, Scope)>,
+}
+
+/// Fields of some rules.
+#[derive(Debug, Default)]
+struct RuleScopes {
     named: Scopes,
     /// Events with rules that take field names from the text, so that any field may result.
     open: Option<Scope>,
-    /// The texts of lookup rules with the events to which they apply.
-    lookups: Vec<(String, Scope)>,
+}
+
+impl RuleScopes {
+    /// Adds the fields of a stanza; `None` if they may be any.
+    fn add(&mut self, names: Option<Vec<String>>, scope: &Scope) {
+        match (names, &mut self.open) {
+            (Some(names), _) => names.into_iter().for_each(|name| give(&mut self.named, name, scope)),
+            (None, Some(open)) => open.join(scope),
+            (None, open) => *open = Some(scope.clone()),
+        }
+    }
 }
 
 impl Scope {
@@ -89,16 +111,14 @@ impl NamesOfRules {
         let mut names = NamesOfRules::default();
         for (sourcetype, rules) in props.search_time_rules() {
             let scope = Scope::of(sourcetype.as_deref());
-            match rule_names(rules) {
-                Some(found) => {
-                    found.into_iter().for_each(|name| give(&mut names.named, name, &scope));
-                    names.lookups.extend(rules.lookups.iter().map(|(_, lookup)| (lookup.clone(), scope.clone())));
-                }
-                None => match &mut names.open {
-                    Some(open) => open.join(&scope),
-                    None => names.open = Some(scope),
-                },
+            let elsewhere = made_names(rules, &|report| !splits_at_breakers(report));
+            let aliased = rules.aliases.iter().map(|alias| alias.target.clone());
+            names.all.add(made_names(rules, &|_| true).map(|made| made.into_iter().chain(aliased).collect()), &scope);
+            names.elsewhere.add(elsewhere, &scope);
+            for alias in &rules.aliases {
+                names.aliases.entry(alias.target.clone()).or_default().push((alias.source.clone(), scope.clone()));
             }
+            names.lookups.extend(rules.lookups.iter().map(|(_, lookup)| (lookup.clone(), scope.clone())));
         }
         names
     }
@@ -124,10 +144,30 @@ impl DerivedNames {
 
     /// Events for which a rule may produce `field`, which may be a wildcard pattern.
     pub(crate) fn scope_of(&self, field: &str) -> Option<Scope> {
+        self.scope_among(&self.of_rules.all, field)
+    }
+
+    /// The fields that `field` is another name of in some events.
+    pub(crate) fn sources_of(&self, field: &str) -> impl Iterator<Item = &str> {
+        self.of_rules.aliases.get(field).into_iter().flatten().map(|(source, _)| source.as_str())
+    }
+
+    /// Events in which `field` is another name of a field.
+    pub(crate) fn scope_of_alias(&self, field: &str) -> Option<Scope> {
+        self.of_rules.aliases.get(field).into_iter().flatten().map(|(_, scope)| scope.clone()).reduce(Scope::joined)
+    }
+
+    /// Events for which a rule may produce `field`, other than as an alias, with a value that need not consist of whole
+    /// tokens of the text.
+    pub(crate) fn scope_elsewhere(&self, field: &str) -> Option<Scope> {
+        self.scope_among(&self.of_rules.elsewhere, field)
+    }
+
+    fn scope_among(&self, rules: &RuleScopes, field: &str) -> Option<Scope> {
         if is_default_field(field) {
             return Some(Scope::Everywhere);
         }
-        self.joined(&|scopes| match field.contains('*') {
+        self.joined(rules, &|scopes| match field.contains('*') {
             true => fitting(scopes, |name| name == field || wildcard_parts(field, name).is_some()),
             false => scopes.get(field).into_iter().collect(),
         })
@@ -135,16 +175,16 @@ impl DerivedNames {
 
     /// Events for which a rule may produce a requested field; `None` if there are none.
     pub(crate) fn scope_of_wanted(&self, wanted: &Wanted) -> Option<Scope> {
-        self.joined(&|scopes| match wanted.is_by_name() {
+        self.joined(&self.of_rules.all, &|scopes| match wanted.is_by_name() {
             true => wanted.names.iter().filter_map(|name| scopes.get(name)).collect(),
             false => fitting(scopes, |name| wanted.wants(name)),
         })
     }
 
     /// Everything that `of` finds, and the events for which any field may result.
-    fn joined(&self, of: &dyn for<'s> Fn(&'s Scopes) -> Vec<&'s Scope>) -> Option<Scope> {
-        let found = [&self.of_rules.named, &self.of_search].into_iter().flat_map(of);
-        found.chain(&self.of_rules.open).cloned().reduce(Scope::joined)
+    fn joined(&self, rules: &RuleScopes, of: &dyn for<'s> Fn(&'s Scopes) -> Vec<&'s Scope>) -> Option<Scope> {
+        let found = [&rules.named, &self.of_search].into_iter().flat_map(of);
+        found.chain(&rules.open).cloned().reduce(Scope::joined)
     }
 }
 
@@ -153,17 +193,17 @@ fn fitting(scopes: &Scopes, passes: impl Fn(&str) -> bool) -> Vec<&Scope> {
     scopes.iter().filter(|(name, _)| passes(name)).map(|(_, scope)| scope).collect()
 }
 
-/// Fields that the rules of a stanza produce, without those of lookups; `None` if they may produce any.
-fn rule_names(rules: &SearchTimeRules) -> Option<Vec<String>> {
+/// Fields that the rules of a stanza produce, without aliases, and those of lookups and of transforms that do not count;
+/// `None` if they may produce any.
+fn made_names(rules: &SearchTimeRules, counts: &dyn Fn(&ReportRule) -> bool) -> Option<Vec<String>> {
     // Table rules (multikv.conf) rewrite the text and take column names from it.
     if rules.table.is_some() {
         return None;
     }
     let mut names: Vec<String> = Vec::new();
-    for report in &rules.reports {
+    for report in rules.reports.iter().filter(|report| counts(report)) {
         names.extend(names_of(report)?);
     }
-    names.extend(rules.aliases.iter().map(|alias| alias.target.clone()));
     names.extend(rules.evals.iter().map(|(field, _)| field.clone()));
     Some(names)
 }

@@ -102,9 +102,14 @@ pub(crate) fn append_undoubled(written: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&written[from..]);
 }
 
+/// A cell without surrounding blanks. All of them are breakers, so that a value consists of whole tokens.
+pub(crate) fn without_blanks(cell: &str) -> &str {
+    cell.trim_matches([' ', '\t', '\r', '\n'])
+}
+
 /// A cell without surrounding blanks and quotes, and whether there were quotes.
 pub(crate) fn unquoted(cell: &str) -> (&str, bool) {
-    let text = cell.trim();
+    let text = without_blanks(cell);
     let inside = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     (inside.unwrap_or(text), inside.is_some())
 }

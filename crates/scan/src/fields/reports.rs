@@ -10,6 +10,7 @@ use quarry_conf::{ReportCut, ReportRule};
 use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::pattern::{Captures, Regex};
 use quarry_event::Metadata;
+use quarry_event::segment::is_breaker;
 use quarry_pipeline::extract::clean_key;
 use quarry_stdx::Fault;
 
@@ -106,6 +107,20 @@ pub(crate) fn is_read_off_text(rule: &ReportRule) -> bool {
         ReportCut::Pattern { .. } => true,
     };
     is_planned && rule.source == "_raw" && !rule.adds_values
+}
+
+/// Whether a transform splits the event text at breakers only, so that values without quotes are whole tokens of it.
+pub(crate) fn splits_at_breakers(rule: &ReportRule) -> bool {
+    // A percent sign may begin a longer breaker.
+    let is_single_breaker =
+        |letter: char| letter != '%' && u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte));
+    match &rule.cut {
+        ReportCut::Delimited { outer, inner, .. } => {
+            rule.source == "_raw"
+                && outer.chars().chain(inner.iter().flat_map(|inner| inner.chars())).all(is_single_breaker)
+        }
+        ReportCut::Pattern { .. } => false,
+    }
 }
 
 /// Names of the fields that a transform produces; `None` if they come from the text.

@@ -16,7 +16,7 @@ use quarry_event::template::{ByteSet, ColumnKind, Dictionary, Template, Template
 
 use super::fields::Sample;
 use super::value_location::ValueLocation;
-use crate::fields::cells::{CellState, DOUBLED, Delimiters, append_undoubled, unquoted};
+use crate::fields::cells::{CellState, DOUBLED, Delimiters, append_undoubled, unquoted, without_blanks};
 use crate::fields::reports::Report;
 
 /// Dictionary entries that are tried one by one; for a larger dictionary nothing is proven.
@@ -90,7 +90,7 @@ impl<'a> CellPlanner<'a> {
         let (value, is_quoted) = unquoted(&sample.text);
         let is_doubled = is_quoted && (value.contains('"') || self.has_quotes(parts));
         let value = sample.span(value);
-        if !sample.keeps_ends(sample.span(sample.text.trim())) {
+        if !sample.keeps_ends(sample.span(without_blanks(&sample.text))) {
             return ValueLocation::Text;
         }
         let is_substitution = |part: &TemplatePart| match part {

@@ -94,7 +94,7 @@ impl EventScan {
 
     /// The data that the report needs of each event; `None` if counts do not suffice.
     fn wanted_counts(&self, slab: &Slab) -> Option<Wanted> {
-        let Projection { all, every, names, patterns, raw, index_time } = &self.projection;
+        let Projection { all, every, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
         if *all || *every || *raw || *index_time || !patterns.is_empty() {
             return None;
         }

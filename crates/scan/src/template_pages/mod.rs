@@ -269,7 +269,7 @@ impl EventScan {
 
     /// Whether all events of a page match and, in the requested fields, differ only in their times.
     fn tells_by_extremes(&self, outcome: &Outcome, in_range: &Rows, slab: &Slab) -> bool {
-        let Projection { all, every, names, patterns, raw, index_time } = &self.projection;
+        let Projection { all, every, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
         let is_alike = |name: &String| {
             name == "_time" || METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_alike()
         };
@@ -561,7 +561,7 @@ impl EventScan {
 
     /// Whether only the number of events is requested.
     pub(super) fn only_counts(&self) -> bool {
-        let Projection { all, every: _, names, patterns, raw, index_time } = &self.projection;
+        let Projection { all, every: _, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
         let wants_nothing = !all && names.is_empty() && patterns.is_empty() && !raw && !index_time;
         wants_nothing && self.filter.conditions().is_always()
     }
