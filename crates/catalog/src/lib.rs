@@ -40,7 +40,9 @@ pub use deletion::{DeletionCommit, DeletionRow};
 pub use error::CatalogError;
 pub use log_segment::LogSegmentRow;
 pub use origin::Origin;
-pub use postgresql::{PostgreSqlPlace, PostgreSqlSettings};
+pub use postgresql::{
+    PostgreSqlPlace, PostgreSqlSettings, SharedFile, SharedFileChange, SharedFileRow, SharedFileTable, SharedPut,
+};
 pub use rebuild::FoundBucket;
 pub use remote::{OtherCopy, RemoteCopy, RemoteState};
 pub use unanswered_requests::UnansweredPart;

@@ -1,5 +1,5 @@
 //! Access to the machine for all crates: clocks, random bytes, logging to standard error, error kinds, the open-file
-//! limit, and files and folders private to their owner.
+//! limit, files and folders private to their owner, and files that nodes share.
 //!
 //! Components take a [`Clock`], so that tests and the simulation control time; only the server creates a
 //! [`SystemClock`]. Nothing here knows the domain.
@@ -9,6 +9,7 @@ pub mod descriptors;
 mod error_kind;
 mod fault;
 pub mod log;
+pub mod node_files;
 pub mod number;
 pub mod private_file;
 pub mod private_folder;
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 pub use error_kind::ErrorKind;
 pub use fault::{Fault, HasKind};
+pub use node_files::{ChangingFiles, NodeFiles, SharedFiles};
 
 /// Source of wall-clock time and of monotonic time.
 pub trait Clock: Debug + Send + Sync {

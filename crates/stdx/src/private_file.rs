@@ -12,17 +12,22 @@ const PRIVATE_MODE: u32 = 0o600;
 /// Atomically replaces the file at `path` with `text`, readable only by the owner. Creates the folder if missing;
 /// returns once the content is on disk.
 pub fn write(path: &Path, text: &str) -> Result<(), Fault> {
-    replace(path, text).map_err(|error| Fault::io(format_args!("cannot write {}", path.display()), error))
+    write_bytes(path, text.as_bytes())
 }
 
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+/// Like [`write`], for content that need not be text.
+pub fn write_bytes(path: &Path, content: &[u8]) -> Result<(), Fault> {
+    replace(path, content).map_err(|error| Fault::io(format_args!("cannot write {}", path.display()), error))
+}
+
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
     let temporary = path.with_extension("new");
     drop(std::fs::remove_file(&temporary));
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(&temporary)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(content)?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)?;
     // The directory entry must also survive a power loss.

@@ -17,6 +17,7 @@ mod nul;
 mod schema;
 mod session;
 mod settings;
+mod shared_files;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -32,6 +33,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use self::schema::SchemaContents;
 use self::session::Session;
 pub use self::settings::{PostgreSqlPlace, PostgreSqlSettings};
+pub use self::shared_files::{SharedFile, SharedFileChange, SharedFileRow, SharedFileTable, SharedPut};
 use crate::checkpoint::KnownHeads;
 use crate::connection::{Database, Steps};
 use crate::transaction::{Act, Failure, Outcome, Transaction, values};
@@ -73,21 +75,7 @@ enum Opening {
 }
 
 fn open(place: &PostgreSqlPlace, clock: &SharedClock, opening: Opening) -> Result<Catalog, CatalogError> {
-    let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("quarry-catalog").enable_all().build();
-    let runtime = runtime.map_err(|error| CatalogError::Failed {
-        place: place.shown.clone(),
-        reason: format!("cannot start its thread: {error}"),
-    })?;
-    let mut run = [0; 8];
-    random::fill(&mut run);
-    let mut database = PostgreSql {
-        place: place.clone(),
-        clock: clock.clone(),
-        runtime: Some(runtime),
-        run: i64::from_le_bytes(run),
-        writer: None,
-        reader: Mutex::new(None),
-    };
+    let mut database = PostgreSql::new(place, clock)?;
     let mut patience = database.patience(OPEN_WAIT_MAX.min(place.wait));
     let session = loop {
         match database.begin(opening) {
@@ -133,6 +121,25 @@ struct Writer {
 }
 
 impl PostgreSql {
+    /// A database that is not connected yet.
+    fn new(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<PostgreSql, CatalogError> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("quarry-catalog").enable_all().build();
+        let runtime = runtime.map_err(|error| CatalogError::Failed {
+            place: place.shown.clone(),
+            reason: format!("cannot start its thread: {error}"),
+        })?;
+        let mut run = [0; 8];
+        random::fill(&mut run);
+        Ok(PostgreSql {
+            place: place.clone(),
+            clock: clock.clone(),
+            runtime: Some(runtime),
+            run: i64::from_le_bytes(run),
+            writer: None,
+            reader: Mutex::new(None),
+        })
+    }
+
     /// A session of this catalog, with its schema first.
     fn connect(&self) -> Outcome<Session> {
         let runtime = self.runtime.as_ref().ok_or_else(|| Failure::Lost("the catalog is closed".to_owned()))?;
@@ -175,12 +182,16 @@ impl PostgreSql {
         if Act::on(session).number("SELECT pg_try_advisory_lock(?1)", values![key])? == Some(1) {
             return Ok(());
         }
-        // The lock may belong to an earlier session of this process whose end the server has not noticed.
+        self.end_forgotten(session)?;
+        Err(Failure::Locked)
+    }
+
+    /// Ends earlier sessions of this process whose end the server has not noticed and which may hold a lock.
+    fn end_forgotten(&self, session: &Session) -> Outcome<()> {
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE application_name = ?1 AND usename = current_user AND pid <> pg_backend_pid()
               AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')";
-        Act::on(session).rows(end, values![&*self.session_name()], |_| Ok(()))?;
-        Err(Failure::Locked)
+        Act::on(session).rows(end, values![&*self.session_name()], |_| Ok(())).map(drop)
     }
 
     /// Connects again as the writer that this catalog has been.

@@ -1,0 +1,363 @@
+//! Files that several nodes share, as rows of versioned documents in a schema of their own.
+//!
+//! Every change has a number, which `clock` counts; the row of a file has the number of its last change. A change names
+//! the number that the writer has seen, and is refused if another node has changed the file since, so that no change is
+//! overwritten unseen. Removed files stay as rows without content: other nodes learn of the removal by its number.
+//! Numbers become visible in ascending order, because each transaction begins with the only row of `clock`.
+//!
+//! A node that changes files holds an advisory lock from before it reads them until it has written them
+//! ([`SharedFileTable::lock`]). The lock only keeps nodes from refusing each other; when a connection is lost, and the lock
+//! with it, the numbers still decide.
+//!
+//! Not here: which files are shared, and their copies on disk (sharing).
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use quarry_stdx::SharedClock;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{Patience, PostgreSql, PostgreSqlPlace, Remedy, Session, in_transaction, lock, lock_key, remedy};
+use crate::CatalogError;
+use crate::transaction::{Act, Failure, Outcome, Transaction, values};
+
+/// Version of these tables, which are independent of the catalog's.
+const VERSION: i64 = 1;
+const TABLES: &str = r#"
+    CREATE TABLE version (version BIGINT NOT NULL);
+    CREATE TABLE clock (last BIGINT NOT NULL, id BIGINT NOT NULL);
+    CREATE TABLE file (
+        path TEXT COLLATE "C" PRIMARY KEY,
+        version BIGINT NOT NULL,
+        run BIGINT NOT NULL,
+        removed BIGINT NOT NULL,
+        content BYTEA NOT NULL,
+        checksum BIGINT NOT NULL
+    );
+    CREATE UNIQUE INDEX file_version ON file (version);
+"#;
+/// Number of these tables.
+const TABLES_MAX: i64 = 3;
+/// Maximum number of rows, with those of removed files.
+const ROWS_MAX: i64 = 50_000;
+/// Longest wait of one statement for the lock; a shorter configured wait counts.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
+/// The server's own watch over a client that may hold the lock: a machine that is gone loses it after about 15 s.
+const WATCHED: &str = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2";
+
+/// A file's row without its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedFileRow {
+    /// Path, relative to the data directory.
+    pub path: String,
+    /// Number of its last change.
+    pub version: i64,
+}
+
+/// A file with its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedFile {
+    /// Number of its last change.
+    pub version: i64,
+    /// Content; `None` if the file was removed.
+    pub content: Option<Vec<u8>>,
+}
+
+/// A change of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedFileChange<'a> {
+    /// Path, relative to the data directory.
+    pub path: &'a str,
+    /// Number of the last change that the writer has seen; 0 for a file it does not know.
+    pub known: i64,
+    /// New content; `None` removes the file.
+    pub content: Option<&'a [u8]>,
+}
+
+/// Result of a change of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedPut {
+    /// All files are changed; the first has this number, each further one the next.
+    Done(i64),
+    /// Another node has changed one of the files meanwhile; nothing was changed.
+    Conflict,
+}
+
+/// The shared files of a database.
+#[derive(Debug)]
+pub struct SharedFileTable {
+    database: PostgreSql,
+    writer: Mutex<ChangingSession>,
+}
+
+/// The session that changes files.
+#[derive(Debug, Default)]
+struct ChangingSession {
+    session: Option<Session>,
+    /// Whether the caller holds the lock: then a new session takes it first.
+    is_held: bool,
+}
+
+impl SharedFileTable {
+    /// Opens the table at `place`, creating it if there is none.
+    pub fn open(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<SharedFileTable, CatalogError> {
+        let table = SharedFileTable { database: PostgreSql::new(place, clock)?, writer: Mutex::default() };
+        table.lock(clock.elapsed_ns())?;
+        let made = table.write(clock.elapsed_ns(), |session| table.prepare(session));
+        table.unlock();
+        made.map(|()| table)
+    }
+
+    /// A random number that tells these files from those of every other database.
+    pub fn id(&self) -> Result<i64, CatalogError> {
+        self.read(Some(self.database.clock.elapsed_ns()), |session| {
+            let id = Act::on(session).number("SELECT id FROM clock", values![])?;
+            id.ok_or_else(|| Failure::Damaged("table clock has no row".to_owned()))
+        })
+    }
+
+    /// Excludes changes by others until [`SharedFileTable::unlock`]; waits as long as a transaction, counted from
+    /// `since` on the monotonic clock.
+    pub fn lock(&self, since: i64) -> Result<(), CatalogError> {
+        lock(&self.writer).is_held = true;
+        let taken = self.write(since, |session| {
+            // A session that is still open may have taken it already; it counts how often.
+            session.unlock()?;
+            self.take_lock(session)
+        });
+        if taken.is_err() {
+            self.unlock();
+        }
+        taken
+    }
+
+    /// Ends the exclusion.
+    pub fn unlock(&self) {
+        let mut writer = lock(&self.writer);
+        writer.is_held = false;
+        // A session that does not answer loses the lock at its end.
+        if writer.session.as_ref().is_some_and(|session| session.unlock().is_err()) {
+            writer.session = None;
+        }
+    }
+
+    /// Number of the last change, and the rows changed after `version`, in order. A lost connection is waited for from
+    /// `since` on, or not at all.
+    pub fn newer_than(&self, version: i64, since: Option<i64>) -> Result<(i64, Vec<SharedFileRow>), CatalogError> {
+        self.read(since, |session| {
+            let act = Act::on(session);
+            let last = act.number("SELECT last FROM clock", values![])?;
+            let last = last.ok_or_else(|| Failure::Damaged("table clock has no row".to_owned()))?;
+            let select = "SELECT path, version FROM file WHERE version > ?1 ORDER BY version";
+            let rows = act.rows(select, values![version], |row| {
+                Ok(SharedFileRow { path: row.take(0)?, version: row.take(1)? })
+            })?;
+            Ok((last, rows))
+        })
+    }
+
+    /// A file, if it was ever shared.
+    pub fn file(&self, path: &str, since: Option<i64>) -> Result<Option<SharedFile>, CatalogError> {
+        self.read(since, |session| {
+            let select = "SELECT version, removed, content, checksum FROM file WHERE path = ?1";
+            Act::on(session).row(select, values![path], |row| {
+                let (version, is_removed, content): (i64, bool, Vec<u8>) = (row.take(0)?, row.take(1)?, row.take(2)?);
+                if row.take::<i64>(3)? != sum_of(path, version, is_removed, &content) {
+                    return Err(Failure::Damaged(format!("the row of {path} in file does not fit its checksum")));
+                }
+                Ok(SharedFile { version, content: Some(content).filter(|_| !is_removed) })
+            })
+        })
+    }
+
+    /// Changes files: all of them or none. Durable when this returns. The caller holds the lock.
+    pub fn put(&self, changes: &[SharedFileChange<'_>]) -> Result<SharedPut, CatalogError> {
+        let mut open = None;
+        self.write(self.database.clock.elapsed_ns(), |session| self.try_put(session, changes, &mut open))
+    }
+
+    /// One attempt. `open` is the number of the first change whose commit had no answer.
+    fn try_put(
+        &self,
+        session: &Session,
+        changes: &[SharedFileChange<'_>],
+        open: &mut Option<i64>,
+    ) -> Outcome<SharedPut> {
+        let Some(first) = changes.first() else { return Ok(SharedPut::Done(0)) };
+        if let Some(version) = open.take() {
+            let select = "SELECT 1 FROM file WHERE path = ?1 AND version = ?2 AND run = ?3";
+            if Act::on(session).exists(select, values![first.path, version, self.database.run])? {
+                return Ok(SharedPut::Done(version));
+            }
+        }
+        session.run_script("BEGIN ISOLATION LEVEL READ COMMITTED")?;
+        let version = match self.put_rows(session, changes) {
+            Ok(Some(version)) => version,
+            conflict_or_failure => {
+                session.run_script("ROLLBACK")?;
+                return conflict_or_failure.map(|_| SharedPut::Conflict);
+            }
+        };
+        *open = Some(version);
+        let committed = session.run_script("COMMIT");
+        // An answer of the server, even an error, shows whether it was executed.
+        if !matches!(&committed, Err(failure) if remedy(failure) == Remedy::Reconnect) {
+            *open = None;
+        }
+        committed.map(|()| SharedPut::Done(version))
+    }
+
+    /// Number of the first change; `None` if another node was faster.
+    fn put_rows(&self, session: &Session, changes: &[SharedFileChange<'_>]) -> Outcome<Option<i64>> {
+        let act = Act::on(session);
+        let count = i64::try_from(changes.len()).unwrap_or(i64::MAX);
+        let last = act.number("UPDATE clock SET last = last + ?1 RETURNING last", values![count])?;
+        let first = last.ok_or_else(|| Failure::Damaged("table clock has no row".to_owned()))? - count + 1;
+        let upsert = "INSERT INTO file (path, version, run, removed, content, checksum)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (path) DO UPDATE
+            SET version = excluded.version, run = excluded.run, removed = excluded.removed,
+                content = excluded.content, checksum = excluded.checksum
+            WHERE file.version = ?7 OR (?7 = 0 AND file.removed = 1)";
+        for (change, version) in changes.iter().zip(first..) {
+            let (is_removed, content) = (change.content.is_none(), change.content.unwrap_or_default());
+            let sum = sum_of(change.path, version, is_removed, content);
+            let run = self.database.run;
+            let values = values![change.path, version, run, is_removed, content, sum, change.known];
+            if act.execute(upsert, values)? == 0 {
+                return Ok(None);
+            }
+        }
+        let rows = act.number("SELECT count(*) FROM file", values![])?.unwrap_or(0);
+        if rows > ROWS_MAX && changes.iter().any(|change| change.known == 0) {
+            let place = self.database.place.shown.clone();
+            let reason = format!("there are {ROWS_MAX} shared files, with removed ones, the maximum");
+            return Err(Failure::Final(CatalogError::Failed { place, reason }));
+        }
+        Ok(Some(first))
+    }
+
+    /// Creates the tables, or checks that they are of a version that is known.
+    fn prepare(&self, session: &Session) -> Outcome<()> {
+        let (act, schema) = (Act::on(session), &*self.database.place.shown);
+        let name = self.database.place.schema();
+        let count = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = ?1";
+        match act.number(count, values![name])? {
+            Some(0) => {}
+            Some(TABLES_MAX) => {
+                let found = act.number("SELECT version FROM version", values![])?.unwrap_or(0);
+                return match found {
+                    VERSION => Ok(()),
+                    found => {
+                        Err(Failure::Final(CatalogError::TooNew { place: schema.to_owned(), found, known: VERSION }))
+                    }
+                };
+            }
+            _ => return Err(Failure::Damaged("its schema has tables of something else".to_owned())),
+        }
+        in_transaction(session, "BEGIN", || {
+            // A role without the right to create schemas can be given one that is empty.
+            if !act.exists("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ?1", values![name])? {
+                session.run_script(&format!("CREATE SCHEMA {name}"))?;
+            }
+            session.run_script(TABLES)?;
+            session.execute("INSERT INTO clock (last, id) VALUES (0, ?1)", values![self.database.run])?;
+            session.execute("INSERT INTO version (version) VALUES (?1)", values![VERSION]).map(drop)
+        })
+    }
+
+    fn connect(&self) -> Outcome<Session> {
+        let session = self.database.connect()?;
+        let longest = LOCK_WAIT_MAX.min(self.database.place.wait).as_millis().max(1);
+        session.run_script(&format!("{WATCHED}; SET lock_timeout = '{longest}ms'"))?;
+        Ok(session)
+    }
+
+    fn take_lock(&self, session: &Session) -> Outcome<()> {
+        let (act, key) = (Act::on(session), lock_key(self.database.place.schema()));
+        if act.number("SELECT pg_try_advisory_lock(?1)", values![key])? == Some(1) {
+            return Ok(());
+        }
+        self.database.end_forgotten(session)?;
+        session.execute("SELECT pg_advisory_lock(?1)", values![key]).map(drop).map_err(|failure| match failure {
+            Failure::PostgreSql(error) if error.code().is_some_and(|code| code.code() == "55P03") => Failure::Locked,
+            other => other,
+        })
+    }
+
+    /// Runs `work` in the session that changes files, again after a lost connection.
+    fn write<T>(&self, since: i64, mut work: impl FnMut(&Session) -> Outcome<T>) -> Result<T, CatalogError> {
+        let mut writer = lock(&self.writer);
+        let mut patience = Patience { since, ..self.database.patience(self.database.place.wait) };
+        loop {
+            let done = self.in_session(&mut writer, &mut work);
+            match done {
+                Ok(value) => return Ok(value),
+                Err(failure) => {
+                    if remedy(&failure) == Remedy::Reconnect {
+                        writer.session = None;
+                    }
+                    patience.after(&self.database, failure)?;
+                }
+            }
+        }
+    }
+
+    fn in_session<T>(&self, writer: &mut ChangingSession, work: &mut impl FnMut(&Session) -> Outcome<T>) -> Outcome<T> {
+        if writer.session.as_ref().is_none_or(Session::is_lost) {
+            writer.session = None;
+            let session = self.connect()?;
+            if writer.is_held {
+                // Then nothing of a lost session is still running.
+                self.take_lock(&session)?;
+            }
+            writer.session = Some(session);
+        }
+        let Some(session) = &writer.session else { return Err(Failure::Lost("no session".to_owned())) };
+        work(session)
+    }
+
+    /// Runs `work` in a transaction that only reads.
+    fn read<T>(
+        &self,
+        since: Option<i64>,
+        mut work: impl FnMut(&dyn Transaction) -> Outcome<T>,
+    ) -> Result<T, CatalogError> {
+        let mut reader = lock(&self.database.reader);
+        let mut patience = match since {
+            Some(since) => Patience { since, ..self.database.patience(self.database.place.wait) },
+            None => self.database.patience(Duration::ZERO),
+        };
+        loop {
+            let mut value = None;
+            let done = self.database.try_read(&mut reader, &mut |transaction| {
+                value = Some(work(transaction)?);
+                Ok(())
+            });
+            match (done, value) {
+                (Ok(()), Some(value)) => return Ok(value),
+                (Ok(()), None) => {
+                    return Err(self.database.error(Failure::Damaged("nothing was read".to_owned()), Duration::ZERO));
+                }
+                (Err(failure), _) => {
+                    if remedy(&failure) == Remedy::Reconnect {
+                        *reader = None;
+                    }
+                    patience.after(&self.database, failure)?;
+                }
+            }
+        }
+    }
+}
+
+/// Checksum of a row, which is verified whenever the file is read.
+fn sum_of(path: &str, version: i64, is_removed: bool, content: &[u8]) -> i64 {
+    let mut sum = Xxh3::new();
+    for part in [path.as_bytes(), &version.to_le_bytes(), &[u8::from(is_removed)], content] {
+        sum.update(&(part.len() as u64).to_le_bytes());
+        sum.update(part);
+    }
+    sum.digest().cast_signed()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Shared files: changes by several nodes, lost connections and answers, killed servers, damage.
+
+use quarry_pgworld::{Cut, CuttingProxy, PostgreSql as Server};
+use quarry_stdx::SystemClock;
+
+use super::*;
+use crate::PostgreSqlSettings;
+use crate::tests::new_schema;
+
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(300);
+
+fn place(url: &str, schema: &str, wait: Duration) -> PostgreSqlPlace {
+    let settings = PostgreSqlSettings { url: url.to_owned(), wait, ..PostgreSqlSettings::default() };
+    PostgreSqlPlace::new(&settings, schema).unwrap()
+}
+
+fn open(place: &PostgreSqlPlace) -> SharedFileTable {
+    SharedFileTable::open(place, &SystemClock::shared()).unwrap()
+}
+
+fn begin(table: &SharedFileTable) -> Result<(), CatalogError> {
+    table.lock(table.database.clock.elapsed_ns())
+}
+
+fn put(table: &SharedFileTable, path: &str, known: i64, content: Option<&str>) -> SharedPut {
+    table.put(&[SharedFileChange { path, known, content: content.map(str::as_bytes) }]).unwrap()
+}
+
+/// Number and text of a file.
+fn read(table: &SharedFileTable, path: &str) -> (i64, Option<String>) {
+    let now = Some(table.database.clock.elapsed_ns());
+    let file = table.file(path, now).unwrap();
+    file.map_or((0, None), |file| (file.version, file.content.map(|bytes| String::from_utf8(bytes).unwrap())))
+}
+
+/// Adds 1 to the number in a file.
+fn count_up(table: &SharedFileTable) {
+    begin(table).unwrap();
+    let (known, text) = read(table, "count");
+    let next = text.map_or(1, |text| text.parse::<i64>().unwrap() + 1);
+    assert_eq!(put(table, "count", known, Some(&next.to_string())), SharedPut::Done(next));
+    table.unlock();
+}
+
+#[test]
+fn a_change_is_seen_by_all_nodes_and_refused_if_another_came_first() {
+    let place = place(&Server::shared().url(), &new_schema(), LONG);
+    let (a, b) = (open(&place), open(&place));
+    begin(&a).unwrap();
+    assert_eq!(put(&a, "x", 0, Some("one")), SharedPut::Done(1));
+    a.unlock();
+    assert_eq!(read(&b, "x"), (1, Some("one".to_owned())));
+    assert_eq!(put(&b, "x", 0, Some("other")), SharedPut::Conflict);
+    assert_eq!(put(&b, "x", 1, Some("two")), SharedPut::Done(2));
+    assert_eq!(put(&a, "x", 1, None), SharedPut::Conflict);
+    let both = [("y", 0, "new"), ("x", 1, "late")].map(|(path, known, text)| SharedFileChange {
+        path,
+        known,
+        content: Some(text.as_bytes()),
+    });
+    assert_eq!(a.put(&both).unwrap(), SharedPut::Conflict);
+    assert_eq!(read(&a, "y"), (0, None), "all changes or none");
+    assert_eq!(put(&a, "x", 2, None), SharedPut::Done(3));
+    assert_eq!(read(&b, "x"), (3, None));
+    assert_eq!(put(&b, "x", 0, Some("again")), SharedPut::Done(4), "a removed file can be made anew");
+    let newer = |version| b.newer_than(version, None).unwrap();
+    assert_eq!(newer(0), (4, vec![SharedFileRow { path: "x".to_owned(), version: 4 }]));
+    assert_eq!(newer(4), (4, Vec::new()));
+}
+
+#[test]
+fn nodes_that_change_one_file_at_once_lose_no_change() {
+    const NODES: usize = 3;
+    const ROUNDS: usize = 40;
+    let place = place(&Server::shared().url(), &new_schema(), LONG);
+    std::thread::scope(|scope| {
+        for _ in 0..NODES {
+            scope.spawn(|| {
+                let table = open(&place);
+                (0..ROUNDS).for_each(|_| count_up(&table));
+            });
+        }
+    });
+    assert_eq!(read(&open(&place), "count").1, Some((NODES * ROUNDS).to_string()));
+}
+
+#[test]
+fn a_connection_cut_at_any_message_changes_a_file_once() {
+    let server = Server::shared();
+    let proxy = CuttingProxy::start(server.socket());
+    let schema = new_schema();
+    let near = open(&place(&server.url(), &schema, LONG));
+    let far = open(&place(&server.url_through(proxy.address()), &schema, LONG));
+    let cuts = (1..25).map(Cut::Message).chain([Cut::BeforeCommit, Cut::AfterCommit]);
+    let mut count = 0;
+    for cut in cuts {
+        proxy.cut(cut);
+        count_up(&far);
+        count_up(&near);
+        count += 2;
+        assert_eq!(read(&near, "count"), (count, Some(count.to_string())), "{cut:?}");
+    }
+    assert!(proxy.cuts() > 20, "{} cuts", proxy.cuts());
+}
+
+#[test]
+fn a_lock_that_another_node_holds_and_a_server_that_is_away_are_waited_for_so_long_and_no_longer() {
+    let mut server = Server::start();
+    let place = place(&server.url(), &new_schema(), SHORT);
+    let (a, b) = (open(&place), open(&place));
+    begin(&a).unwrap();
+    assert!(matches!(begin(&b), Err(CatalogError::Busy { .. })));
+    a.unlock();
+    begin(&b).unwrap();
+    b.unlock();
+    server.kill();
+    assert!(matches!(begin(&a), Err(CatalogError::Unreachable { .. })));
+    assert!(matches!(a.newer_than(0, None), Err(CatalogError::Unreachable { .. })));
+    server.restart();
+    assert!((0..100).any(|_| begin(&a).is_ok()));
+    assert_eq!(put(&a, "x", 0, Some("one")), SharedPut::Done(1));
+    a.unlock();
+    // A node that is gone has no lock.
+    begin(&b).unwrap();
+    drop(b);
+    begin(&a).unwrap();
+}
+
+#[test]
+fn damage_and_what_is_no_table_of_files_are_told() {
+    let server = Server::shared();
+    let schema = new_schema();
+    let place = place(&server.url(), &schema, SHORT);
+    let table = open(&place);
+    assert_eq!(put(&table, "x", 0, Some("one")), SharedPut::Done(1));
+    server.run("quarry", &format!("UPDATE {schema}.file SET content = 'two'"));
+    let error = table.file("x", None).unwrap_err().to_string();
+    assert!(error.contains("the row of x in file does not fit its checksum"), "{error}");
+    for (damage, told) in [
+        ("UPDATE version SET version = 2", "has version 2, this quarry knows up to 1"),
+        ("DROP TABLE file", "has tables of something else"),
+    ] {
+        server.run("quarry", &format!("SET search_path = {schema}; {damage}"));
+        let error = SharedFileTable::open(&place, &SystemClock::shared()).unwrap_err().to_string();
+        assert!(error.contains(told), "{damage}: {error}");
+    }
+}
