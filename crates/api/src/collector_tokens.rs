@@ -6,12 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use quarry_apps::objects::change_alone;
-
 use quarry_conf::edit::{with_settings, without_stanza};
 use quarry_conf::{HttpInputSettings, HttpToken};
 use quarry_inputs::hec::Collector;
-use quarry_stdx::{Fault, private_file, random};
+use quarry_stdx::{Fault, node_files, private_file, random};
 
 use crate::node::{CollectorToken, TokenChange, TokenError};
 
@@ -76,7 +74,7 @@ impl CollectorTokens {
         change: &TokenChange,
         check_index: &dyn Fn(&str) -> Result<(), Fault>,
     ) -> Result<CollectorToken, TokenError> {
-        let _alone = change_alone();
+        let _alone = node_files::alone();
         let name = &change.name;
         check_name(name)?;
         for (key, value) in &change.settings {
@@ -116,7 +114,7 @@ impl CollectorTokens {
 
     /// Removes a token.
     pub fn remove(&self, name: &str) -> Result<(), TokenError> {
-        let _alone = change_alone();
+        let _alone = node_files::alone();
         if !self.read().iter().any(|token| token.name == name) {
             return Err(TokenError::Unknown { name: name.to_owned() });
         }

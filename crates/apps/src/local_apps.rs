@@ -111,6 +111,8 @@ impl Objects {
         }
         let (folder, gone) = (self.apps_folder().join(name), self.apps_folder().join(format!(".{name}.removed")));
         drop(std::fs::remove_dir_all(&gone));
+        let _change = self.files().change()?;
+        self.files().forget_folder(&folder)?;
         std::fs::rename(&folder, &gone).map_err(|error| failed(&folder, &error))?;
         std::fs::remove_dir_all(&gone).map_err(|error| failed(&gone, &error))
     }

@@ -13,7 +13,7 @@ use quarry_collections::{Collections, KEY};
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::{LookupDefinition, ObjectAccess, Permissions, Transforms, View};
 use quarry_engine::{AddressLocations, FillTable, LookupSource, LookupTable, ModelFile, TableContext, TableTime};
-use quarry_stdx::Fault;
+use quarry_stdx::{Fault, NodeFiles};
 
 use crate::address_database::AddressDatabase;
 use crate::collection_tables::Rewrite;
@@ -43,6 +43,8 @@ pub struct LookupFiles {
     pub(crate) place: TableFolders,
     /// The acting user; `None` for the node itself, which may do everything.
     user: Option<Arc<Permissions>>,
+    /// The files of the node, if other nodes share them.
+    shared: Option<NodeFiles>,
 }
 
 #[derive(Clone, Debug)]
@@ -88,22 +90,29 @@ struct OwnFolder {
 impl LookupFiles {
     /// Lookups of a data directory: apps before the system, apps in ASCII order.
     pub fn of_data_dir(data_dir: &Path) -> LookupFiles {
-        LookupFiles { place: TableFolders::DataFolder(data_dir.to_owned()), user: None }
+        LookupFiles { place: TableFolders::DataFolder(data_dir.to_owned()), user: None, shared: None }
     }
 
     /// Lookups visible to a view: the user's, the app's, those other apps share, the system's.
     pub fn of_view(data_dir: &Path, view: &Arc<View>) -> LookupFiles {
-        LookupFiles { place: TableFolders::Namespace(data_dir.to_owned(), Arc::clone(view)), user: None }
+        let place = TableFolders::Namespace(data_dir.to_owned(), Arc::clone(view));
+        LookupFiles { place, user: None, shared: None }
     }
 
     /// Lookups of the working directory, and behind them those of a data directory, which are only read.
     pub fn of_working_folder(data_dir: Option<&Path>) -> LookupFiles {
-        LookupFiles { place: TableFolders::WorkingFolder(data_dir.map(Path::to_owned)), user: None }
+        LookupFiles { place: TableFolders::WorkingFolder(data_dir.map(Path::to_owned)), user: None, shared: None }
+    }
+
+    /// These lookup files, written for all nodes that share `files`.
+    #[must_use]
+    pub fn shared_by(self, files: Option<&NodeFiles>) -> LookupFiles {
+        LookupFiles { shared: files.filter(|files| files.are_shared()).cloned(), ..self }
     }
 
     /// These lookup files, read with a user's permissions.
     pub(crate) fn of_user(&self, user: &Arc<Permissions>) -> LookupFiles {
-        LookupFiles { place: self.place.clone(), user: Some(Arc::clone(user)) }
+        LookupFiles { user: Some(Arc::clone(user)), ..self.clone() }
     }
 
     /// The acting user, if not the node itself.
@@ -177,7 +186,7 @@ impl LookupFiles {
 
     /// Writes the file `name` atomically: in its place, or where `context` says.
     pub fn write(&self, name: &str, context: Option<TableContext>, fill: FillTable<'_>) -> Result<(), Fault> {
-        write_whole(&self.target(name, context)?, name, fill)
+        self.write_whole(&self.target(name, context)?, name, fill)
     }
 
     /// The folder in which the file `name` is written: its current one, else the one `context` says. Without a context
@@ -295,7 +304,7 @@ impl LookupFiles {
             (Err(_), Some(own)) => own.path,
             (may, _) => may.map(|()| app)?,
         };
-        write_whole(&folder, &file, &mut |out| {
+        self.write_whole(&folder, &file, &mut |out| {
             out.write_all(bytes).map_err(|error| Fault::io(folder.join(&file).display(), error))
         })
     }
@@ -310,7 +319,13 @@ impl LookupFiles {
         if let Some(folder) = path.parent() {
             self.check_access(folder, KIND, &model_file(name))?;
         }
-        std::fs::remove_file(&path).map_err(|error| Fault::io(path.display(), error))?;
+        match &self.shared {
+            Some(files) => {
+                let _change = files.change()?;
+                files.remove(&path)?;
+            }
+            None => std::fs::remove_file(&path).map_err(|error| Fault::io(path.display(), error))?,
+        }
         Ok(true)
     }
 
@@ -325,6 +340,28 @@ impl LookupFiles {
             );
         }
         names.iter().filter_map(|name| Some(self.model_path(name, false)?.1)).collect()
+    }
+
+    /// Writes a file atomically.
+    fn write_whole(&self, folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
+        let failed = |error: std::io::Error| Fault::io(folder.join(name).display(), error);
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let unfinished = folder.join(format!(".{name}.new"));
+        let file = std::fs::File::create(&unfinished).map_err(failed)?;
+        let mut out = Limited { out: BufWriter::new(file), left: LOOKUP_BYTES_MAX };
+        let filled = fill(&mut out).and_then(|()| out.flush().map_err(failed));
+        let moved = filled.and_then(|()| match &self.shared {
+            Some(files) => {
+                let _change = files.change()?;
+                files.put_in_place(&unfinished, &folder.join(name))
+            }
+            None => std::fs::rename(&unfinished, folder.join(name)).map_err(failed),
+        });
+        if moved.is_err() {
+            // A leftover is not a table, and the error is reported already.
+            drop(std::fs::remove_file(&unfinished));
+        }
+        moved
     }
 
     /// A version text that changes with the file `name`; `None` if it does not exist.
@@ -384,22 +421,6 @@ fn read_bounded(what: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Faul
         )));
     }
     std::fs::read(path).map_err(failed)
-}
-
-/// Writes a file atomically.
-fn write_whole(folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
-    let failed = |error: std::io::Error| Fault::io(folder.join(name).display(), error);
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    let unfinished = folder.join(format!(".{name}.new"));
-    let file = std::fs::File::create(&unfinished).map_err(failed)?;
-    let mut out = Limited { out: BufWriter::new(file), left: LOOKUP_BYTES_MAX };
-    let filled = fill(&mut out).and_then(|()| out.flush().map_err(failed));
-    let moved = filled.and_then(|()| std::fs::rename(&unfinished, folder.join(name)).map_err(failed));
-    if moved.is_err() {
-        // A leftover is not a table, and the error is reported already.
-        drop(std::fs::remove_file(&unfinished));
-    }
-    moved
 }
 
 /// Limits output to the maximum size of a lookup, so that every written table can be read again.

@@ -29,7 +29,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use quarry_conf::permissions::{CHANGE_OWN_PASSWORD, EDIT_TOKENS_ALL, EDIT_TOKENS_OWN, EDIT_USER};
 use quarry_conf::{Permissions, Roles};
-use quarry_stdx::{ErrorKind, HasKind, SharedClock};
+use quarry_stdx::{ChangingFiles, ErrorKind, Fault, HasKind, SharedClock};
 
 pub use credential_cache::VERIFIED_S_MAX;
 pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
@@ -222,7 +222,7 @@ impl Auth {
         let id = tokens::hex(&id);
         let NewToken { user, audience, expires_s, not_before_s } = asked;
         let (issuer, issued_s) = (format!("{} from {node}", by.user), self.clock.now_ns().div_euclid(1_000_000_000));
-        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.begin_change()?;
         let (mut draft, token, record) = {
             let state = self.locked();
             if !state.users.iter().any(|record| record.name == user) {
@@ -238,6 +238,36 @@ impl Auth {
         self.put_tokens(draft)?;
         self.note_token(&mut self.locked(), by, origin, "create", &id);
         Ok((id, token))
+    }
+
+    /// Begins a change of users or tokens, with the records as other nodes have left them.
+    fn begin_change(&self) -> Result<(MutexGuard<'_, ()>, Option<ChangingFiles>), UserError> {
+        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let change = self.keeper.begin().map_err(UserError::Failed)?;
+        self.reread_records().map_err(UserError::Failed)?;
+        Ok((alone, change))
+    }
+
+    /// Takes over users and tokens that other nodes have changed. Sessions of users who were changed or removed end.
+    pub fn reread(&self) -> Result<(), Fault> {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.reread_records()
+    }
+
+    fn reread_records(&self) -> Result<(), Fault> {
+        let Some(users) = self.keeper.current()? else { return Ok(()) };
+        let mut state = self.locked();
+        let State { users: before, sessions, verified, refused, tokens, .. } = &mut *state;
+        for user in users.iter().chain(&*before) {
+            let of = |users: &[UserRecord]| users.iter().find(|other| other.name == user.name).cloned();
+            if of(&users) != of(before) {
+                sessions.end_of(&user.name);
+                verified.forget(&user.name);
+                refused.forget(&user.name);
+            }
+        }
+        *before = users;
+        tokens.as_mut().map_or(Ok(()), Tokens::reread)
     }
 
     /// Persists a change of tokens and then puts it in force. Logins continue while it is written.
@@ -271,7 +301,7 @@ impl Auth {
         operation: &'static str,
         change: impl FnOnce(&mut Draft),
     ) -> Result<(), UserError> {
-        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.begin_change()?;
         let (owner, mut draft) = {
             let state = self.locked();
             let tokens = state.tokens.as_ref().ok_or_else(no_tokens)?;
@@ -468,7 +498,7 @@ impl Auth {
                 Some(password::hash_in(password, &salt, &mut self.hashing.place()?.memory)?)
             }
         };
-        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.begin_change()?;
         let before = self.locked().users.clone();
         self.check_grants(by, change, &before)?;
         let users = changed_users(&before, change, hash, &self.roles())?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use quarry_stdx::{Fault, ManualClock};
+use quarry_stdx::{Fault, ManualClock, random};
 
 use super::*;
 
@@ -240,4 +240,48 @@ fn a_session_is_ended_by_its_user_or_an_administrator() {
         assert_eq!(auth.authenticate(Some(&format!("Splunk {key}")), &AFAR), Err(AuthError::Denied));
     }
     assert!(auth.authenticate(Some(&format!("Splunk {other}")), &AFAR).is_ok());
+}
+
+/// Records that another node changes, too.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<UserRecord>>>);
+
+impl UserKeeper for Shared {
+    fn current(&self) -> Result<Option<Vec<UserRecord>>, Fault> {
+        Ok(Some(self.0.lock().unwrap().clone()))
+    }
+
+    fn keep(&self, users: &[UserRecord]) -> Result<(), Fault> {
+        *self.0.lock().unwrap() = users.to_vec();
+        Ok(())
+    }
+}
+
+#[test]
+fn what_another_node_changes_counts_here_and_is_not_overwritten() {
+    let shared = Shared::default();
+    let users = vec![user("admin", "the secret", "admin"), user("eva", "evas secret", "user")];
+    *shared.0.lock().unwrap() = users.clone();
+    let random: RandomBytes = Box::new(random::fill);
+    let roles = Arc::new(Roles::shipped());
+    let auth = Auth::new(users, Box::new(shared.clone()), ManualClock::shared(0), random, roles).unwrap();
+    let [admin, eva] = [("admin", "the secret"), ("eva", "evas secret")]
+        .map(|(user, password)| format!("Splunk {}", auth.login(user, password, &AFAR).unwrap()));
+    let is_in = |key: &str| auth.authenticate(Some(key), &AFAR).is_ok();
+    auth.reread().unwrap();
+    assert!(is_in(&admin) && is_in(&eva), "nothing has changed");
+    // The other node changes one user and adds another.
+    {
+        let mut records = shared.0.lock().unwrap();
+        records[1] = user("eva", "her new secret", "user");
+        records.push(user("tom", "toms secret", "user"));
+    }
+    let by = auth.authenticate(Some(&admin), &AFAR).unwrap();
+    let add = UserChange::Add { name: "ann".into(), password: "anns secret".into(), roles: vec!["user".into()] };
+    auth.change(&by, &add, &AFAR).unwrap();
+    let names: Vec<String> = shared.0.lock().unwrap().iter().map(|record| record.name.clone()).collect();
+    assert_eq!(names, ["admin", "eva", "tom", "ann"]);
+    assert!(is_in(&admin) && !is_in(&eva), "the session of a changed user has ended");
+    assert_eq!(auth.login("eva", "evas secret", &AFAR), Err(AuthError::Denied));
+    assert!(auth.login("eva", "her new secret", &AFAR).is_ok() && auth.login("tom", "toms secret", &AFAR).is_ok());
 }

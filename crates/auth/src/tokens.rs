@@ -6,12 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use quarry_stdx::{Fault, log, private_file};
+use quarry_stdx::{Fault, NodeFiles, log, private_file};
 use serde_json::{Value, json};
 
 use crate::keyed_hash::{Keyed, hmac};
@@ -90,15 +89,18 @@ impl TokenRecord {
 pub trait TokenKeeper: Send + Sync {
     /// Atomically replaces all records; the error is shown to the user.
     fn keep(&self, records: &[TokenRecord]) -> Result<(), Fault>;
+
+    /// The records as other nodes that share them have left them; `None` if none does.
+    fn current(&self) -> Result<Option<BTreeMap<String, TokenRecord>>, Fault>;
 }
 
 /// The token files, readable only by the owner of the data directory.
-pub struct TokensFile(PathBuf);
+pub struct TokensFile(NodeFiles);
 
 impl TokensFile {
     /// The files of a data directory.
-    pub fn of(data_dir: &Path) -> TokensFile {
-        TokensFile(data_dir.to_owned())
+    pub fn of(files: &NodeFiles) -> TokensFile {
+        TokensFile(files.clone())
     }
 
     /// Reads the tokens; creates the key if missing, which invalidates all earlier tokens.
@@ -109,7 +111,7 @@ impl TokensFile {
     }
 
     fn records(&self) -> Result<BTreeMap<String, TokenRecord>, Fault> {
-        let path = self.0.join(TOKENS_FILE);
+        let path = self.0.data_dir().join(TOKENS_FILE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -126,7 +128,7 @@ impl TokensFile {
     }
 
     fn key(&self, random: &dyn Fn(&mut [u8])) -> Result<Keyed, Fault> {
-        let path = self.0.join(KEY_FILE);
+        let path = self.0.data_dir().join(KEY_FILE);
         match std::fs::read_to_string(&path) {
             Ok(text) => {
                 let damaged = || Fault::corrupt(format!("{}: no key of 64 hexadecimal digits", path.display()));
@@ -154,7 +156,11 @@ impl TokensFile {
 impl TokenKeeper for TokensFile {
     fn keep(&self, records: &[TokenRecord]) -> Result<(), Fault> {
         let text: String = records.iter().map(|record| record.line() + "\n").collect();
-        private_file::write(&self.0.join(TOKENS_FILE), &text)
+        self.0.write(&self.0.data_dir().join(TOKENS_FILE), &text)
+    }
+
+    fn current(&self) -> Result<Option<BTreeMap<String, TokenRecord>>, Fault> {
+        self.0.are_shared().then(|| self.records()).transpose()
     }
 }
 
@@ -199,6 +205,14 @@ impl Tokens {
     pub(crate) fn put_in_force(&mut self, draft: Draft) {
         self.records = draft.records;
         self.uses.retain(|id, _| self.records.contains_key(id));
+    }
+
+    /// Takes over what other nodes have changed.
+    pub(crate) fn reread(&mut self) -> Result<(), Fault> {
+        if let Some(records) = self.keeper.current()? {
+            self.put_in_force(Draft { records, keeper: Arc::clone(&self.keeper) });
+        }
+        Ok(())
     }
 
     /// The signed token of a record, shown once.
@@ -313,7 +327,8 @@ mod tests {
     #[test]
     fn tokens_outlive_the_process_and_their_records_say_whether_they_are_good() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || TokensFile::of(folder.path()).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
+        let open =
+            || TokensFile::of(&NodeFiles::of_data_dir(folder.path())).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
         let mut tokens = open();
         let token = issue(&mut tokens, record("a1", "eva")).unwrap();
         assert_eq!(token.split('.').count(), 3);
@@ -338,7 +353,8 @@ mod tests {
     #[test]
     fn what_is_not_signed_with_the_key_is_no_token() {
         let folder = tempfile::tempdir().unwrap();
-        let mut tokens = TokensFile::of(folder.path()).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
+        let mut tokens =
+            TokensFile::of(&NodeFiles::of_data_dir(folder.path())).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
         let token = issue(&mut tokens, record("a1", "eva")).unwrap();
         let parts: Vec<&str> = token.split('.').collect();
         let claims = String::from_utf8(URL_SAFE_NO_PAD.decode(parts[1]).unwrap()).unwrap();
@@ -348,7 +364,7 @@ mod tests {
             key: [8; 32],
             records: BTreeMap::new(),
             uses: BTreeMap::new(),
-            keeper: Arc::new(TokensFile::of(folder.path())),
+            keeper: Arc::new(TokensFile::of(&NodeFiles::of_data_dir(folder.path()))),
         };
         for wrong in [
             format!("{}.{forged}.{}", parts[0], parts[2]),
@@ -370,7 +386,8 @@ mod tests {
     #[test]
     fn tokens_are_bounded_in_number() {
         let folder = tempfile::tempdir().unwrap();
-        let mut tokens = TokensFile::of(folder.path()).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
+        let mut tokens =
+            TokensFile::of(&NodeFiles::of_data_dir(folder.path())).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
         for number in 0..TOKENS_PER_USER_MAX {
             tokens.records.insert(number.to_string(), record(&number.to_string(), "eva"));
         }

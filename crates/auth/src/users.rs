@@ -1,7 +1,7 @@
 //! User records, their validation, and their text form: `name:roles:hash`, one per line, roles separated by `;`.
 
 use quarry_conf::Roles;
-use quarry_stdx::{ErrorKind, Fault, HasKind};
+use quarry_stdx::{ChangingFiles, ErrorKind, Fault, HasKind};
 
 /// Initial user and password of a new data directory, as in Splunk. Accepted only from the same machine.
 pub const FIRST_USER: (&str, &str) = ("admin", "changeme");
@@ -31,6 +31,16 @@ pub struct UserRecord {
 
 /// Persists the records; the server writes a file.
 pub trait UserKeeper: Send + Sync {
+    /// Begins a change: others who share the records wait until the value is dropped. `None` if nobody shares them.
+    fn begin(&self) -> Result<Option<ChangingFiles>, Fault> {
+        Ok(None)
+    }
+
+    /// The records as others who share them have left them; `None` if nobody shares them.
+    fn current(&self) -> Result<Option<Vec<UserRecord>>, Fault> {
+        Ok(None)
+    }
+
     /// Atomically replaces all records; the error is shown to the user.
     fn keep(&self, users: &[UserRecord]) -> Result<(), Fault>;
 }

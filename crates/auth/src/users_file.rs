@@ -2,10 +2,10 @@
 //!
 //! A server keeps the users in memory and writes the file when they change; without a server, `quarry user` does.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use quarry_conf::Roles;
-use quarry_stdx::{Fault, log, private_file, random};
+use quarry_stdx::{ChangingFiles, Fault, NodeFiles, log, random};
 
 use crate::AuthError;
 use crate::password::hash_password;
@@ -15,33 +15,46 @@ use crate::users::{ADMIN_ROLE, FIRST_USER, UserKeeper, UserRecord, parse_users, 
 const USERS_FILE: &str = "etc/passwd";
 
 /// The file of users.
-pub struct UsersFile(PathBuf);
+pub struct UsersFile {
+    path: PathBuf,
+    files: NodeFiles,
+}
 
 impl UsersFile {
     /// The file of a data directory.
-    pub fn of(data_dir: &Path) -> UsersFile {
-        UsersFile(data_dir.join(USERS_FILE))
+    pub fn of(files: &NodeFiles) -> UsersFile {
+        UsersFile { path: files.data_dir().join(USERS_FILE), files: files.clone() }
     }
 
     /// Reads the users; a new folder gets the initial one. Logs users' roles that are not `known`.
     pub fn read_or_begin(&self, known: &Roles) -> Result<Vec<UserRecord>, Fault> {
-        let (path, file) = (&self.0, self.0.display());
-        match std::fs::read_to_string(path) {
+        if let Some(users) = self.read(known)? {
+            return Ok(users);
+        }
+        let _change = self.files.change()?;
+        // Another node may have been the first.
+        if let Some(users) = self.read(known)? {
+            return Ok(users);
+        }
+        let (name, password) = FIRST_USER;
+        let password_hash = hash_with_new_salt(password)?;
+        let users = vec![UserRecord { name: name.to_owned(), password_hash, roles: vec![ADMIN_ROLE.to_owned()] }];
+        self.files.write(&self.path, &print_users(&users))?;
+        log::info(format!("created user {name} with password {password}"));
+        Ok(users)
+    }
+
+    /// Reads the users, if there are any.
+    fn read(&self, known: &Roles) -> Result<Option<Vec<UserRecord>>, Fault> {
+        let file = self.path.display();
+        match std::fs::read_to_string(&self.path) {
             Ok(text) => {
                 let (users, bad_lines) = parse_users(&text);
                 bad_lines.iter().for_each(|line| log::warning(format!("{file}:{line}: not name:roles:hash, left out")));
                 users.iter().for_each(|user| tell_unknown_roles(&file.to_string(), user, known));
-                Ok(users)
+                Ok(Some(users))
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let (name, password) = FIRST_USER;
-                let password_hash = hash_with_new_salt(password)?;
-                let users =
-                    vec![UserRecord { name: name.to_owned(), password_hash, roles: vec![ADMIN_ROLE.to_owned()] }];
-                private_file::write(path, &print_users(&users))?;
-                log::info(format!("created user {name} with password {password}"));
-                Ok(users)
-            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Fault::io(format_args!("cannot read {file}"), error)),
         }
     }
@@ -59,8 +72,24 @@ fn tell_unknown_roles(file: &str, user: &UserRecord, known: &Roles) {
 }
 
 impl UserKeeper for UsersFile {
+    fn begin(&self) -> Result<Option<ChangingFiles>, Fault> {
+        self.files.are_shared().then(|| self.files.change()).transpose()
+    }
+
+    fn current(&self) -> Result<Option<Vec<UserRecord>>, Fault> {
+        if !self.files.are_shared() {
+            return Ok(None);
+        }
+        match std::fs::read_to_string(&self.path) {
+            Ok(text) => Ok(Some(parse_users(&text).0)),
+            // It comes back at the next start; until then the known users stay.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Fault::io(format_args!("cannot read {}", self.path.display()), error)),
+        }
+    }
+
     fn keep(&self, users: &[UserRecord]) -> Result<(), Fault> {
-        private_file::write(&self.0, &print_users(users))
+        self.files.write(&self.path, &print_users(users))
     }
 }
 

@@ -31,7 +31,7 @@ pub use metrics::{write_figures, write_log, write_logged, write_messages};
 pub use monitors::{Sinks, Watching, start as watch_files};
 pub use open::{
     Variables, check_exists, data_directories_on_volumes, index_settings, migrate_catalog_of, open_existing,
-    open_read_only, open_to_add, open_to_serve, rebuild_catalog_of, retention,
+    open_read_only, open_shared_files, open_to_add, open_to_serve, rebuild_catalog_of, retention,
 };
 pub use pipeline_sets::{Files, InTurn, Turns, run as add_files};
 pub use store_sink::StoreSink;

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_catalog::PostgreSqlSettings;
+use quarry_catalog::{PostgreSqlPlace, PostgreSqlSettings};
 use quarry_conf::{CatalogSettings, IndexSettings, IndexesConf, Layers, ServerSettings};
 use quarry_inputs::InputSettings;
+use quarry_sharing::SharedFolder;
 use quarry_stdx::{Fault, SharedClock, private_folder};
 use quarry_store::{
     CatalogMigrated, CatalogPlace, MergeOptions, Rebuilt, RetentionRule, Store, StoreError, StoreOnVolumes,
@@ -20,6 +21,8 @@ use crate::volumes::remote_options;
 const EMPTIES_AFTER_SECS: u64 = 24 * 60 * 60;
 /// A merged bucket holds at most this fraction (as its reciprocal) of what its index keeps, by size and by time.
 const KEPT_PARTS: u64 = 8;
+/// Maximum length of a cluster's name.
+const CLUSTER_BYTES_MAX: usize = 40;
 /// Attempts to open a data directory that another process has open, and the pause between them.
 const LOCK_ROUNDS_MAX: usize = 50;
 const LOCK_ROUND: Duration = Duration::from_millis(20);
@@ -155,6 +158,26 @@ pub fn migrate_catalog_of(
     check_exists(data_dir)?;
     let catalog = catalog_settings(data_dir, layers, variables)?;
     Ok(migrate_catalog(&StoreOptions { catalog, ..StoreOptions::at(data_dir) }, to, clock)?)
+}
+
+/// Opens the files that a data directory shares with other nodes, and brings them up to date; `None` if it shares none.
+/// The caller has the store of the data directory open for writing.
+pub fn open_shared_files(
+    data_dir: &Path,
+    layers: &Layers,
+    clock: &SharedClock,
+    variables: &Variables,
+) -> Result<Option<Arc<SharedFolder>>, Fault> {
+    let Some(cluster) = CatalogSettings::new(layers).and_then(|conf| conf.cluster) else { return Ok(None) };
+    let Some(settings) = catalog_settings(data_dir, layers, variables)? else { return Ok(None) };
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if cluster.len() > CLUSTER_BYTES_MAX || !cluster.bytes().all(is_name) {
+        let most = CLUSTER_BYTES_MAX;
+        let text = format!("server.conf: [catalog] cluster = {cluster}: use 1 to {most} of a-z, 0-9 and _");
+        return Err(Fault::invalid(text));
+    }
+    let place = PostgreSqlPlace::new(&settings, &quarry_sharing::schema_of(&cluster))?;
+    SharedFolder::open(data_dir, &place, clock).map(Some)
 }
 
 /// The database with the catalog, and how to log in there; `None` if the catalog is a file.

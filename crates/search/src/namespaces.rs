@@ -128,6 +128,11 @@ impl Namespaces {
         is_seen
     }
 
+    /// Notes that files of any kind have changed.
+    pub fn reread_all(&self) {
+        self.reading.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// Objects that a user sees without a namespace.
     fn sight_of(&self, user: &str) -> Sight {
         let own = Namespace::new(user, APP_DEFAULT).ok().flatten();

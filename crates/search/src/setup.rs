@@ -13,7 +13,7 @@ use quarry_engine::{
 };
 use quarry_event::EventBatch;
 use quarry_spl::ast::PercentileMethod;
-use quarry_stdx::{SharedClock, log};
+use quarry_stdx::{NodeFiles, SharedClock, log};
 
 use crate::dispatch::{JOBS_FOLDER, KeptJobs};
 use crate::keeper::JobKeeper;
@@ -60,6 +60,8 @@ pub struct SearchSettings {
     pub record_deletion: RecordDeletion,
     /// The REST interface for `| rest`, once a server has connected it.
     pub rest: Arc<RestConnection>,
+    /// The files of the data directory, which other nodes may share; `None` if no other node does.
+    pub files: Option<NodeFiles>,
 }
 
 impl SearchSettings {
@@ -75,12 +77,13 @@ impl SearchSettings {
 
     /// Lookup files visible to searches. For searches of files in place, those of the working directory come first.
     fn lookup_files(&self) -> LookupFiles {
-        match (&self.data_dir, &self.view) {
+        let files = match (&self.data_dir, &self.view) {
             (data_dir, _) if self.in_place => LookupFiles::of_working_folder(data_dir.as_deref()),
             (None, _) => LookupFiles::of_working_folder(None),
             (Some(data_dir), None) => LookupFiles::of_data_dir(data_dir),
             (Some(data_dir), Some(view)) => LookupFiles::of_view(data_dir, view),
-        }
+        };
+        files.shared_by(self.files.as_ref())
     }
 
     /// Summaries of data models in `data_dir`, the data directory.
@@ -252,6 +255,7 @@ pub(crate) mod tests {
             commands,
             record_deletion,
             rest,
+            files: None,
         })
     }
 }

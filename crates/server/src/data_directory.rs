@@ -194,6 +194,7 @@ impl Settings {
             commands: Some(Arc::new(commands)),
             record_deletion,
             rest: Arc::default(),
+            files: None,
         }
     }
 }

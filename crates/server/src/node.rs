@@ -86,6 +86,19 @@ impl LocalNode {
         self.namespaces.service_of_apps(&Permissions::owner())
     }
 
+    /// Notes that files have changed which other nodes share.
+    pub(crate) fn files_changed(&self) {
+        self.namespaces.reread_all();
+        self.summary_signal.configuration_changed();
+        self.reread_settings();
+    }
+
+    fn reread_settings(&self) {
+        // Read under the lock, so that of two concurrent changes the later reading, which has both, is kept.
+        let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
+        *settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));
+    }
+
     /// Chooses the least busy set.
     fn begin_file(&self) -> Running<'_> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -163,9 +176,7 @@ impl Node for LocalNode {
         if self.namespaces.reread(conf) {
             self.summary_signal.configuration_changed();
         }
-        // Read under the lock, so that of two concurrent changes the later reading, which has both, is kept.
-        let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
-        *settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));
+        self.reread_settings();
     }
 
     fn roles(&self) -> Roles {

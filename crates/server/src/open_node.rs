@@ -11,13 +11,14 @@ use quarry_apps::objects::Objects;
 use quarry_auth::{Auth, AuthError, TokensFile, UsersFile};
 use quarry_conf::{LimitSettings, Permissions, Reader, Roles};
 use quarry_engine::NodeEntry;
-use quarry_ingest::Ingest;
+use quarry_ingest::{Ingest, open_shared_files};
 use quarry_search::{Namespaces, RestEntries, SearchSettings, Sight};
-use quarry_stdx::{Fault, random};
+use quarry_sharing::SharedFolder;
+use quarry_stdx::{Fault, NodeFiles, SharedFiles, random};
 use quarry_store::Store;
 use tokio::runtime::Handle;
 
-use crate::data_directory::Settings;
+use crate::data_directory::{Settings, variables};
 use crate::failure::Failure;
 use crate::node::LocalNode;
 
@@ -32,18 +33,24 @@ pub(crate) struct OpenNode {
     pub(crate) node: Arc<LocalNode>,
     /// Settings of searches.
     pub(crate) searching: SearchSettings,
+    /// Files that other nodes share, if any do.
+    pub(crate) shared: Option<Arc<SharedFolder>>,
 }
 
 impl OpenNode {
     /// Opens the node over a store that is open for writing.
     pub(crate) fn new(data_dir: &Path, settings: Settings, store: Arc<Store>) -> Result<OpenNode, Failure> {
-        let auth = Arc::new(doors(data_dir, &settings)?);
+        let shared = open_shared_files(data_dir, &settings.layers, &settings.clock, &variables())?;
+        let is_changed = shared.as_ref().is_some_and(|shared| !shared.take_changed().is_empty());
+        let settings = if is_changed { Settings::of_data_dir(data_dir) } else { settings };
+        let files = NodeFiles::shared_by(data_dir, shared.clone().map(|shared| shared as Arc<dyn SharedFiles>));
+        let auth = Arc::new(doors(&files, &settings)?);
         settings.kept_jobs(data_dir).expire();
-        let searching = settings.searching(Some(data_dir));
-        let (of_namespace, rest) = (data_dir.to_owned(), Arc::clone(&searching.rest));
+        let searching = SearchSettings { files: Some(files.clone()), ..settings.searching(Some(data_dir)) };
+        let (of_namespace, rest, of_searches) = (data_dir.to_owned(), Arc::clone(&searching.rest), files.clone());
         let read = move |sight: &Sight, reader: &Reader| -> Result<SearchSettings, Fault> {
             let searching = Settings::of_sight(&of_namespace, sight, reader)?.searching(Some(&of_namespace));
-            Ok(SearchSettings { rest: Arc::clone(&rest), ..searching })
+            Ok(SearchSettings { rest: Arc::clone(&rest), files: Some(of_searches.clone()), ..searching })
         };
         let namespaces = Namespaces::new(&searching, store.clone(), Box::new(read))?;
         let jobs = Arc::clone(&namespaces.lasting);
@@ -53,8 +60,8 @@ impl OpenNode {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let limits = LimitSettings::new(&node.settings().layers);
         let searches_max = (limits.searches_at_once(cpus), limits.real_time_searches_at_once(cpus));
-        let state = ApiState::new(auth, jobs, node.clone(), Objects::new(data_dir), searches_max);
-        Ok(OpenNode { state, node, searching })
+        let state = ApiState::new(auth, jobs, node.clone(), Objects::in_files(files), searches_max);
+        Ok(OpenNode { state, node, searching, shared })
     }
 }
 
@@ -77,12 +84,12 @@ impl RestEntries for OwnEntries {
 }
 
 /// Opens users and tokens.
-fn doors(data_dir: &Path, settings: &Settings) -> Result<Auth, Failure> {
-    let file = UsersFile::of(data_dir);
+fn doors(files: &NodeFiles, settings: &Settings) -> Result<Auth, Failure> {
+    let file = UsersFile::of(files);
     let roles = Roles::new(&settings.layers);
     let users = file.read_or_begin(&roles)?;
     let cannot = |error: AuthError| Failure::Storage(error.to_string());
     let clock = settings.clock.clone();
     let auth = Auth::new(users, Box::new(file), clock, Box::new(random::fill), Arc::new(roles)).map_err(cannot)?;
-    Ok(auth.with_tokens(TokensFile::of(data_dir).read_or_begin(&random::fill)?))
+    Ok(auth.with_tokens(TokensFile::of(files).read_or_begin(&random::fill)?))
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_api::ApiState;
+use quarry_api::{ApiState, Node};
 use quarry_apps::run_file::RunFile;
 use quarry_auth::{Auth, FIRST_USER};
 use quarry_conf::{ServerSettings, SslSettings};
@@ -23,9 +23,11 @@ use quarry_listen::{
 use quarry_programs::start_inputs;
 use quarry_search::jobs::Jobs;
 use quarry_search::summaries;
+use quarry_sharing::SharedFolder;
 use quarry_stdx::{descriptors, log};
 use quarry_store::{ExpiredBucket, Removed, Store, Thawed};
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use crate::cli::ServeArgs;
 use crate::data_directory::{self, Settings};
@@ -39,6 +41,8 @@ use crate::server_client::Remote;
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 /// Interval of job maintenance.
 const JOBS_EVERY: Duration = Duration::from_secs(2);
+/// Interval of looking for changes of other nodes in files that they share.
+const OTHER_NODES_EVERY: Duration = Duration::from_secs(2);
 /// Time that shutdown waits for running requests.
 const STOP_WAIT: Duration = Duration::from_secs(10);
 /// Blocking threads besides those of searches: logins, inputs that wait for the disk, long answers, searches that are
@@ -77,7 +81,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     RunFile::remove_left(data_dir);
     let open = OpenNode::new(data_dir, settings, store)?;
     tell_first_password(&open.state.auth);
-    let OpenNode { state, node, searching } = open;
+    let OpenNode { state, node, searching, shared } = open;
     input_indexes::notes(&node.ingest.settings.layers, &node.ingest.store).iter().for_each(log::note);
     let jobs = Arc::clone(&state.jobs);
     let of_builder = Arc::clone(&node);
@@ -94,7 +98,10 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let asked = ListenAddresses { management: address, tls, hec, s2s };
     let rest = Arc::clone(&searching.rest);
     rest.connect(Arc::new(OwnEntries { state: state.clone(), runtime: runtime.handle().clone() }));
+    let following = shared.map(|shared| follow_other_nodes(shared, node.clone(), Arc::clone(&state.auth)));
+    let following = following.map(|following| runtime.spawn(following));
     let served = runtime.block_on(serve(data_dir, asked, state, node.clone()));
+    following.inspect(JoinHandle::abort);
     jobs.leave();
     // The interface holds the searches, which hold the connection.
     rest.disconnect();
@@ -245,6 +252,27 @@ pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send +
         }
         log::info("stopping: running requests are finished");
     })
+}
+
+/// Periodically takes over what other nodes have changed in the files they share.
+async fn follow_other_nodes(shared: Arc<SharedFolder>, node: Arc<LocalNode>, auth: Arc<Auth>) {
+    loop {
+        tokio::time::sleep(OTHER_NODES_EVERY).await;
+        let (shared, node, auth) = (Arc::clone(&shared), node.clone(), Arc::clone(&auth));
+        let round = tokio::task::spawn_blocking(move || {
+            shared.poll();
+            if shared.take_changed().is_empty() {
+                return;
+            }
+            if let Err(fault) = auth.reread() {
+                log::warning(fault);
+            }
+            node.files_changed();
+            auth.set_roles(|| node.roles());
+        });
+        // The next round tries again.
+        drop(round.await);
+    }
 }
 
 /// Periodically ends abandoned searches and removes expired jobs.

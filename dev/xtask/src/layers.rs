@@ -23,6 +23,7 @@ const EDGES: Table<'_> = &[
     ("learn", &[]),
     ("blob", &["bucket"]),
     ("catalog", &[]),
+    ("sharing", &["catalog"]),
     ("collections", &[]),
     ("auth", &["conf"]),
     ("store", &["bucket", "blob", "catalog"]),
@@ -36,12 +37,12 @@ const EDGES: Table<'_> = &[
     ("api", &["apps", "inputs", "search", "engine", "spl", "auth", "collections", "conf"]),
     ("programs", &["apps", "engine", "spl", "inputs", "pipeline", "conf"]),
     ("listen", &["inputs", "pipeline", "auth", "conf"]),
-    ("ingest", &["programs", "store", "blob", "catalog", "auth", "inputs", "conf"]),
+    ("ingest", &["programs", "store", "blob", "sharing", "catalog", "auth", "inputs", "conf"]),
     (
         "server",
         &[
-            "conf", "pipeline", "spl", "blob", "auth", "store", "inputs", "forward", "engine", "apps", "search",
-            "programs", "listen", "ingest", "api", "eventgen",
+            "conf", "pipeline", "spl", "blob", "auth", "sharing", "store", "inputs", "forward", "engine", "apps",
+            "search", "programs", "listen", "ingest", "api", "eventgen",
         ],
     ),
     ("eventgen", &[]),

@@ -606,6 +606,7 @@ impl From<ObjectError> for ApiError {
             ObjectError::Denied(_) => ApiError::forbidden(text),
             ObjectError::Invalid(_) => ApiError::bad_request(text),
             ObjectError::Failed(_) => ApiError::internal(text),
+            ObjectError::Busy(_) => ApiError::too_many(text),
         }
     }
 }

@@ -20,6 +20,9 @@ pub enum ObjectError {
     /// A file could not be read or written.
     #[error("{0}")]
     Failed(String),
+    /// The files that nodes share cannot be changed now.
+    #[error("{0}")]
+    Busy(String),
 }
 
 impl HasKind for ObjectError {
@@ -29,6 +32,7 @@ impl HasKind for ObjectError {
             ObjectError::Denied(_) => ErrorKind::Denied,
             ObjectError::Exists(_) | ObjectError::Invalid(_) => ErrorKind::Invalid,
             ObjectError::Failed(_) => ErrorKind::Unavailable,
+            ObjectError::Busy(_) => ErrorKind::Busy,
         }
     }
 }
@@ -40,6 +44,7 @@ impl From<Fault> for ObjectError {
             ErrorKind::NotFound => ObjectError::Unknown(text),
             ErrorKind::Denied => ObjectError::Denied(text),
             ErrorKind::Invalid => ObjectError::Invalid(text),
+            ErrorKind::Busy => ObjectError::Busy(text),
             _ => ObjectError::Failed(text),
         }
     }

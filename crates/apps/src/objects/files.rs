@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
 use quarry_conf::{Conf, builtin_sources};
-use quarry_stdx::private_file;
 
 use super::acl::PlaceAcl;
 use super::{APP_SYSTEM, ObjectError, Objects, Place, Scope, Users};
@@ -39,11 +38,11 @@ impl Objects {
         let users: Vec<String> = match &scope.users {
             Users::None => Vec::new(),
             Users::One(user) => vec![user.clone()],
-            Users::All => folders_in(&self.data_dir.join("etc/users")).iter().map(|path| app_name(path)).collect(),
+            Users::All => folders_in(&self.data_dir().join("etc/users")).iter().map(|path| app_name(path)).collect(),
         };
         let mut places = Vec::new();
         for user in users {
-            let folder = self.data_dir.join("etc/users").join(&user);
+            let folder = self.data_dir().join("etc/users").join(&user);
             for app in folders_in(&folder).iter().map(|path| app_name(path)) {
                 let is_seen = match &scope.app {
                     Some(own) => *own == app,
@@ -57,7 +56,7 @@ impl Objects {
         }
         // Among other apps, the one whose name sorts last wins, as in a view.
         let mut apps: Vec<String> =
-            folders_in(&self.data_dir.join("etc/apps")).iter().map(|path| app_name(path)).collect();
+            folders_in(&self.data_dir().join("etc/apps")).iter().map(|path| app_name(path)).collect();
         apps.sort_by_key(|app| std::cmp::Reverse((scope.app.as_ref() == Some(app), app.clone())));
         places.extend(apps.into_iter().map(Place::App));
         places.push(Place::System);
@@ -66,7 +65,7 @@ impl Objects {
 
     /// The content of a conf in a place.
     pub(super) fn place_conf(&self, place: &Place, conf: &str) -> PlaceConf {
-        let folder = place.folder(&self.data_dir);
+        let folder = place.folder(self.data_dir());
         let file = format!("{conf}.conf");
         let text = |path: PathBuf| read_text(&path).unwrap_or_default();
         let default = match place {
@@ -87,7 +86,7 @@ impl Objects {
 
     /// Permissions of a place's objects.
     pub(super) fn place_acl(&self, place: &Place) -> PlaceAcl {
-        let folder = place.folder(&self.data_dir);
+        let folder = place.folder(self.data_dir());
         let text = |file: &str| read_text(&folder.join(file)).unwrap_or_default();
         PlaceAcl::new(place, &text(DEFAULT_META), &text(LOCAL_META))
     }
@@ -99,7 +98,7 @@ impl Objects {
             .filter_map(|source| Path::new(&source.file).file_stem().map(|stem| stem.to_string_lossy().into_owned()))
             .collect();
         for place in self.places(scope) {
-            let folder = place.folder(&self.data_dir);
+            let folder = place.folder(self.data_dir());
             for layer in ["default", LOCAL] {
                 let entries = std::fs::read_dir(folder.join(layer)).into_iter().flatten().flatten();
                 names.extend(entries.filter_map(|entry| {
@@ -130,7 +129,7 @@ impl Objects {
         file: &str,
         change: impl FnOnce(&str) -> String,
     ) -> Result<(), ObjectError> {
-        let path = place.folder(&self.data_dir).join(file);
+        let path = place.folder(self.data_dir()).join(file);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -148,7 +147,7 @@ impl Objects {
             return Err(ObjectError::Invalid(format!("{file} would exceed the maximum of {most} bytes")));
         }
         if changed != text || !path.is_file() {
-            private_file::write(&path, &changed)?;
+            self.files.write(&path, &changed)?;
         }
         Ok(())
     }
@@ -156,7 +155,7 @@ impl Objects {
     /// Fails for a missing app: writing into it must not create it.
     pub(super) fn check_app(&self, app: &str) -> Result<(), ObjectError> {
         let is_there = [APP_SYSTEM, super::APP_DEFAULT, super::APP_PREFERENCES].contains(&app)
-            || self.data_dir.join("etc/apps").join(app).is_dir();
+            || self.data_dir().join("etc/apps").join(app).is_dir();
         if is_there { Ok(()) } else { Err(ObjectError::Unknown(app.to_owned())) }
     }
 }

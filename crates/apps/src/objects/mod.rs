@@ -21,11 +21,11 @@ mod write;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quarry_conf::edit::check_stanza;
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::{Permissions, View};
+use quarry_stdx::{NodeFiles, node_files};
 
 use crate::secret::Secret;
 
@@ -189,34 +189,34 @@ impl ConfObject {
 /// The objects of a data directory.
 #[derive(Debug)]
 pub struct Objects {
-    data_dir: PathBuf,
-    /// Serialises changes.
-    changing: &'static Mutex<()>,
-}
-
-/// Lock for changes of conf files: several parts of a node change the same files.
-static CHANGING: Mutex<()> = Mutex::new(());
-
-/// Waits for exclusive access to conf files, held until the guard is dropped.
-pub fn change_alone() -> MutexGuard<'static, ()> {
-    CHANGING.lock().unwrap_or_else(PoisonError::into_inner)
+    files: NodeFiles,
 }
 
 impl Objects {
     /// Objects of a data directory.
     pub fn new(data_dir: &Path) -> Objects {
-        Objects { data_dir: data_dir.to_owned(), changing: &CHANGING }
+        Objects { files: NodeFiles::of_data_dir(data_dir) }
+    }
+
+    /// Objects in files that nodes may share.
+    pub fn in_files(files: NodeFiles) -> Objects {
+        Objects { files }
     }
 
     /// The data directory.
     pub fn data_dir(&self) -> &Path {
-        &self.data_dir
+        self.files.data_dir()
+    }
+
+    /// Its files.
+    pub(crate) fn files(&self) -> &NodeFiles {
+        &self.files
     }
 
     /// The key that encrypts passwords.
     pub fn secret(&self) -> Result<Secret, ObjectError> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Secret::of_data_dir(&self.data_dir)?)
+        let _alone = node_files::alone();
+        Ok(Secret::of_data_dir(self.data_dir())?)
     }
 }
 

@@ -4,16 +4,14 @@
 //! in a folder of the node, as in Splunk; it is validated and written atomically. Searches see it at once. Not here:
 //! how searches read and write the files ([`crate::LookupFiles`]).
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
-
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::object_access::stanza_of;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
 
 use super::files::LOCAL_META;
 use super::texts::TEXT;
@@ -89,7 +87,7 @@ impl Objects {
         let target = self.table_path(&place, name);
         // Read before the lock is taken.
         let unfinished = self.unfinished(&target, content)?;
-        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = self.files.change()?;
         let moved = || -> Result<(), ObjectError> {
             if is_new && target.exists() {
                 return Err(ObjectError::Exists(name.to_owned()));
@@ -98,8 +96,7 @@ impl Objects {
                 let said = [("owner".to_owned(), viewer.user.clone())];
                 self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(KIND, name), &said))?;
             }
-            std::fs::rename(&unfinished, &target).map_err(|error| failed(&target, &error))?;
-            sync_folder_of(&target)
+            Ok(self.files.put_in_place(&unfinished, &target)?)
         };
         if let Err(error) = moved() {
             // A leftover is not a table, and the error is reported.
@@ -116,14 +113,13 @@ impl Objects {
 
     /// Removes a lookup file.
     pub fn remove_table(&self, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.files.change()?;
         let found = self.table(name, scope, viewer)?;
         if !found.can_write {
             return Err(super::write::refused(name, &found.place, viewer));
         }
         let path = self.table_path(&found.place, name);
-        std::fs::remove_file(&path).map_err(|error| failed(&path, &error))?;
-        sync_folder_of(&path)?;
+        self.files.remove(&path)?;
         self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(KIND, name)))
     }
 
@@ -135,7 +131,7 @@ impl Objects {
         scope: &Scope,
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
-        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = self.files.change()?;
         let found = self.table(name, scope, viewer)?;
         self.apply_acl(&found, change, viewer, |place| {
             let (from, to) = (self.table_path(&found.place, name), self.table_path(place, name));
@@ -148,8 +144,7 @@ impl Objects {
             if let Some(folder) = to.parent() {
                 std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
             }
-            std::fs::rename(&from, &to).map_err(|error| failed(&to, &error))?;
-            sync_folder_of(&to)?;
+            self.files.rename(&from, &to)?;
             self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(KIND, name)))
         })?;
         drop(alone);
@@ -166,12 +161,12 @@ impl Objects {
     }
 
     fn table_path(&self, place: &Place, name: &str) -> PathBuf {
-        place.folder(&self.data_dir).join(KIND).join(name)
+        place.folder(self.data_dir()).join(KIND).join(name)
     }
 
     /// Names of a place's files.
     fn table_names(&self, place: &Place) -> Vec<String> {
-        let entries = std::fs::read_dir(place.folder(&self.data_dir).join(KIND)).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(place.folder(self.data_dir()).join(KIND)).into_iter().flatten().flatten();
         let files = entries.filter(|entry| entry.path().is_file());
         let names = files.filter_map(|entry| entry.file_name().into_string().ok());
         names.filter(|name| name.ends_with(CSV) && !name.starts_with('.')).collect()
@@ -203,7 +198,7 @@ impl Objects {
 
     /// The path of a staged file, which cannot lead outside the folder.
     fn staged(&self, given: &Path) -> Result<PathBuf, ObjectError> {
-        let folder = self.data_dir.join(STAGED);
+        let folder = self.data_dir().join(STAGED);
         let wrong = || {
             let (given, folder) = (given.display(), folder.display());
             ObjectError::Invalid(format!("{TEXT}={given}: give a file of {folder}, or the lines of the file itself"))
@@ -218,7 +213,7 @@ impl Objects {
 
     /// Writes and validates content beside its target, durably.
     fn unfinished(&self, target: &Path, content: &TableContent) -> Result<PathBuf, ObjectError> {
-        let folder = target.parent().unwrap_or(&self.data_dir);
+        let folder = target.parent().unwrap_or(self.data_dir());
         std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
         let files = std::fs::read_dir(folder).map_err(|error| failed(folder, &error))?.count();
         if files >= FILES_MAX && !target.exists() {
@@ -285,9 +280,4 @@ fn check_csv(text: impl Read) -> Result<(), ObjectError> {
     let mut record = csv::StringRecord::new();
     while reader.read_record(&mut record).map_err(wrong)? {}
     Ok(())
-}
-
-fn sync_folder_of(path: &Path) -> Result<(), ObjectError> {
-    let Some(folder) = path.parent() else { return Ok(()) };
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed(folder, &error))
 }

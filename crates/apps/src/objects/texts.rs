@@ -4,15 +4,12 @@
 //! Places, sharing and permissions are those of stanzas, under the kind's name in metadata. The content is not
 //! interpreted.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::PoisonError;
-
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::object_access::stanza_of;
-use quarry_stdx::private_file;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::files::{LOCAL, LOCAL_META};
 use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
@@ -82,7 +79,7 @@ impl Objects {
         if text.len() > TEXT_BYTES_MAX {
             return Err(ObjectError::Invalid(format!("{TEXT} has {} bytes, {TEXT_BYTES_MAX} are allowed", text.len())));
         }
-        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = self.files.change()?;
         let place = if is_new {
             let place = scope.target(true);
             self.check_app(place.app())?;
@@ -104,14 +101,14 @@ impl Objects {
         if !path.is_file() {
             super::files::check_room(path.parent())?;
         }
-        private_file::write(&path, text)?;
+        self.files.write(&path, text)?;
         drop(alone);
         self.text(kind, name, scope, viewer)
     }
 
     /// Removes an object that was not shipped with its app.
     pub fn remove_text(&self, kind: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.files.change()?;
         let found = self.text(kind, name, scope, viewer)?;
         if !found.can_write {
             return Err(super::write::refused(name, &found.place, viewer));
@@ -121,7 +118,7 @@ impl Objects {
             return Err(ObjectError::Denied(format!("Object id={name} cannot be deleted: it comes with {app}")));
         }
         let path = self.file_of(&found.place, LOCAL, kind, name);
-        std::fs::remove_file(&path).map_err(|error| ObjectError::Failed(format!("{}: {error}", path.display())))?;
+        self.files.remove(&path)?;
         self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(kind, name)))
     }
 
@@ -134,7 +131,7 @@ impl Objects {
         scope: &Scope,
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
-        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = self.files.change()?;
         let found = self.text(kind, name, scope, viewer)?;
         self.apply_acl(&found, change, viewer, |place| {
             if !found.is_local {
@@ -150,8 +147,8 @@ impl Objects {
             let (from, to) = (self.file_of(&found.place, LOCAL, kind, name), self.file_of(place, LOCAL, kind, name));
             let text = read_text(&from).unwrap_or_default();
             // Written there before it is removed here.
-            private_file::write(&to, &text)?;
-            std::fs::remove_file(&from).map_err(|error| ObjectError::Failed(format!("{}: {error}", from.display())))?;
+            self.files.write(&to, &text)?;
+            self.files.remove(&from)?;
             self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(kind, name)))
         })?;
         drop(alone);
@@ -159,14 +156,14 @@ impl Objects {
     }
 
     fn file_of(&self, place: &Place, layer: &str, kind: &str, name: &str) -> PathBuf {
-        place.folder(&self.data_dir).join(layer).join(folder_of(kind)).join(format!("{name}{}", suffix_of(kind)))
+        place.folder(self.data_dir()).join(layer).join(folder_of(kind)).join(format!("{name}{}", suffix_of(kind)))
     }
 
     /// Names of a place's objects, and whether each exists only in `local`.
     fn names_of(&self, place: &Place, kind: &str) -> BTreeMap<String, bool> {
         let mut names = BTreeMap::new();
         for layer in [LOCAL, "default"] {
-            let folder = place.folder(&self.data_dir).join(layer).join(folder_of(kind));
+            let folder = place.folder(self.data_dir()).join(layer).join(folder_of(kind));
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 let file = entry.file_name().to_string_lossy().into_owned();
                 if let Some(name) = file.strip_suffix(suffix_of(kind)) {

@@ -1,7 +1,5 @@
 //! Creating, changing, removing and sharing objects.
 
-use std::sync::PoisonError;
-
 use quarry_conf::edit::{check_setting, with_settings, without_settings, without_stanza};
 use quarry_conf::object_access::{access_text, stanza_of};
 use quarry_conf::{Permissions, permissions};
@@ -29,7 +27,7 @@ impl Objects {
         scope: &Scope,
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.files.change()?;
         check_conf(conf)?;
         check_name(name)?;
         check_settings(settings)?;
@@ -59,7 +57,7 @@ impl Objects {
         scope: &Scope,
         viewer: &Permissions,
     ) -> Result<(), ObjectError> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.files.change()?;
         check_conf(conf)?;
         check_name(name)?;
         check_settings(settings)?;
@@ -69,7 +67,7 @@ impl Objects {
 
     /// Creates an empty conf file, if there is none.
     pub fn create_conf(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.files.change()?;
         check_conf(conf)?;
         let place = self.target(conf, DEFAULT_STANZA, scope, viewer)?;
         self.rewrite(&place, &local(conf), str::to_owned)
@@ -85,7 +83,7 @@ impl Objects {
         scope: &Scope,
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
-        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = self.files.change()?;
         check_settings(settings)?;
         let found = self.get(conf, name, scope, viewer)?;
         let place = if found.place == Place::System {
@@ -104,7 +102,7 @@ impl Objects {
 
     /// Removes a stanza unless it was shipped with an app or the program.
     pub fn remove(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.files.change()?;
         check_name(name)?;
         let found = self.get(conf, name, scope, viewer)?;
         check_may_write(&found, viewer)?;
@@ -127,7 +125,7 @@ impl Objects {
         scope: &Scope,
         viewer: &Permissions,
     ) -> Result<(), ObjectError> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.files.change()?;
         check_name(name)?;
         let found = self.get(conf, name, scope, viewer)?;
         check_may_write(&found, viewer)?;
@@ -150,7 +148,7 @@ impl Objects {
         scope: &Scope,
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
-        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = self.files.change()?;
         check_name(name)?;
         let found = self.get(conf, name, scope, viewer)?;
         let place = self.apply_acl(&found, change, viewer, |place| self.move_to(&found, place, viewer))?;
@@ -250,7 +248,7 @@ impl Objects {
         place: &Place,
         change: impl FnOnce(&str) -> String,
     ) -> Result<(), ObjectError> {
-        if place.folder(&self.data_dir).join(LOCAL_META).is_file() {
+        if place.folder(self.data_dir()).join(LOCAL_META).is_file() {
             self.rewrite(place, LOCAL_META, change)?;
         }
         Ok(())

@@ -36,6 +36,14 @@ pub(super) const CATALOG_ROWS: &[Row] = &[
         "s",
         "time that reads and writes wait for a lost connection to be restored before they fail",
     ),
+    row(
+        "cluster",
+        Kind::Text,
+        "",
+        "",
+        "name of the nodes that share users and knowledge objects in this database, 1 to 40 of a-z, 0-9 and _; empty: \
+         they are not shared",
+    ),
 ];
 
 /// A catalog in PostgreSQL, as server.conf describes it.
@@ -51,6 +59,8 @@ pub struct CatalogSettings {
     pub roots: Option<String>,
     /// `waitSeconds`.
     pub wait_secs: u64,
+    /// `cluster`.
+    pub cluster: Option<String>,
 }
 
 impl fmt::Debug for CatalogSettings {
@@ -70,6 +80,7 @@ impl CatalogSettings {
             passfile: values.optional("passfile"),
             roots: values.optional("sslRootCAPath"),
             wait_secs: values.count("waitSeconds"),
+            cluster: values.optional("cluster"),
         })
     }
 }
@@ -88,12 +99,14 @@ mod tests {
         assert_eq!((&*found.url, found.password.as_deref()), ("postgresql://me:secret@db/logs", Some("$DB")));
         assert_eq!((found.passfile.as_deref(), found.roots.as_deref(), found.wait_secs), (None, None, 120));
         assert!(!format!("{found:?}").contains("secret"));
-        let whole = "[catalog]\nurl = u\npassfile = /p\nsslRootCAPath = /c.pem\nwaitSeconds = 5\n";
+        assert_eq!(found.cluster, None);
+        let whole = "[catalog]\nurl = u\npassfile = /p\nsslRootCAPath = /c.pem\nwaitSeconds = 5\ncluster = east\n";
         let found = read(whole).unwrap();
         assert_eq!(
             (found.passfile.as_deref(), found.roots.as_deref(), found.wait_secs),
             (Some("/p"), Some("/c.pem"), 5)
         );
+        assert_eq!(found.cluster.as_deref(), Some("east"));
         assert!(Layers::new([local("server", whole)]).warnings().is_empty());
     }
 }

@@ -44,6 +44,7 @@ mod roles;
 mod s3_bench;
 mod sent_files;
 mod server;
+mod shared_files;
 mod silence;
 mod support;
 mod tokens;

@@ -1,0 +1,328 @@
+//! Users and knowledge objects that nodes share through a database.
+//!
+//! The files of a data directory stay what everything reads. A change by a request goes to the database and then to the
+//! file, before it is answered ([`SharedFiles`]); a node that died in between has the file from the database at its next
+//! start. Each node looks regularly for changes of others ([`SharedFolder::poll`]), and a node that begins with an empty
+//! folder gets all files.
+//!
+//! A file that somebody edits on a node is shared at the node's next look. If another node has changed it as well, theirs
+//! counts, and the edited one is kept beside it. A file that somebody deletes comes back at the next start.
+//!
+//! Not here: rows and transactions (catalog), who changes files and when, the meaning of a file.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod manifest;
+mod scan;
+mod scope;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, ErrorKind as IoKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quarry_catalog::{CatalogError, PostgreSqlPlace, SharedFileChange, SharedFileTable, SharedPut};
+use quarry_stdx::{ErrorKind, Fault, SharedClock, SharedFiles, log, node_files, private_file};
+
+use crate::manifest::Manifest;
+use crate::scan::EditedFiles;
+
+/// Prefix of the schema that the nodes of a cluster share; its name follows.
+const SCHEMA_PREFIX: &str = "quarry_shared_";
+/// Maximum size of a shared file. One that a request would write is refused, one that somebody puts there is not shared.
+pub const SHARED_BYTES_MAX: usize = 64 << 20;
+
+/// The schema of a cluster's shared files.
+pub fn schema_of(cluster: &str) -> String {
+    format!("{SCHEMA_PREFIX}{cluster}")
+}
+
+/// The shared files of a data directory, which no other process changes.
+#[derive(Debug)]
+pub struct SharedFolder {
+    data_dir: PathBuf,
+    table: SharedFileTable,
+    clock: SharedClock,
+    state: Mutex<FolderState>,
+}
+
+#[derive(Debug)]
+struct FolderState {
+    manifest: Manifest,
+    edits: EditedFiles,
+    /// Files that have changed here for the sake of other nodes, or by hand, since they were last asked for.
+    changed: BTreeSet<String>,
+    /// Whether the database did not answer the last time.
+    is_away: bool,
+}
+
+impl SharedFolder {
+    /// Opens the shared files at `place`, and brings those of `data_dir` up to date.
+    pub fn open(data_dir: &Path, place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Arc<SharedFolder>, Fault> {
+        let table = SharedFileTable::open(place, clock).map_err(fault_of)?;
+        let manifest = Manifest::read(data_dir, table.id().map_err(fault_of)?);
+        let state = FolderState { manifest, edits: EditedFiles::default(), changed: BTreeSet::new(), is_away: false };
+        let (data_dir, clock) = (data_dir.to_owned(), clock.clone());
+        let folder = SharedFolder { data_dir, table, clock, state: Mutex::new(state) };
+        let _alone = node_files::alone();
+        folder.begin(folder.now())?;
+        let joined = folder.restore_missing().and_then(|()| folder.adopt());
+        folder.end();
+        joined.map(|()| Arc::new(folder))
+    }
+
+    /// Takes over what other nodes have changed, and shares what was edited here by hand. While the database does not
+    /// answer, which is logged once, it changes nothing.
+    pub fn poll(&self) {
+        let done = self.look();
+        let mut state = self.locked();
+        match done {
+            Ok(()) if state.is_away => {
+                state.is_away = false;
+                log::info("the database with the shared files answers again");
+            }
+            Err(fault) if !state.is_away => {
+                state.is_away = true;
+                log::warning(format!("shared files: {fault}"));
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+
+    /// Paths, relative to the data directory, of files that have changed since the last call other than by requests to
+    /// this node.
+    pub fn take_changed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut self.locked().changed)
+    }
+
+    fn look(&self) -> Result<(), Fault> {
+        let seen = self.locked().manifest.seen;
+        let (last, _) = self.table.newer_than(seen, None).map_err(fault_of)?;
+        let is_edited = !self.edited().is_empty();
+        if last == seen && !is_edited {
+            return Ok(());
+        }
+        let _alone = node_files::alone();
+        if !is_edited {
+            return self.refresh(None);
+        }
+        self.begin(self.now())?;
+        let adopted = self.adopt();
+        self.end();
+        adopted
+    }
+
+    fn locked(&self) -> MutexGuard<'_, FolderState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Brings the files here up to date.
+    fn refresh(&self, since: Option<i64>) -> Result<(), Fault> {
+        let seen = self.locked().manifest.seen;
+        let (last, rows) = self.table.newer_than(seen, since).map_err(fault_of)?;
+        if last < seen {
+            return Err(Fault::corrupt(format!(
+                "the database with the shared files knows {last} changes, and this node has seen {seen}: it is an older \
+                 copy, or a standby that had not received them. Return to the previous server, or remove {} to compare \
+                 all files anew",
+                self.data_dir.join("etc/shared_files.json").display()
+            )));
+        }
+        for row in rows {
+            if row.version > self.locked().manifest.version_of(&row.path) {
+                self.apply(&row.path, since)?;
+            }
+        }
+        if last > seen {
+            self.locked().manifest.seen = last;
+            self.write_manifest();
+        }
+        Ok(())
+    }
+
+    /// Makes the file here what it is in the database. One that was edited here is kept beside it.
+    fn apply(&self, path: &str, since: Option<i64>) -> Result<(), Fault> {
+        if !scope::is_shared(path) {
+            log::warning(format!("the database has a shared file {path}, which nodes do not share: it is left out"));
+            return Ok(());
+        }
+        let Some(file) = self.table.file(path, since).map_err(fault_of)? else { return Ok(()) };
+        let here = self.data_dir.join(path);
+        let old = read(&here)?;
+        let mut state = self.locked();
+        if old != file.content {
+            if let Some(edited) = old.filter(|old| !state.manifest.is_known(path, old)) {
+                let aside = here.with_added_extension(scope::REPLACED);
+                private_file::write_bytes(&aside, &edited)?;
+                log::warning(format!(
+                    "{path} was changed here and by another node: theirs counts, yours is kept in {}",
+                    aside.display()
+                ));
+            }
+            match &file.content {
+                Some(content) => private_file::write_bytes(&here, content)?,
+                None => self.remove(&here)?,
+            }
+            state.changed.insert(path.to_owned());
+        }
+        state.manifest.set(path, file.version, file.content.as_deref());
+        Ok(())
+    }
+
+    /// Removes a file, and the folders above it that are empty then.
+    fn remove(&self, path: &Path) -> Result<(), Fault> {
+        let cannot = |error: io::Error| Fault::io(format_args!("cannot remove {}", path.display()), error);
+        match fs::remove_file(path).and_then(|()| node_files::sync_folder_of(path)) {
+            Err(error) if error.kind() != IoKind::NotFound => return Err(cannot(error)),
+            _ => {}
+        }
+        let roots = scope::ROOTS.map(|(root, _)| self.data_dir.join(root));
+        let above = path
+            .ancestors()
+            .skip(1)
+            .take_while(|folder| roots.iter().any(|root| folder.starts_with(root) && *folder != root.as_path()));
+        for folder in above {
+            if fs::remove_dir(folder).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings back files that are known and missing.
+    fn restore_missing(&self) -> Result<(), Fault> {
+        let known: Vec<String> = self.locked().manifest.present().map(str::to_owned).collect();
+        for path in known.iter().filter(|path| !self.data_dir.join(path).exists()) {
+            self.apply(path, Some(self.now()))?;
+        }
+        Ok(())
+    }
+
+    /// Files whose content is not what is known: edited here by hand.
+    fn edited(&self) -> Vec<String> {
+        let mut state = self.locked();
+        let FolderState { manifest, edits, .. } = &mut *state;
+        edits.list(&self.data_dir, manifest)
+    }
+
+    /// Shares files that were edited here. The caller has begun a change.
+    fn adopt(&self) -> Result<(), Fault> {
+        for path in self.edited() {
+            let Some(content) = read(&self.data_dir.join(&path))? else { continue };
+            let known = self.locked().manifest.version_of(&path);
+            let change = SharedFileChange { path: &path, known, content: Some(&content) };
+            // Of two nodes that share an edited file at once, the second finds the other's at its next look.
+            if let SharedPut::Done(version) = self.table.put(&[change]).map_err(fault_of)? {
+                let mut state = self.locked();
+                state.manifest.set(&path, version, Some(&content));
+                state.changed.insert(path);
+            }
+        }
+        self.write_manifest();
+        Ok(())
+    }
+
+    /// An old manifest does no harm.
+    fn write_manifest(&self) {
+        if let Err(fault) = self.locked().manifest.write() {
+            log::warning(fault);
+        }
+    }
+
+    /// The path below the data directory, if nodes share the file.
+    fn shared_path<'a>(&self, path: &'a Path) -> Option<&'a str> {
+        path.strip_prefix(&self.data_dir).ok()?.to_str().filter(|path| scope::is_shared(path))
+    }
+
+    fn write_here(&self, path: &Path, content: Option<&[u8]>) -> Result<(), Fault> {
+        match content {
+            Some(content) => private_file::write_bytes(path, content),
+            None => fs::remove_file(path)
+                .and_then(|()| node_files::sync_folder_of(path))
+                .map_err(|error| Fault::io(format_args!("cannot remove {}", path.display()), error)),
+        }
+    }
+}
+
+impl SharedFiles for SharedFolder {
+    fn now(&self) -> i64 {
+        self.clock.elapsed_ns()
+    }
+
+    fn begin(&self, since: i64) -> Result<(), Fault> {
+        self.table.lock(since).map_err(fault_of)?;
+        self.refresh(Some(since)).inspect_err(|_| self.end())
+    }
+
+    fn write(&self, changes: &[(&Path, Option<&[u8]>)]) -> Result<(), Fault> {
+        let mut shared: Vec<(&Path, SharedFileChange<'_>)> = Vec::new();
+        for (path, content) in changes {
+            let bytes = content.map_or(0, <[u8]>::len);
+            match self.shared_path(path) {
+                Some(name) if bytes > SHARED_BYTES_MAX => {
+                    return Err(Fault::invalid(format!(
+                        "{name} has {bytes} bytes, and a file that nodes share has at most {SHARED_BYTES_MAX}"
+                    )));
+                }
+                Some(name) => {
+                    let known = self.locked().manifest.version_of(name);
+                    if content.is_some() || known > 0 {
+                        shared.push((path, SharedFileChange { path: name, known, content: *content }));
+                    }
+                }
+                None => {}
+            }
+        }
+        let rows: Vec<SharedFileChange<'_>> = shared.iter().map(|(_, change)| *change).collect();
+        let first = match self.table.put(&rows).map_err(fault_of)? {
+            SharedPut::Done(first) => first,
+            SharedPut::Conflict => {
+                self.refresh(Some(self.now()))?;
+                let text = "another node has changed the same file at this moment; nothing was changed: try again";
+                return Err(Fault::new(ErrorKind::Busy, text));
+            }
+        };
+        for (path, content) in changes {
+            self.write_here(path, *content)?;
+        }
+        let mut state = self.locked();
+        for ((_, change), version) in shared.iter().zip(first..) {
+            state.manifest.set(change.path, version, change.content);
+        }
+        drop(state);
+        self.write_manifest();
+        Ok(())
+    }
+
+    fn is_shared(&self, path: &Path) -> bool {
+        self.shared_path(path).is_some()
+    }
+
+    fn end(&self) {
+        self.table.unlock();
+    }
+}
+
+/// The error of a request: a database that does not answer now may answer soon.
+fn fault_of(error: CatalogError) -> Fault {
+    match error {
+        CatalogError::Unreachable { .. } => Fault::new(ErrorKind::Busy, error.to_string()),
+        CatalogError::Busy { place } => {
+            let text =
+                format!("{place}: another node is changing shared files and has not finished in time: try again");
+            Fault::new(ErrorKind::Busy, text)
+        }
+        error => error.into(),
+    }
+}
+
+/// Content of a file, if there is one.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
+    match fs::read(path) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == IoKind::NotFound => Ok(None),
+        Err(error) => Err(Fault::io(format_args!("cannot read {}", path.display()), error)),
+    }
+}

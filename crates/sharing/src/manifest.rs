@@ -1,0 +1,124 @@
+//! The shared files as this node knows them: the number and the digest of each as it was last here. A file whose content
+//! has another digest was edited here by hand.
+//!
+//! It may be older than the files, as after a crash, but never newer; then equal content shows that nothing was edited.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use quarry_stdx::{Fault, log, private_file};
+use serde_json::{Map, Value, json};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Its file: among the files it tells of, so that one is not restored without the other.
+const FILE: &str = "etc/shared_files.json";
+
+/// One file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// Number of the last change that is here.
+    pub(crate) version: i64,
+    /// Digest of its content; `None` if it was removed.
+    pub(crate) digest: Option<u64>,
+}
+
+/// The known files of one database.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    path: PathBuf,
+    /// Identifies the database.
+    id: i64,
+    /// Number of the last change of any file that was looked at.
+    pub(crate) seen: i64,
+    files: BTreeMap<String, Known>,
+}
+
+pub(crate) fn digest(content: &[u8]) -> u64 {
+    xxh3_64(content)
+}
+
+impl Manifest {
+    /// The manifest of a data directory, empty if it tells of another database or is unreadable.
+    pub(crate) fn read(data_dir: &Path, id: i64) -> Manifest {
+        let path = data_dir.join(FILE);
+        let empty = Manifest { path: path.clone(), id, seen: 0, files: BTreeMap::new() };
+        let Ok(text) = std::fs::read_to_string(&path) else { return empty };
+        match parsed(&text) {
+            Some((found, seen, files)) if found == id => Manifest { seen, files, ..empty },
+            Some(_) => {
+                log::warning(format!("{}: the files were shared in another database before", path.display()));
+                empty
+            }
+            None => {
+                log::warning(format!("{}: unreadable; all shared files are compared", path.display()));
+                empty
+            }
+        }
+    }
+
+    /// Writes it.
+    pub(crate) fn write(&self) -> Result<(), Fault> {
+        let file = |known: &Known| json!([known.version, known.digest.map(|digest| format!("{digest:016x}"))]);
+        let files: Map<String, Value> = self.files.iter().map(|(path, known)| (path.clone(), file(known))).collect();
+        private_file::write(&self.path, &json!({ "id": self.id, "seen": self.seen, "files": files }).to_string())
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<Known> {
+        self.files.get(path).copied()
+    }
+
+    /// Number of the last change of a file that is here; 0 if none is.
+    pub(crate) fn version_of(&self, path: &str) -> i64 {
+        self.get(path).map_or(0, |known| known.version)
+    }
+
+    /// Whether a file has the content that is known.
+    pub(crate) fn is_known(&self, path: &str, content: &[u8]) -> bool {
+        self.get(path).is_some_and(|known| known.digest == Some(digest(content)))
+    }
+
+    pub(crate) fn set(&mut self, path: &str, version: i64, content: Option<&[u8]>) {
+        self.files.insert(path.to_owned(), Known { version, digest: content.map(digest) });
+    }
+
+    /// Paths of files that were not removed.
+    pub(crate) fn present(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().filter(|(_, known)| known.digest.is_some()).map(|(path, _)| path.as_str())
+    }
+}
+
+fn parsed(text: &str) -> Option<(i64, i64, BTreeMap<String, Known>)> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let known = |value: &Value| {
+        let digest = match &value[1] {
+            Value::Null => None,
+            digits => Some(u64::from_str_radix(digits.as_str()?, 16).ok()?),
+        };
+        Some(Known { version: value[0].as_i64()?, digest })
+    };
+    let files = value["files"].as_object()?.iter().map(|(path, value)| Some((path.clone(), known(value)?)));
+    Some((value["id"].as_i64()?, value["seen"].as_i64()?, files.collect::<Option<_>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_read_back_for_the_same_database() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("etc")).unwrap();
+        let mut manifest = Manifest::read(folder.path(), -5);
+        manifest.seen = 9;
+        manifest.set("a", 3, Some(b"text"));
+        manifest.set("b", 8, None);
+        manifest.write().unwrap();
+        let read = Manifest::read(folder.path(), -5);
+        assert_eq!((read.seen, read.version_of("a"), read.version_of("b"), read.version_of("c")), (9, 3, 8, 0));
+        assert!(read.is_known("a", b"text") && !read.is_known("a", b"other") && !read.is_known("b", b""));
+        assert_eq!(read.present().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(Manifest::read(folder.path(), 6).seen, 0, "another database");
+        std::fs::write(folder.path().join(FILE), "{\"id\": -5").unwrap();
+        assert_eq!(Manifest::read(folder.path(), -5).seen, 0, "unreadable");
+    }
+}

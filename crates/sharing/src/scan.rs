@@ -1,0 +1,99 @@
+//! Finds shared files that were edited on this node, by time and size first and then by content.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use quarry_stdx::log;
+
+use crate::SHARED_BYTES_MAX;
+use crate::manifest::Manifest;
+use crate::scope;
+
+/// Maximum number of files that are looked at; further ones are not shared when they are edited by hand.
+const FILES_MAX: usize = 50_000;
+
+/// Facts that distinguish a written file from the one before, without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    seconds: i64,
+    nanoseconds: i64,
+    inode: u64,
+    bytes: u64,
+}
+
+impl Stamp {
+    fn of(facts: &Metadata) -> Stamp {
+        Stamp { seconds: facts.mtime(), nanoseconds: facts.mtime_nsec(), inode: facts.ino(), bytes: facts.len() }
+    }
+}
+
+/// The files as they were last read.
+#[derive(Debug, Default)]
+pub(crate) struct EditedFiles {
+    /// Files whose content was what is known.
+    known: BTreeMap<String, Stamp>,
+    /// Files that are too large, as they were reported.
+    reported: BTreeSet<String>,
+}
+
+impl EditedFiles {
+    /// Files whose content differs from what is known.
+    pub(crate) fn list(&mut self, data_dir: &Path, manifest: &Manifest) -> Vec<String> {
+        let mut edited = Vec::new();
+        for path in shared_files(data_dir) {
+            let Ok(facts) = data_dir.join(&path).symlink_metadata() else { continue };
+            let stamp = Stamp::of(&facts);
+            if self.known.get(&path) == Some(&stamp) {
+                continue;
+            }
+            if facts.len() > SHARED_BYTES_MAX as u64 {
+                if self.reported.insert(path.clone()) {
+                    log::warning(format!("{path} is not shared: it has more than {SHARED_BYTES_MAX} bytes"));
+                }
+                continue;
+            }
+            // A file that has just gone is not edited.
+            let Ok(content) = fs::read(data_dir.join(&path)) else { continue };
+            if manifest.is_known(&path, &content) {
+                self.known.insert(path, stamp);
+            } else {
+                edited.push(path);
+            }
+        }
+        edited
+    }
+}
+
+/// Paths of the shared files that exist, relative to the data directory.
+fn shared_files(data_dir: &Path) -> Vec<String> {
+    let mut found: Vec<String> = scope::single_files().map(str::to_owned).collect();
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for (root, depth) in scope::ROOTS {
+        let mut places = vec![data_dir.join(root)];
+        for _ in 0..depth {
+            places = places.iter().flat_map(|place| folders_in(place)).collect();
+        }
+        folders.extend(places.iter().flat_map(|place| scope::folders_of_a_place().map(|folder| place.join(folder))));
+    }
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(path),
+                Ok(kind) if kind.is_file() && found.len() < FILES_MAX => {
+                    let name = path.strip_prefix(data_dir).ok().and_then(Path::to_str);
+                    found.extend(name.filter(|name| scope::is_shared(name)).map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}

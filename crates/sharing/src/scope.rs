@@ -1,0 +1,113 @@
+//! The files that nodes share: users, and what users create in apps. Files that say what one node is and does are its own,
+//! and so are keys, which must not be in a database beside what they protect.
+
+use std::path::{Component, Path};
+
+/// Files of users and their tokens.
+const OF_USERS: [&str; 2] = ["etc/passwd", "etc/auth/tokens.jsonl"];
+/// Confs of one node, wherever they are.
+const OF_A_NODE: [&str; 7] = ["deploymentclient", "indexes", "inputs", "limits", "outputs", "server", "web"];
+/// Folder of changes, and the file with their permissions.
+const CHANGES: &str = "local";
+const PERMISSIONS: [&str; 2] = ["metadata", "local.meta"];
+/// Folder of lookup files and models.
+const LOOKUPS: &str = "lookups";
+/// Extension of a local file that was replaced by another node's.
+pub(crate) const REPLACED: &str = "replaced";
+/// Extensions of files that are not finished or not in use.
+const LEFT_OUT: [&str; 2] = ["new", REPLACED];
+/// Longest path in bytes, and most folders above a file.
+const PATH_BYTES_MAX: usize = 1_000;
+const DEPTH_MAX: usize = 12;
+
+/// Folders that contain shared files, and how many folders below each are places with such files.
+pub(crate) const ROOTS: [(&str, usize); 3] = [("etc/system", 0), ("etc/apps", 1), ("etc/users", 2)];
+
+/// Paths that need no search.
+pub(crate) fn single_files() -> impl Iterator<Item = &'static str> {
+    OF_USERS.into_iter()
+}
+
+/// Folders of a place that contain shared files.
+pub(crate) fn folders_of_a_place() -> [&'static str; 3] {
+    [CHANGES, PERMISSIONS[0], LOOKUPS]
+}
+
+/// Whether nodes share the file of this path, relative to the data directory.
+pub(crate) fn is_shared(path: &str) -> bool {
+    OF_USERS.contains(&path) || is_plain(path) && is_in_a_place(path)
+}
+
+/// Whether every part is an ordinary name: a row of the database must not lead outside the data directory.
+fn is_plain(path: &str) -> bool {
+    let is_name = |part: Component<'_>| match part {
+        Component::Normal(name) => name.to_str().is_some_and(|name| !name.starts_with('.') && !name.contains('\\')),
+        _ => false,
+    };
+    let whole = Path::new(path);
+    let is_left_out = whole.extension().is_some_and(|kind| LEFT_OUT.iter().any(|left_out| kind == *left_out));
+    path.len() <= PATH_BYTES_MAX
+        && !path.chars().any(char::is_control)
+        && !path.split('/').any(str::is_empty)
+        && whole.components().count() <= DEPTH_MAX
+        && whole.components().all(is_name)
+        && !is_left_out
+}
+
+fn is_in_a_place(path: &str) -> bool {
+    let below = ROOTS.iter().find_map(|(root, depth)| {
+        let rest = path.strip_prefix(root)?.strip_prefix('/')?;
+        rest.splitn(depth + 1, '/').nth(*depth)
+    });
+    match below.and_then(|below| below.split_once('/')) {
+        Some((CHANGES, file)) => file.strip_suffix(".conf").is_none_or(|conf| !OF_A_NODE.contains(&conf)),
+        Some((folder, file)) => [folder, file] == PERMISSIONS || folder == LOOKUPS && !file.contains('/'),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_shared;
+
+    #[test]
+    fn what_users_make_is_shared_and_what_a_node_is_is_not() {
+        for shared in [
+            "etc/passwd",
+            "etc/auth/tokens.jsonl",
+            "etc/system/local/authorize.conf",
+            "etc/system/lookups/people.csv",
+            "etc/apps/shop/local/savedsearches.conf",
+            "etc/apps/shop/local/data/ui/views/sales.xml",
+            "etc/apps/shop/metadata/local.meta",
+            "etc/apps/shop/lookups/people.csv",
+            "etc/users/eva/search/local/macros.conf",
+            "etc/users/eva/search/lookups/__mlspl_a.mlmodel",
+        ] {
+            assert!(is_shared(shared), "{shared}");
+        }
+        for own in [
+            "etc/auth/quarry.secret",
+            "etc/auth/tokens.key",
+            "etc/system/local/server.conf",
+            "etc/apps/shop/local/inputs.conf",
+            "etc/apps/shop/default/savedsearches.conf",
+            "etc/apps/shop/metadata/default.meta",
+            "etc/apps/shop/local",
+            "etc/apps/shop/bin/run.sh",
+            "etc/apps/shop/lookups/.people.csv.new",
+            "etc/apps/shop/lookups/deep/people.csv",
+            "etc/users/eva/local/macros.conf/x",
+            "etc/users/eva/search/local/macros.new",
+            "etc/users/eva/search/local/macros.conf.replaced",
+            "etc/apps/../../x/local/a.conf",
+            "etc/apps/a/local/../../../../x.conf",
+            "etc/apps//local/x.conf",
+            "/etc/passwd",
+            "wal/1",
+            "",
+        ] {
+            assert!(!is_shared(own), "{own}");
+        }
+    }
+}
