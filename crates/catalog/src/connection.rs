@@ -27,6 +27,11 @@ pub(crate) trait Database: fmt::Debug + Send + Sync {
     /// Runs a transaction that only reads, with the same view of all rows from its first statement to its last.
     fn read(&self, steps: &mut Steps<'_>) -> Result<(), CatalogError>;
 
+    /// Verifies that the indexes of tables have all of their rows and no others, unless the database does that itself.
+    fn check_indexes(&self) -> Result<(), CatalogError> {
+        Ok(())
+    }
+
     /// Database file, or the place in a database, for messages.
     fn place(&self) -> &str;
 

@@ -19,9 +19,10 @@ pub(crate) const WITH_CHECKSUMS: usize = 3;
 const WITH_DELETIONS: usize = 5;
 
 impl Catalog {
-    /// Verifies every row against its checksum and every table against its digest.
+    /// Verifies every row against its checksum, and every table against its digest and its indexes.
     pub fn check(&self) -> Result<(), CatalogError> {
-        self.read(|act| check_all(act, self.version))
+        self.read(|act| check_all(act, self.version))?;
+        self.database.check_indexes()
     }
 }
 

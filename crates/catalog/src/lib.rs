@@ -19,6 +19,7 @@ mod digest;
 mod error;
 mod log_segment;
 mod origin;
+mod overlap;
 mod position;
 mod postgresql;
 mod rebuild;
@@ -40,6 +41,7 @@ pub use deletion::{DeletionCommit, DeletionRow};
 pub use error::CatalogError;
 pub use log_segment::LogSegmentRow;
 pub use origin::Origin;
+pub use overlap::BucketSpan;
 pub use postgresql::{
     PostgreSqlPlace, PostgreSqlSettings, SharedFile, SharedFileChange, SharedFileRow, SharedFileTable, SharedPut,
 };

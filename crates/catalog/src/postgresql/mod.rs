@@ -45,8 +45,10 @@ const OPEN_WAIT_MAX: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The session's settings. A server drops a transaction whose client is silent, because its locks would stop others.
-/// Commits are durable even where the server's default is that they are not; a stronger default stays.
+/// Starting workers takes longer than any of these queries. Commits are durable even where the server's default is that
+/// they are not; a stronger default stays.
 const SESSION_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '5min'; SET lock_timeout = '60s'; \
+    SET max_parallel_workers_per_gather = 0; \
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
 
 impl Catalog {
@@ -162,7 +164,12 @@ impl PostgreSql {
             self.lock_schema(&session)?;
         }
         match (schema::look(&session, &self.place.schema, &self.place.shown)?, opening) {
-            (SchemaContents::Version(_), _) => schema::check(&session)?,
+            (SchemaContents::Version(version), _) => {
+                schema::check(&session, version)?;
+                if version < schema::VERSION && opening != Opening::ReadOnly {
+                    in_transaction(&session, "BEGIN", || schema::migrate(&session, version))?;
+                }
+            }
             (SchemaContents::Nothing, Opening::Create) => {
                 in_transaction(&session, "BEGIN", || schema::create(&session, &self.place.schema))?;
             }

@@ -3,8 +3,8 @@
 //! The rows are those of SQLite; texts sort by their bytes there as here. Two tables are PostgreSQL's own: `version`,
 //! and `writer` with the run that may write and its last transaction (`super::writer`).
 //!
-//! `bucket` is not partitioned by time: a partitioned table cannot keep numbers unique without the time. The index by
-//! time finds the live buckets of a span instead (docs/decisions/0060).
+//! `bucket` is not partitioned by time: a partitioned table cannot keep numbers unique without the time. An index finds
+//! the live buckets of a time range instead (`crate::overlap`).
 
 use super::session::Session;
 use crate::CatalogError;
@@ -15,7 +15,30 @@ use crate::transaction::{Act, Failure, Outcome, Transaction, values};
 /// The current version: that of SQLite's tables, with which it moves.
 pub(super) const VERSION: usize = crate::sqlite::schema::VERSION;
 
-/// The tables of version 7, the first in PostgreSQL. A change of the tables is a new migration after these.
+/// Version of the first tables in PostgreSQL.
+const FIRST_VERSION: usize = 7;
+
+/// Migration `i` upgrades version `FIRST_VERSION + i`; none is edited after a release.
+const MIGRATIONS: &[&str] = &["
+    DROP INDEX bucket_by_time;
+    CREATE INDEX bucket_by_span ON bucket (index_name, (
+        CASE
+            WHEN time_max / 2 - time_min / 2 < 4294967296 THEN 0
+            WHEN time_max / 2 - time_min / 2 < 34359738368 THEN 1
+            WHEN time_max / 2 - time_min / 2 < 274877906944 THEN 2
+            WHEN time_max / 2 - time_min / 2 < 2199023255552 THEN 3
+            WHEN time_max / 2 - time_min / 2 < 17592186044416 THEN 4
+            WHEN time_max / 2 - time_min / 2 < 140737488355328 THEN 5
+            WHEN time_max / 2 - time_min / 2 < 1125899906842624 THEN 6
+            WHEN time_max / 2 - time_min / 2 < 9007199254740992 THEN 7
+            WHEN time_max / 2 - time_min / 2 < 72057594037927936 THEN 8
+            ELSE 9
+        END
+        ), time_min, time_max, number) WHERE state = 1;
+"];
+const _: () = assert!(FIRST_VERSION + MIGRATIONS.len() == VERSION, "both databases have the same versions");
+
+/// The tables of version 7. A change of the tables is a new migration.
 const TABLES_OF_VERSION_7: &str = r#"
     CREATE TABLE version (version BIGINT NOT NULL);
     CREATE TABLE writer (run BIGINT NOT NULL, transaction BIGINT NOT NULL);
@@ -131,7 +154,7 @@ pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<Sche
         return Err(Failure::Final(CatalogError::TooNew { place: place.to_owned(), found, known }));
     }
     match usize::try_from(found) {
-        Ok(VERSION) if tables == TABLES_MAX => Ok(SchemaContents::Version(VERSION)),
+        Ok(version @ FIRST_VERSION..=VERSION) if tables == TABLES_MAX => Ok(SchemaContents::Version(version)),
         _ => Err(Failure::Damaged(format!("version {found} with {tables} tables does not exist"))),
     }
 }
@@ -144,6 +167,7 @@ pub(super) fn create(session: &Session, schema: &str) -> Outcome<()> {
         session.run_script(&format!("CREATE SCHEMA {schema}"))?;
     }
     session.run_script(TABLES_OF_VERSION_7)?;
+    MIGRATIONS.iter().try_for_each(|migration| session.run_script(migration))?;
     session.execute("INSERT INTO version (version) VALUES (?1)", values![VERSION as i64])?;
     session.execute("INSERT INTO writer (run, transaction) VALUES (0, 0)", values![])?;
     for table in TABLES {
@@ -152,7 +176,13 @@ pub(super) fn create(session: &Session, schema: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Verifies every row and every table.
-pub(super) fn check(session: &Session) -> Outcome<()> {
-    check_all(&Act::on(session), VERSION)
+/// Applies the missing migrations to a catalog of version `found`; runs in a transaction.
+pub(super) fn migrate(session: &Session, found: usize) -> Outcome<()> {
+    MIGRATIONS.iter().skip(found.saturating_sub(FIRST_VERSION)).try_for_each(|step| session.run_script(step))?;
+    session.execute("UPDATE version SET version = ?1", values![VERSION as i64]).map(drop)
+}
+
+/// Verifies every row and every table of a catalog of this version.
+pub(super) fn check(session: &Session, version: usize) -> Outcome<()> {
+    check_all(&Act::on(session), version)
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use quarry_event::TimeRange;
 use quarry_pgworld::{Cut, CuttingProxy, PostgreSql as Server};
 use quarry_stdx::{ErrorKind, HasKind, SystemClock};
 
@@ -277,4 +278,35 @@ fn a_catalog_is_copied_there_and_back_and_not_onto_another() {
         assert!(error.to_string().contains("is not empty"), "{error}");
         assert_eq!(told(to), expected);
     }
+}
+
+#[test]
+fn a_schema_from_before_spans_is_read_as_it_is_and_brought_up_to_date() {
+    let place = place(&Server::shared().url(), &new_schema(), SHORT);
+    let catalog = open(&place).unwrap();
+    commit(&catalog, &compacted(7, "main", BucketState::Live), 7);
+    catalog.database.run_script(
+        "DROP INDEX bucket_by_span; UPDATE version SET version = 7;
+         CREATE INDEX bucket_by_time ON bucket (index_name, time_max, time_min) WHERE state = 1",
+    );
+    drop(catalog);
+    let expected = vec![BucketSpan { number: 7, time_min: -5, time_max: 7 }];
+    let found = |catalog: &Catalog| catalog.overlapping(&["main"], &TimeRange::ALL).unwrap();
+    let indexes = |catalog: &Catalog| {
+        let select =
+            "SELECT indexname FROM pg_catalog.pg_indexes WHERE schemaname = ?1 AND indexname LIKE 'bucket_by%'";
+        catalog.read(|act| act.rows(select, values![&*place.schema], |row| row.take::<String>(0))).unwrap()
+    };
+    let old = Catalog::open_read_only_postgresql(&place, &SystemClock::shared()).unwrap();
+    assert_eq!((found(&old), indexes(&old)), (expected.clone(), vec!["bucket_by_time".to_owned()]));
+    old.check().unwrap();
+    drop(old);
+    // Twice: the second time there is nothing left to change.
+    for _ in 0..2 {
+        let catalog = Catalog::open_existing_postgresql(&place, &SystemClock::shared()).unwrap();
+        assert_eq!((found(&catalog), indexes(&catalog)), (expected.clone(), vec!["bucket_by_span".to_owned()]));
+        catalog.check().unwrap();
+    }
+    open(&place).unwrap().database.run_script("UPDATE version SET version = 6");
+    assert!(open(&place).unwrap_err().to_string().contains("version 6"));
 }

@@ -98,6 +98,10 @@ impl Database for CatalogFile {
         self.write(steps)
     }
 
+    fn check_indexes(&self) -> Result<(), CatalogError> {
+        schema::check_indexes(&self.connection(), &self.path)
+    }
+
     fn place(&self) -> &str {
         &self.place
     }

@@ -113,6 +113,23 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX bucket_merged_into ON bucket (merged_into) WHERE merged_into IS NOT NULL;
     CREATE INDEX bucket_stem ON bucket (stem) WHERE stem IS NOT NULL;
 ",
+    "
+    CREATE INDEX bucket_by_span ON bucket (index_name, (
+        CASE
+            WHEN time_max / 2 - time_min / 2 < 4294967296 THEN 0
+            WHEN time_max / 2 - time_min / 2 < 34359738368 THEN 1
+            WHEN time_max / 2 - time_min / 2 < 274877906944 THEN 2
+            WHEN time_max / 2 - time_min / 2 < 2199023255552 THEN 3
+            WHEN time_max / 2 - time_min / 2 < 17592186044416 THEN 4
+            WHEN time_max / 2 - time_min / 2 < 140737488355328 THEN 5
+            WHEN time_max / 2 - time_min / 2 < 1125899906842624 THEN 6
+            WHEN time_max / 2 - time_min / 2 < 9007199254740992 THEN 7
+            WHEN time_max / 2 - time_min / 2 < 72057594037927936 THEN 8
+            ELSE 9
+        END
+        ), time_min, time_max) WHERE state = 1;
+    CREATE INDEX bucket_not_live ON bucket (state, number) WHERE state <> 1;
+",
 ];
 
 /// The current version.
@@ -172,7 +189,7 @@ const STAND_INS: &[&str] = &[
 ];
 
 /// Number of tables in a catalog of each version.
-const TABLES: &[i64] = &[0, 4, 5, 8, 8, 9, 9, 9];
+const TABLES: &[i64] = &[0, 4, 5, 8, 8, 9, 9, 9, 9];
 
 /// Configures the connection, checks the file, and applies missing migrations.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Duration) -> Result<(), CatalogError> {
@@ -235,7 +252,16 @@ pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usi
 
 /// Refuses a database with a broken page structure.
 fn check_structure(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
-    let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    check_by(connection, path, "PRAGMA quick_check(1)")
+}
+
+/// Also refuses one whose indexes do not have the rows of their tables.
+pub(crate) fn check_indexes(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
+    check_by(connection, path, "PRAGMA integrity_check(1)")
+}
+
+fn check_by(connection: &Connection, path: &Path, pragma: &str) -> Result<(), CatalogError> {
+    let found = connection.query_row(pragma, [], |row| row.get::<_, String>(0));
     match found.map_err(|error| CatalogError::at(path, error))? {
         found if found == "ok" => Ok(()),
         reason => Err(CatalogError::Corrupt { place: path.display().to_string(), reason }),
@@ -271,5 +297,12 @@ pub(crate) fn check_version(connection: &Connection, path: &Path) -> Result<usiz
     match usize::try_from(found) {
         Ok(applied) if found <= known => Ok(applied),
         _ => Err(CatalogError::TooNew { place: path.display().to_string(), found, known }),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    pub(crate) fn last_migration() -> &'static str {
+        super::MIGRATIONS.last().unwrap()
     }
 }

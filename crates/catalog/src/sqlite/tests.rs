@@ -2,13 +2,17 @@
 
 use std::path::Path;
 
+use quarry_event::TimeRange;
 use rusqlite::Connection;
 
 use crate::tests::{commit, compacted, logged, row};
 use crate::*;
 
+/// Removes the indexes that the version with buckets by span added.
+const WITHOUT_SPANS: &str = "DROP INDEX bucket_by_span; DROP INDEX bucket_not_live; PRAGMA user_version = 7;";
 /// Removes the columns that the version with remote copies added.
-const WITHOUT_REMOTE: &str = "DROP INDEX bucket_merged_into; DROP INDEX bucket_stem; ALTER TABLE bucket DROP COLUMN receipt;
+const WITHOUT_REMOTE: &str = "DROP INDEX bucket_by_span; DROP INDEX bucket_not_live;
+    DROP INDEX bucket_merged_into; DROP INDEX bucket_stem; ALTER TABLE bucket DROP COLUMN receipt;
     ALTER TABLE bucket DROP COLUMN stem; ALTER TABLE bucket DROP COLUMN other_volume;
     ALTER TABLE bucket DROP COLUMN other_folder; ALTER TABLE bucket DROP COLUMN other_going;
     ALTER TABLE bucket DROP COLUMN merged_into; ALTER TABLE bucket DROP COLUMN volume; ALTER TABLE bucket DROP COLUMN folder;
@@ -169,6 +173,9 @@ fn told(path: &Path, write: bool) -> Result<String, CatalogError> {
     for number in 0..40_u32 {
         told += &format!("{:?}", catalog.checkpoints_of(&[number as u8; 9], "")?);
     }
+    for names in [&["main"][..], &["main", "other"]] {
+        told += &format!("{:?}", catalog.overlapping(names, &TimeRange { earliest: Some(7), latest: Some(9) })?);
+    }
     told += &format!("{:?} {:?} {:?}", catalog.log_segments()?, catalog.unanswered()?, catalog.deletions()?);
     catalog.check()?;
     Ok(told)
@@ -244,6 +251,48 @@ fn a_catalog_from_before_remote_copies_is_read_checked_and_brought_up_to_date() 
         connection.execute_batch(restore).unwrap();
         Catalog::open_existing(&path).unwrap().check().unwrap();
     }
+}
+
+#[test]
+fn a_catalog_from_before_spans_is_asked_for_times_and_brought_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    let catalog = Catalog::open(&path).unwrap();
+    commit(&catalog, &compacted(7, "main", BucketState::Live), 7);
+    catalog.begin_seal(&row(8, "main", BucketState::Sealing)).unwrap();
+    drop(catalog);
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch(WITHOUT_SPANS).unwrap();
+    let expected = [BucketSpan { number: 7, time_min: -5, time_max: 7 }];
+    let old = Catalog::open_read_only(&path).unwrap();
+    old.check().unwrap();
+    assert_eq!(old.overlapping(&["main"], &TimeRange::ALL).unwrap(), expected);
+    drop(old);
+    let catalog = Catalog::open_existing(&path).unwrap();
+    catalog.check().unwrap();
+    assert_eq!(catalog.overlapping(&["main"], &TimeRange::ALL).unwrap(), expected);
+    let count = "SELECT count(*) FROM sqlite_master WHERE name IN ('bucket_by_span', 'bucket_not_live')";
+    assert_eq!(connection.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 2);
+}
+
+#[test]
+fn an_index_without_a_row_of_its_table_is_damage() {
+    let catalog = Catalog::open_in_memory().unwrap();
+    commit(&catalog, &row(1, "main", BucketState::Live), 1);
+    catalog.check().unwrap();
+    // A row is added while the index is hidden.
+    catalog.database.run_script(
+        "CREATE TEMP TABLE kept AS SELECT * FROM sqlite_master WHERE name = 'bucket_by_span';
+         PRAGMA writable_schema = 1; DELETE FROM sqlite_master WHERE name = 'bucket_by_span';
+         PRAGMA writable_schema = RESET;",
+    );
+    commit(&catalog, &row(2, "main", BucketState::Live), 2);
+    catalog.database.run_script(
+        "PRAGMA writable_schema = 1; INSERT INTO sqlite_master SELECT * FROM kept; PRAGMA writable_schema = RESET;",
+    );
+    assert_eq!(catalog.overlapping(&["main"], &TimeRange::ALL).unwrap().len(), 1, "it is not found");
+    let error = catalog.check().unwrap_err();
+    assert!(matches!(error, CatalogError::Corrupt { .. }), "{error}");
 }
 
 #[test]

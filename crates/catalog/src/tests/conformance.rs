@@ -36,6 +36,7 @@ on_each_database! {
     a_bucket_moves_between_volumes_and_away_step_by_step,
     what_a_bucket_holds_is_known_through_further_merges,
     found_buckets_come_back_but_for_those_that_others_replace,
+    live_buckets_are_read_in_pages,
 }
 
 fn a_bucket_goes_through_its_life(place: &Place) {
@@ -321,4 +322,22 @@ fn found_buckets_come_back_but_for_those_that_others_replace(place: &Place) {
     catalog.forget(2).unwrap();
     assert_eq!(catalog.setting("replaced stem-3").unwrap(), None);
     catalog.check().unwrap();
+}
+
+fn live_buckets_are_read_in_pages(place: &Place) {
+    let catalog = place.open().unwrap();
+    assert_eq!(catalog.newest_created().unwrap(), None);
+    let live = |number: u64| match number % 2 {
+        0 => compacted(number, "main", BucketState::Live),
+        _ => BucketRow { created: 50 - number.cast_signed(), ..row(number, "web", BucketState::Live) },
+    };
+    for number in [2, 3, 5, 8, 9, 40] {
+        commit(&catalog, &live(number), number);
+    }
+    catalog.begin_seal(&row(4, "main", BucketState::Sealing)).unwrap();
+    catalog.retire(&[8]).unwrap();
+    assert_eq!(catalog.newest_created().unwrap(), Some(47));
+    assert_eq!(catalog.live_after(0, 3).unwrap(), [live(2), live(3), live(5)]);
+    assert_eq!(catalog.live_after(5, 3).unwrap(), [live(9), live(40)]);
+    assert_eq!(catalog.live_after(40, 3).unwrap(), []);
 }

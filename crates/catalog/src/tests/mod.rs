@@ -1,6 +1,7 @@
 //! Rows for tests, and the databases that tests run on.
 
 mod conformance;
+mod overlap;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

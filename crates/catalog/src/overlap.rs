@@ -1,0 +1,129 @@
+//! The live buckets of some indexes that overlap a time range.
+//!
+//! A B-tree of first and last times alone does not bound this search: any older bucket may be long enough to reach into
+//! the range. The index `bucket_by_span` therefore sorts the buckets of an index by the class of their span, and those of
+//! a class by time. All spans of a class are shorter than its limit, so only the buckets that begin less than this limit
+//! before the range are read, once for each class. Classes grow by a factor of eight: few of them need few descents into
+//! the B-tree, and the longest span of a class is not much longer than the others.
+//!
+//! The class is an expression of the columns that both databases evaluate, not a column: it cannot differ from the times
+//! in its row (docs/decisions/0073-buckets-by-time.md).
+
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+use quarry_event::TimeRange;
+
+use crate::transaction::{Act, Outcome, Value};
+use crate::{Catalog, CatalogError};
+
+/// Spans of class `i` are shorter than two to the power of `SPAN_BITS[i]` nanoseconds (8.6 s, 69 s, 9 minutes, … 4.6 years)
+/// and two more, because halves are compared, whose difference cannot overflow. A last class has all others.
+const SPAN_BITS: [u32; 9] = [33, 36, 39, 42, 45, 48, 51, 54, 57];
+/// Numbers of index names in one statement: the texts of statements must be few, to stay prepared.
+const NAMES_AT_ONCE: [usize; 3] = [1, 8, 64];
+
+/// Statements by the count of index names in them.
+static STATEMENTS: LazyLock<[String; NAMES_AT_ONCE.len()]> = LazyLock::new(|| NAMES_AT_ONCE.map(statement));
+
+/// The times of a live bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BucketSpan {
+    /// Its number.
+    pub number: u64,
+    /// Smallest `_time`, nanoseconds.
+    pub time_min: i64,
+    /// Largest `_time`, nanoseconds.
+    pub time_max: i64,
+}
+
+impl Catalog {
+    /// The live buckets of these indexes that overlap `range`, ascending by number. Only the index is read, not the rows
+    /// with their checksums.
+    pub fn overlapping(&self, indexes: &[&str], range: &TimeRange) -> Result<Vec<BucketSpan>, CatalogError> {
+        self.read(|act| overlapping(act, indexes, range))
+    }
+}
+
+fn overlapping(act: &Act<'_>, indexes: &[&str], range: &TimeRange) -> Outcome<Vec<BucketSpan>> {
+    let mut indexes = indexes.to_vec();
+    indexes.sort_unstable();
+    indexes.dedup();
+    let Some(through) = last_of(range) else { return Ok(Vec::new()) };
+    let from = range.earliest.unwrap_or(i64::MIN);
+    let lows = SPAN_BITS.map(|bits| from.saturating_sub((1 << bits) + 2));
+    let mut found = Vec::new();
+    let mut left = &indexes[..];
+    while !left.is_empty() {
+        let fitting = NAMES_AT_ONCE.iter().position(|names| *names >= left.len()).unwrap_or(NAMES_AT_ONCE.len() - 1);
+        let (now, later) = left.split_at(left.len().min(NAMES_AT_ONCE[fitting]));
+        let mut values = vec![Value::Number(from), Value::Number(through)];
+        values.extend(lows.map(Value::Number));
+        values.extend(padded(now, NAMES_AT_ONCE[fitting]).map(|name| Value::Text(name)));
+        found.extend(act.rows(&STATEMENTS[fitting], &values, |row| {
+            Ok(BucketSpan { number: row.unsigned(0)?, time_min: row.take(1)?, time_max: row.take(2)? })
+        })?);
+        left = later;
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The last instant in the range; `None` if it has none.
+fn last_of(range: &TimeRange) -> Option<i64> {
+    match range.latest {
+        None => Some(i64::MAX),
+        Some(latest) => latest.checked_sub(1),
+    }
+}
+
+/// All of `some`, and the last of them again up to `count`: a parameter list names something twice at no cost.
+fn padded<T>(some: &[T], count: usize) -> impl Iterator<Item = &T> {
+    some.iter().chain(some.last().into_iter().cycle()).take(count)
+}
+
+/// The SQL expression of a bucket's class, as in the index.
+fn class() -> String {
+    let mut class = "CASE".to_owned();
+    for (number, bits) in SPAN_BITS.iter().enumerate() {
+        let limit = 1_i64 << (bits - 1);
+        let _infallible = write!(class, " WHEN time_max / 2 - time_min / 2 < {limit} THEN {number}");
+    }
+    class + &format!(" ELSE {} END", SPAN_BITS.len())
+}
+
+/// The statement for this many index names. Its parameters are the first and the last instant, the earliest begin of a
+/// bucket of each class but the last, and the names.
+fn statement(names: usize) -> String {
+    let (class, names) = (class(), places(3 + SPAN_BITS.len(), names));
+    let of_class = |number: usize| {
+        let low = if number < SPAN_BITS.len() { format!(" AND time_min >= ?{}", 3 + number) } else { String::new() };
+        format!(
+            "SELECT number, time_min, time_max FROM bucket WHERE state = 1 AND index_name IN ({names}) \
+             AND ({class}) = {number} AND time_min <= ?2{low} AND time_max >= ?1"
+        )
+    };
+    (0..=SPAN_BITS.len()).map(of_class).collect::<Vec<_>>().join(" UNION ALL ")
+}
+
+/// `count` parameters from number `first` on.
+fn places(first: usize, count: usize) -> String {
+    (first..first + count).map(|number| format!("?{number}")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The statement for one index name, for tests of the plans of databases.
+    pub(crate) fn statement_of_one() -> &'static str {
+        &STATEMENTS[0]
+    }
+
+    #[test]
+    fn the_class_is_written_as_in_the_migrations() {
+        let words = |sql: &str| sql.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (class, sqlite) = (words(&class()), crate::sqlite::schema::tests::last_migration());
+        assert!(words(sqlite).contains(&class), "{sqlite}");
+    }
+}
