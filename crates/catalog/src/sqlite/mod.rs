@@ -35,15 +35,14 @@ impl Catalog {
 
     /// Like [`Catalog::open`] where a catalog must exist: an empty file is damage, not a new catalog.
     pub fn open_existing(path: &Path) -> Result<Catalog, CatalogError> {
-        drop(Catalog::open_read_only(path)?);
+        // Rows are verified once, by `open`.
+        drop(open_whole(path)?);
         Catalog::open(path)
     }
 
     /// Opens an existing database without writing to it, even in a read-only folder.
     pub fn open_read_only(path: &Path) -> Result<Catalog, CatalogError> {
-        let opened = read_only_open::open(path)?;
-        opened.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, error))?;
-        let version = schema::check_whole(&opened, path)?;
+        let (opened, version) = open_whole(path)?;
         schema::show_as_current(&opened, path, version)?;
         check_all(&Act::on(&opened), version).map_err(|failure| CatalogError::at(path, failure))?;
         Ok(catalog(opened, path, KnownHeads::of_a_reader(), version))
@@ -55,6 +54,14 @@ impl Catalog {
         let connection = Connection::open_in_memory().map_err(|error| CatalogError::at(path, error))?;
         prepare(connection, path)
     }
+}
+
+/// Opens a database for reading that has all tables of its version.
+fn open_whole(path: &Path) -> Result<(Connection, usize), CatalogError> {
+    let opened = read_only_open::open(path)?;
+    opened.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, error))?;
+    let version = schema::check_whole(&opened, path)?;
+    Ok((opened, version))
 }
 
 fn prepare(mut connection: Connection, path: &Path) -> Result<Catalog, CatalogError> {
