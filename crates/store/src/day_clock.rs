@@ -1,7 +1,7 @@
 //! The wall clock for retention. A clock that is ahead makes everything look expired, so it is trusted only within
 //! limits.
 
-use quarry_catalog::{BucketState, Catalog};
+use quarry_catalog::Catalog;
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::SharedClock;
 
@@ -32,10 +32,7 @@ impl DayClock {
     pub(crate) fn new(clock: &SharedClock, catalog: &Catalog) -> DayClock {
         let (now, at) = (clock.now_ns(), clock.elapsed_ns());
         let saved = catalog.setting(BELIEVED).ok().flatten().and_then(|text| text.parse::<i64>().ok());
-        let newest = || {
-            let live = catalog.buckets(BucketState::Live).unwrap_or_default();
-            live.iter().map(|bucket| bucket.created).max()
-        };
+        let newest = || catalog.newest_created().ok().flatten();
         let known = saved.or_else(newest).unwrap_or(now);
         let is_far = now.saturating_sub(known) > FAR_NS;
         DayClock { believed: if is_far { known } else { now.max(known) }, at, told: false, saved: saved.unwrap_or(0) }

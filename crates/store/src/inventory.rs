@@ -99,6 +99,32 @@ pub struct IndexStats {
     pub time_max: TimeNs,
 }
 
+impl IndexStats {
+    fn empty(index: &str) -> IndexStats {
+        IndexStats {
+            index: index.to_owned(),
+            buckets: 0,
+            events: 0,
+            deleted: 0,
+            raw_bytes: 0,
+            stored_bytes: 0,
+            time_min: TimeNs::MAX,
+            time_max: TimeNs::MIN,
+        }
+    }
+
+    /// Adds a bucket with these numbers of events, deleted events, text bytes and object bytes.
+    fn add(&mut self, [events, deleted, raw_bytes, stored_bytes]: [u64; 4], (first, last): (TimeNs, TimeNs)) {
+        self.buckets += 1;
+        self.events += events;
+        self.deleted += deleted;
+        self.raw_bytes += raw_bytes;
+        self.stored_bytes += stored_bytes;
+        self.time_min = self.time_min.min(first);
+        self.time_max = self.time_max.max(last);
+    }
+}
+
 /// Result of verifying a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -149,25 +175,21 @@ impl Store {
 
     /// Every index that holds events, by name.
     pub fn stats(&self) -> Vec<IndexStats> {
-        let mut indexes: BTreeMap<String, IndexStats> = BTreeMap::new();
-        for bucket in self.buckets() {
-            let stats = indexes.entry(bucket.index.clone()).or_insert_with(|| IndexStats {
-                index: bucket.index,
-                buckets: 0,
-                events: 0,
-                deleted: 0,
-                raw_bytes: 0,
-                stored_bytes: 0,
-                time_min: bucket.time_min,
-                time_max: bucket.time_max,
-            });
-            stats.buckets += 1;
-            stats.events += bucket.events;
-            stats.deleted += bucket.deleted;
-            stats.raw_bytes += bucket.raw_bytes;
-            stats.stored_bytes += bucket.stored_bytes;
-            stats.time_min = stats.time_min.min(bucket.time_min);
-            stats.time_max = stats.time_max.max(bucket.time_max);
+        let state = self.shared.state();
+        let mut indexes: BTreeMap<Arc<str>, IndexStats> = BTreeMap::new();
+        let mut add = |index: &Arc<str>, counts, times| {
+            indexes.entry(Arc::clone(index)).or_insert_with(|| IndexStats::empty(index)).add(counts, times);
+        };
+        for bucket in state.sealed.values() {
+            let (row, deleted) = (&bucket.row, bucket.deleted_events());
+            let counts = [row.events - deleted, deleted, row.raw_bytes, row.stored_bytes()];
+            add(&row.index, counts, (row.time_min, row.time_max));
+        }
+        for slab in state.closed.values().map(|closed| &closed.segment) {
+            add(slab.index_name(), [slab.events(), 0, slab.raw_bytes(), 0], slab.times());
+        }
+        for slab in state.hot.values() {
+            add(slab.index(), [slab.events() as u64, 0, slab.raw_bytes() as u64, 0], slab.times());
         }
         indexes.into_values().collect()
     }
@@ -188,7 +210,7 @@ impl Store {
             (sealed, quarantined)
         };
         let verdict =
-            |bucket: Arc<SealedBucket>| Verdict { bucket: bucket.id.to_string(), result: self.check(&bucket) };
+            |bucket: Arc<SealedBucket>| Verdict { bucket: bucket.id().to_owned(), result: self.check(&bucket) };
         let log = self.shared.log_damage.iter();
         let log =
             log.map(|damage| Verdict { bucket: damage.bucket.clone(), result: Err(Fault::corrupt(&damage.reason)) });
@@ -240,8 +262,8 @@ impl Store {
 fn sealed_listing(bucket: &SealedBucket) -> BucketListing {
     let row = &bucket.row;
     BucketListing {
-        id: bucket.id.to_string(),
-        index: row.index.clone(),
+        id: bucket.id().to_owned(),
+        index: row.index.to_string(),
         state: ListingState::Sealed,
         events: row.events - bucket.deleted_events(),
         deleted: bucket.deleted_events(),

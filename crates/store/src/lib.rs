@@ -44,6 +44,7 @@ mod sealed_buckets;
 mod segment;
 mod selector;
 mod sent_requests;
+mod spans;
 mod state;
 mod store;
 mod sync;

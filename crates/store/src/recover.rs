@@ -25,6 +25,9 @@ use crate::wal::salvage::salvage;
 use crate::wal::{HEADER_BYTES, segment_path};
 use crate::{Damage, StoreError, StoreOptions, damage, data_dir};
 
+/// Live buckets read from the catalog at once.
+const PAGE_MAX: u32 = 4_096;
+
 /// Result of recovery.
 #[derive(Debug)]
 pub(crate) struct Recovered {
@@ -223,10 +226,29 @@ fn deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError> {
     catalog.deletions()?.into_iter().map(decode).collect()
 }
 
+/// Adds all live buckets of the catalog. Nothing else changes the catalog meanwhile.
+fn add_live(state: &mut State, catalog: &Catalog) -> Result<(), StoreError> {
+    let mut deletions = deletions(catalog)?;
+    let mut last = 0;
+    loop {
+        let page = catalog.live_after(last, PAGE_MAX)?;
+        let Some(row) = page.last() else { return Ok(()) };
+        last = row.number;
+        for row in page {
+            let bucket = SealedBucket::new(row);
+            state.add_sealed(match deletions.remove(&bucket.row.number) {
+                Some(deleted) => bucket.without(deleted),
+                None => bucket,
+            });
+        }
+    }
+}
+
 struct Replay {
     state: State,
     slabs: BTreeMap<u64, HotSlab>,
-    sealed: BTreeSet<u64>,
+    /// Numbers of retired buckets.
+    retired: BTreeSet<u64>,
     sealed_through: BTreeMap<String, u64>,
     losses: Losses,
     last_lsn: u64,
@@ -239,22 +261,13 @@ impl Replay {
         let log_position = catalog.log_position()?;
         let mut state = State::default();
         (state.durable_lsn, state.committed_lsn) = (log_position, log_position);
-        let mut sealed: BTreeSet<u64> =
-            catalog.buckets(BucketState::Retired)?.into_iter().map(|row| row.number).collect();
-        let mut deletions = deletions(catalog)?;
-        for row in catalog.buckets(BucketState::Live)? {
-            sealed.insert(row.number);
-            let bucket = SealedBucket::new(row);
-            state.add_sealed(match deletions.remove(&bucket.row.number) {
-                Some(deleted) => bucket.without(deleted),
-                None => bucket,
-            });
-        }
+        let retired = catalog.buckets(BucketState::Retired)?.into_iter().map(|row| row.number).collect();
+        add_live(&mut state, catalog)?;
         let sealed_through = catalog.positions()?.into_iter().collect();
         let losses = Losses::new(catalog)?;
         let slabs = BTreeMap::new();
         let (last_lsn, last_bucket, sent) = (log_position, 0, Vec::new());
-        Ok(Replay { state, slabs, sealed, sealed_through, losses, last_lsn, last_bucket, sent })
+        Ok(Replay { state, slabs, retired, sealed_through, losses, last_lsn, last_bucket, sent })
     }
 
     fn record(&mut self, record: Record, segment: &mut LogSegment) {
@@ -273,7 +286,8 @@ impl Replay {
         }
         let Some(index) = batch.metas.first().map(|meta| meta.index.clone()) else { return };
         let position = self.sealed_through.get(&*index).copied().unwrap_or(0);
-        if batch.is_empty() || bucket <= position || self.sealed.contains(&bucket) {
+        let is_sealed = bucket <= position || self.retired.contains(&bucket) || self.state.sealed.contains_key(&bucket);
+        if batch.is_empty() || is_sealed {
             return;
         }
         let slab = self.slabs.entry(bucket).or_insert_with(|| HotSlab::new(&index, bucket));

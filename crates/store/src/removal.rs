@@ -50,7 +50,7 @@ impl Shared {
         };
         chosen.sort_by_key(|bucket| bucket.row.number);
         let numbers: Vec<u64> = chosen.iter().map(|bucket| bucket.row.number).collect();
-        let ids = chosen.iter().map(|bucket| bucket.id.to_string()).collect();
+        let ids = chosen.iter().map(|bucket| bucket.id().to_owned()).collect();
         if numbers.is_empty() {
             return Ok(ids);
         }

@@ -154,7 +154,7 @@ impl Shared {
         let numbers: Vec<u64> = chosen.iter().map(|chosen| chosen.bucket.row.number).collect();
         let ids = |too_old: bool| {
             let of_kind = chosen.iter().filter(|chosen| chosen.too_old == too_old);
-            of_kind.map(|chosen| chosen.bucket.id.to_string()).collect()
+            of_kind.map(|chosen| chosen.bucket.id().to_owned()).collect()
         };
         let removed = Removed { too_old: ids(true), too_many: ids(false) };
         assert!(numbers.is_sorted_by(|before, after| before < after), "a bucket is retired once");
@@ -237,7 +237,7 @@ impl Shared {
                 held.insert(rule.index.clone());
             }
         }
-        chosen.retain(|chosen| !held.contains(&chosen.bucket.row.index));
+        chosen.retain(|chosen| !held.contains(&*chosen.bucket.row.index));
         self.hold_arrived_old(chosen, rules, now);
     }
 
@@ -246,10 +246,10 @@ impl Shared {
         let mut waiting = BTreeSet::new();
         chosen.retain(|chosen| {
             let row = &chosen.bucket.row;
-            let rule = rules.iter().find(|rule| rule.index == row.index).filter(|_| chosen.too_old);
+            let rule = rules.iter().find(|rule| *rule.index == *row.index).filter(|_| chosen.too_old);
             let waits = rule.is_some_and(|rule| rule.arrived_old(&chosen.bucket, now));
             if waits {
-                waiting.insert(row.index.clone());
+                waiting.insert(row.index.to_string());
             }
             !waits
         });
@@ -277,16 +277,16 @@ impl Shared {
         }
         let row = &bucket.row;
         if let Err(error) = self.bring_here(bucket) {
-            self.tell(format!("bucket {} is not archived and stays: {error}", bucket.id));
+            self.tell(format!("bucket {} is not archived and stays: {error}", bucket.id()));
             return false;
         }
         let expired = ExpiredBucket {
-            id: bucket.id.to_string(),
+            id: bucket.id().to_owned(),
             number: row.number,
-            index: row.index.clone(),
+            index: row.index.to_string(),
             time_min: row.time_min,
             time_max: row.time_max,
-            objects: [row.object.clone(), row.filter.clone()],
+            objects: [row.object().into_owned(), row.filter().into_owned()],
         };
         let given = archive(&expired);
         if let Err(reason) = &given {
@@ -317,8 +317,8 @@ impl Shared {
         self.readers.forget(bucket.row.number);
         let delete = || -> Result<bool, StoreError> {
             let blobs = self.readers.blobs();
-            blobs.delete(&bucket.row.object)?;
-            blobs.delete(&bucket.row.filter)?;
+            blobs.delete(&bucket.row.object())?;
+            blobs.delete(&bucket.row.filter())?;
             if self.is_only_remote_copy(bucket)? {
                 return Ok(false);
             }
@@ -327,7 +327,7 @@ impl Shared {
             Ok(true)
         };
         delete().unwrap_or_else(|error| {
-            self.tell(format!("objects of retired bucket {} stay: {error}", bucket.id));
+            self.tell(format!("objects of retired bucket {} stay: {error}", bucket.id()));
             false
         })
     }

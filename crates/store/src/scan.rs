@@ -13,7 +13,7 @@ impl Store {
     pub fn snapshot(&self, selector: &IndexSelector, range: &TimeRange) -> Snapshot {
         // Lost log records may have belonged to any index and time.
         let mut snapshot = Snapshot { damaged: self.shared.log_damage.clone(), ..Snapshot::default() };
-        let sealed: Vec<Arc<SealedBucket>> = {
+        let mut sealed: Vec<Arc<SealedBucket>> = {
             let mut state = self.shared.state();
             for (_, slab) in state.hot.iter_mut().filter(|(key, _)| selector.matches(&key.index)) {
                 snapshot.segments.push(slab.segment());
@@ -21,11 +21,9 @@ impl Store {
             for slab in state.closed.values().filter(|slab| selector.matches(slab.segment.index_name())) {
                 snapshot.segments.push(slab.segment.clone());
             }
-            let wanted = |bucket: &&Arc<SealedBucket>| {
-                range.overlaps(bucket.row.time_min, bucket.row.time_max) && selector.matches(&bucket.row.index)
-            };
-            state.sealed.values().filter(wanted).cloned().collect()
+            state.overlapping(|index| selector.matches(index), range).cloned().collect()
         };
+        sealed.sort_unstable_by_key(|bucket| bucket.row.number);
         let overlaps = |segment: &Arc<dyn Segment>| {
             segment.pages().iter().any(|page| range.overlaps(page.time_min, page.time_max))
         };
@@ -64,7 +62,7 @@ impl Store {
                 }
             }
             Err(error) => {
-                snapshot.damaged.push(Damage { bucket: bucket.id.to_string(), reason: error.to_string() });
+                snapshot.damaged.push(Damage { bucket: bucket.id().to_owned(), reason: error.to_string() });
             }
         }
     }

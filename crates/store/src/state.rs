@@ -17,9 +17,11 @@ use crate::remote::queue::Uploads;
 use crate::report::Report;
 use crate::sealed_buckets::{Readers, SealedBucket};
 use crate::sent_requests::SentRequests;
+use crate::spans::Spans;
 use crate::sync::lock;
 use crate::{Damage, StoreError, StoreOptions};
 use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
+use quarry_event::TimeRange;
 use quarry_stdx::SharedClock;
 use quarry_stdx::number::usize_of;
 
@@ -121,6 +123,8 @@ pub(crate) struct State {
 struct Numbers {
     closed: BTreeSet<u64>,
     sealed: BTreeSet<u64>,
+    /// The sealed ones by time.
+    spans: Spans,
 }
 
 /// A slab that accepts no more events.
@@ -255,9 +259,17 @@ impl State {
     }
 
     /// Adds a live bucket, replacing the slab it was sealed from.
-    pub(crate) fn add_sealed(&mut self, bucket: SealedBucket) -> Arc<SealedBucket> {
+    pub(crate) fn add_sealed(&mut self, mut bucket: SealedBucket) -> Arc<SealedBucket> {
         let number = bucket.row.number;
-        self.numbers.entry(bucket.row.index.as_str().into()).or_default().sealed.insert(number);
+        // All buckets of an index share its name.
+        match self.numbers.get_key_value(&bucket.row.index) {
+            Some((index, _)) => bucket.row.index = Arc::clone(index),
+            None => drop(self.numbers.insert(Arc::clone(&bucket.row.index), Numbers::default())),
+        }
+        if let Some(numbers) = self.numbers.get_mut(&bucket.row.index) {
+            numbers.sealed.insert(number);
+            numbers.spans.insert(number, bucket.row.time_min, bucket.row.time_max);
+        }
         self.remove_closed(number);
         self.put_sealed(bucket)
     }
@@ -282,8 +294,11 @@ impl State {
     pub(crate) fn remove_sealed(&mut self, number: u64) {
         if let Some(bucket) = self.sealed.remove(&number) {
             self.lossy.remove(&number);
-            self.change_numbers(&bucket.row.index, |numbers| {
-                assert!(numbers.sealed.remove(&number), "an index knows its buckets");
+            let row = &bucket.row;
+            self.change_numbers(&row.index, |numbers| {
+                let is_known = numbers.sealed.remove(&number);
+                let has_times = numbers.spans.remove(number, row.time_min, row.time_max);
+                assert!(is_known && has_times, "an index knows its buckets");
             });
         }
     }
@@ -300,6 +315,23 @@ impl State {
     pub(crate) fn sealed_of(&self, index: &str) -> impl DoubleEndedIterator<Item = &Arc<SealedBucket>> {
         let numbers = self.numbers.get(index).into_iter().flat_map(|numbers| &numbers.sealed);
         numbers.filter_map(|number| self.sealed.get(number))
+    }
+
+    /// Live buckets that overlap `range`, of the indexes that are selected.
+    pub(crate) fn overlapping<'a>(
+        &'a self,
+        is_selected: impl Fn(&str) -> bool,
+        range: &'a TimeRange,
+    ) -> impl Iterator<Item = &'a Arc<SealedBucket>> {
+        let selected = self.numbers.iter().filter(move |(index, _)| is_selected(index));
+        let found = selected.flat_map(|(_, numbers)| numbers.spans.may_overlap(range));
+        let buckets = found.filter_map(|number| self.sealed.get(&number));
+        buckets.filter(|bucket| range.overlaps(bucket.row.time_min, bucket.row.time_max))
+    }
+
+    /// Names of the indexes with events.
+    pub(crate) fn indexes(&self) -> BTreeSet<Arc<str>> {
+        self.numbers.keys().cloned().chain(self.hot.values().map(|slab| slab.index().clone())).collect()
     }
 
     /// Indexes with at least `least` live buckets, by name.

@@ -158,7 +158,8 @@ impl Store {
         let (thread_shared, thread_queue) = (shared.clone(), queue.clone());
         let log = LogThread { shared: thread_shared, queue: thread_queue, writer, mark, noted: None, next_lsn, order };
         let mut store = Store { shared, writer: Some(Writer::new(queue)), _lock: dir_lock };
-        let holding = store.stats().into_iter().map(|stats| stats.index);
+        let holding = store.shared.state().indexes();
+        let holding = holding.iter().map(|index| index.to_string());
         let new_indexes = NewIndexes::of(holding, &store.shared.options.configured_indexes);
         if let Some(writer) = &mut store.writer {
             writer.new_indexes = new_indexes;

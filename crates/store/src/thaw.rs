@@ -100,8 +100,8 @@ impl Shared {
     /// Id of the live bucket with this object.
     fn live_with(&self, object: &str) -> Option<String> {
         let state = self.state();
-        let found = state.sealed.values().find(|bucket| bucket.row.thawed && bucket.row.object == object);
-        found.map(|bucket| bucket.id.to_string())
+        let found = state.sealed.values().find(|bucket| bucket.row.thawed && bucket.row.object() == object);
+        found.map(|bucket| bucket.id().to_owned())
     }
 
     /// Makes the bucket in a folder live, unless it already is.
@@ -130,7 +130,7 @@ impl Shared {
         // There are no inputs, because its events were never in the log of this store.
         self.catalog.commit_compaction(&CompactionCommit { bucket: &row, inputs: &[] })?;
         let bucket = SealedBucket::new(row);
-        let id = bucket.id.to_string();
+        let id = bucket.id().to_owned();
         self.state().add_sealed(bucket);
         Ok(id)
     }
@@ -143,7 +143,7 @@ impl Shared {
         let mut gone = Vec::new();
         for bucket in thawed {
             let blobs = self.readers.blobs();
-            if !blobs.exists(&bucket.row.object)? && !blobs.exists(&bucket.row.filter)? {
+            if !blobs.exists(&bucket.row.object())? && !blobs.exists(&bucket.row.filter())? {
                 gone.push(bucket);
             }
         }
@@ -152,7 +152,7 @@ impl Shared {
         }
         let numbers: Vec<u64> = gone.iter().map(|bucket| bucket.row.number).collect();
         self.catalog.retire(&numbers)?;
-        let ids = gone.iter().map(|bucket| bucket.id.to_string()).collect();
+        let ids = gone.iter().map(|bucket| bucket.id().to_owned()).collect();
         let mut state = self.state();
         numbers.iter().for_each(|number| state.remove_sealed(*number));
         state.retired.extend(gone);

@@ -75,8 +75,8 @@ pub(crate) fn merge(
     stored?;
     commit(shared, &row, inputs)?;
     Ok(Merge {
-        bucket: SealedBucket::new(row.clone()).id.to_string(),
-        inputs: inputs.iter().map(|bucket| bucket.id.to_string()).collect(),
+        bucket: SealedBucket::new(row.clone()).id().to_owned(),
+        inputs: inputs.iter().map(|bucket| bucket.id().to_owned()).collect(),
         events: row.events,
         bytes_before: stored_bytes(inputs),
         bytes_after: row.stored_bytes(),
@@ -132,7 +132,7 @@ fn for_each_slab(
     let mut regroup = Regroup::new(SlabLimits::TARGET);
     for bucket in inputs {
         let damaged =
-            |reason: String| Failure::Damaged(bucket.row.number, Damage { bucket: bucket.id.to_string(), reason });
+            |reason: String| Failure::Damaged(bucket.row.number, Damage { bucket: bucket.id().to_owned(), reason });
         // Bypasses the caches, to keep in them what searches need.
         let open = shared.readers.open_anew(bucket).map_err(|error| damaged(error.to_string()))?;
         let (mut events, mut raw_bytes) = (0, 0);
@@ -223,7 +223,7 @@ fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], content: &Content) -> R
     let stem = stem_of(&first.index, number);
     Ok(BucketRow {
         number,
-        index: first.index.clone(),
+        index: first.index.to_string(),
         state: BucketState::Sealing,
         object: format!("{stem}.bucket"),
         filter: format!("{stem}.filter"),
@@ -253,7 +253,7 @@ fn origins_of(inputs: &[Arc<SealedBucket>]) -> Vec<Origin> {
     let (mut first_row, mut last) = (0, None);
     for bucket in inputs {
         let deleted = bucket.deleted.as_ref().map(|deleted| Ranks::new(deleted));
-        for origin in &bucket.origins {
+        for origin in bucket.origins.iter() {
             if last.is_none_or(|last: u64| last + 1 != origin.number) {
                 let gone = deleted.as_ref().map_or(0, |deleted| deleted.before(origin.first_row));
                 let origin = Origin { first_row: first_row + origin.first_row - gone, number: origin.number };
@@ -307,9 +307,9 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     }
     let mut first_row = 0;
     for bucket in inputs {
-        let moved = Moved { to: Arc::clone(&to.hold), first_row, dropped: bucket.deleted.clone() };
-        assert!(bucket.hold.moved.get().is_none(), "a bucket is merged once");
-        bucket.hold.moved.get_or_init(|| moved);
+        let moved = Moved { to: Arc::clone(to.hold()), first_row, dropped: bucket.deleted.clone() };
+        assert!(bucket.hold().moved.get().is_none(), "a bucket is merged once");
+        bucket.hold().moved.get_or_init(|| moved);
         first_row += bucket.row.events - bucket.deleted_events();
         state.remove_sealed(bucket.row.number);
         state.retired.push(bucket.clone());

@@ -104,7 +104,7 @@ pub(crate) fn merge_noted(
     assert!(!inputs.is_empty(), "a merge has inputs");
     assert!(inputs.iter().all(|bucket| bucket.row.index == inputs[0].row.index), "a merge stays within one index");
     let numbers: Vec<u64> = inputs.iter().map(|bucket| bucket.row.number).collect();
-    let ids: Vec<&str> = inputs.iter().map(|bucket| &*bucket.id).collect();
+    let ids: Vec<&str> = inputs.iter().map(|bucket| bucket.id()).collect();
     let names = format!("{} to {}", ids.first().unwrap_or(&""), ids.last().unwrap_or(&""));
     // Buckets that make the encoder panic must not end the thread.
     let outcome = catch_unwind(AssertUnwindSafe(|| merge::merge(shared, &inputs, pace, add)));
@@ -136,7 +136,7 @@ impl Shared {
     /// Rewrites a bucket without its deleted events; errors are reported. The caller holds `compacting`.
     pub(crate) fn rewrite(&self, bucket: &Arc<SealedBucket>) {
         if let Err(error) = self.bring_here(bucket) {
-            self.tell(format!("bucket {} is not rewritten: {error}", bucket.id));
+            self.tell(format!("bucket {} is not rewritten: {error}", bucket.id()));
             return;
         }
         drop(merge_noted(self, vec![Arc::clone(bucket)], &mut Pace::full(self), BucketEncoder::add_slab));

@@ -35,7 +35,7 @@ impl Shared {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         let (mut deletions, mut emptied) = (Vec::new(), Vec::new());
         for (bucket, rows) in &changes {
-            *counts.entry(bucket.row.index.clone()).or_default() += rows.len() - bucket.deleted_events();
+            *counts.entry(bucket.row.index.to_string()).or_default() += rows.len() - bucket.deleted_events();
             let number = bucket.row.number;
             match rows.len() < bucket.row.events {
                 true => deletions.push(DeletionRow { bucket: number, rows: rows.encode() }),

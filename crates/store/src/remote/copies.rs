@@ -2,8 +2,10 @@
 //!
 //! Not here: state transitions of a bucket.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use quarry_blob::{BlobError, BlobStore, BlockCache};
@@ -11,8 +13,11 @@ use quarry_bucket::ReadAt;
 use quarry_catalog::{BucketRow, OtherCopy, RemoteCopy, RemoteState};
 
 use crate::object_names::folder_of;
+use crate::sealed_buckets::LiveRow;
 use crate::sync::lock;
 
+/// Locations that buckets share in memory; those of others have their own copy.
+const PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
 const INDEX_NAME: &str = "$_index_name";
 /// Divisor for the size of the end of a bucket that is read first: the metadata of all slabs is about this small a
@@ -45,7 +50,7 @@ pub struct RemoteOptions {
 }
 
 /// A location on a volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RemotePath {
     /// Name of the volume.
     pub volume: String,
@@ -66,41 +71,84 @@ impl RemoteOptions {
 
 /// The copies of a live bucket, shared by all users of the bucket.
 #[derive(Debug, Default)]
-pub(crate) struct Copies(Mutex<KnownCopies>);
+pub(crate) struct Copies {
+    known: Mutex<KnownCopies>,
+    /// Sequence number of the bucket's last use, across all buckets.
+    pub(crate) used: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct KnownCopies {
-    remote: Option<RemoteCopy>,
+    remote: Option<KnownCopy>,
     /// A second one, while the bucket moves.
-    other: Option<OtherCopy>,
+    other: Option<Box<OtherCopy>>,
+}
+
+/// A [`RemoteCopy`] in few bytes.
+#[derive(Debug)]
+struct KnownCopy {
+    place: Arc<RemotePath>,
+    state: RemoteState,
+    receipt: Option<u64>,
+}
+
+impl KnownCopy {
+    fn new(copy: RemoteCopy) -> KnownCopy {
+        let RemoteCopy { volume, folder, state, receipt } = copy;
+        KnownCopy { place: shared_place(RemotePath { volume, path: folder }), state, receipt }
+    }
+
+    fn full(&self) -> RemoteCopy {
+        let RemotePath { volume, path } = RemotePath::clone(&self.place);
+        RemoteCopy { volume, folder: path, state: self.state, receipt: self.receipt }
+    }
+}
+
+/// The one copy of a location in memory: many buckets have it.
+fn shared_place(place: RemotePath) -> Arc<RemotePath> {
+    static PLACES: Mutex<BTreeSet<Arc<RemotePath>>> = Mutex::new(BTreeSet::new());
+    let mut places = lock(&PLACES);
+    if let Some(known) = places.get(&place) {
+        return Arc::clone(known);
+    }
+    if places.len() >= PLACES_MAX {
+        places.retain(|place| Arc::strong_count(place) > 1);
+    }
+    let place = Arc::new(place);
+    if places.len() < PLACES_MAX {
+        places.insert(Arc::clone(&place));
+    }
+    place
 }
 
 impl Copies {
     pub(crate) fn new(remote: Option<RemoteCopy>, other: Option<OtherCopy>) -> Arc<Copies> {
-        Arc::new(Copies(Mutex::new(KnownCopies { remote, other })))
+        let copies = Copies::default();
+        copies.set(remote, other);
+        Arc::new(copies)
     }
 
     pub(crate) fn remote(&self) -> Option<RemoteCopy> {
-        lock(&self.0).remote.clone()
+        lock(&self.known).remote.as_ref().map(KnownCopy::full)
     }
 
     pub(crate) fn other(&self) -> Option<OtherCopy> {
-        lock(&self.0).other.clone()
+        lock(&self.known).other.as_deref().cloned()
     }
 
     /// Whether any object on a volume is or may be the bucket's.
     pub(crate) fn is_anywhere_remote(&self) -> bool {
-        let known = lock(&self.0);
+        let known = lock(&self.known);
         known.remote.is_some() || known.other.is_some()
     }
 
     /// Sets the state to that of the catalog.
     pub(crate) fn set(&self, remote: Option<RemoteCopy>, other: Option<OtherCopy>) {
-        *lock(&self.0) = KnownCopies { remote, other };
+        *lock(&self.known) = KnownCopies { remote: remote.map(KnownCopy::new), other: other.map(Box::new) };
     }
 
     pub(crate) fn state(&self) -> Option<RemoteState> {
-        lock(&self.0).remote.as_ref().map(|copy| copy.state)
+        lock(&self.known).remote.as_ref().map(|copy| copy.state)
     }
 
     /// Whether the local objects are complete.
@@ -109,7 +157,7 @@ impl Copies {
     }
 
     pub(super) fn move_to(&self, state: RemoteState) {
-        if let Some(copy) = &mut lock(&self.0).remote {
+        if let Some(copy) = &mut lock(&self.known).remote {
             copy.state = state;
         }
     }
@@ -126,15 +174,15 @@ impl Part {
     pub(crate) const ALL: [Part; 2] = [Part::Object, Part::Filter];
 
     /// Its name in the data directory.
-    pub(crate) fn name(self, row: &BucketRow) -> &str {
+    pub(crate) fn name(self, row: &LiveRow) -> Cow<'_, str> {
         match self {
-            Part::Object => &row.object,
-            Part::Filter => &row.filter,
+            Part::Object => row.object(),
+            Part::Filter => row.filter(),
         }
     }
 
     /// Its size.
-    pub(crate) fn bytes(self, row: &BucketRow) -> u64 {
+    pub(crate) fn bytes(self, row: &LiveRow) -> u64 {
         match self {
             Part::Object => row.object_bytes,
             Part::Filter => row.filter_bytes,
@@ -143,7 +191,7 @@ impl Part {
 
     /// Number of bytes at its end that are read first: of a bucket, the metadata of all slabs; of a filter, only the
     /// block checksums, which the blob store reads.
-    fn end_bytes(self, row: &BucketRow) -> u64 {
+    fn end_bytes(self, row: &LiveRow) -> u64 {
         match self {
             Part::Object => row.object_bytes / SHARE_OF_END,
             Part::Filter => 0,
@@ -151,7 +199,7 @@ impl Part {
     }
 
     /// Its key on a volume.
-    pub(crate) fn key(self, row: &BucketRow, folder: &str) -> String {
+    pub(crate) fn key(self, row: &impl RemoteNames, folder: &str) -> String {
         format!("{folder}/{}.{}", stem(row), self.ending())
     }
 
@@ -166,12 +214,31 @@ impl Part {
 
 /// Prefix of the keys of a bucket's objects in their folder. It is derived from the catalog row and unique: a number
 /// that is reused after an older catalog was restored has another time.
-pub(crate) fn stem(row: &BucketRow) -> String {
-    row.stem.clone().unwrap_or_else(|| format!("{:010}-{:016x}", row.number, row.created))
+pub(crate) fn stem(row: &impl RemoteNames) -> String {
+    let (own, number, created) = row.names();
+    own.map_or_else(|| format!("{number:010}-{created:016x}"), str::to_owned)
+}
+
+/// A row with the names of a bucket's remote objects.
+pub(crate) trait RemoteNames {
+    /// The stem, if it does not follow from the others; the number; and the time of sealing or compaction.
+    fn names(&self) -> (Option<&str>, u64, i64);
+}
+
+impl RemoteNames for BucketRow {
+    fn names(&self) -> (Option<&str>, u64, i64) {
+        (self.stem.as_deref(), self.number, self.created)
+    }
+}
+
+impl RemoteNames for LiveRow {
+    fn names(&self) -> (Option<&str>, u64, i64) {
+        (self.stem(), self.number, self.created)
+    }
 }
 
 /// Key of a receipt with this number of deleted events.
-pub(crate) fn receipt_key(row: &BucketRow, folder: &str, deleted: u64) -> String {
+pub(crate) fn receipt_key(row: &impl RemoteNames, folder: &str, deleted: u64) -> String {
     format!("{folder}/{}.{deleted:010}.{RECEIPT_ENDING}", stem(row))
 }
 
@@ -222,7 +289,7 @@ impl Remotes {
     }
 
     /// Opens an object of a bucket on its volume, through the cache.
-    pub(crate) fn open(&self, row: &BucketRow, part: Part, copy: &RemoteCopy) -> Result<OpenObject, BlobError> {
+    pub(crate) fn open(&self, row: &LiveRow, part: Part, copy: &RemoteCopy) -> Result<OpenObject, BlobError> {
         let key = part.key(row, &copy.folder);
         let volume = Arc::clone(self.volume(&copy.volume)?);
         let end_bytes = part.end_bytes(row);
@@ -239,7 +306,7 @@ impl Remotes {
 
     /// Deletes the objects of a bucket in a folder of a volume, and their cached blocks. Its receipts, given by their
     /// numbers of deleted events, are deleted first: objects without a receipt are not a bucket.
-    pub(crate) fn delete(&self, row: &BucketRow, place: &RemotePath, receipts: &[u64]) -> Result<(), BlobError> {
+    pub(crate) fn delete(&self, row: &LiveRow, place: &RemotePath, receipts: &[u64]) -> Result<(), BlobError> {
         let volume = self.volume(&place.volume)?;
         receipts.iter().try_for_each(|deleted| volume.delete(&receipt_key(row, &place.path, *deleted)))?;
         Part::ALL.into_iter().try_for_each(|part| {

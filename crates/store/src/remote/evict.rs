@@ -42,7 +42,7 @@ impl Shared {
         }
         copies.sort_by_cached_key(|bucket| {
             let is_recent = bucket.row.time_max >= recent_from;
-            Reverse((is_recent, bucket.used.load(Ordering::Relaxed), bucket.row.time_max, bucket.row.number))
+            Reverse((is_recent, bucket.copies.used.load(Ordering::Relaxed), bucket.row.time_max, bucket.row.number))
         });
         while bytes > room
             && let Some(bucket) = copies.pop()
@@ -71,7 +71,7 @@ impl Shared {
         assert!(!bucket.copies.is_local(), "searches read the remote copy by now");
         self.readers.close_object(bucket.row.number);
         let blobs = self.readers.blobs();
-        Part::ALL.into_iter().try_for_each(|part| blobs.delete(part.name(&bucket.row)))?;
+        Part::ALL.into_iter().try_for_each(|part| blobs.delete(&part.name(&bucket.row)))?;
         let _commit = lock(&self.commit);
         if self.catalog.move_remote(bucket.row.number, RemoteState::Evicted)? {
             bucket.copies.move_to(RemoteState::Evicted);

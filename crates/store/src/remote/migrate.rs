@@ -89,7 +89,7 @@ impl Shared {
                     report.moved += 1;
                     report.bytes += bucket.row.stored_bytes();
                 }
-                Step::Left(reason) => report.left.push(Damage { bucket: bucket.id.to_string(), reason }),
+                Step::Left(reason) => report.left.push(Damage { bucket: bucket.id().to_owned(), reason }),
             }
             drop(bucket);
             self.evict()?;
@@ -178,7 +178,7 @@ impl Shared {
         for bucket in self.leaving() {
             let Some(other) = bucket.copies.other() else { continue };
             // The state holds one reference, and this function another.
-            let is_held = Arc::strong_count(&bucket) > 2 || Arc::strong_count(&bucket.hold) > 1;
+            let is_held = Arc::strong_count(&bucket) > 2 || bucket.is_hold_shared();
             if is_held {
                 continue;
             }
@@ -187,7 +187,7 @@ impl Shared {
             let place = RemotePath { volume: other.volume, path: other.folder };
             let is_read_there =
                 bucket.copies.remote().is_some_and(|copy| (&copy.volume, &copy.folder) == (&place.volume, &place.path));
-            assert!(!is_read_there, "bucket {} does not leave the place where it is read", bucket.id);
+            assert!(!is_read_there, "bucket {} does not leave the place where it is read", bucket.id());
             self.readers.remotes().delete(&bucket.row, &place, &receipts)?;
             self.change_copies(&bucket, || self.catalog.end_leaving(bucket.row.number))?;
             self.uploads.add(bucket.row.number);

@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::copies::{RemotePath, stem};
 use crate::deletion::RowSet;
 use crate::object_names::stem_of;
+use crate::sealed_buckets::LiveRow;
 
 /// Version of the format; newer ones are refused.
 const VERSION: u64 = 1;
@@ -27,7 +28,7 @@ pub(super) const BYTES_MAX: u64 = 64 << 20;
 pub(crate) struct Receipt<'a> {
     /// Id of the data directory.
     pub(crate) store: &'a str,
-    pub(crate) row: &'a BucketRow,
+    pub(crate) row: &'a LiveRow,
     pub(crate) origins: &'a [Origin],
     pub(crate) deleted: Option<&'a RowSet>,
     /// Stems of the merged buckets whose events it contains.
@@ -48,7 +49,7 @@ impl Receipt<'_> {
             "store": self.store,
             "stem": stem(row),
             "number": row.number,
-            "index": row.index,
+            "index": &*row.index,
             "slabs": row.slabs,
             "time_min": row.time_min,
             "time_max": row.time_max,
@@ -189,7 +190,8 @@ mod tests {
 
     fn receipt(row: &BucketRow, deleted: Option<&RowSet>) -> Vec<u8> {
         let replaces = ["0000000003-0000000000000001".to_owned()];
-        Receipt { store: "5eed", row, origins: &row.origins, deleted, replaces: &replaces }.encode()
+        let (origins, row) = (&row.origins, &LiveRow::new(row.clone()));
+        Receipt { store: "5eed", row, origins, deleted, replaces: &replaces }.encode()
     }
 
     fn place() -> RemotePath {

@@ -4,7 +4,6 @@
 //! so that local damage is reported and never replaces an intact copy. An unreachable volume delays only uploads and
 //! evictions: they are retried after seconds at first, later after up to a minute.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -205,7 +204,7 @@ impl Shared {
             Ok(objects) => objects,
             Err(StoreError::Corrupt { reason, .. }) => {
                 if self.uploads.waiting().damaged.insert(row.number) {
-                    self.tell(format!("bucket {} is damaged and stays on the local disk: {reason}", bucket.id));
+                    self.tell(format!("bucket {} is damaged and stays on the local disk: {reason}", bucket.id()));
                 }
                 return Ok(false);
             }
@@ -248,9 +247,9 @@ impl Shared {
 
     /// The content of both objects, verified against checksums and sizes.
     fn whole_objects(&self, bucket: &SealedBucket) -> Result<[Bytes; 2], StoreError> {
-        let damaged = |reason: String| StoreError::Corrupt { bucket: bucket.id.to_string(), reason };
+        let damaged = |reason: String| StoreError::Corrupt { bucket: bucket.id().to_owned(), reason };
         let read = |part: Part| -> Result<Bytes, StoreError> {
-            let object = self.readers.blobs().open(part.name(&bucket.row))?;
+            let object = self.readers.blobs().open(&part.name(&bucket.row))?;
             if object.len() != part.bytes(&bucket.row) {
                 return Err(damaged(format!("{} has {} bytes", part.name(&bucket.row), object.len())));
             }
@@ -284,26 +283,26 @@ impl Shared {
         for part in Part::ALL {
             let object = self.readers.remotes().open(&bucket.row, part, copy)?.object;
             let failed = |error: quarry_bucket::ReadError| StoreError::Corrupt {
-                bucket: bucket.id.to_string(),
+                bucket: bucket.id().to_owned(),
                 reason: error.to_string(),
             };
             let content = object.read_at(0, usize_of(object.len())).map_err(failed)?;
-            self.readers.blobs().put(part.name(&bucket.row), &content)?;
+            self.readers.blobs().put(&part.name(&bucket.row), &content)?;
         }
         Ok(())
     }
 
     /// At start, lists buckets not uploaded yet and completes interrupted evictions.
     pub(crate) fn resume_uploads(&self) -> Result<(), StoreError> {
-        let buckets: BTreeMap<u64, Arc<SealedBucket>> = self.state().sealed.clone();
-        for (number, bucket) in &buckets {
-            if bucket.copies.state() == Some(RemoteState::Evicting) {
-                self.end_eviction(bucket)?;
-            }
-            if needs_upload(bucket) {
-                self.uploads.add(*number);
-            }
-        }
+        let is_evicting = |bucket: &&Arc<SealedBucket>| bucket.copies.state() == Some(RemoteState::Evicting);
+        let evicting: Vec<Arc<SealedBucket>> = self.state().sealed.values().filter(is_evicting).cloned().collect();
+        evicting.iter().try_for_each(|bucket| self.end_eviction(bucket))?;
+        let waiting = |bucket: &&Arc<SealedBucket>| needs_upload(bucket);
+        let waiting: Vec<u64> = {
+            let state = self.state();
+            state.sealed.values().filter(waiting).map(|bucket| bucket.row.number).collect()
+        };
+        waiting.into_iter().for_each(|number| self.uploads.add(number));
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ struct Fault {
 impl Faults {
     /// Records that the term filter of a bucket cannot be read.
     pub(crate) fn note(&self, bucket: &SealedBucket, error: &BucketError) {
-        let damage = Damage { bucket: bucket.id.to_string(), reason: describe(error) };
+        let damage = Damage { bucket: bucket.id().to_owned(), reason: describe(error) };
         lock(&self.0).entry(bucket.row.number).or_insert(Fault { damage, told: false });
     }
 

@@ -7,6 +7,7 @@
 mod cut;
 mod fault;
 mod live_rows;
+mod row;
 mod segment;
 
 use std::fmt;
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore, SearchReads};
 use quarry_bucket::{BucketError, BucketReader, ReadAheadBudget, ReadAt, ReadError, RemoteFilter, TermFilter};
-use quarry_catalog::{BucketRow, Origin};
+use quarry_catalog::BucketRow;
 use quarry_event::template::PageColumn;
 use quarry_event::{Page, TermQuery};
 use quarry_stdx::number::usize_of;
@@ -32,6 +33,7 @@ use crate::{PageInfo, StoreError, StoreOptions};
 pub(crate) use self::cut::{Cut, cuts};
 use self::fault::Faults;
 pub(crate) use self::live_rows::Live;
+pub(crate) use self::row::{LiveRow, Origins};
 pub(crate) use self::segment::SealedSegment;
 
 /// Size up to which a remote term filter is read whole, because single cells would take as long.
@@ -42,32 +44,34 @@ const OPENED_AT_ONCE: usize = 16;
 /// A live bucket.
 #[derive(Debug)]
 pub(crate) struct SealedBucket {
-    pub(crate) row: BucketRow,
-    pub(crate) id: Arc<str>,
-    /// The sealed buckets its events came from, by ascending row and number.
-    pub(crate) origins: Vec<Origin>,
+    pub(crate) row: LiveRow,
+    /// Written out on first use.
+    id: OnceLock<Box<str>>,
+    pub(crate) origins: Origins,
     /// Its deleted events.
     pub(crate) deleted: Option<Arc<RowSet>>,
-    /// Shared between the versions of a bucket before and after deletions.
-    pub(crate) hold: Arc<Hold>,
+    /// Created on first use.
+    hold: OnceLock<Arc<Hold>>,
     /// The copies of its objects.
     pub(crate) copies: Arc<Copies>,
-    /// Sequence number of its last use, across all buckets.
-    pub(crate) used: Arc<AtomicU64>,
 }
 
 impl SealedBucket {
     pub(crate) fn new(mut row: BucketRow) -> SealedBucket {
-        let id = format!("{}~{}", row.index, row.number).into();
-        let mut origins = std::mem::take(&mut row.origins);
-        if origins.is_empty() {
-            origins.push(Origin { first_row: 0, number: row.number });
-        }
-        debug_assert!(origins.is_sorted_by(|one, next| one.first_row < next.first_row), "origins ascend by row");
-        debug_assert!(row.time_min <= row.time_max, "bucket {}: the first time is not after the last", row.number);
-        let hold = Arc::new(Hold { bucket: row.number, moved: OnceLock::new() });
+        let origins = Origins::new(row.number, std::mem::take(&mut row.origins));
         let copies = Copies::new(row.remote.take(), row.other.take());
-        SealedBucket { row, id, origins, deleted: None, hold, copies, used: Arc::default() }
+        let row = LiveRow::new(row);
+        SealedBucket { row, id: OnceLock::new(), origins, deleted: None, hold: OnceLock::new(), copies }
+    }
+
+    /// Its id.
+    pub(crate) fn id(&self) -> &str {
+        self.id.get_or_init(|| format!("{}~{}", self.row.index, self.row.number).into())
+    }
+
+    /// Shared between the versions of a bucket before and after deletions.
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        self.hold.get_or_init(|| Arc::new(Hold { bucket: self.row.number, moved: OnceLock::new() }))
     }
 
     /// The bucket with these rows deleted, which include all earlier ones.
@@ -76,12 +80,11 @@ impl SealedBucket {
         assert!(deleted.len() <= self.row.events, "no more events are deleted than the bucket has");
         SealedBucket {
             row: self.row.clone(),
-            id: self.id.clone(),
+            id: OnceLock::new(),
             origins: self.origins.clone(),
             deleted: Some(Arc::new(deleted)),
-            hold: Arc::clone(&self.hold),
+            hold: OnceLock::from(Arc::clone(self.hold())),
             copies: Arc::clone(&self.copies),
-            used: Arc::clone(&self.used),
         }
     }
 
@@ -92,7 +95,12 @@ impl SealedBucket {
 
     /// Whether no search holds the bucket, in this or an earlier version.
     pub(crate) fn is_free(bucket: &Arc<SealedBucket>) -> bool {
-        Arc::strong_count(bucket) == 1 && Arc::strong_count(&bucket.hold) == 1
+        Arc::strong_count(bucket) == 1 && !bucket.is_hold_shared()
+    }
+
+    /// Whether a deletion, another version of the bucket or a bucket that was merged into it holds it.
+    pub(crate) fn is_hold_shared(&self) -> bool {
+        self.hold.get().is_some_and(|hold| Arc::strong_count(hold) > 1)
     }
 
     /// Number of the sealed bucket of its first event.
@@ -161,7 +169,7 @@ impl fmt::Debug for Objects {
 
 impl Objects {
     /// The bucket's object from the cache of open files.
-    fn get(&self, row: &BucketRow, copies: &Copies) -> Result<Arc<dyn ReadAt>, ReadError> {
+    fn get(&self, row: &LiveRow, copies: &Copies) -> Result<Arc<dyn ReadAt>, ReadError> {
         if let Some(object) = self.open.get(&row.number) {
             return Ok(object);
         }
@@ -172,8 +180,8 @@ impl Objects {
     }
 
     /// Opens an object of a bucket locally, or on its volume if there is no local copy.
-    fn open(&self, row: &BucketRow, copies: &Copies, part: Part) -> Result<OpenObject, BlobError> {
-        let local = || self.blobs.open(part.name(row));
+    fn open(&self, row: &LiveRow, copies: &Copies, part: Part) -> Result<OpenObject, BlobError> {
+        let local = || self.blobs.open(&part.name(row));
         let Some(copy) = copies.remote().filter(|copy| copy.state.is_remote_whole()) else {
             return local().map(OpenObject::of);
         };
@@ -199,7 +207,7 @@ impl Objects {
 struct LazyObject {
     objects: Arc<Objects>,
     /// Not the bucket itself, whose reference count would never drop.
-    row: BucketRow,
+    row: LiveRow,
     copies: Arc<Copies>,
     /// The object through which the directory is read while the bucket is opened.
     directory: Mutex<Option<Arc<dyn ReadAt>>>,
@@ -298,7 +306,7 @@ impl Readers {
 
     /// Opens a bucket, or returns it from the cache.
     pub(crate) fn open(&self, bucket: &SealedBucket) -> Result<Arc<OpenBucket>, StoreError> {
-        bucket.used.store(self.uses.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        bucket.copies.used.store(self.uses.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
         if let Some(open) = self.open.get(&bucket.row.number) {
             return Ok(open);
         }
@@ -316,7 +324,7 @@ impl Readers {
             }),
             false => self.open_anew(bucket),
         };
-        let open = Arc::new(opened.map_err(|error| damage(&bucket.id, &error))?);
+        let open = Arc::new(opened.map_err(|error| damage(bucket.id(), &error))?);
         // Its content is read when a search asks for terms; checking its existence is cheap.
         if let Err(error) = self.filter_object(bucket) {
             self.faults.note(bucket, &error);
@@ -432,7 +440,7 @@ impl Readers {
         let object = opened.map_err(|error| failed(error.to_string()))?.lasting;
         if object.len() != bucket.row.filter_bytes {
             let (found, written) = (object.len(), bucket.row.filter_bytes);
-            return Err(failed(format!("{} has {found} bytes, {written} were written", bucket.row.filter)).into());
+            return Err(failed(format!("{} has {found} bytes, {written} were written", bucket.row.filter())).into());
         }
         Ok(object)
     }

@@ -44,7 +44,7 @@ impl SealedSegment {
     }
 
     fn read(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
-        self.reader().read_page(self.slab, page, columns).map_err(|error| damage(&self.bucket.id, &error))
+        self.reader().read_page(self.slab, page, columns).map_err(|error| damage(self.bucket.id(), &error))
     }
 
     fn read_whole(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
@@ -92,7 +92,7 @@ impl SealedSegment {
 
 impl Segment for SealedSegment {
     fn bucket(&self) -> &str {
-        &self.bucket.id
+        self.bucket.id()
     }
 
     fn index(&self) -> &str {
@@ -145,7 +145,7 @@ impl Segment for SealedSegment {
         }
         let may_hold = |token: &[u8]| self.readers.may_hold(&self.bucket, self.slab, token);
         let found = self.open.reader.candidate_pages_with_filter(self.slab, query, fields, &may_hold);
-        let found = found.map_err(|error| damage(&self.bucket.id, &error))?;
+        let found = found.map_err(|error| damage(self.bucket.id(), &error))?;
         let found = match &self.cut {
             Some(cut) => PageSet(found.0 >> cut.first_page & PageSet::first(cut.infos.len()).0),
             None => found,
@@ -165,7 +165,7 @@ impl Segment for SealedSegment {
             return Ok(None);
         }
         let found = self.reader().candidate_rows(self.slab, page, query, fields, most);
-        found.map_err(|error| damage(&self.bucket.id, &error))
+        found.map_err(|error| damage(self.bucket.id(), &error))
     }
 
     fn damage(&self) -> Option<Damage> {
@@ -186,9 +186,9 @@ impl Segment for SealedSegment {
         match self.live.as_ref().filter(|live| live.is_touched(page)) {
             Some(live) => {
                 let left = live.rows_of(page);
-                deletion.add(&self.bucket.hold, rows.iter().filter_map(|row| left.get(*row as usize).copied()));
+                deletion.add(self.bucket.hold(), rows.iter().filter_map(|row| left.get(*row as usize).copied()));
             }
-            None => deletion.add(&self.bucket.hold, rows.iter().map(|row| first_row + u64::from(*row))),
+            None => deletion.add(self.bucket.hold(), rows.iter().map(|row| first_row + u64::from(*row))),
         }
         true
     }
@@ -198,7 +198,7 @@ impl Segment for SealedSegment {
             let columns = PageColumns { raw: false, index_time: false, fields: false };
             return Ok(self.read_page(page, columns)?.meta);
         }
-        self.reader().page_metas(self.slab, page).map_err(|error| damage(&self.bucket.id, &error))
+        self.reader().page_metas(self.slab, page).map_err(|error| damage(self.bucket.id(), &error))
     }
 
     fn may_hold_fields(&self, page: usize) -> bool {
@@ -210,11 +210,11 @@ impl Segment for SealedSegment {
         if self.cut.is_some() {
             return Ok(None);
         }
-        self.reader().template_set(self.slab).map_err(|error| damage(&self.bucket.id, &error))
+        self.reader().template_set(self.slab).map_err(|error| damage(self.bucket.id(), &error))
     }
 
     fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
-        self.reader().dictionary(self.slab, column).map_err(|error| damage(&self.bucket.id, &error))
+        self.reader().dictionary(self.slab, column).map_err(|error| damage(self.bucket.id(), &error))
     }
 
     fn has_templates(&self, page: usize) -> bool {
@@ -249,7 +249,7 @@ impl Segment for SealedSegment {
             return Ok(None);
         }
         let opened = self.reader().template_page(self.slab, page);
-        let opened = opened.map_err(|error| damage(&self.bucket.id, &error))?;
+        let opened = opened.map_err(|error| damage(self.bucket.id(), &error))?;
         let place = (self.bucket.row.number, u32_of(self.slab), u32_of(page));
         let open = |page| SealedPage { bucket: self.bucket.clone(), readers: self.readers.clone(), place, page };
         Ok(opened.map(|page| Box::new(open(page)) as Box<dyn TemplatePage>))
@@ -289,11 +289,11 @@ impl TemplatePage for SealedPage {
             if let Some(parent) = self.page.parent_of(column).filter(|_| self.bucket.copies.is_local()) {
                 self.column(parent)?;
             }
-            let read = self.page.column(column).map_err(|error| damage(&self.bucket.id, &error))?;
+            let read = self.page.column(column).map_err(|error| damage(self.bucket.id(), &error))?;
             self.readers.columns.put(self.key(column), Arc::clone(&read), memory_of(&read));
             return Ok(read);
         }
-        self.page.column(column).map_err(|error| damage(&self.bucket.id, &error))
+        self.page.column(column).map_err(|error| damage(self.bucket.id(), &error))
     }
 
     fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, StoreError> {
@@ -305,11 +305,11 @@ impl TemplatePage for SealedPage {
         {
             return Ok(known);
         }
-        self.page.column_of_rows(column, rows).map_err(|error| damage(&self.bucket.id, &error))
+        self.page.column_of_rows(column, rows).map_err(|error| damage(self.bucket.id(), &error))
     }
 
     fn holds_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, StoreError> {
-        self.page.holds_number(column, [number, number]).map_err(|error| damage(&self.bucket.id, &error))
+        self.page.holds_number(column, [number, number]).map_err(|error| damage(self.bucket.id(), &error))
     }
 
     fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError> {
@@ -320,7 +320,7 @@ impl TemplatePage for SealedPage {
                 }
             }
         }
-        self.page.texts(column, rows).map_err(|error| damage(&self.bucket.id, &error))
+        self.page.texts(column, rows).map_err(|error| damage(self.bucket.id(), &error))
     }
 }
 
