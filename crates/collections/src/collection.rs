@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
 use serde_json::Value;
 
 use crate::access::StoredAcceleration;
@@ -209,8 +209,10 @@ impl Collection {
 
     /// Appends the requested documents of these users to `out`, as a JSON list.
     pub fn find(&self, users: &[&str], find: &Find, out: &mut String) -> Result<(), CollectionError> {
+        let length = out.len();
         let found = self.read(users, |reading| reading.find(find, out))?;
         if found.is_none() {
+            out.truncate(length);
             out.push_str("[]");
         }
         Ok(())
@@ -273,8 +275,13 @@ impl Collection {
             // Migrates the documents from the older format.
             self.write(&CollectionDefinition::default(), |_| Ok(()))?;
         }
-        let connection = locked(&self.idle).pop();
-        let connection = connection.map_or_else(|| self.connect(READER_KIB), Ok)?;
+        // A reader does not create the file: it may be removed by now.
+        let existing = OpenFlags::default().difference(OpenFlags::SQLITE_OPEN_CREATE);
+        let idle = locked(&self.idle).pop();
+        let connection = match idle.map_or_else(|| self.connect(READER_KIB, existing), Ok) {
+            Err(_) if locked(&self.writer).is_removed => return Ok(None),
+            connection => connection?,
+        };
         let run = || -> Result<T, Failure> {
             let transaction = connection.unchecked_transaction()?;
             let kept = kept(&transaction)?;
@@ -282,7 +289,11 @@ impl Collection {
             transaction.finish()?;
             Ok(done)
         };
-        let done = run().map_err(|failure| failure.at(&self.path))?;
+        let done = match run() {
+            // Its file went while it was read.
+            Err(Failure::Sqlite(_)) if locked(&self.writer).is_removed => return Ok(None),
+            done => done.map_err(|failure| failure.at(&self.path))?,
+        };
         let mut idle = locked(&self.idle);
         if idle.len() < IDLE_MAX {
             idle.push(connection);
@@ -290,9 +301,9 @@ impl Collection {
         Ok(Some(done))
     }
 
-    fn connect(&self, cache_kib: i64) -> Result<Connection, CollectionError> {
+    fn connect(&self, cache_kib: i64, flags: OpenFlags) -> Result<Connection, CollectionError> {
         let open = || -> Result<Connection, rusqlite::Error> {
-            let connection = Connection::open(&self.path)?;
+            let connection = Connection::open_with_flags(&self.path, flags)?;
             connection.busy_timeout(BUSY_WAIT)?;
             connection.execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;")?;
             connection.pragma_update(None, "cache_size", -cache_kib)?;
@@ -313,7 +324,7 @@ impl Collection {
             std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
             sync_folder(folder.parent()).map_err(|error| failed(&error))?;
         }
-        let mut connection = self.connect(WRITER_KIB)?;
+        let mut connection = self.connect(WRITER_KIB, OpenFlags::default())?;
         let is_imported =
             self.set_up(&mut connection, is_new && self.former.is_file()).map_err(|failure| failure.at(&self.path))?;
         sync_folder(self.path.parent().filter(|_| is_new)).map_err(|error| failed(&error))?;

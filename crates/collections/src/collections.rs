@@ -78,7 +78,12 @@ impl Collections {
     pub fn remove(&self, app: &str, name: &str) -> Result<(), CollectionError> {
         let collection = self.get(app, name)?;
         let removed = collection.remove_file();
-        self.open().collections.remove(&(app.to_owned(), name.to_owned()));
+        let key = (app.to_owned(), name.to_owned());
+        let mut open = self.open();
+        // A new one of this name may be there by now.
+        if open.collections.get(&key).is_some_and(|(known, _)| Arc::ptr_eq(known, &collection)) {
+            open.collections.remove(&key);
+        }
         removed
     }
 }
