@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod address_database;
+pub mod app_packages;
 mod collection_tables;
 mod configuration;
 pub mod folders;

@@ -1,7 +1,7 @@
 //! Apps as folders of `etc/apps`: listing, creating, changing and removing them.
 //!
 //! The attributes of an app are in `app.conf`: `[ui]`, `[launcher]` and `[install]`, `local` over `default`. An app
-//! being removed is first renamed, so that a half-removed one is never visible. Not here: installing archives.
+//! being removed is first renamed, so that a half-removed one is never visible, and while nobody writes into it. Not here: packing ([`crate::app_packages`]) and installing archives.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use quarry_conf::{Conf, Permissions};
 
 use crate::configuration::read_text;
 use crate::folders::{app_name, folders_in};
-use crate::objects::{APP_DEFAULT, APP_SYSTEM, ObjectError, Objects, Scope};
+use crate::objects::{APP_DEFAULT, APP_SYSTEM, ObjectError, Objects, Scope, change_alone};
 
 /// The conf file of an app's attributes.
 const CONF: &str = "app";
@@ -75,10 +75,13 @@ impl Objects {
         }
         check_members(members)?;
         let folder = self.apps_folder().join(name);
-        if folder.exists() || FIXED.contains(&name) {
-            return Err(ObjectError::Exists(name.to_owned()));
+        {
+            let _alone = change_alone();
+            if folder.exists() || FIXED.contains(&name) {
+                return Err(ObjectError::Exists(name.to_owned()));
+            }
+            std::fs::create_dir_all(folder.join("local")).map_err(|error| failed(&folder, &error))?;
         }
-        std::fs::create_dir_all(folder.join("local")).map_err(|error| failed(&folder, &error))?;
         let mut all = vec![("version".to_owned(), "1.0.0".to_owned()), ("label".to_owned(), name.to_owned())];
         all.retain(|(member, _)| !members.iter().any(|(given, _)| given == member));
         all.extend_from_slice(members);
@@ -105,6 +108,7 @@ impl Objects {
 
     /// Removes an app with everything in it.
     pub fn remove_app(&self, name: &str) -> Result<(), ObjectError> {
+        let _alone = change_alone();
         let app = self.app(name)?;
         if !app.is_removable {
             return Err(ObjectError::Denied(format!("the app {name} is part of the program: it cannot be removed")));
@@ -117,7 +121,7 @@ impl Objects {
         std::fs::remove_dir_all(&gone).map_err(|error| failed(&gone, &error))
     }
 
-    fn apps_folder(&self) -> PathBuf {
+    pub(crate) fn apps_folder(&self) -> PathBuf {
         self.data_dir().join("etc/apps")
     }
 

@@ -8,6 +8,7 @@ use std::cell::OnceCell;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use quarry_collections::{Collections, KEY};
 use quarry_conf::file_name::check_file_name;
@@ -346,7 +347,8 @@ impl LookupFiles {
     fn write_whole(&self, folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
         let failed = |error: std::io::Error| Fault::io(folder.join(name).display(), error);
         std::fs::create_dir_all(folder).map_err(failed)?;
-        let unfinished = folder.join(format!(".{name}.new"));
+        // A file of its own, because several searches may write one table at the same time.
+        let unfinished = folder.join(format!(".{name}.{}.new", WRITES.fetch_add(1, Ordering::Relaxed)));
         let file = std::fs::File::create(&unfinished).map_err(failed)?;
         let mut out = Limited { out: BufWriter::new(file), left: LOOKUP_BYTES_MAX };
         let filled = fill(&mut out).and_then(|()| out.flush().map_err(failed));
@@ -409,6 +411,9 @@ fn check_written(name: &str) -> Result<(), Fault> {
 fn model_file(name: &str) -> String {
     format!("{MODEL_PREFIX}{name}{MODEL_SUFFIX}")
 }
+
+/// Number of tables that this process has begun to write.
+static WRITES: AtomicU64 = AtomicU64::new(0);
 
 /// Content of a file up to a maximum size; `what` names it in messages.
 fn read_bounded(what: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Fault> {

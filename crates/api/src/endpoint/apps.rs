@@ -1,17 +1,19 @@
-//! `apps/local`: the apps of the node as folders: listing, creating, changing, removing ([`quarry_apps::local_apps`]).
+//! `apps/local`: the apps of the node as folders: listing, creating, changing, removing ([`quarry_apps::local_apps`]), and
+//! packing ([`quarry_apps::app_packages`]).
 //!
-//! Not here: installing and packaging archives, and update checks.
+//! Not here: installing packages, and update checks.
 
 use axum::extract::State;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
+use quarry_apps::app_packages::AppPackage;
 use quarry_apps::local_apps::LocalApp;
 use quarry_apps::objects::{NOBODY, ObjectSharing, Objects};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 
-use super::answer_shape::Content;
+use super::answer_shape::{AnswerShape, Content};
 use super::entities::{change, with_objects};
 use super::listing::{LISTED, page};
 use super::row::{Access, EDIT_APPS, Endpoint, REST_APPS, entities};
@@ -43,6 +45,18 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_APPS), Access::Capability(EDIT_APPS));
     let one = format!("{COLLECTION}/{{name}}");
     let below = |name: &str| format!("{one}/{name}");
+    let package = below("package");
+    let packing = [(Method::GET, get(pack)), (Method::POST, post(pack))].map(|(method, serve)| {
+        Endpoint::new(method, package.as_str(), write, "Packs an app into a file of the node.", serve)
+    });
+    let file = Endpoint::new(
+        Method::GET,
+        format!("{package}/{{file}}"),
+        write,
+        "Sends the file of a packed app.",
+        get(send_package),
+    )
+    .answers(AnswerShape::Texts(&[PACKAGE_TYPE]));
     let rows = vec![
         Endpoint::new(Method::GET, COLLECTION, read, "Lists apps.", get(list)).takes(LISTED),
         Endpoint::new(Method::POST, COLLECTION, write, "Creates an app.", post(create))
@@ -64,8 +78,17 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(show),
         ),
     ];
-    entities(rows, &APP)
+    entities(rows, &APP).into_iter().chain(entities(packing.to_vec(), &PACKAGE)).chain([file]).collect()
 }
+
+/// Media type of a package.
+const PACKAGE_TYPE: &str = "application/gzip";
+
+/// Content of a packed app.
+const PACKAGE: Content = Content::new(
+    "apps.local.package",
+    Shape::Object(&[("name", Shape::Text), ("path", Shape::Text), ("url", Shape::Text)]),
+);
 
 /// Content of an app.
 const APP: Content = Content::new(
@@ -172,6 +195,59 @@ async fn remove(
     // Searches reload everything that they have cached of it.
     change(&state, &caller, "props", move |objects, _| objects.remove_app(&name)).await?;
     list(State(state), caller, parameters.only("output_mode")).await
+}
+
+/// Packs an app; with `GET` as well, because that is what Splunk's clients send.
+async fn pack(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    headers: HeaderMap,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let name = name_of(&parts);
+    let package = with_objects(&state, &caller, move |objects, _| objects.pack_app(&name)).await?;
+    let entries = vec![package_entry(&package, &headers)];
+    let path = format!("/services/{COLLECTION}/{}/package", escaped(&package.app));
+    Ok(Feed::of(TITLE, path, entries).answer(Form::of(parameters.get("output_mode"))))
+}
+
+/// A package as an entity: the file of the node, and the address from which this node sends it.
+fn package_entry(package: &AppPackage, headers: &HeaderMap) -> Entry {
+    let path = format!("/servicesNS/{NOBODY}/system/{COLLECTION}/{}/package", escaped(&package.app));
+    let file = package.path.file_name().unwrap_or_default().to_string_lossy();
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    // Relative to the scheme, which a proxy may have changed.
+    let url = format!("//{host}/services/{COLLECTION}/{}/package/{}", escaped(&package.app), escaped(&file));
+    let content = [
+        ("name", package.app.clone()),
+        ("path", package.path.to_string_lossy().into_owned()),
+        ("url", if host.is_empty() { url[2..].to_owned() } else { url }),
+    ];
+    Entry {
+        name: package.app.clone(),
+        path: path.clone(),
+        author: NOBODY.to_owned(),
+        app: "system".to_owned(),
+        acl: Acl {
+            sharing: ObjectSharing::App,
+            readers: vec!["admin".to_owned()],
+            writers: vec!["admin".to_owned()],
+            can_write: false,
+            can_remove: false,
+            can_share: false,
+        },
+        fields: None,
+        updated: 0,
+        links: vec![("list", path)],
+        content: content.into_iter().map(|(member, value)| (member.to_owned(), Value::from(value))).collect(),
+    }
+}
+
+async fn send_package(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
+    let (name, file) = (name_of(&parts), parts.get("file").cloned().unwrap_or_default());
+    let bytes = with_objects(&state, &caller, move |objects, _| objects.app_package(&name, &file)).await?;
+    Ok(([(header::CONTENT_TYPE, PACKAGE_TYPE)], bytes).into_response())
 }
 
 async fn reload(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {

@@ -1,0 +1,343 @@
+//! Apps packed into files for other nodes: `NAME.spl`, a gzip-compressed tar archive of the app's folder, as in Splunk.
+//!
+//! Packages are in [`FOLDER`] of the data directory, one per app; packing again replaces it. The archive holds regular
+//! files only: symbolic links could lead out of the app. It leaves out hidden files, and `local/passwords.conf`, because
+//! its secrets are encrypted with a key of this data directory and would only be lost elsewhere.
+//!
+//! Not here: installing packages.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use quarry_conf::file_name::check_file_name;
+use quarry_stdx::random;
+
+use crate::objects::{ObjectError, Objects};
+
+/// Folder of the packages, relative to the data directory (Splunk's, relative to its home).
+const FOLDER: &str = "share/splunk/app_packages";
+/// Ending of a package's name.
+const ENDING: &str = ".spl";
+/// The file of an app that is left out.
+const SECRETS: &str = "local/passwords.conf";
+/// Maximum bytes of the files of an app that is packed.
+const APP_BYTES_MAX: u64 = 256 << 20;
+/// Maximum bytes of all packages.
+const PACKAGES_BYTES_MAX: u64 = 1 << 30;
+/// Maximum files and folders of an app that is packed.
+const ENTRIES_MAX: usize = 20_000;
+/// Maximum depth of its folders.
+const DEPTH_MAX: usize = 32;
+/// Readable and writable by the owner alone.
+const PRIVATE_MODE: u32 = 0o600;
+/// Random bytes in the name of an unfinished package.
+const ID_BYTES: usize = 8;
+/// Size of a header and of the unit to which contents are filled up.
+const BLOCK: usize = 512;
+/// Maximum bytes of a name in a header; longer ones are in a record before it.
+const NAME_BYTES_MAX: usize = 100;
+
+/// A packed app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppPackage {
+    /// Name of the app.
+    pub app: String,
+    /// The file.
+    pub path: PathBuf,
+}
+
+impl Objects {
+    /// Packs an app.
+    pub fn pack_app(&self, name: &str) -> Result<AppPackage, ObjectError> {
+        let app = self.app(name)?;
+        let source = self.apps_folder().join(&app.name);
+        if !source.is_dir() {
+            return Err(ObjectError::Invalid(format!(
+                "the app {name} is part of the program and has no files of its own: there is nothing to pack"
+            )));
+        }
+        let entries = entries_of(&source)?;
+        let folder = self.data_dir().join(FOLDER);
+        let file = format!("{name}{ENDING}");
+        let failed = |error: io::Error| ObjectError::Failed(format!("{}: {error}", folder.join(&file).display()));
+        std::fs::create_dir_all(&folder).map_err(failed)?;
+        check_room(&folder, &file).map_err(failed)??;
+        let mut id = [0; ID_BYTES];
+        random::fill(&mut id);
+        // A name of its own, because several requests may pack an app at the same time.
+        let unfinished = folder.join(format!(".{file}.{:016x}", u64::from_le_bytes(id)));
+        let written = write_package(&unfinished, &app.name, &entries);
+        let path = folder.join(&file);
+        if let Err(error) = written.and_then(|()| std::fs::rename(&unfinished, &path)) {
+            // The disk may be full: what was written must not stay.
+            drop(std::fs::remove_file(&unfinished));
+            return Err(failed(error));
+        }
+        Ok(AppPackage { app: app.name, path })
+    }
+
+    /// The bytes of an app's package; `file` is its name without folders.
+    pub fn app_package(&self, name: &str, file: &str) -> Result<Vec<u8>, ObjectError> {
+        let unknown = || ObjectError::Unknown(format!("{name}/package/{file}"));
+        if check_file_name(name).is_err() || file.strip_suffix(ENDING) != Some(name) {
+            return Err(unknown());
+        }
+        let path = self.data_dir().join(FOLDER).join(file);
+        std::fs::read(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => unknown(),
+            _ => ObjectError::Failed(format!("{}: {error}", path.display())),
+        })
+    }
+}
+
+/// Refuses a further package if all of them take too much.
+fn check_room(folder: &Path, file: &str) -> io::Result<Result<(), ObjectError>> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name() != file {
+            // A package that is being finished is there under another name afterwards.
+            bytes += entry.metadata().map_or(0, |metadata| metadata.len());
+        }
+    }
+    if bytes <= PACKAGES_BYTES_MAX {
+        return Ok(Ok(()));
+    }
+    let (folder, used, most) = (folder.display(), bytes >> 20, PACKAGES_BYTES_MAX >> 20);
+    Ok(Err(ObjectError::Invalid(format!(
+        "{folder} has {used} MB of packages, more than the {most} MB allowed: remove some"
+    ))))
+}
+
+/// A file or folder of an app.
+struct PackedEntry {
+    path: PathBuf,
+    /// Its path in the app, separated by `/`.
+    name: String,
+    metadata: Metadata,
+}
+
+/// The files and folders of an app in order of their names.
+fn entries_of(app: &Path) -> Result<Vec<PackedEntry>, ObjectError> {
+    let failed = |path: &Path, error: io::Error| ObjectError::Failed(format!("{}: {error}", path.display()));
+    let too_large = |what: String| ObjectError::Invalid(format!("{}: {what}, the maximum of a package", app.display()));
+    let mut folders = vec![(app.to_owned(), String::new(), 0)];
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    while let Some((folder, prefix, depth)) = folders.pop() {
+        let entries = std::fs::read_dir(&folder).map_err(|error| failed(&folder, error))?;
+        for entry in entries {
+            let entry = entry.map_err(|error| failed(&folder, error))?;
+            // A file may be removed meanwhile; a name that is no text cannot be in the archive.
+            let (Ok(metadata), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { continue };
+            let (path, name) = (entry.path(), format!("{prefix}{name}"));
+            let is_left_out = name == SECRETS || entry.file_name().as_encoded_bytes().starts_with(b".");
+            if is_left_out || !(metadata.is_file() || metadata.is_dir()) {
+                continue;
+            }
+            if metadata.is_dir() {
+                if depth >= DEPTH_MAX {
+                    return Err(too_large(format!("more than {DEPTH_MAX} levels of folders")));
+                }
+                folders.push((path.clone(), format!("{name}/"), depth + 1));
+            } else {
+                bytes += metadata.len();
+            }
+            found.push(PackedEntry { path, name, metadata });
+            if found.len() > ENTRIES_MAX || bytes > APP_BYTES_MAX {
+                let most = APP_BYTES_MAX >> 20;
+                return Err(too_large(format!("more than {ENTRIES_MAX} files or {most} MB")));
+            }
+        }
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
+}
+
+fn write_package(path: &Path, app: &str, entries: &[PackedEntry]) -> io::Result<()> {
+    // Settings of an app may hold keys, which only the node's account reads in the app itself.
+    let file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(path)?;
+    let mut out = GzEncoder::new(BufWriter::new(file), Compression::default());
+    write_header(&mut out, &format!("{app}/"), TarEntry::Folder, 0, 0)?;
+    for entry in entries {
+        let modified = entry.metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let seconds = modified.map_or(0, |time| time.as_secs());
+        let name = format!("{app}/{}", entry.name);
+        if entry.metadata.is_dir() {
+            write_header(&mut out, &format!("{name}/"), TarEntry::Folder, 0, seconds)?;
+            continue;
+        }
+        // A header states the size before the content, so a file that grows or shrinks meanwhile must be read first.
+        let mut content = Vec::new();
+        match File::open(&entry.path) {
+            Ok(file) => file.take(APP_BYTES_MAX).read_to_end(&mut content)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        write_header(&mut out, &name, TarEntry::File, content.len(), seconds)?;
+        write_filled(&mut out, &content)?;
+    }
+    // Two empty blocks end an archive.
+    out.write_all(&[0; 2 * BLOCK])?;
+    let file = out.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.sync_all()
+}
+
+/// Kind of an entry in a tar archive (POSIX.1-2001, pax interchange format).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TarEntry {
+    File,
+    Folder,
+    /// Attributes of the next entry.
+    Attributes,
+}
+
+fn write_header(out: &mut impl Write, name: &str, kind: TarEntry, bytes: usize, seconds: u64) -> io::Result<()> {
+    if name.len() > NAME_BYTES_MAX {
+        let record = attribute("path", name);
+        write_block(out, "long-name", TarEntry::Attributes, record.len(), seconds)?;
+        write_filled(out, record.as_bytes())?;
+    }
+    write_block(out, name, kind, bytes, seconds)
+}
+
+/// A line of attributes, `LENGTH NAME=VALUE`, where the length counts itself.
+fn attribute(name: &str, value: &str) -> String {
+    let rest = format!(" {name}={value}\n");
+    let digits = (1..20).find(|digits| (rest.len() + digits).to_string().len() == *digits).unwrap_or(1);
+    format!("{}{rest}", rest.len() + digits)
+}
+
+/// One header; a longer name is cut, because the attributes before it have it whole.
+fn write_block(out: &mut impl Write, name: &str, kind: TarEntry, bytes: usize, seconds: u64) -> io::Result<()> {
+    let mut block = [0u8; BLOCK];
+    let mut put = |at: usize, text: &[u8]| block[at..at + text.len()].copy_from_slice(text);
+    put(0, &name.as_bytes()[..name.len().min(NAME_BYTES_MAX)]);
+    put(100, if kind == TarEntry::Folder { b"0000755\0" } else { b"0000644\0" });
+    put(108, b"0000000\0");
+    put(116, b"0000000\0");
+    put(124, format!("{bytes:011o}\0").as_bytes());
+    put(136, format!("{:011o}\0", seconds & 0o77_777_777_777).as_bytes());
+    put(
+        156,
+        match kind {
+            TarEntry::File => b"0",
+            TarEntry::Folder => b"5",
+            TarEntry::Attributes => b"x",
+        },
+    );
+    put(257, b"ustar\x0000");
+    // The sum is over the header with blanks in its own place.
+    put(148, b"        ");
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    out.write_all(&block)
+}
+
+/// Writes a content, filled up to whole blocks.
+fn write_filled(out: &mut impl Write, content: &[u8]) -> io::Result<()> {
+    out.write_all(content)?;
+    let rest = content.len().next_multiple_of(BLOCK) - content.len();
+    out.write_all(&[0; BLOCK][..rest])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::process::Command;
+
+    use quarry_conf::Permissions;
+
+    use super::*;
+
+    fn world() -> (tempfile::TempDir, Objects) {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = Objects::new(folder.path());
+        let all = BTreeSet::from(["admin_all_objects".to_owned()]);
+        objects.create_app("shop", &[], &Permissions::of_user("boss", all, Vec::new(), Vec::new())).unwrap();
+        (folder, objects)
+    }
+
+    #[test]
+    fn an_app_is_packed_as_tar_reads_it_without_secrets_and_links() {
+        let (folder, objects) = world();
+        let app = folder.path().join("etc/apps/shop");
+        let deep = format!("default/{}", "a-long-name/".repeat(12));
+        std::fs::create_dir_all(app.join(&deep)).unwrap();
+        let lines = "x".repeat(BLOCK + 1);
+        for (name, text) in
+            [("default/props.conf", "[a]\n"), (&format!("{deep}b.txt"), lines.as_str()), (SECRETS, "[s]\n"), ("e", "")]
+        {
+            std::fs::write(app.join(name), text).unwrap();
+        }
+        std::fs::write(app.join(".hidden"), "h").unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", app.join("link")).unwrap();
+        let package = objects.pack_app("shop").unwrap();
+        assert_eq!(package.path, folder.path().join(FOLDER).join("shop.spl"));
+        let out = folder.path().join("out");
+        std::fs::create_dir(&out).unwrap();
+        let tar = Command::new("tar").arg("-xzf").arg(&package.path).arg("-C").arg(&out).output().unwrap();
+        assert!(tar.status.success() && tar.stderr.is_empty(), "{}", String::from_utf8_lossy(&tar.stderr));
+        let mut texts = BTreeMap::new();
+        let packed = out.join("shop");
+        for name in ["default/props.conf".to_owned(), format!("{deep}b.txt"), "e".to_owned()] {
+            texts.insert(name.clone(), std::fs::read_to_string(packed.join(&name)).unwrap());
+        }
+        assert_eq!(texts.values().map(String::len).collect::<Vec<_>>(), [BLOCK + 1, 4, 0]);
+        assert!(packed.join("local/app.conf").is_file());
+        for left_out in [SECRETS, ".hidden", "link"] {
+            assert!(std::fs::symlink_metadata(packed.join(left_out)).is_err(), "{left_out}");
+        }
+        let again = objects.pack_app("shop").unwrap();
+        assert_eq!(again, package);
+        let files: Vec<_> = std::fs::read_dir(folder.path().join(FOLDER)).unwrap().collect();
+        assert_eq!(files.len(), 1, "it replaces the one before, and nothing unfinished is left");
+        assert_eq!(objects.app_package("shop", "shop.spl").unwrap(), std::fs::read(&package.path).unwrap());
+    }
+
+    #[test]
+    fn names_lead_nowhere_else() {
+        let (folder, objects) = world();
+        std::fs::create_dir_all(folder.path().join(FOLDER)).unwrap();
+        std::fs::write(folder.path().join("secret.spl"), "s").unwrap();
+        for name in ["..", "../..", "nowhere", "", "shop/..", "."] {
+            assert!(matches!(objects.pack_app(name), Err(ObjectError::Unknown(_))), "{name}");
+        }
+        assert!(matches!(objects.pack_app("search"), Err(ObjectError::Invalid(_))), "it has no folder here");
+        for (name, file) in [
+            ("shop", "shop.spl"),
+            ("shop", "other.spl"),
+            ("../../secret", "../../secret.spl"),
+            ("shop", "../x"),
+            ("", ".spl"),
+        ] {
+            assert!(matches!(objects.app_package(name, file), Err(ObjectError::Unknown(_))), "{name} {file}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_much_is_refused() {
+        let (folder, objects) = world();
+        let deep = folder.path().join("etc/apps/shop").join("d/".repeat(DEPTH_MAX + 1));
+        std::fs::create_dir_all(deep).unwrap();
+        let told = |told: Result<AppPackage, ObjectError>| told.unwrap_err().to_string();
+        assert!(told(objects.pack_app("shop")).contains("levels of folders"));
+        std::fs::remove_dir_all(folder.path().join("etc/apps/shop/d")).unwrap();
+        let large = File::create(folder.path().join("etc/apps/shop/large")).unwrap();
+        large.set_len(APP_BYTES_MAX).unwrap();
+        assert!(told(objects.pack_app("shop")).contains("256 MB"));
+        drop(large);
+        std::fs::remove_file(folder.path().join("etc/apps/shop/large")).unwrap();
+        std::fs::create_dir_all(folder.path().join(FOLDER)).unwrap();
+        let others = File::create(folder.path().join(FOLDER).join("other.spl")).unwrap();
+        others.set_len(PACKAGES_BYTES_MAX + 1).unwrap();
+        assert!(told(objects.pack_app("shop")).contains("remove some"));
+        drop(others);
+        std::fs::remove_file(folder.path().join(FOLDER).join("other.spl")).unwrap();
+        assert!(objects.pack_app("shop").is_ok());
+    }
+}
