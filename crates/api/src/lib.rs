@@ -10,6 +10,7 @@ mod atom;
 mod bulletins;
 mod caller;
 mod collector_tokens;
+mod compression;
 mod endpoint;
 mod listed_entries;
 mod local_requests;
@@ -72,8 +73,9 @@ async fn as_clients_write(mut request: Request, next: Next) -> Response {
 fn endpoints(state: ApiState) -> Router {
     endpoint::table::router()
         .route_layer(from_fn_with_state(state.clone(), endpoint::access::authorise))
-        .fallback(message::not_found)
+        .fallback(endpoint::access::not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn(message::in_envelope))
+        .layer(from_fn(compression::compressed))
         .with_state(state)
 }

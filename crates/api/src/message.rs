@@ -11,7 +11,6 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use quarry_auth::{AuthError, UserError};
-
 use quarry_search::SearchError;
 use quarry_search::cell::write_json_text;
 use quarry_spl::ast::Span;
@@ -227,6 +226,11 @@ impl IntoResponse for ApiError {
 pub(crate) struct RefusalForm(Arc<AtomicBool>);
 
 impl RefusalForm {
+    /// Whether it is XML.
+    pub(crate) fn is_xml(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Processes a parameter.
     pub(crate) fn note(&self, name: &str, value: &str) {
         if name == "output_mode" {
@@ -273,14 +277,9 @@ pub(crate) async fn in_envelope(mut request: Request, next: Next) -> Response {
             ApiError::with_status(status, text)
         }
     };
-    let mut rendered = error.rendered(form.0.load(Ordering::Relaxed));
+    let mut rendered = error.rendered(form.is_xml());
     rendered.headers_mut().extend(allow);
     rendered
-}
-
-/// The answer for an unknown path.
-pub(crate) async fn not_found() -> ApiError {
-    ApiError::with_status(StatusCode::NOT_FOUND, "Not Found")
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! Parameters of a request, from its URL and its body, as in Splunk.
 
-use axum::body::Bytes;
+use std::time::Duration;
+
+use axum::body::{Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::response::Response;
 
@@ -11,6 +13,11 @@ use crate::parameter_types::{ALL, ParameterType, fault, parse_flag, type_of};
 
 /// Content type of form bodies.
 const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Maximum size of a form that is read only for the format of a refusal.
+const UNREAD_BYTES_MAX: usize = 16 << 10;
+/// Maximum time that such a form is waited for.
+const UNREAD_WAIT: Duration = Duration::from_millis(500);
 
 /// Parameters that every handler of objects accepts.
 const ANYWHERE: [&str; 2] = ["namespace", "output_mode"];
@@ -127,6 +134,31 @@ impl<S: Send + Sync> FromRequest<S> for Parameters {
     }
 }
 
+/// Reads the form of a request that is refused before its handler would, because the form may say in which format. Larger
+/// forms, and those that do not come at once, are not waited for: whoever sends them may be nobody.
+pub(crate) async fn note_unread_form(request: Request) {
+    let Some(form) = request.extensions().get::<RefusalForm>().cloned() else { return };
+    if !is_small_form(request.headers()) {
+        return;
+    }
+    let body = to_bytes(request.into_body(), UNREAD_BYTES_MAX);
+    if let Ok(Ok(body)) = tokio::time::timeout(UNREAD_WAIT, body).await {
+        form_urlencoded::parse(&body).for_each(|(name, value)| form.note(&name, &value));
+    }
+}
+
+/// Whether a body is a form of at most [`UNREAD_BYTES_MAX`].
+fn is_small_form(headers: &HeaderMap) -> bool {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let bytes = text(&header::CONTENT_LENGTH).and_then(|text| text.parse::<usize>().ok());
+    text(&header::CONTENT_TYPE).is_some_and(is_form) && bytes.is_some_and(|bytes| bytes <= UNREAD_BYTES_MAX)
+}
+
+/// Whether a content type is that of forms.
+fn is_form(kind: &str) -> bool {
+    kind.trim().to_ascii_lowercase().starts_with(FORM)
+}
+
 /// Parameters that include settings of a conf, whose names and values are not checked here.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(pub(crate) Parameters);
@@ -149,7 +181,7 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Parameters,
     let form = request.extensions().get::<RefusalForm>().cloned().unwrap_or_default();
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
     let body = Bytes::from_request(request, state).await.map_err(IntoResponse::into_response)?;
-    let is_form = kind.as_deref().is_none_or(|kind| kind.trim().to_ascii_lowercase().starts_with(FORM));
+    let is_form = kind.as_deref().is_none_or(is_form);
     if !body.is_empty() {
         if !is_form {
             let text = format!("parameters are sent as {FORM}, not as {}", kind.unwrap_or_default());
@@ -191,6 +223,26 @@ mod tests {
             assert_eq!(read("/x", form, &wrong).await.err(), Some(StatusCode::BAD_REQUEST), "{name}");
             assert_eq!(read(&format!("/x?{wrong}"), form, "").await.err(), Some(StatusCode::BAD_REQUEST), "{name}");
             assert!(check_query(&wrong).is_err() && check_query(&format!("{name}=")).is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_small_form_says_in_which_format_a_refusal_is_wanted() {
+        let short = "a=b&output_mode=json".to_owned();
+        let long = format!("{short}&c={}", "x".repeat(UNREAD_BYTES_MAX));
+        for (kind, body, is_json) in [
+            (FORM, short.clone(), true),
+            (FORM, "a=b&output_mode=xml".to_owned(), false),
+            (FORM, long, false),
+            ("application/json", short, false),
+        ] {
+            let form = RefusalForm::default();
+            form.note("output_mode", "xml");
+            let length = body.len().to_string();
+            let request = Request::post("/x").header(header::CONTENT_TYPE, kind).header(header::CONTENT_LENGTH, length);
+            let request = request.extension(form.clone()).body(Body::from(body)).unwrap();
+            note_unread_form(request).await;
+            assert_eq!(!form.is_xml(), is_json, "{kind}");
         }
     }
 }

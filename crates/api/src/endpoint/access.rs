@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -18,7 +19,7 @@ use crate::ApiState;
 use crate::atom::EntryPath;
 use crate::caller::Caller;
 use crate::message::ApiError;
-use crate::parameters::check_query;
+use crate::parameters::{check_query, note_unread_form};
 
 /// Passes a request to its endpoint, or refuses it.
 pub(crate) async fn authorise(
@@ -30,28 +31,20 @@ pub(crate) async fn authorise(
     let method = if request.method() == Method::HEAD { Method::GET } else { request.method().clone() };
     let Some(row) = row_of(&method, path.as_str()) else {
         let text = format!("{method} is not served here");
+        note_unread_form(request).await;
         return ApiError::with_status(StatusCode::METHOD_NOT_ALLOWED, text).into_response();
     };
     if row.access == Access::Open {
         return next.run(request).await;
     }
     let (mut parts, body) = request.into_parts();
-    let caller = match Caller::from_request_parts(&mut parts, &state).await {
+    let caller = match admitted(&state, row, &mut parts).await {
         Ok(caller) => caller,
-        Err(error) => return error.into_response(),
+        Err(error) => {
+            note_unread_form(Request::from_parts(parts, body)).await;
+            return error.into_response();
+        }
     };
-    if let Access::Capability(capability) = row.access
-        && !holds(&caller, capability)
-    {
-        let user = &caller.identity.user;
-        let text = format!(
-            "user {user} may not do this: it requires the capability {capability}, which none of the user's roles has"
-        );
-        return ApiError::forbidden(text).into_response();
-    }
-    if let Err(error) = check_query(parts.uri.query().unwrap_or_default()) {
-        return error.into_response();
-    }
     let changed = operation_of(row).map(|operation| (operation, caller.clone(), parts.uri.path().to_owned()));
     parts.extensions.insert(caller);
     let answer = next.run(Request::from_parts(parts, body)).await;
@@ -60,6 +53,27 @@ pub(crate) async fn authorise(
         state.auth.note_change(&identity, &origin, operation, path);
     }
     answer
+}
+
+/// The answer for an unknown path.
+pub(crate) async fn not_found(request: Request) -> ApiError {
+    note_unread_form(request).await;
+    ApiError::with_status(StatusCode::NOT_FOUND, "Not Found")
+}
+
+/// The caller of a request, if the row admits it.
+async fn admitted(state: &ApiState, row: &EndpointRow, parts: &mut Parts) -> Result<Caller, ApiError> {
+    let caller = Caller::from_request_parts(parts, state).await?;
+    if let Access::Capability(capability) = row.access
+        && !holds(&caller, capability)
+    {
+        let user = &caller.identity.user;
+        return Err(ApiError::forbidden(format!(
+            "user {user} may not do this: it requires the capability {capability}, which none of the user's roles has"
+        )));
+    }
+    check_query(parts.uri.query().unwrap_or_default())?;
+    Ok(caller)
 }
 
 /// Whether a caller has a capability, or the `_all` form of an `_own` capability.

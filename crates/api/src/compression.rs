@@ -1,0 +1,133 @@
+//! Answers compressed with gzip, for clients that accept it.
+//!
+//! Only complete texts that need more than a packet are compressed. Rows and events that are sent as they come are not: they
+//! would have to wait for each other. Compressed bodies of requests are not read here either, except by the collector
+//! (`quarry_inputs`).
+
+use std::io::Write;
+
+use axum::body::{Body, HttpBody, to_bytes};
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::endpoint::blocking;
+use crate::message::ApiError;
+
+/// Minimum bytes of a compressed answer; a smaller one fits a packet as it is.
+const BYTES_MIN: u64 = 1_400;
+/// Maximum bytes of a compressed answer.
+const BYTES_MAX: u64 = 16 << 20;
+/// Bytes that are compressed on the thread of the connection.
+const QUICK_BYTES: usize = 32 << 10;
+/// The coding's name.
+const GZIP: &str = "gzip";
+
+/// Compresses the answer if the client accepts that.
+pub(crate) async fn compressed(request: Request, next: Next) -> Response {
+    let is_accepted = accepts_gzip(request.headers());
+    let answer = next.run(request).await;
+    if is_accepted { packed(answer).await } else { answer }
+}
+
+/// Whether `Accept-Encoding` names gzip, and not with the weight 0.
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let Some(accepted) = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
+    accepted.split(',').any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(GZIP));
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).and_then(|text| text.parse::<f64>().ok());
+        is_gzip && weight != Some(0.0)
+    })
+}
+
+/// The answer compressed, if it is a complete text of a suitable size.
+async fn packed(answer: Response) -> Response {
+    let is_of_size = answer.body().size_hint().exact().is_some_and(|bytes| (BYTES_MIN..=BYTES_MAX).contains(&bytes));
+    if !is_of_size || answer.headers().contains_key(header::CONTENT_ENCODING) || !is_text(answer.headers()) {
+        return answer;
+    }
+    let (mut parts, body) = answer.into_parts();
+    // Its size is known to be within the limit.
+    let Ok(body) = to_bytes(body, usize::MAX).await else {
+        return ApiError::internal("the answer cannot be compressed").into_response();
+    };
+    let bytes = match body.len() <= QUICK_BYTES {
+        true => gzip(&body),
+        false => match blocking(move || gzip(&body)).await {
+            Ok(bytes) => bytes,
+            Err(error) => return error.into_response(),
+        },
+    };
+    let headers = &mut parts.headers;
+    headers.remove(header::CONTENT_LENGTH);
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(GZIP));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    Response::from_parts(parts, Body::from(bytes))
+}
+
+fn is_text(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.starts_with("text/") || kind.starts_with("application/json")
+}
+
+fn gzip(body: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    // Writing to memory cannot fail.
+    let _infallible = encoder.write_all(body);
+    encoder.finish().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    #[test]
+    fn gzip_is_accepted_by_name_and_weight() {
+        for (accepted, is_accepted) in [
+            ("gzip", true),
+            ("deflate, GZIP;q=0.5", true),
+            ("gzip;q=0, identity", false),
+            ("identity", false),
+            ("x-gzip-like", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted))]);
+            assert_eq!(accepts_gzip(&headers), is_accepted, "{accepted}");
+        }
+        assert!(!accepts_gzip(&HeaderMap::new()));
+    }
+
+    #[tokio::test]
+    async fn complete_texts_are_compressed_and_nothing_else() {
+        let long = "a text of an answer ".repeat(100_000);
+        for (kind, text, is_compressed) in [
+            ("text/xml", long.as_str(), true),
+            ("application/json; charset=UTF-8", &long[..2_000], true),
+            ("text/xml", &long[..1_000], false),
+            ("application/gzip", long.as_str(), false),
+        ] {
+            let answer = packed(([(header::CONTENT_TYPE, kind)], text.to_owned()).into_response()).await;
+            assert_eq!(answer.headers().contains_key(header::CONTENT_ENCODING), is_compressed, "{kind}");
+            let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+            let mut read = String::new();
+            match is_compressed {
+                true => GzDecoder::new(body.as_ref()).read_to_string(&mut read).unwrap(),
+                false => body.as_ref().read_to_string(&mut read).unwrap(),
+            };
+            assert!(read == text && (body.len() < text.len()) == is_compressed, "{kind}");
+        }
+        let rows = futures::stream::iter([Ok::<_, std::io::Error>(long.clone())]);
+        let streamed = ([(header::CONTENT_TYPE, "text/xml")], Body::from_stream(rows)).into_response();
+        assert!(!packed(streamed).await.headers().contains_key(header::CONTENT_ENCODING));
+    }
+}
