@@ -56,6 +56,7 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("exec_mode", Word(&["blocking", "normal", "oneshot"])),
     ("force_bundle_replication", Flag),
     ("head", Count),
+    ("hints", Flag),
     ("implied_search", Flag),
     ("index_earliest", Time),
     ("index_latest", Time),

@@ -25,7 +25,7 @@ pub(crate) enum OutputMode {
 }
 
 /// Metadata before the rows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ResultsHead<'a> {
     /// Whether other rows may replace these.
     pub(crate) is_preview: bool,
@@ -37,7 +37,7 @@ pub(crate) struct ResultsHead<'a> {
     pub(crate) post_processed: Option<usize>,
 }
 
-/// A message returned with the rows: kind (`WARN`, `FATAL`) and text.
+/// A message returned with the rows: kind (`INFO`, `WARN`, `FATAL`) and text.
 pub(crate) type WireMessage = (&'static str, String);
 
 impl OutputMode {

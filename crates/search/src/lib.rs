@@ -9,6 +9,7 @@
 //! (`quarry_programs`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod answer_hints;
 pub mod cell;
 pub mod comparison;
 mod dispatch;
@@ -29,6 +30,7 @@ pub mod summaries;
 pub mod surroundings;
 mod table;
 
+pub use answer_hints::{AnswerWatch, AnsweredSearch};
 pub use cell::Cell;
 pub use dispatch::KeptJobs;
 pub use keeper::{JobFacts, JobKeeper, KEPT_BYTES_MAX, REMEMBERED_BYTES_MAX, Remembered};

@@ -426,7 +426,7 @@ impl RunningSearch {
     }
 
     /// Whether it ended at the maximum number of rows, though there may be more.
-    pub(crate) fn is_at_its_most(&self) -> bool {
+    pub fn is_at_its_most(&self) -> bool {
         self.rows_left == Some(0)
     }
 

@@ -338,12 +338,13 @@ fn write_notes(
     let is_remark = |message: &String| remarks.iter().any(|remark| remark.told(text) == *message);
     let messages: Vec<&String> = answer.messages.iter().filter(|message| !is_remark(message)).collect();
     if !is_stopped && !answer.is_partial {
+        let columns = &answer.written.columns;
         let found = SearchOutcome {
             text,
-            rows: if answer.written.is_about_nothing() { 0 } else { answer.written.rows },
-            empty: &answer.written.empty,
-            filled: &answer.written.filled,
-            zeros: &answer.written.zeros,
+            rows: if answer.written.is_about_nothing() { 0 } else { columns.rows },
+            empty: &columns.empty,
+            filled: &columns.filled,
+            zeros: &columns.zeros,
             now: SystemClock::shared().now_ns(),
             offset_s: offset_s(zone),
             has_range: arguments.earliest.is_some() || arguments.latest.is_some(),
@@ -386,14 +387,14 @@ struct Answer {
 
 /// Number of rows, and how long they took.
 fn summary(answer: &Answer, elapsed_ns: i64) -> String {
-    let what = match (answer.is_events, answer.written.rows) {
+    let what = match (answer.is_events, answer.written.columns.rows) {
         (true, 1) => "event",
         (true, _) => "events",
         (false, 1) => "row",
         (false, _) => "rows",
     };
     let seconds = elapsed_ns as f64 / NS_PER_SEC as f64;
-    format!("{} {what} in {seconds:.2} s", HumanCount(answer.written.rows as u64))
+    format!("{} {what} in {seconds:.2} s", HumanCount(answer.written.columns.rows as u64))
 }
 
 fn style(cli: &Cli, arguments: &SearchArgs, events: bool) -> OutputStyle {

@@ -144,7 +144,7 @@ impl Remote {
 
     /// Runs a search to its end.
     pub(crate) fn search(&self, form: &[(&str, &str)]) -> Result<RemoteAnswer, Failure> {
-        let mut answer = self.answer(self.send(&format!("{}/search/jobs", self.root), &typed(form)))?;
+        let mut answer = self.answer(self.send(&format!("{}/search/jobs", self.root), &unhinted(form)))?;
         if !answer.status().is_success() {
             return Err(self.refusal(&mut answer));
         }
@@ -305,6 +305,11 @@ type Response = ureq::http::Response<ureq::Body>;
 /// A form with a search typed on a command line: it may begin with search terms.
 fn typed<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
     form.iter().copied().chain([("implied_search", "1")]).collect()
+}
+
+/// The same for a client that looks for hints itself.
+fn unhinted<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
+    typed(form).into_iter().chain([("hints", "0")]).collect()
 }
 
 /// A name encoded as a path segment.

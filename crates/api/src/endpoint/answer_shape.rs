@@ -164,13 +164,21 @@ pub(super) const NAMED: &[Member] = &[
             ("result", ROW),
         ]),
     ),
+    (
+        "ExportedMessages",
+        Shape::Object(&[("preview", Shape::Flag), ("messages", Shape::List(&Shape::Named("Message")))]),
+    ),
     ("Plan", super::plan_shape::PLAN),
 ];
 /// Rows in each of the formats that are one JSON document.
 const ROWS: Shape = Shape::Either(&[Shape::Named("Rows"), Shape::Named("RowsAsArrays"), Shape::Named("Columns")]);
 /// A line of an export.
-const EXPORTED: Shape =
-    Shape::Either(&[Shape::Named("ExportedRow"), Shape::Named("RowsAsArrays"), Shape::Named("Columns")]);
+const EXPORTED: Shape = Shape::Either(&[
+    Shape::Named("ExportedRow"),
+    Shape::Named("ExportedMessages"),
+    Shape::Named("RowsAsArrays"),
+    Shape::Named("Columns"),
+]);
 
 impl AnswerShape {
     /// The answer as OpenAPI describes it; `is_whole` says whether entities have all their members.

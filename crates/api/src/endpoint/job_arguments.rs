@@ -21,6 +21,7 @@ const KNOWN: &[&str] = &[
     "f",
     "field_list",
     "head",
+    "hints",
     "id",
     "implied_search",
     "label",

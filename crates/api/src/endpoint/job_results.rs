@@ -26,11 +26,11 @@ use serde_json::{Map, Value, json};
 
 use super::answer_shape::AnswerShape;
 use super::blocking;
-use super::jobs::{COLLECTIONS, job_of};
+use super::jobs::{COLLECTIONS, job_of, unread};
 use super::row::{Access, Endpoint};
 use super::search_jobs::{
-    Answer, EVENTS_HEADER, PARTIAL_HEADER, PathParts, Shown, answered, body_of, explicit, flag, mode_of, service_of,
-    warnings,
+    Answer, EVENTS_HEADER, PARTIAL_HEADER, PathParts, Shown, answered, body_of, explicit, flag, mode_of, remarks,
+    service_of, warnings,
 };
 use super::shape::Shape;
 use crate::ApiState;
@@ -214,13 +214,13 @@ async fn rows_of(
     let status = job.status();
     let read = Arc::clone(job);
     let view = blocking(move || rows(&read, offset, count)).await?;
-    let view = view.map_err(|error| ApiError::internal(error.to_string()))?.with_fields(&wanted);
+    let view = view.map_err(|error| unread(job, &error))?.with_fields(&wanted);
     let page = Page { view, messages: messages_of(&status), is_preview: !status.state.is_over(), mode, zone };
     let (mut outlet, chunks) = Outlet::new(&state.turns, &caller.identity.user, None, state.answer_place()?);
     tokio::task::spawn_blocking(move || page.send(&mut outlet));
     let mut answer = Answer { chunks, attendance: None };
     // A page that cannot be read at all gets an error status.
-    let first = answer.next().await.transpose().map_err(|error| ApiError::internal(error.to_string()))?;
+    let first = answer.next().await.transpose().map_err(|error| unread(job, &error))?;
     let headers = [
         (header::CONTENT_TYPE, mode.content_type()),
         (PARTIAL_HEADER, flag(status.is_partial)),
@@ -275,7 +275,7 @@ pub(super) fn zone_of(parameters: &Parameters, job: &SearchJob) -> Result<TimeZo
 
 fn messages_of(status: &JobStatus) -> Vec<WireMessage> {
     let failure = status.failure.iter().map(|failure| ("FATAL", failure.clone()));
-    failure.chain(warnings(status.messages.clone())).collect()
+    failure.chain(warnings(status.messages.clone())).chain(remarks(status.hints.clone())).collect()
 }
 
 /// Rows to be sent.
@@ -447,7 +447,7 @@ async fn summary(
     let least = parameters.get("min_freq").and_then(|share| share.parse::<f64>().ok()).unwrap_or(0.0);
     let read = Arc::clone(&job);
     let summary = blocking(move || read.summary()).await?;
-    let mut summary = summary.map_err(|error| ApiError::internal(error.to_string()))?;
+    let mut summary = summary.map_err(|error| unread(&job, &error))?;
     let rows = summary.rows as f64;
     summary.fields.retain(|name, field| {
         (wanted.is_empty() || wanted.contains(name)) && field.count as f64 >= least * rows && field.count > 0
@@ -540,6 +540,7 @@ async fn log(State(state): State<ApiState>, parts: PathParts, caller: Caller) ->
         format!("{began} INFO  search: {}", record.search()),
     ];
     lines.extend(status.messages.iter().map(|message| format!("{began} WARN  {message}")));
+    lines.extend(status.hints.iter().map(|hint| format!("{began} INFO  {hint}")));
     lines.extend(status.failure.iter().map(|failure| format!("{began} FATAL {failure}")));
     let (state, ran) = (status.state.name(), status.elapsed_ms);
     let (read, matched, rows) = (status.scanned, status.matched, status.rows);

@@ -195,9 +195,10 @@ impl StreamState {
 
     fn tell_state(&mut self, status: &JobStatus, out: &mut String) {
         let done = if status.state.is_over() { 1.0 } else { status.done };
+        let messages: Vec<&String> = status.messages.iter().chain(&status.hints).collect();
         let state = json!({
             "sid": status.record.sid(), "state": status.state.name(), "done": done, "rows": status.rows,
-            "events": status.is_events, "scanned": status.scanned, "matched": status.matched, "messages": status.messages,
+            "events": status.is_events, "scanned": status.scanned, "matched": status.matched, "messages": messages,
             "failure": status.failure,
         });
         let state = state.to_string();

@@ -21,7 +21,7 @@ use quarry_search::jobs::{
     CreateError, JobFolderError, JobOptions, JobState, JobStatus, ROWS_MAX, ReadFigures, SAVED_TTL_S, SearchJob,
     StartedJob, TTL_S,
 };
-use quarry_search::{SearchParams, SearchService};
+use quarry_search::{SearchError, SearchParams, SearchService};
 use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
@@ -29,10 +29,11 @@ use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT, SID};
 use super::blocking;
 use super::job_arguments::{shape_of, told_of};
 use super::job_results::COUNT_MAX;
+use super::listing::{LISTED, page_in_order};
 use super::permissions::acl_entry;
 use super::real_time::{is_backfilled, refuse_window, window_of};
 use super::row::{Access, Endpoint};
-use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of};
+use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of, wants_hints};
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escaped};
@@ -45,8 +46,6 @@ use crate::turns::{Turns, Use};
 pub(super) const COLLECTIONS: [&str; 2] = ["search/jobs", "search/v2/jobs"];
 /// App of searches without a namespace.
 pub(super) const APP: &str = "search";
-/// Default page size (Splunk's); 0 is all.
-const PAGE: usize = 30;
 /// Default priority.
 pub(super) const PRIORITY: u8 = 5;
 /// The highest priority.
@@ -74,6 +73,7 @@ const CREATED: &[&str] = &[
     "sample_ratio",
     "dispatch.sample_ratio",
     "adhoc_search_level",
+    "hints",
 ];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -83,7 +83,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let acl = format!("{one}/acl");
         [
             Endpoint::new(Method::GET, jobs, search, "Lists jobs, newest first.", get(list))
-                .takes(&["count", "offset"])
+                .takes(LISTED)
                 .answers(AnswerShape::Entities(JOB)),
             Endpoint::new(Method::POST, jobs, search, "Starts a search job.", post(create))
                 .needs(&["search"])
@@ -153,6 +153,7 @@ pub(super) const JOB: Content = Content::new(
         (
             "messages",
             Shape::Object(&[
+                ("info", Shape::Optional(&Shape::List(&Shape::Text))),
                 ("warn", Shape::Optional(&Shape::List(&Shape::Text))),
                 ("fatal", Shape::Optional(&Shape::List(&Shape::Text))),
             ]),
@@ -187,7 +188,16 @@ pub(super) async fn job_of(state: &ApiState, caller: &Caller, parts: &PathParts)
     let sid = parts.get("sid").cloned().unwrap_or_default();
     let (jobs, permissions) = (Arc::clone(&state.jobs), Arc::clone(&caller.permissions));
     let found = blocking(move || jobs.get(&sid, &permissions)).await?;
-    found.ok_or_else(|| ApiError::with_status(StatusCode::NOT_FOUND, "Unknown sid."))
+    found.ok_or_else(unknown_sid)
+}
+
+fn unknown_sid() -> ApiError {
+    ApiError::with_status(StatusCode::NOT_FOUND, "Unknown sid.")
+}
+
+/// The answer where the rows of a job cannot be read; a job that was removed meanwhile is unknown, as it is afterwards.
+pub(super) fn unread(job: &SearchJob, error: &SearchError) -> ApiError {
+    if job.is_removed() { unknown_sid() } else { ApiError::internal(error.to_string()) }
 }
 
 /// Starts a search.
@@ -253,7 +263,9 @@ pub(super) async fn begin(
 fn refusal(text: &str, error: CreateError) -> ApiError {
     match error {
         CreateError::Search(error) => ApiError::of_search(text, error),
-        CreateError::TooMany => ApiError::too_many(error.to_string()),
+        CreateError::TooMany | CreateError::TooManyKept | CreateError::TooLarge => {
+            ApiError::too_many(error.to_string())
+        }
         CreateError::DiskQuota { .. } => ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
         CreateError::Folder(JobFolderError::Taken(_)) => ApiError::with_status(StatusCode::CONFLICT, error.to_string()),
         CreateError::Folder(error) => Fault::from(error).into(),
@@ -280,6 +292,7 @@ fn asked_of(parameters: &Parameters, Path(parts): &PathParts) -> Result<JobOptio
         priority: priority_of(parameters)?.unwrap_or(PRIORITY),
         level: shape_of(parameters)?.1,
         notes: told_of(parameters),
+        has_hints: wants_hints(parameters),
     })
 }
 
@@ -315,15 +328,14 @@ fn resume(turns: Arc<Turns>, job: Arc<SearchJob>) {
 }
 
 async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
-    let (count, offset) = (parameters.number("count")?.unwrap_or(PAGE), parameters.number("offset")?.unwrap_or(0));
     let form = Form::of(parameters.get("output_mode"));
     let (jobs, permissions) = (Arc::clone(&state.jobs), Arc::clone(&caller.permissions));
-    let jobs = blocking(move || jobs.list(&permissions)).await?;
-    let total = jobs.len();
-    let most = if count == 0 { total } else { count };
-    let entries: Vec<Entry> = jobs.iter().skip(offset).take(most).map(|job| entry(&job.status(), &caller)).collect();
     let path = format!("/services/{}", COLLECTIONS[0]);
-    Ok(Feed { total, offset, per_page: most, ..Feed::of("jobs", path, entries) }.answer(form))
+    let feed = blocking(move || {
+        let entries = jobs.list(&permissions).iter().map(|job| entry(&job.status(), &caller)).collect();
+        page_in_order("jobs", path, entries, &parameters)
+    });
+    Ok(feed.await??.answer(form))
 }
 
 async fn show(
@@ -499,6 +511,9 @@ fn content(status: &JobStatus) -> Map<String, Value> {
     let mut messages = Map::new();
     if !status.messages.is_empty() {
         messages.insert("warn".to_owned(), json!(status.messages));
+    }
+    if !status.hints.is_empty() {
+        messages.insert("info".to_owned(), json!(status.hints));
     }
     if let Some(failure) = &status.failure {
         messages.insert("fatal".to_owned(), json!([failure]));

@@ -36,9 +36,24 @@ pub(super) fn page_of(
     mut entries: Vec<Entry>,
     parameters: &Parameters,
 ) -> Result<Feed, ApiError> {
+    if parameters.get("sort_key").is_none_or(str::is_empty) {
+        sort(&mut entries, parameters);
+    }
+    page_in_order(title, path, entries, parameters)
+}
+
+/// Like [`page_of`], for entities that have an order of their own.
+pub(super) fn page_in_order(
+    title: impl Into<Cow<'static, str>>,
+    path: String,
+    mut entries: Vec<Entry>,
+    parameters: &Parameters,
+) -> Result<Feed, ApiError> {
+    if parameters.get("sort_key").is_some_and(|key| !key.is_empty()) {
+        sort(&mut entries, parameters);
+    }
     let terms = terms(parameters.get("search").unwrap_or_default());
     entries.retain(|entry| terms.iter().all(|term| holds(entry, term)));
-    sort(&mut entries, parameters);
     let (count, offset) = (parameters.number("count")?.unwrap_or(PAGE), parameters.number("offset")?.unwrap_or(0));
     let total = entries.len();
     let per_page = if count == 0 { total } else { count };

@@ -15,6 +15,7 @@ pub(crate) mod directory;
 pub(crate) mod documents;
 pub(crate) mod entities;
 pub(crate) mod event_analysis;
+mod export;
 pub(crate) mod extraction;
 pub(crate) mod folders;
 pub(crate) mod indexes;

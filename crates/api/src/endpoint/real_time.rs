@@ -18,7 +18,7 @@ use quarry_search::real_time::{NewEvents, NewRows, RealTimeWindow};
 use quarry_search::{SearchError, SearchParams, SearchService};
 
 use super::blocking;
-use super::search_jobs::{Answer, body_of, warnings};
+use super::search_jobs::{Answer, body_of, tell, warnings};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
@@ -174,7 +174,7 @@ fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Re
         outlet.write(|out| mode.head(&head, out), let_go)?;
     } else {
         for told in found.messages.clone() {
-            tell(told, mode, outlet)?;
+            tell(&warnings(vec![told]), (0, true), mode, outlet)?;
         }
         if rows.is_empty() {
             // Without this, a client would keep showing the previous rows.
@@ -221,7 +221,7 @@ fn send_rows(found: &NewRows, mode: OutputMode, offset: &mut usize, outlet: &mut
     let told = (missed > 0).then(|| format!("{missed} events arrived faster than they were read and were dropped"));
     let Some(rows) = found.rows.as_ref() else {
         return match told {
-            Some(told) => tell(told, mode, outlet),
+            Some(told) => tell(&warnings(vec![told]), (0, true), mode, outlet),
             None => Ok(()),
         };
     };
@@ -231,7 +231,7 @@ fn send_rows(found: &NewRows, mode: OutputMode, offset: &mut usize, outlet: &mut
             ResultsHead { is_preview: false, offset: *offset, fields, messages: &messages, post_processed: None };
         outlet.write(|out| mode.head(&head, out), let_go)?;
     } else if let Some(told) = told {
-        tell(told, mode, outlet)?;
+        tell(&warnings(vec![told]), (0, true), mode, outlet)?;
     }
     for row in rows.rows() {
         outlet.write(
@@ -245,26 +245,6 @@ fn send_rows(found: &NewRows, mode: OutputMode, offset: &mut usize, outlet: &mut
     }
     if mode == OutputMode::Xml && !rows.is_empty() {
         outlet.write(|out| mode.end(out), let_go)?;
-    }
-    outlet.flush(let_go)
-}
-
-/// Sends a message without rows; raw text has no place for one.
-fn tell(told: String, mode: OutputMode, outlet: &mut Outlet) -> Result<(), Gone> {
-    let let_go = &mut || {};
-    match mode {
-        OutputMode::Json => {
-            let line = serde_json::json!({ "preview": false, "messages": [{ "type": "WARN", "text": told }] });
-            outlet.write(|out| out.push_str(&format!("{line}\n")), let_go)?;
-        }
-        OutputMode::Xml => {
-            let messages = warnings(vec![told]);
-            let head =
-                ResultsHead { is_preview: false, offset: 0, fields: &[], messages: &messages, post_processed: None };
-            outlet.write(|out| mode.head(&head, out), let_go)?;
-            outlet.write(|out| mode.end(out), let_go)?;
-        }
-        _ => {}
     }
     outlet.flush(let_go)
 }

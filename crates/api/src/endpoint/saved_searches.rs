@@ -142,6 +142,7 @@ async fn dispatch(
         auto_cancel_s: 0,
         time_max_s: number("dispatch.max_time")?.map_or(0, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
         priority: PRIORITY,
+        has_hints: true,
         ..JobOptions::default()
     };
     begin(&state, &caller, &service, params, asked, (false, Form::of(form.get("output_mode")))).await

@@ -1,9 +1,8 @@
-//! Searches that last as long as their request: `POST /services/search/jobs` with `exec_mode=oneshot`, and
-//! `/services/search/jobs/export`.
+//! Searches that last as long as their request: `POST /services/search/jobs` with `exec_mode=oneshot`.
 //!
-//! Oneshot returns all rows at once (`count`, default 100, limits them; 0 is all). Export streams rows as the search
-//! finds them. `/services/quarry/explain` explains a search. Below `/servicesNS/USER/APP` they use the knowledge of
-//! that namespace. Jobs that outlive the request are in [`super::jobs`].
+//! Oneshot returns all rows at once (`count`, default 100, limits them; 0 is all). `/services/quarry/explain` explains a
+//! search. Below `/servicesNS/USER/APP` they use the knowledge of that namespace. Export, which streams rows as the search
+//! finds them, is in [`super::export`]; jobs that outlive the request are in [`super::jobs`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +13,14 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{Method, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::post;
 use futures::{StreamExt, stream};
-use jiff::tz::TimeZone;
 use quarry_conf::permissions::SEARCH;
 use quarry_engine::Stopper;
 use quarry_event::time::parse_zone;
-use quarry_search::{CollectedRows, ResultTable, Row, RunningSearch, SearchError, SearchParams, SearchService};
+use quarry_search::{
+    AnswerWatch, AnsweredSearch, CollectedRows, Row, RunningSearch, SearchError, SearchParams, SearchService,
+};
 use quarry_stdx::log;
 use tokio::task::JoinHandle;
 
@@ -28,7 +28,6 @@ use super::answer_shape::AnswerShape;
 use super::blocking;
 use super::job_arguments::{shape_of, told_of};
 use super::plan_shape::EXPLAINED;
-use super::real_time::{export_real_time, is_backfilled, window_of};
 use super::row::{Access, Endpoint};
 use crate::ApiState;
 use crate::caller::Caller;
@@ -36,7 +35,7 @@ use crate::message::ApiError;
 use crate::outlet::{Chunks, Gone, Outlet};
 use crate::parameters::Parameters;
 use crate::turns::Use;
-use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell, export_row};
+use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 
 /// Default rows of a oneshot answer (Splunk's).
 const COUNT_DEFAULT: usize = 100;
@@ -54,27 +53,17 @@ pub(super) const SEARCHED: &[&str] = &[
     "sample_ratio",
     "dispatch.sample_ratio",
     "adhoc_search_level",
+    "hints",
 ];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);
-    let mut endpoints = vec![
+    vec![
         Endpoint::new(Method::POST, "quarry/explain", search, "Shows the plan of a search.", post(explain))
             .needs(&["search"])
             .takes(&["earliest_time", "latest_time", "zone"])
             .answers(AnswerShape::JsonOrText(EXPLAINED)),
-    ];
-    for jobs in super::jobs::COLLECTIONS {
-        let path = format!("{jobs}/export");
-        let summary = "Runs a search and streams its rows.";
-        endpoints.extend([(Method::GET, get(export)), (Method::POST, post(export))].map(|(method, serve)| {
-            Endpoint::new(method, path.as_str(), search, summary, serve)
-                .needs(&["search"])
-                .takes(SEARCHED)
-                .answers(AnswerShape::Lines)
-        }));
-    }
-    endpoints
+    ]
 }
 
 /// Path segments by name: user and app, or nothing.
@@ -182,7 +171,8 @@ pub(super) async fn oneshot(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let params = params_of(&parameters, &caller, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
-    let shown = Shown { told: told_of(&parameters), ..Shown::all(mode_of(&parameters)?) };
+    let has_hints = wants_hints(&parameters);
+    let shown = Shown { told: told_of(&parameters), has_hints, ..Shown::all(mode_of(&parameters)?) };
     answered(state, service, caller, params, (shown, parameters.get("id").map(str::to_owned))).await
 }
 
@@ -200,12 +190,22 @@ pub(super) struct Shown {
     is_post_processed: bool,
     /// Additional messages.
     told: Vec<String>,
+    /// Whether hints are looked for where nothing is found.
+    has_hints: bool,
 }
 
 impl Shown {
     /// All rows.
-    fn all(mode: OutputMode) -> Shown {
-        Shown { mode, offset: 0, count: usize::MAX, fields: Vec::new(), is_post_processed: false, told: Vec::new() }
+    pub(super) fn all(mode: OutputMode) -> Shown {
+        Shown {
+            mode,
+            offset: 0,
+            count: usize::MAX,
+            fields: Vec::new(),
+            is_post_processed: false,
+            told: Vec::new(),
+            has_hints: false,
+        }
     }
 
     /// A page of rows.
@@ -257,6 +257,9 @@ pub(super) async fn answered(
     let attended = Arc::clone(&attendance.search);
     let bound = TimeBound::of(&caller, &attendance);
     let (named, user) = (Arc::clone(&state.attended), caller.identity.user.clone());
+    let permissions = Arc::clone(&caller.permissions);
+    let has_hints = shown.has_hints && params.shape.sample <= 1;
+    let searched = text.clone();
     let collected = blocking(move || {
         let mut running = service.start_here(params)?;
         begin_attended(&attended, &running);
@@ -265,10 +268,16 @@ pub(super) async fn answered(
         let rows = running.collect_rows_to_send(&zone, |running| {
             turn = turn.take().and_then(|turn| turn.grow(|| let_go(running)));
         })?;
+        let mut hints = Vec::new();
+        if has_hints && !running.is_partial() && rows.is_small() && !running.is_at_its_most() {
+            let range = running.range();
+            let search = AnsweredSearch { service, text: searched, range, zone, permissions };
+            hints = hints_on(&rows, AnswerWatch::new(search, running.is_events()))?;
+        }
         drop(turn);
-        Ok::<_, SearchError>((rows, running))
+        Ok::<_, SearchError>((rows, running, hints))
     });
-    let (rows, running) = collected.await?.map_err(|error| ApiError::of_search(&text, error))?;
+    let (rows, running, hints) = collected.await?.map_err(|error| ApiError::of_search(&text, error))?;
     let rows = rows.with_fields(&shown.fields);
     attendance.end();
     let content_type = (header::CONTENT_TYPE, mode.content_type());
@@ -279,7 +288,8 @@ pub(super) async fn answered(
         (EVENTS_HEADER, flag(running.is_events())),
         (SID_HEADER, sid.as_str()),
     ];
-    let messages = warnings(running.messages().into_iter().chain(bound.told()).chain(shown.told.clone()).collect());
+    let told = running.messages().into_iter().chain(bound.told()).chain(shown.told.clone());
+    let messages: Vec<WireMessage> = warnings(told.collect()).into_iter().chain(remarks(hints)).collect();
     drop(running);
     let body = if rows.is_small() {
         let mut body = String::new();
@@ -301,6 +311,12 @@ pub(super) async fn answered(
     Ok((flags, body).into_response())
 }
 
+/// Hints on a small answer.
+fn hints_on(rows: &CollectedRows, mut watch: AnswerWatch) -> Result<Vec<String>, SearchError> {
+    rows.parts().try_for_each(|part| part.map(|part| watch.see(&part)))?;
+    Ok(watch.hints(&|| false))
+}
+
 /// The search that a client waits for; `None` if the client left before it began.
 type Attended = OnceLock<Option<Stopper>>;
 
@@ -312,7 +328,7 @@ pub(super) struct Attendance {
 }
 
 impl Attendance {
-    fn of(running: &RunningSearch) -> Attendance {
+    pub(super) fn of(running: &RunningSearch) -> Attendance {
         let attendance = Attendance::default();
         begin_attended(&attendance.search, running);
         attendance
@@ -334,7 +350,7 @@ impl Drop for Attendance {
 
 /// Ends a search with its rows so far at the maximum run time of the user's roles (`srchMaxTime`), unless dropped
 /// before.
-struct TimeBound {
+pub(super) struct TimeBound {
     seconds: u64,
     /// Waits for the time; returns whether it was reached.
     work: Option<JoinHandle<()>>,
@@ -342,7 +358,7 @@ struct TimeBound {
 }
 
 impl TimeBound {
-    fn of(caller: &Caller, attendance: &Attendance) -> TimeBound {
+    pub(super) fn of(caller: &Caller, attendance: &Attendance) -> TimeBound {
         let (search, has_come) = (Arc::clone(&attendance.search), Arc::<AtomicBool>::default());
         let seconds = caller.permissions.limits.time_s.unwrap_or(0);
         let said = Arc::clone(&has_come);
@@ -358,7 +374,7 @@ impl TimeBound {
         TimeBound { seconds, work, has_come }
     }
 
-    fn told(&self) -> Option<String> {
+    pub(super) fn told(&self) -> Option<String> {
         let seconds = self.seconds;
         let is_over = self.has_come.load(Ordering::Relaxed);
         is_over.then(|| format!("the search was ended after {seconds} s, its time limit (srchMaxTime)"))
@@ -404,7 +420,7 @@ pub(super) fn body_of(first: Option<Bytes>, rest: Answer) -> Body {
 }
 
 /// Reason why an answer was not written completely.
-enum Ended {
+pub(super) enum Ended {
     Failed(SearchError),
     Left(Gone),
 }
@@ -427,6 +443,16 @@ type Take<'t> = &'t mut dyn FnMut(&dyn Fn(&mut String)) -> Result<(), Gone>;
 /// Messages of a search in the answer's form.
 pub(super) fn warnings(messages: Vec<String>) -> Vec<WireMessage> {
     messages.into_iter().map(|message| ("WARN", message)).collect()
+}
+
+/// Hints of a search in the answer's form.
+pub(super) fn remarks(hints: Vec<String>) -> impl Iterator<Item = WireMessage> {
+    hints.into_iter().map(|hint| ("INFO", hint))
+}
+
+/// Whether a request wants hints where its search finds nothing; `hints=0` declines, for clients that ask themselves.
+pub(super) fn wants_hints(parameters: &Parameters) -> bool {
+    parameters.get("hints").is_none_or(|_| parameters.is_set("hints"))
 }
 
 /// Writes the answer from complete rows.
@@ -453,7 +479,7 @@ fn write_column(rows: &CollectedRows, shown: &Shown, column: usize, take: Take<'
 }
 
 /// Sends the answer from complete rows.
-fn send_collected(rows: &CollectedRows, messages: &[WireMessage], shown: &Shown, outlet: &mut Outlet) {
+pub(super) fn send_collected(rows: &CollectedRows, messages: &[WireMessage], shown: &Shown, outlet: &mut Outlet) {
     let written = write_collected(rows, messages, shown, &mut |write| outlet.write(write, &mut || {}));
     // A client that disconnected cannot receive an error.
     let _left = match written {
@@ -461,6 +487,32 @@ fn send_collected(rows: &CollectedRows, messages: &[WireMessage], shown: &Shown,
         Err(Ended::Failed(error)) => outlet.fail(error),
         Err(Ended::Left(gone)) => Err(gone),
     };
+}
+
+/// Sends messages without rows after the last row; raw text has no place for them. XML has a document even of a search
+/// without rows or messages.
+pub(super) fn tell(
+    messages: &[WireMessage],
+    (offset, has_rows): (usize, bool),
+    mode: OutputMode,
+    outlet: &mut Outlet,
+) -> Result<(), Gone> {
+    let let_go = &mut || {};
+    match mode {
+        OutputMode::Json if !messages.is_empty() => {
+            let message = |(kind, text): &WireMessage| serde_json::json!({ "type": kind, "text": text });
+            let messages: Vec<_> = messages.iter().map(message).collect();
+            let line = serde_json::json!({ "preview": false, "messages": messages });
+            outlet.write(|out| out.push_str(&format!("{line}\n")), let_go)?;
+        }
+        OutputMode::Xml if !messages.is_empty() || !has_rows => {
+            let head = ResultsHead { offset, messages, ..ResultsHead::default() };
+            outlet.write(|out| mode.head(&head, out), let_go)?;
+            outlet.write(|out| mode.end(out), let_go)?;
+        }
+        _ => {}
+    }
+    outlet.flush(let_go)
 }
 
 /// Id of the search, for `loadjob`.
@@ -477,128 +529,9 @@ pub(super) const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_s
 /// Whether the rows are events; the command line then shows time and text.
 pub(super) const EVENTS_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-events");
 
-async fn export(
-    State(state): State<ApiState>,
-    place: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let service = service_of(&state, &caller, &place).await?;
-    let mode = mode_of(&parameters)?;
-    let params = params_of(&parameters, &caller, parameters.number("count")?)?;
-    if let Some(window) = window_of(&state, &caller, &parameters)? {
-        let is_backfilled = is_backfilled(&parameters);
-        return export_real_time(&state, service, &caller, params, (window, is_backfilled, mode)).await;
-    }
-    let (text, zone) = (params.text.clone(), params.zone.clone().unwrap_or_else(|| service.zone()));
-    let answer_place = state.answer_place()?;
-    let user = &caller.identity.user;
-    let turn = state.turn(&caller, Use::Stream).await?;
-    // Rows are made only when they can be sent, so that none accumulate for a slow client.
-    let running = blocking(move || service.start_here(params)).await?;
-    let running = running.map_err(|error| ApiError::of_search(&text, error))?;
-    let sid = running.id().to_owned();
-    let attendance = Attendance::of(&running);
-    let bound = TimeBound::of(&caller, &attendance);
-    let (mut outlet, chunks) = Outlet::new(&state.turns, user, Some(turn), answer_place);
-    tokio::task::spawn_blocking(move || {
-        send_rows(running, mode, &zone, &mut outlet);
-        drop(bound);
-    });
-    let mut answer = Answer { chunks, attendance: Some(attendance) };
-    // A search that fails before its first row gets an error status.
-    let first = answer.next().await.transpose().map_err(|error| ApiError::of_search(&text, error))?;
-    let headers = [(header::CONTENT_TYPE, mode.content_type()), (SID_HEADER, sid.as_str())];
-    Ok((headers, body_of(first, answer)).into_response())
-}
-
-/// Sends rows as they come.
-fn send_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, outlet: &mut Outlet) {
-    let sent = match mode {
-        // These formats begin with all columns and therefore need all rows.
-        OutputMode::Csv(_) | OutputMode::JsonRows | OutputMode::JsonCols => {
-            match running.collect_rows_to_send(zone, |_| {}) {
-                Ok(rows) => {
-                    drop(running);
-                    return send_collected(&rows, &[], &Shown::all(mode), outlet);
-                }
-                Err(error) => outlet.fail(error),
-            }
-        }
-        OutputMode::Xml | OutputMode::Json | OutputMode::Raw => match send_tables(&mut running, mode, zone, outlet) {
-            Ok(()) => Ok(()),
-            Err(Ended::Failed(error)) => outlet.fail(error),
-            Err(Ended::Left(gone)) => Err(gone),
-        },
-    };
-    if sent.is_err() {
-        running.cancel();
-    }
-}
-
-/// Sends each batch as it comes; its last row is held back, because the very last row is marked.
-fn send_tables(
-    running: &mut RunningSearch,
-    mode: OutputMode,
-    zone: &TimeZone,
-    outlet: &mut Outlet,
-) -> Result<(), Ended> {
-    let mut offset = 0;
-    let mut table = next_rows(running, zone)?;
-    let head = |fields: &[String], offset: usize, out: &mut String| {
-        if mode == OutputMode::Xml {
-            mode.head(&ResultsHead { is_preview: false, offset, fields, messages: &[], post_processed: None }, out);
-        }
-    };
-    let end = |out: &mut String| {
-        if mode == OutputMode::Xml {
-            mode.end(out);
-        }
-    };
-    if table.is_none() {
-        outlet.write(|out| head(&[], 0, out), &mut || {})?;
-        outlet.write(end, &mut || {})?;
-    }
-    while let Some(rows) = table {
-        let last = rows.len() - 1;
-        // In XML each batch is a document of its own, as in Splunk.
-        outlet.write(|out| head(rows.fields(), offset, out), &mut || let_go(running))?;
-        for (row, offset) in rows.rows().take(last).zip(offset..) {
-            outlet.write(|out| write_row(row, offset, false, mode, out), &mut || let_go(running))?;
-        }
-        let next = next_rows(running, zone);
-        if let Some(row) = rows.rows().nth(last) {
-            let is_last = matches!(next, Ok(None));
-            outlet.write(|out| write_row(row, offset + last, is_last, mode, out), &mut || let_go(running))?;
-        }
-        outlet.write(end, &mut || let_go(running))?;
-        outlet.flush(&mut || let_go(running))?;
-        offset += rows.len();
-        table = next?;
-    }
-    Ok(())
-}
-
 /// The client is not reading, so the search reduces its memory.
-fn let_go(running: &mut RunningSearch) {
+pub(super) fn let_go(running: &mut RunningSearch) {
     if let Err(error) = running.let_go() {
         log::warning(format!("unread rows of a search stay in memory: {error}"));
-    }
-}
-
-fn write_row(row: Row<'_>, offset: usize, is_last: bool, mode: OutputMode, out: &mut String) {
-    match mode {
-        OutputMode::Json => export_row(row, offset, is_last, out),
-        _ => mode.row(row, offset, false, out),
-    }
-}
-
-/// The next rows, at least one.
-fn next_rows(running: &mut RunningSearch, zone: &TimeZone) -> Result<Option<ResultTable>, SearchError> {
-    loop {
-        match running.next_table(zone)? {
-            Some(rows) if rows.is_empty() => {}
-            next => return Ok(next),
-        }
     }
 }

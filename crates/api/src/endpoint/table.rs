@@ -33,6 +33,7 @@ fn all() -> Vec<Endpoint> {
         super::search_language::endpoints(),
         super::spl_services::endpoints(),
         super::event_analysis::endpoints(),
+        super::export::endpoints(),
         super::extraction::endpoints(),
         super::user_data::endpoints(),
         super::receivers::endpoints(),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use quarry_stdx::{ErrorKind, HasKind};
 use serde_json::{Value, json};
 
-use super::{FACTS, KeptJobs, RESULTS, is_sid, remove};
+use super::{FACTS, KeptJobs, RESULTS, is_sid, remove, remove_result};
 use crate::keeper::{JobFacts, JobKeeper};
 
 /// The request of a job.
@@ -120,14 +120,24 @@ impl KeptJobs {
     /// Removes a job with its rows.
     pub(crate) fn remove_job(&self, sid: &str) {
         assert!(is_sid(sid), "only a name that was made or checked gets here");
-        remove(&self.folder.join(sid));
+        // Renamed first: a second remover must not take the files of a new job of this name.
+        let (folder, gone) = (self.folder.join(sid), self.folder.join(format!(".{sid}.removed")));
+        match std::fs::rename(&folder, &gone) {
+            Ok(()) => remove(&gone),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(_) => remove(&folder),
+        }
     }
 
-    /// Marks jobs whose server died as failed. Only at the start of a server, when no job is running.
+    /// Marks jobs whose server died as failed, and removes expired ones. Only at the start of a server, when no job is
+    /// running.
     pub(crate) fn note_interrupted(&self, seconds_kept: i64) {
         for sid in self.names() {
             let folder = self.folder.join(&sid);
             if folder.join(FACTS).exists() {
+                if folder.join(RECORD).is_file() && self.facts(&sid).is_none() {
+                    remove_result(&folder);
+                }
                 continue;
             }
             let Ok(text) = std::fs::read_to_string(folder.join(RECORD)) else { continue };

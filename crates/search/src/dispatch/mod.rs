@@ -4,7 +4,7 @@
 //! Every search gets a folder with its name, so that two processes never use the same one. A finished search has its
 //! rows there (`results.arrow`: Arrow IPC streams, a new one whenever columns change) and its outcome (`facts.json`,
 //! written last: a folder without it is not a result). A result has a lifetime; beyond [`JOBS_MAX`] results or
-//! [`BYTES_MAX`] bytes the oldest are removed first. If the folder cannot be written, nothing is stored. Files of
+//! [`BYTES_MAX`] bytes the oldest are removed first, except those of clients' jobs, which have limits of their own. If the folder cannot be written, nothing is stored. Files of
 //! `dump` are in `dump` of the search's folder, whether or not its result is stored, and stay for
 //! [`SECONDS_RUNNING_MAX`].
 //!
@@ -95,6 +95,10 @@ impl StoredJob {
     }
 }
 
+fn newest_first(jobs: &mut [StoredJob]) {
+    jobs.sort_by_key(|job| std::cmp::Reverse((job.number("ended"), job.sid.clone())));
+}
+
 impl KeptJobs {
     /// The jobs of a data directory.
     pub fn new(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
@@ -147,7 +151,7 @@ impl KeptJobs {
     fn all(&self) -> Vec<StoredJob> {
         let kept = self.names().into_iter().filter_map(|sid| self.facts(&sid).map(|facts| StoredJob { sid, facts }));
         let mut kept: Vec<StoredJob> = kept.collect();
-        kept.sort_by_key(|job| std::cmp::Reverse((job.number("ended"), job.sid.clone())));
+        newest_first(&mut kept);
         kept
     }
 
@@ -157,20 +161,30 @@ impl KeptJobs {
         if let Some(recent) = &self.recent {
             recent.remove(|job| !self.is_current(&job.facts));
         }
+        let mut others = Vec::new();
         for sid in self.names() {
             let folder = self.folder.join(&sid);
+            let is_job = folder.join(job_folders::RECORD).is_file();
+            if is_job && self.recent.is_some() {
+                // Its server looks after it.
+                continue;
+            }
             let began = sid.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or(0);
             let has_facts = folder.join(FACTS).is_file();
             // A running server's job, whatever its name; a starting server handles those of its predecessor.
-            let is_running = !has_facts && folder.join(job_folders::RECORD).is_file();
-            if began + SECONDS_RUNNING_MAX < now && !is_running && self.facts(&sid).is_none() {
+            let is_running = !has_facts && is_job;
+            let facts = self.facts(&sid);
+            if began + SECONDS_RUNNING_MAX < now && !is_running && facts.is_none() {
                 remove(&folder);
-            } else if has_facts && self.facts(&sid).is_none() {
+            } else if has_facts && facts.is_none() {
                 remove_result(&folder);
             }
+            // Jobs have limits of their own, and last as long as they were promised to.
+            others.extend(facts.filter(|_| !is_job).map(|facts| StoredJob { sid, facts }));
         }
+        newest_first(&mut others);
         let mut bytes = 0;
-        for (at, job) in self.all().iter().enumerate() {
+        for (at, job) in others.iter().enumerate() {
             bytes += u64::try_from(job.number("bytes")).unwrap_or(0);
             if at >= JOBS_MAX || bytes > BYTES_MAX {
                 remove_result(&self.folder.join(&job.sid));
@@ -314,6 +328,10 @@ impl KeptJobs {
                 let path = self.folder.join(sid).join(RESULTS);
                 // A job without rows may have no file of them.
                 let rows = if facts["rows"] == 0 && !path.exists() { Ok(Vec::new()) } else { read_rows(&path) };
+                // It may have been removed since its facts were read.
+                if rows.is_err() && self.facts(sid).is_none() {
+                    return self.without_result(sid, viewer);
+                }
                 (facts, rows.map_err(|error| Fault::io(path.display(), error))?)
             }
         };

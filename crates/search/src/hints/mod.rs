@@ -6,6 +6,7 @@
 
 mod absent_values;
 mod absent_words;
+mod columns;
 mod fields;
 mod generators;
 mod indexes;
@@ -22,6 +23,7 @@ use quarry_spl::ast::Stage;
 
 use self::probe::{Ask, BoundedProbes};
 
+pub use self::columns::AnswerColumns;
 pub use self::indexes::unknown_indexes;
 pub use self::outcome::{NO_PLACE, SearchOutcome};
 pub use self::probe::{HintRow, Probes};

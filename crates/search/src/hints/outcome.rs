@@ -23,7 +23,7 @@ pub struct SearchOutcome<'a> {
     pub filled: &'a BTreeSet<String>,
     /// Columns that contain only zeros, as counts of a non-existent field do.
     pub zeros: &'a BTreeSet<String>,
-    /// Whether the command line set a time range.
+    /// Whether the request set a time range.
     pub has_range: bool,
     /// The present.
     pub now: TimeNs,
@@ -35,7 +35,7 @@ pub struct SearchOutcome<'a> {
 
 impl SearchOutcome<'_> {
     /// Whether there are rows, and a value in each column.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.rows > 0 && self.empty.is_empty() && self.zeros.is_empty() && !self.is_split_by_nothing()
     }
 

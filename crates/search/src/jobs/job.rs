@@ -24,10 +24,12 @@ use super::summary::{JobSummary, summarise};
 use super::timeline::Timeline;
 use super::work_turn::WorkTurn;
 use super::{SAVED_TTL_S, TTL_MAX_S};
+use crate::answer_hints::AnswerWatch;
 use crate::dispatch::KeptJobs;
 use crate::keeper::JobFacts;
 use crate::result_pages::SENT_BYTES;
 use crate::service::{RunningSearch, SearchError, SearchParams};
+use crate::table::ResultTable;
 
 /// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,8 @@ pub struct JobStatus {
     pub failure: Option<String>,
     /// Messages so far.
     pub messages: Vec<String>,
+    /// Hints why it probably found nothing, once it has ended.
+    pub hints: Vec<String>,
     /// Progress from 0 to 1.
     pub done: f64,
     /// Rows so far.
@@ -121,6 +125,7 @@ pub(super) struct Changing {
     messages: Vec<String>,
     /// Messages in addition to those of its search.
     notes: Vec<String>,
+    hints: Vec<String>,
     pub(super) rows: JobRows,
     pub(super) timeline: Timeline,
     is_truncated: bool,
@@ -173,11 +178,14 @@ pub struct StartedJob {
     running: RunningSearch,
     /// The rounds of a real-time search; `running` then only checks and controls it.
     rounds: Option<Rounds>,
+    /// Looks at its rows, for hints; `None` where an empty answer says little about the search.
+    watch: Option<AnswerWatch>,
 }
 
 impl StartedJob {
     pub(super) fn new(
         (running, rounds): (RunningSearch, Option<Rounds>),
+        watch: Option<AnswerWatch>,
         (record, notes): (JobRecord, Vec<String>),
         zone: TimeZone,
         (kept, bytes_max): (Arc<KeptJobs>, u64),
@@ -200,7 +208,7 @@ impl StartedJob {
             kept,
             clock,
         };
-        StartedJob { job: Arc::new(job), running, rounds }
+        StartedJob { job: Arc::new(job), running, rounds, watch }
     }
 
     /// The job, for concurrent access.
@@ -218,6 +226,10 @@ impl StartedJob {
         let ended = self.take_rows();
         if self.running.is_at_its_most() {
             self.job.locked().is_truncated = true;
+        }
+        if ended.is_ok() {
+            let hints = self.hints();
+            self.job.locked().hints = hints;
         }
         let mut messages = self.running.messages();
         let (bytes, bytes_max) = {
@@ -251,6 +263,17 @@ impl StartedJob {
         self.job.end(Err(JobFailure::Refused(why)), self.running.messages(), false, 0);
     }
 
+    /// Hints on its complete result; none if it was stopped or cut.
+    fn hints(&self) -> Vec<String> {
+        let job = &self.job;
+        let is_cut = || {
+            let changing = job.locked();
+            changing.is_truncated || changing.is_finalized || changing.is_removed
+        };
+        let watch = self.watch.as_ref().filter(|_| !self.running.is_partial() && !is_cut());
+        watch.map(|watch| watch.hints(&is_cut)).unwrap_or_default()
+    }
+
     fn take_rows(&mut self) -> Result<(), JobFailure> {
         let mut is_large = false;
         while let Some(rows) = self.running.next_rows()? {
@@ -258,6 +281,9 @@ impl StartedJob {
                 self.let_go();
             }
             self.running.stopper().wait_while_paused();
+            if let Some(watch) = &mut self.watch {
+                watch.see(&ResultTable::new(vec![rows.clone()], watch.zone().clone()));
+            }
             if self.job.add(&rows)? == Room::Full {
                 self.running.cancel();
                 break;
@@ -300,6 +326,7 @@ impl Changing {
             failure: None,
             messages: Vec::new(),
             notes: Vec::new(),
+            hints: Vec::new(),
             rows,
             timeline: Timeline::new(record.status_buckets),
             is_truncated: false,
@@ -350,11 +377,15 @@ impl SearchJob {
         };
         let state = if failure.is_some() { JobState::Failed } else { JobState::Done };
         let flag = |name: &str| facts[name].as_bool().unwrap_or(false);
-        let texts = facts["messages"].as_array().into_iter().flatten();
+        let texts_of = |name: &str| -> Vec<String> {
+            let texts = facts[name].as_array().into_iter().flatten();
+            texts.filter_map(|text| text.as_str().map(str::to_owned)).collect()
+        };
         let changing = Changing {
             failure,
             timeline: Timeline::restored(&facts["timeline"]).unwrap_or_else(|| Timeline::new(0)),
-            messages: texts.filter_map(|text| text.as_str().map(str::to_owned)).collect(),
+            messages: texts_of("messages"),
+            hints: texts_of("hints"),
             is_truncated: flag("truncated"),
             is_finalized: flag("finalized"),
             is_unread: facts["partial"].as_bool().unwrap_or_else(|| flag("finalized")),
@@ -435,6 +466,11 @@ impl SearchJob {
         }
     }
 
+    /// Whether it has been removed, and its rows with it.
+    pub fn is_removed(&self) -> bool {
+        self.locked().is_removed
+    }
+
     /// Whether its rows are events.
     pub fn is_events(&self) -> bool {
         self.is_events
@@ -490,6 +526,7 @@ impl SearchJob {
                 true => changing.messages.clone(),
                 false => changing.notes.clone(),
             },
+            hints: if changing.state.is_over() { changing.hints.clone() } else { Vec::new() },
             done: done.min(1.0),
             rows: changing.rows.len(),
             is_events: self.is_events,
@@ -639,7 +676,7 @@ impl SearchJob {
         let mut more = json!({
             "job": record, "finalized": changing.is_finalized, "truncated": changing.is_truncated,
             "partial": changing.is_unread, "saved_by_user": changing.is_saved, "elapsed_ms": changing.elapsed_ms,
-            "earliest_ns": self.range.earliest, "latest_ns": self.range.latest, "timeline": changing.timeline,
+            "hints": changing.hints, "earliest_ns": self.range.earliest, "latest_ns": self.range.latest, "timeline": changing.timeline,
         });
         changing.counts.record(&mut more);
         match &changing.failure {

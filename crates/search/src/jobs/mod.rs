@@ -33,6 +33,7 @@ pub use self::rows::{RESULT_BYTES_MAX, RowsView};
 pub use self::summary::{FieldSummary, FieldValue, JobSummary};
 pub use self::timeline::{SPANS_MAX, TimeSpan, Timeline};
 pub use self::work_turn::WorkTurn;
+use crate::answer_hints::{AnswerWatch, AnsweredSearch};
 pub use crate::dispatch::JobFolderError;
 use crate::dispatch::KeptJobs;
 use crate::service::{SearchError, SearchParams, SearchService};
@@ -48,6 +49,11 @@ pub const TTL_MAX_S: i64 = 366 * 24 * 60 * 60;
 pub const ROWS_MAX: usize = 500_000;
 /// Maximum unfinished jobs.
 pub const UNFINISHED_MAX: usize = 2_048;
+
+/// Maximum jobs, finished ones included (Splunk warns from half of that on).
+pub const JOBS_MAX: usize = 10_000;
+/// Maximum bytes of the rows of all jobs.
+pub const JOBS_BYTES_MAX: u64 = 16 << 30;
 
 /// Minimum remaining quota for a new job, in bytes.
 const ROOM_MIN: u64 = 1 << 20;
@@ -67,6 +73,18 @@ pub enum CreateError {
     /// Too many unfinished jobs.
     #[error("{UNFINISHED_MAX} jobs wait or run, the maximum: cancel some or wait")]
     TooMany,
+    /// Too many jobs that have not expired.
+    #[error(
+        "there are {JOBS_MAX} jobs, the maximum: remove some (DELETE search/jobs/SID), or create them with a shorter timeout"
+    )]
+    TooManyKept,
+    /// The rows of all jobs take too much.
+    #[error(
+        "the rows of all jobs take {} GB of disk, the maximum: remove some (DELETE search/jobs/SID), or create them with \
+         a shorter timeout",
+        JOBS_BYTES_MAX >> 30
+    )]
+    TooLarge,
     /// The user's jobs exceed their disk quota.
     #[error(
         "the jobs of user {user} take {used_mb} MB of disk, and srchDiskQuota of the user's roles is {quota_mb} MB: remove some \
@@ -87,7 +105,9 @@ impl HasKind for CreateError {
         match self {
             CreateError::Search(error) => error.kind(),
             CreateError::Folder(error) => error.kind(),
-            CreateError::TooMany | CreateError::DiskQuota { .. } => ErrorKind::Busy,
+            CreateError::TooMany | CreateError::TooManyKept | CreateError::TooLarge | CreateError::DiskQuota { .. } => {
+                ErrorKind::Busy
+            }
         }
     }
 }
@@ -112,6 +132,23 @@ impl Jobs {
             }
         }
         jobs
+    }
+
+    /// Refuses a new job if all of them are too many or too large.
+    fn check_room(&self) -> Result<(), CreateError> {
+        let known = self.locked();
+        if known.len() >= JOBS_MAX {
+            return Err(CreateError::TooManyKept);
+        }
+        let (mut unfinished, mut bytes) = (0, 0);
+        for job in known.values() {
+            unfinished += usize::from(!job.state().is_over());
+            bytes += job.bytes();
+        }
+        if unfinished >= UNFINISHED_MAX {
+            return Err(CreateError::TooMany);
+        }
+        if bytes >= JOBS_BYTES_MAX { Err(CreateError::TooLarge) } else { Ok(()) }
     }
 
     /// Bytes that a new job of a user may take: the quota minus existing jobs. Concurrent jobs each get this much.
@@ -140,15 +177,14 @@ impl Jobs {
         params: SearchParams,
         asked: JobOptions,
     ) -> Result<StartedJob, CreateError> {
-        if self.locked().values().filter(|job| !job.state().is_over()).count() >= UNFINISHED_MAX {
-            return Err(CreateError::TooMany);
-        }
+        self.check_room()?;
         let bytes_max = self.room_of(&params.permissions)?;
         let zone = params.zone.clone().unwrap_or_else(|| service.zone());
         let record = |sid: &str| serde_json::json!(asked.record(sid, &params, self.clock.now_ns()));
         let sid = self.kept.begin_job(asked.id.as_deref(), &record)?;
         let params = SearchParams { sid: Some(sid.clone()), ..params };
         let record = asked.record(&sid, &params, self.clock.now_ns());
+        let hinted = asked.has_hints.then(|| (params.text.clone(), Arc::clone(&params.permissions)));
         let started = match &asked.real_time {
             None => service.start_here(params).map(|running| (running, None)),
             Some(window) => {
@@ -156,9 +192,16 @@ impl Jobs {
                     .map(|(running, rounds)| (running, Some(rounds)))
             }
         };
-        let started = started.inspect_err(|_| self.kept.remove_job(&sid))?;
+        let (running, rounds) = started.inspect_err(|_| self.kept.remove_job(&sid))?;
+        // A sample may have missed what there is; a window has rows later.
+        let watch = hinted.filter(|_| rounds.is_none() && record.sample_ratio <= 1).map(|(text, permissions)| {
+            let (service, range, zone) = (Arc::clone(service), running.range(), zone.clone());
+            let search = AnsweredSearch { service, text, range, zone, permissions };
+            AnswerWatch::new(search, running.is_events())
+        });
         let started = StartedJob::new(
-            started,
+            (running, rounds),
+            watch,
             (record, asked.notes),
             zone,
             (Arc::clone(&self.kept), bytes_max),
@@ -225,6 +268,7 @@ impl Jobs {
 
     /// Removes an expired job.
     fn forget(&self, job: &Arc<SearchJob>) {
+        job.cancel();
         self.locked().remove(job.sid());
         self.kept.remove_job(job.sid());
     }

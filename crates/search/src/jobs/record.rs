@@ -36,6 +36,8 @@ pub struct JobOptions {
     pub is_not_backfilled: bool,
     /// Notes about the request, such as parameters without effect.
     pub notes: Vec<String>,
+    /// Whether hints are looked for where it finds nothing.
+    pub has_hints: bool,
 }
 
 /// Splunk's search modes: which fields events have, and what is kept.

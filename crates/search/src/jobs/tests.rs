@@ -63,6 +63,70 @@ impl World {
     }
 }
 
+#[test]
+fn jobs_last_as_long_as_they_were_promised_to_however_many_come_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let first = world.run("search index=main | head 3");
+    first.save(true);
+    let second = world.run("search index=main | head 3");
+    for _ in 0..crate::dispatch::JOBS_MAX + 40 {
+        world.run("| makeresults");
+    }
+    assert_eq!((first_cells(&first, 0, 9).len(), first_cells(&second, 0, 9).len()), (3, 3));
+    world.clock.advance_ns((TTL_S + 1) * NS_PER_SEC);
+    world.jobs.look_after();
+    assert_eq!(first_cells(&first, 0, 9).len(), 3, "its user saved it");
+    assert!(world.jobs.get(second.sid(), &viewer("eva")).is_none() && second.is_removed());
+    assert_eq!(
+        std::fs::read_dir(folder.path().join("dispatch"))
+            .unwrap()
+            .flatten()
+            .filter(|entry| entry.path().is_dir())
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_job_that_found_nothing_has_hints_and_keeps_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let run = |text: &str, has_hints: bool| {
+        let asked = JobOptions { has_hints, ..JobOptions::default() };
+        let capabilities = ["search".to_owned(), "get_metadata".to_owned()].into();
+        let indexes = || vec!["main".to_owned()];
+        let permissions = Arc::new(Permissions::of_user("eva", capabilities, indexes(), indexes()));
+        let params = SearchParams { text: text.to_owned(), permissions, ..SearchParams::default() };
+        let started = world.jobs.create(&world.service, params, asked).unwrap();
+        let job = Arc::clone(started.job());
+        started.run(None);
+        assert_eq!(job.state(), JobState::Done, "{:?}", job.status().failure);
+        (job.sid().to_owned(), job.status().hints)
+    };
+    for (text, said) in [
+        ("search index=main kinds=k1", "`kind`"),
+        ("search index=main kinds=k1 | stats count", "`kind`"),
+        ("search index=main | stats count by kinds", "`kind`"),
+        ("search index=main | head 3 | table kinds, number", "`kind`"),
+        ("search index=main kind=k7", "k7"),
+    ] {
+        let (_, hints) = run(text, true);
+        assert!(hints.len() == 1 && hints[0].contains(said), "{text}: {hints:?}");
+        assert!(run(text, false).1.is_empty(), "{text}: none were asked for");
+    }
+    for text in ["search index=main kind=k1", "search index=main | stats count by kind", "| makeresults count=3"] {
+        assert!(run(text, true).1.is_empty(), "{text}");
+    }
+    let (sid, hints) = run("search index=main kinds=k1", true);
+    let World { jobs, clock, .. } = world;
+    drop(jobs);
+    let layers = quarry_conf::Layers::new([]);
+    let kept = Arc::new(KeptJobs::of_server(folder.path(), &layers, Arc::clone(&clock) as SharedClock));
+    let next = Jobs::new(kept, clock);
+    assert_eq!(next.get(&sid, &viewer("eva")).unwrap().status().hints, hints, "after a restart");
+}
+
 fn viewer(user: &str) -> Arc<Permissions> {
     let indexes = || vec!["main".to_owned()];
     Arc::new(Permissions::of_user(user, ["search".to_owned()].into(), indexes(), indexes()))

@@ -15,11 +15,11 @@ mod table;
 pub(crate) mod text_width;
 mod vertical;
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use quarry_search::ResultTable;
 use quarry_search::cell::CsvCells;
-use quarry_search::{Cell, ResultTable};
+use quarry_search::hints::AnswerColumns;
 use quarry_spl::analyse::SoughtText;
 use quarry_stdx::log;
 
@@ -83,14 +83,8 @@ pub(crate) struct OutputWriter<'a> {
 /// Statistics of the output.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Number of rows.
-    pub(crate) rows: usize,
-    /// Columns without any value.
-    pub(crate) empty: Vec<String>,
-    /// Columns with values.
-    pub(crate) filled: BTreeSet<String>,
-    /// Columns whose values are all zero.
-    pub(crate) zeros: BTreeSet<String>,
+    /// Its rows and columns.
+    pub(crate) columns: AnswerColumns,
     /// Note with the columns that did not fit the terminal, if any.
     pub(crate) left_out: Option<String>,
     /// Whether rows were written as text of events.
@@ -100,41 +94,7 @@ pub(crate) struct Written {
 impl Written {
     /// Whether it is one row of counts and sums over nothing, or such a row per span of time.
     pub(crate) fn is_about_nothing(&self) -> bool {
-        let is_zero = |field: &&String| self.zeros.contains(*field);
-        let is_series = !self.zeros.is_empty() && self.filled.contains("_time");
-        match self.rows {
-            _ if self.has_events => false,
-            1 if self.filled.iter().all(|field| is_zero(&field)) => true,
-            _ => is_series && self.filled.iter().filter(|field| !field.starts_with('_')).all(|field| is_zero(&field)),
-        }
-    }
-
-    fn add(&mut self, part: &ResultTable) {
-        self.rows += part.len();
-        let is_zero = |cell: Cell<'_>| matches!(cell, Cell::Null) || cell.joined(" ") == "0";
-        for (at, field) in part.fields().iter().enumerate() {
-            let is_first = !self.filled.contains(field);
-            // A column ruled out by earlier rows stays ruled out.
-            if !is_first && !self.zeros.contains(field) {
-                continue;
-            }
-            let has_others = part.rows().any(|row| !is_zero(row.cell(at)));
-            if has_others {
-                self.zeros.remove(field);
-            } else if is_first && part.rows().any(|row| !matches!(row.cell(at), Cell::Null)) {
-                self.zeros.insert(field.clone());
-            }
-            if !is_first {
-                continue;
-            }
-            let has_value = part.rows().any(|row| !matches!(row.cell(at), Cell::Null));
-            if has_value {
-                self.filled.insert(field.clone());
-                self.empty.retain(|name| name != field);
-            } else if !self.empty.contains(field) {
-                self.empty.push(field.clone());
-            }
-        }
+        !self.has_events && self.columns.is_about_nothing()
     }
 }
 
@@ -212,12 +172,12 @@ impl<'a> OutputWriter<'a> {
 
     /// Writes some rows; all parts have the same columns unless [`OutputWriter::takes_rows_as_they_come`].
     pub(crate) fn write(&mut self, part: &ResultTable) -> io::Result<()> {
-        let before = self.written.rows;
+        let before = self.written.columns.rows;
         if self.style.events {
-            self.written.rows += part.len();
+            self.written.columns.rows += part.len();
             self.written.has_events |= !part.is_empty();
         } else {
-            self.written.add(part);
+            self.written.columns.add(part);
         }
         match self.style.form {
             OutputForm::Table => {
@@ -259,7 +219,7 @@ impl<'a> OutputWriter<'a> {
         self.write_held()?;
         match self.style.form {
             // For files and programs, an empty result has no placeholder text.
-            OutputForm::Table | OutputForm::Vertical if self.written.rows == 0 => match self.style.width {
+            OutputForm::Table | OutputForm::Vertical if self.written.columns.rows == 0 => match self.style.width {
                 Some(_) => writeln!(self.out, "no results")?,
                 None => log::info("no results"),
             },
@@ -267,7 +227,7 @@ impl<'a> OutputWriter<'a> {
                 self.table.end(self.style, self.out)?;
                 self.written.left_out = self.table.left_out();
             }
-            OutputForm::Json => json::write_end(self.written.rows == 0, self.out)?,
+            OutputForm::Json => json::write_end(self.written.columns.rows == 0, self.out)?,
             _ => {}
         }
         self.out.flush()?;

@@ -81,6 +81,8 @@ impl Reading<'_> {
 
 #[derive(Deserialize)]
 struct Message {
+    #[serde(default, rename = "type")]
+    kind: String,
     #[serde(default)]
     text: String,
 }
@@ -159,7 +161,9 @@ impl<'de> Visitor<'de> for &mut Reading<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "messages" => {
-                    self.messages = map.next_value::<Vec<Message>>()?.into_iter().map(|message| message.text).collect();
+                    // Hints are found here, where there is more to say: of places in the search, and of what is shown.
+                    let told = map.next_value::<Vec<Message>>()?.into_iter().filter(|message| message.kind != "INFO");
+                    self.messages = told.map(|message| message.text).collect();
                 }
                 "fields" => self.fields = map.next_value()?,
                 "rows" => map.next_value_seed(Rows(self))?,

@@ -1,0 +1,214 @@
+//! `/services/search/jobs/export`: streams the rows of a search as it finds them, and then its messages.
+//!
+//! In JSON each row is a line, in XML each batch of rows a document of its own, as in Splunk. Messages come last, because
+//! only then they are complete: as a line or document without rows, except in formats that begin with
+//! all columns. Not here: real-time windows ([`super::real_time`]).
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{Method, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use jiff::tz::TimeZone;
+use quarry_conf::permissions::SEARCH;
+use quarry_search::{AnswerWatch, AnsweredSearch, ResultTable, Row, RunningSearch, SearchError};
+
+use super::answer_shape::AnswerShape;
+use super::blocking;
+use super::job_arguments::told_of;
+use super::real_time::{export_real_time, is_backfilled, window_of};
+use super::row::{Access, Endpoint};
+use super::search_jobs::{
+    Answer, Attendance, Ended, PathParts, SEARCHED, SID_HEADER, Shown, TimeBound, body_of, let_go, mode_of, params_of,
+    remarks, send_collected, service_of, tell, wants_hints, warnings,
+};
+use crate::ApiState;
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::outlet::Outlet;
+use crate::parameters::Parameters;
+use crate::turns::Use;
+use crate::wire::{OutputMode, ResultsHead, WireMessage, export_row};
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let of = |jobs: &str| {
+        let (path, summary) = (format!("{jobs}/export"), "Runs a search and streams its rows.");
+        [(Method::GET, get(export)), (Method::POST, post(export))].map(|(method, serve)| {
+            Endpoint::new(method, path.as_str(), Access::Capability(SEARCH), summary, serve)
+                .needs(&["search"])
+                .takes(SEARCHED)
+                .answers(AnswerShape::Lines)
+        })
+    };
+    super::jobs::COLLECTIONS.into_iter().flat_map(of).collect()
+}
+
+/// A search whose rows are sent as they come.
+struct Streamed {
+    running: RunningSearch,
+    /// Looks at the rows, if hints are wanted.
+    watch: Option<AnswerWatch>,
+    /// Messages on the request itself.
+    told: Vec<String>,
+    bound: TimeBound,
+    mode: OutputMode,
+    zone: TimeZone,
+}
+
+async fn export(
+    State(state): State<ApiState>,
+    place: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let service = service_of(&state, &caller, &place).await?;
+    let mode = mode_of(&parameters)?;
+    let params = params_of(&parameters, &caller, parameters.number("count")?)?;
+    if let Some(window) = window_of(&state, &caller, &parameters)? {
+        let is_backfilled = is_backfilled(&parameters);
+        return export_real_time(&state, service, &caller, params, (window, is_backfilled, mode)).await;
+    }
+    let (text, zone) = (params.text.clone(), params.zone.clone().unwrap_or_else(|| service.zone()));
+    let has_hints = wants_hints(&parameters) && params.shape.sample <= 1;
+    let searched = Arc::clone(&service);
+    let answer_place = state.answer_place()?;
+    let turn = state.turn(&caller, Use::Stream).await?;
+    // Rows are made only when they can be sent, so that none accumulate for a slow client.
+    let running = blocking(move || service.start_here(params)).await?;
+    let running = running.map_err(|error| ApiError::of_search(&text, error))?;
+    let sid = running.id().to_owned();
+    let attendance = Attendance::of(&running);
+    let bound = TimeBound::of(&caller, &attendance);
+    let (mut outlet, chunks) = Outlet::new(&state.turns, &caller.identity.user, Some(turn), answer_place);
+    let watch = has_hints.then(|| {
+        let (permissions, range) = (Arc::clone(&caller.permissions), running.range());
+        let search = AnsweredSearch { service: searched, text: text.clone(), range, zone: zone.clone(), permissions };
+        AnswerWatch::new(search, running.is_events())
+    });
+    let streamed = Streamed { running, watch, told: told_of(&parameters), bound, mode, zone };
+    tokio::task::spawn_blocking(move || streamed.send(&mut outlet));
+    let mut answer = Answer { chunks, attendance: Some(attendance) };
+    // A search that fails before its first row gets an error status.
+    let first = answer.next().await.transpose().map_err(|error| ApiError::of_search(&text, error))?;
+    let headers = [(header::CONTENT_TYPE, mode.content_type()), (SID_HEADER, sid.as_str())];
+    Ok((headers, body_of(first, answer)).into_response())
+}
+
+impl Streamed {
+    /// Sends rows as they come.
+    fn send(mut self, outlet: &mut Outlet) {
+        let sent = match self.mode {
+            // These formats begin with all columns and therefore need all rows.
+            OutputMode::Csv(_) | OutputMode::JsonRows | OutputMode::JsonCols => {
+                match self.running.collect_rows_to_send(&self.zone, |_| {}) {
+                    Ok(rows) => {
+                        let seen = match &mut self.watch {
+                            Some(watch) if rows.is_small() => {
+                                rows.parts().try_for_each(|part| part.map(|part| watch.see(&part)))
+                            }
+                            _ => {
+                                self.watch = None;
+                                Ok(())
+                            }
+                        };
+                        let messages = self.messages();
+                        let shown = Shown::all(self.mode);
+                        drop(self);
+                        return match seen {
+                            Ok(()) => send_collected(&rows, &messages, &shown, outlet),
+                            // A client that disconnected cannot receive an error.
+                            Err(error) => drop(outlet.fail(error)),
+                        };
+                    }
+                    Err(error) => outlet.fail(error),
+                }
+            }
+            OutputMode::Xml | OutputMode::Json | OutputMode::Raw => match self.send_tables(outlet) {
+                Ok(()) => Ok(()),
+                Err(Ended::Failed(error)) => outlet.fail(error),
+                Err(Ended::Left(gone)) => Err(gone),
+            },
+        };
+        if sent.is_err() {
+            self.running.cancel();
+        }
+    }
+
+    /// The messages of the search, once all rows have been seen.
+    fn messages(&self) -> Vec<WireMessage> {
+        let running = &self.running;
+        let told = running.messages().into_iter().chain(self.bound.told()).chain(self.told.iter().cloned());
+        let is_whole = !running.is_partial() && !running.is_at_its_most();
+        let watch = self.watch.as_ref().filter(|_| is_whole);
+        let hints = watch.map(|watch| watch.hints(&|| false)).unwrap_or_default();
+        warnings(told.collect()).into_iter().chain(remarks(hints)).collect()
+    }
+
+    /// Sends each batch as it comes; its last row is held back, because the very last row is marked.
+    fn send_tables(&mut self, outlet: &mut Outlet) -> Result<(), Ended> {
+        let mode = self.mode;
+        let mut offset = 0;
+        let mut table = self.next_rows()?;
+        let has_rows = table.is_some();
+        while let Some(rows) = table {
+            let last = rows.len() - 1;
+            let head = ResultsHead { offset, fields: rows.fields(), ..ResultsHead::default() };
+            let leave = &mut || let_go(&mut self.running);
+            // In XML each batch is a document of its own, as in Splunk.
+            outlet.write(|out| begin(mode, &head, out), leave)?;
+            for (row, offset) in rows.rows().take(last).zip(offset..) {
+                outlet.write(|out| write_row(row, offset, false, mode, out), leave)?;
+            }
+            let next = self.next_rows();
+            let leave = &mut || let_go(&mut self.running);
+            if let Some(row) = rows.rows().nth(last) {
+                let is_last = matches!(next, Ok(None));
+                outlet.write(|out| write_row(row, offset + last, is_last, mode, out), leave)?;
+            }
+            outlet.write(|out| end(mode, out), leave)?;
+            outlet.flush(leave)?;
+            offset += rows.len();
+            table = next?;
+        }
+        let messages = self.messages();
+        Ok(tell(&messages, (offset, has_rows), mode, outlet)?)
+    }
+
+    /// The next rows, at least one.
+    fn next_rows(&mut self) -> Result<Option<ResultTable>, SearchError> {
+        loop {
+            match self.running.next_table(&self.zone)? {
+                Some(rows) if rows.is_empty() => {}
+                Some(rows) => {
+                    if let Some(watch) = &mut self.watch {
+                        watch.see(&rows);
+                    }
+                    return Ok(Some(rows));
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Begins a batch of rows.
+fn begin(mode: OutputMode, head: &ResultsHead<'_>, out: &mut String) {
+    if mode == OutputMode::Xml {
+        mode.head(head, out);
+    }
+}
+
+/// Ends a batch of rows.
+fn end(mode: OutputMode, out: &mut String) {
+    if mode == OutputMode::Xml {
+        mode.end(out);
+    }
+}
+
+fn write_row(row: Row<'_>, offset: usize, is_last: bool, mode: OutputMode, out: &mut String) {
+    match mode {
+        OutputMode::Json => export_row(row, offset, is_last, out),
+        _ => mode.row(row, offset, false, out),
+    }
+}

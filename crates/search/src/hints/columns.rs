@@ -1,0 +1,59 @@
+//! Content of the columns of an answer: values, only zeros, or nothing. Hints are about the last two.
+
+use std::collections::BTreeSet;
+
+use crate::{Cell, ResultTable};
+
+/// The columns of an answer, as far as its rows have been seen.
+#[derive(Debug, Default)]
+pub struct AnswerColumns {
+    /// Number of rows.
+    pub rows: usize,
+    /// Columns without any value.
+    pub empty: Vec<String>,
+    /// Columns with values.
+    pub filled: BTreeSet<String>,
+    /// Columns whose values are all zero.
+    pub zeros: BTreeSet<String>,
+}
+
+impl AnswerColumns {
+    /// Looks at further rows; of a column with a value other than zero, nothing more is read.
+    pub fn add(&mut self, part: &ResultTable) {
+        self.rows += part.len();
+        let is_zero = |cell: Cell<'_>| matches!(cell, Cell::Null) || cell.joined(" ") == "0";
+        for (at, field) in part.fields().iter().enumerate() {
+            let is_first = !self.filled.contains(field);
+            // A column ruled out by earlier rows stays ruled out.
+            if !is_first && !self.zeros.contains(field) {
+                continue;
+            }
+            let has_others = part.rows().any(|row| !is_zero(row.cell(at)));
+            let has_value = has_others || part.rows().any(|row| !matches!(row.cell(at), Cell::Null));
+            if has_others {
+                self.zeros.remove(field);
+            } else if is_first && has_value {
+                self.zeros.insert(field.clone());
+            }
+            if !is_first {
+                continue;
+            }
+            if has_value {
+                self.filled.insert(field.clone());
+                self.empty.retain(|name| name != field);
+            } else if !self.empty.contains(field) {
+                self.empty.push(field.clone());
+            }
+        }
+    }
+
+    /// Whether it is one row of counts and sums over nothing, or such a row per span of time. Events are something.
+    pub fn is_about_nothing(&self) -> bool {
+        let is_zero = |field: &&String| self.zeros.contains(*field);
+        let is_series = !self.zeros.is_empty() && self.filled.contains("_time");
+        match self.rows {
+            1 if self.filled.iter().all(|field| is_zero(&field)) => true,
+            _ => is_series && self.filled.iter().filter(|field| !field.starts_with('_')).all(|field| is_zero(&field)),
+        }
+    }
+}
