@@ -8,6 +8,7 @@ mod collections;
 mod collector;
 mod compaction;
 mod configuration;
+mod conflicts;
 mod copies;
 mod crash_and_damage;
 mod custom_commands;
