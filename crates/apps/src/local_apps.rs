@@ -11,7 +11,7 @@ use quarry_conf::{Conf, Permissions};
 
 use crate::configuration::read_text;
 use crate::folders::{app_name, folders_in};
-use crate::objects::{APP_DEFAULT, APP_SYSTEM, ObjectError, Objects, Scope, change_alone};
+use crate::objects::{APP_DEFAULT, APP_SYSTEM, ObjectError, Objects, Scope};
 
 /// The conf file of an app's attributes.
 const CONF: &str = "app";
@@ -76,7 +76,7 @@ impl Objects {
         check_members(members)?;
         let folder = self.apps_folder().join(name);
         {
-            let _alone = change_alone();
+            let _change = self.files().change()?;
             if folder.exists() || FIXED.contains(&name) {
                 return Err(ObjectError::Exists(name.to_owned()));
             }
@@ -108,14 +108,13 @@ impl Objects {
 
     /// Removes an app with everything in it.
     pub fn remove_app(&self, name: &str) -> Result<(), ObjectError> {
-        let _alone = change_alone();
+        let _change = self.files().change()?;
         let app = self.app(name)?;
         if !app.is_removable {
             return Err(ObjectError::Denied(format!("the app {name} is part of the program: it cannot be removed")));
         }
         let (folder, gone) = (self.apps_folder().join(name), self.apps_folder().join(format!(".{name}.removed")));
         drop(std::fs::remove_dir_all(&gone));
-        let _change = self.files().change()?;
         self.files().forget_folder(&folder)?;
         std::fs::rename(&folder, &gone).map_err(|error| failed(&folder, &error))?;
         std::fs::remove_dir_all(&gone).map_err(|error| failed(&gone, &error))
