@@ -38,11 +38,6 @@ impl<'a> Origins<'a> {
         self.rules.is_index_time_only()
     }
 
-    /// The field, and those that it is another name of.
-    fn names_of<'f>(&'f self, field: &'f str) -> impl Iterator<Item = &'f str> {
-        std::iter::once(field).chain(self.derived.sources_of(field))
-    }
-
     fn extraction_of(&self, field: &str) -> Arc<FieldExtraction> {
         self.rules.extraction_of(field)
     }
@@ -334,17 +329,8 @@ fn asks_given(field: &str, rules: &Origins<'_>) -> bool {
 }
 
 /// `field=value` requires the value in the text: as whole tokens where the field is extracted automatically, anywhere
-/// where a pattern extracts it. The field may be another name of one that is.
+/// where a pattern extracts it.
 fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early {
-    let mut tests: Vec<Early> = rules.names_of(field).map(|name| value_test_of_name(name, value, rules)).collect();
-    match tests.len() {
-        1 => tests.swap_remove(0),
-        _ if tests.iter().any(|test| matches!(test, Early::Maybe)) => Early::Maybe,
-        _ => Early::Or(tests),
-    }
-}
-
-fn value_test_of_name(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early {
     if rules.is_index_time_only() || !is_in_text(field, value) {
         return Early::Maybe;
     }
@@ -384,8 +370,7 @@ fn written_values(expr: &SearchExpr, rules: &Origins<'_>) -> WrittenWords {
         SearchExpr::In { field, values } => (&field.text, values.as_slice()),
         _ => return WrittenWords::default(),
     };
-    let scopes = [rules.derived.scope_elsewhere(field), rules.derived.scope_of_alias(field)];
-    let except = match scopes.into_iter().flatten().reduce(Scope::joined) {
+    let except = match rules.derived.scope_elsewhere(field) {
         Some(Scope::Everywhere) => return WrittenWords::default(),
         Some(Scope::Sourcetypes(sourcetypes)) => sourcetypes,
         None => Vec::new(),
@@ -463,10 +448,6 @@ fn terms_of(expr: &SearchExpr, rules: &Origins<'_>) -> TermQuery {
 
 /// Terms of events of which a field has this value.
 pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQuery {
-    TermQuery::or(rules.names_of(field).map(|name| value_terms_of_name(name, value, rules)))
-}
-
-fn value_terms_of_name(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQuery {
     if let Some(meta) = meta_field(field) {
         return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
     }

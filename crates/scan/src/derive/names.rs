@@ -37,10 +37,8 @@ pub(crate) struct DerivedNames {
 #[derive(Debug, Default)]
 pub(crate) struct NamesOfRules {
     all: RuleScopes,
-    /// Of rules whose values need not be in the text, without aliases.
+    /// Of rules whose values need not be in the text.
     elsewhere: RuleScopes,
-    /// Fields that are other names of fields, with these.
-    aliases: BTreeMap<String, Vec<(String, Scope)>>,
     /// The texts of lookup rules with the events to which they apply.
     lookups: Vec<(String, Scope)>,
 }
@@ -111,13 +109,8 @@ impl NamesOfRules {
         let mut names = NamesOfRules::default();
         for (sourcetype, rules) in props.search_time_rules() {
             let scope = Scope::of(sourcetype.as_deref());
-            let elsewhere = made_names(rules, &|report| !splits_at_breakers(report));
-            let aliased = rules.aliases.iter().map(|alias| alias.target.clone());
-            names.all.add(made_names(rules, &|_| true).map(|made| made.into_iter().chain(aliased).collect()), &scope);
-            names.elsewhere.add(elsewhere, &scope);
-            for alias in &rules.aliases {
-                names.aliases.entry(alias.target.clone()).or_default().push((alias.source.clone(), scope.clone()));
-            }
+            names.all.add(rule_names(rules, &|_| true), &scope);
+            names.elsewhere.add(rule_names(rules, &|report| !splits_at_breakers(report)), &scope);
             names.lookups.extend(rules.lookups.iter().map(|(_, lookup)| (lookup.clone(), scope.clone())));
         }
         names
@@ -147,18 +140,7 @@ impl DerivedNames {
         self.scope_among(&self.of_rules.all, field)
     }
 
-    /// The fields that `field` is another name of in some events.
-    pub(crate) fn sources_of(&self, field: &str) -> impl Iterator<Item = &str> {
-        self.of_rules.aliases.get(field).into_iter().flatten().map(|(source, _)| source.as_str())
-    }
-
-    /// Events in which `field` is another name of a field.
-    pub(crate) fn scope_of_alias(&self, field: &str) -> Option<Scope> {
-        self.of_rules.aliases.get(field).into_iter().flatten().map(|(_, scope)| scope.clone()).reduce(Scope::joined)
-    }
-
-    /// Events for which a rule may produce `field`, other than as an alias, with a value that need not consist of whole
-    /// tokens of the text.
+    /// Events for which a rule may produce `field` with a value that need not consist of whole tokens of the text.
     pub(crate) fn scope_elsewhere(&self, field: &str) -> Option<Scope> {
         self.scope_among(&self.of_rules.elsewhere, field)
     }
@@ -193,9 +175,9 @@ fn fitting(scopes: &Scopes, passes: impl Fn(&str) -> bool) -> Vec<&Scope> {
     scopes.iter().filter(|(name, _)| passes(name)).map(|(_, scope)| scope).collect()
 }
 
-/// Fields that the rules of a stanza produce, without aliases, and those of lookups and of transforms that do not count;
-/// `None` if they may produce any.
-fn made_names(rules: &SearchTimeRules, counts: &dyn Fn(&ReportRule) -> bool) -> Option<Vec<String>> {
+/// Fields that the rules of a stanza produce, without those of lookups and of transforms that do not count; `None` if they
+/// may produce any.
+fn rule_names(rules: &SearchTimeRules, counts: &dyn Fn(&ReportRule) -> bool) -> Option<Vec<String>> {
     // Table rules (multikv.conf) rewrite the text and take column names from it.
     if rules.table.is_some() {
         return None;
@@ -204,6 +186,7 @@ fn made_names(rules: &SearchTimeRules, counts: &dyn Fn(&ReportRule) -> bool) -> 
     for report in rules.reports.iter().filter(|report| counts(report)) {
         names.extend(names_of(report)?);
     }
+    names.extend(rules.aliases.iter().map(|alias| alias.target.clone()));
     names.extend(rules.evals.iter().map(|(field, _)| field.clone()));
     Some(names)
 }
