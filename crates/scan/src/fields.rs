@@ -161,7 +161,7 @@ pub(crate) struct FieldRules {
 /// Fields whose `EXTRACT` rules are kept.
 const EXTRACTIONS_KEPT: usize = 1_024;
 
-/// How `EXTRACT` rules find a field in event texts.
+/// The `EXTRACT` rules of a field, by where its values begin and end in event texts.
 #[derive(Debug, Default)]
 pub(crate) struct FieldExtraction {
     /// Events that have such a rule.

@@ -162,9 +162,7 @@ impl Slab {
         let dictionary = |column| segment.dictionary(column).ok();
         let find = |names: &[String]| {
             let json = JsonColumns::new(&set, &dictionary);
-            let pairs_of =
-                |report: &Arc<Report>| facts.pairs_of(report, || TemplatePairs::new(report, &set, &templates));
-            let known = KnownColumns { json: &json, dictionary: &dictionary, pairs_of: &pairs_of };
+            let known = KnownColumns { json: &json, dictionary: &dictionary, facts: &facts };
             fields_of(&set, &templates, &classes, names, &known)
         };
         names.extend(classes.iter().flat_map(|class| &class.of_fields).map(|rule| rule.field.clone()));
@@ -449,8 +447,7 @@ fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
 struct KnownColumns<'a> {
     json: &'a JsonColumns<'a>,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
-    /// The pairs of a transform whose names come from the text.
-    pairs_of: &'a dyn Fn(&Arc<Report>) -> Arc<TemplatePairs>,
+    facts: &'a TemplateFacts,
 }
 
 fn fields_of(
@@ -467,6 +464,8 @@ fn fields_of(
             all.push(rule.field.clone());
         }
     }
+    let pairs_of =
+        |report: &Arc<Report>| known.facts.pairs_of(report, || TemplatePairs::new(report, template_set, templates));
     let keys = classes.len() * templates.len();
     let mut by_name: Vec<Vec<ValueLocation>> = vec![Vec::with_capacity(keys); all.len()];
     let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); all.len()];
@@ -474,7 +473,7 @@ fn fields_of(
     for Class { cutting, of_text, reports, .. } in classes {
         let reports: Vec<ReportPlanner<'_>> = reports
             .iter()
-            .filter_map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary, known.pairs_of))
+            .filter_map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary, &pairs_of))
             .collect();
         let mut rules: Vec<NamedRules> = all.iter().map(|name| NamedRules::new(of_text, name)).collect();
         for (number, template) in templates.iter().enumerate() {
