@@ -3,9 +3,13 @@
 //! There is one writer at a time; a write is one transaction, which is on disk (`synchronous=FULL`) before it is
 //! answered. Readers have their own connections and see the committed state when they began; readers and writers do not
 //! block each other. A document keeps its row id when it is replaced; row ids are the default order of answers.
+//!
+//! A commit that fails may have left a complete transaction in SQLite's log: nobody sees it, but a process that opens the
+//! file after a crash would. Before anything else is read or written, a small transaction takes its place there.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -69,6 +73,8 @@ pub struct Collection {
     /// File of its documents in the older format.
     former: PathBuf,
     writer: Mutex<Writer>,
+    /// Whether the last commit failed, so that its transaction may come back after a crash.
+    is_in_doubt: AtomicBool,
     idle: Mutex<Vec<Connection>>,
     /// The accelerations the file is known to have.
     adopted: Mutex<Option<Vec<Acceleration>>>,
@@ -91,6 +97,7 @@ impl Collection {
             path,
             former,
             writer: Mutex::default(),
+            is_in_doubt: AtomicBool::new(false),
             idle: Mutex::default(),
             adopted: Mutex::default(),
         }
@@ -275,6 +282,9 @@ impl Collection {
             // Migrates the documents from the older format.
             self.write(&CollectionDefinition::default(), |_| Ok(()))?;
         }
+        if self.is_in_doubt.load(Ordering::Acquire) {
+            self.settle(&mut locked(&self.writer))?;
+        }
         // A reader does not create the file: it may be removed by now.
         let existing = OpenFlags::default().difference(OpenFlags::SQLITE_OPEN_CREATE);
         let idle = locked(&self.idle).pop();
@@ -366,6 +376,7 @@ impl Collection {
         if writer.is_removed {
             return Err(CollectionError::Unknown);
         }
+        self.settle(&mut writer)?;
         let connection = match &mut writer.connection {
             Some(connection) => connection,
             none => none.insert(self.prepare_file()?),
@@ -377,12 +388,30 @@ impl Collection {
                 file.adopt(&definition.accelerations)?;
             }
             let done = work(&mut file)?;
-            transaction.commit()?;
+            transaction.commit().inspect_err(|_| self.is_in_doubt.store(true, Ordering::Release))?;
             Ok(done)
         };
         let done = run().map_err(|failure| failure.at(&self.path))?;
         *locked(&self.adopted) = Some(definition.accelerations.clone());
         Ok(done)
+    }
+
+    /// Takes the place of a transaction whose commit failed in SQLite's log, if there is one.
+    fn settle(&self, writer: &mut Writer) -> Result<(), CollectionError> {
+        if !self.is_in_doubt.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if let Some(connection) = &mut writer.connection {
+            let mut run = || -> Result<(), rusqlite::Error> {
+                let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                // Writes a page even though the value stays.
+                transaction.pragma_update(None, "user_version", VERSION)?;
+                transaction.commit()
+            };
+            run().map_err(|error| CollectionError::at(&self.path, &error))?;
+        }
+        self.is_in_doubt.store(false, Ordering::Release);
+        Ok(())
     }
 
     /// Removes the file; later writers to this object get an error.

@@ -250,3 +250,41 @@ proptest! {
         prop_assert_eq!(find(&first, &[NOBODY], &everything()), left);
     }
 }
+
+/// A copy of a folder of collections, opened as after a crash: without what is only in memory.
+fn after_crash(folder: &Path) -> (tempfile::TempDir, std::sync::Arc<Collections>) {
+    let copy = tempfile::tempdir().unwrap();
+    let place = copy.path().join("kvstore/search");
+    std::fs::create_dir_all(&place).unwrap();
+    for file in ["c.sqlite", "c.sqlite-wal"] {
+        std::fs::copy(folder.join("kvstore/search").join(file), place.join(file)).unwrap();
+    }
+    let collections = Collections::of_data_dir(copy.path());
+    (copy, collections)
+}
+
+#[test]
+fn a_commit_that_failed_does_not_come_back_after_a_crash_once_something_was_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = |folder: &Path| folder.join("kvstore/search/c.sqlite-wal");
+    let collections = Collections::of_data_dir(folder.path());
+    let collection = collections.get("search", "c").unwrap();
+    let plain = CollectionDefinition::default();
+    save(&collection, &[json!({"_key": "a"}), json!({"_key": "b"})], &plain);
+    // The log as a commit leaves it whose last sync fails: with a complete transaction that nobody sees.
+    let (copy, others) = after_crash(folder.path());
+    let length = std::fs::metadata(log(folder.path())).unwrap().len() as usize;
+    others.get("search", "c").unwrap().remove(NOBODY, "a", &plain).unwrap();
+    let longer = std::fs::read(log(copy.path())).unwrap();
+    assert!(longer.len() > length, "the copy goes on with the same log");
+    std::fs::write(log(folder.path()), &longer).unwrap();
+    let found_after_crash = || {
+        let (_copy, collections) = after_crash(folder.path());
+        find(&collections.get("search", "c").unwrap(), &[NOBODY], &everything()).len()
+    };
+    assert_eq!(found_after_crash(), 1, "the transaction would come back");
+    collection.is_in_doubt.store(true, Ordering::Release);
+    assert_eq!(find(&collection, &[NOBODY], &everything()).len(), 2);
+    assert!(!collection.is_in_doubt.load(Ordering::Acquire));
+    assert_eq!(found_after_crash(), 2, "what was read stays");
+}
