@@ -18,9 +18,9 @@ use crate::endpoint::blocking;
 use crate::message::ApiError;
 
 /// Minimum bytes of a compressed answer; a smaller one fits a packet as it is.
-const BYTES_MIN: u64 = 1_400;
+const BYTES_MIN: usize = 1_400;
 /// Maximum bytes of a compressed answer.
-const BYTES_MAX: u64 = 16 << 20;
+const BYTES_MAX: usize = 16 << 20;
 /// Bytes that are compressed on the thread of the connection.
 const QUICK_BYTES: usize = 32 << 10;
 /// The coding's name.
@@ -48,13 +48,14 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 
 /// The answer compressed, if it is a complete text of a suitable size.
 async fn packed(answer: Response) -> Response {
-    let is_of_size = answer.body().size_hint().exact().is_some_and(|bytes| (BYTES_MIN..=BYTES_MAX).contains(&bytes));
+    let size = answer.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    let is_of_size = size.is_some_and(|bytes| (BYTES_MIN..=BYTES_MAX).contains(&bytes));
     if !is_of_size || answer.headers().contains_key(header::CONTENT_ENCODING) || !is_text(answer.headers()) {
         return answer;
     }
     let (mut parts, body) = answer.into_parts();
     // Its size is known to be within the limit.
-    let Ok(body) = to_bytes(body, usize::MAX).await else {
+    let Ok(body) = to_bytes(body, BYTES_MAX).await else {
         return ApiError::internal("the answer cannot be compressed").into_response();
     };
     let bytes = match body.len() <= QUICK_BYTES {

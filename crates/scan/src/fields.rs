@@ -158,7 +158,7 @@ pub(crate) struct FieldRules {
     extractions: Mutex<HashMap<String, Arc<FieldExtraction>, FixedState>>,
 }
 
-/// Fields whose `EXTRACT` rules are kept.
+/// Maximum fields whose `EXTRACT` rules are kept.
 const EXTRACTIONS_KEPT: usize = 1_024;
 
 /// The `EXTRACT` rules of a field, by where its values begin and end in event texts.
@@ -343,9 +343,11 @@ impl FieldRules {
             extraction.add(Scope::of(rule.sourcetype), borders);
         }
         let extraction = Arc::new(extraction);
-        if known.len() < EXTRACTIONS_KEPT {
-            known.insert(field.to_owned(), Arc::clone(&extraction));
+        // Each value of a long list asks again, so the newest field is always kept.
+        if known.len() >= EXTRACTIONS_KEPT {
+            known.clear();
         }
+        known.insert(field.to_owned(), Arc::clone(&extraction));
         extraction
     }
 

@@ -25,8 +25,6 @@ const TIME_MAX: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_millis(25);
 /// Maximum rows of a small search.
 const ROWS_MAX: usize = 2_000;
-/// Maximum hints of an answer.
-const HINTS_MAX: usize = 10;
 
 /// The search that an answer is of.
 pub struct AnsweredSearch {
@@ -99,7 +97,7 @@ impl AnswerWatch {
         if limit.is_reached() {
             return Vec::new();
         }
-        notes.iter().take(HINTS_MAX).map(|note| note.told(&search.text)).collect()
+        notes.iter().map(|note| note.told(&search.text)).collect()
     }
 }
 
