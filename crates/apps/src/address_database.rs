@@ -30,10 +30,10 @@ const CODES: &str = "code";
 pub struct AddressDatabase {
     data_dir: PathBuf,
     configured: Option<String>,
-    read: Mutex<Option<Loaded>>,
+    read: Mutex<Option<LoadedDatabase>>,
 }
 
-struct Loaded {
+struct LoadedDatabase {
     path: PathBuf,
     changed: SystemTime,
     bytes: u64,
@@ -79,7 +79,7 @@ impl AddressDatabase {
         }
         let bytes = std::fs::read(&path).map_err(failed)?;
         let places = Arc::new(Places::of(bytes).map_err(|fault| fault.at(format_args!("the database {shown}")))?);
-        *read = Some(Loaded { path, changed, bytes: facts.len(), places: Arc::clone(&places) });
+        *read = Some(LoadedDatabase { path, changed, bytes: facts.len(), places: Arc::clone(&places) });
         Ok(Some(places))
     }
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::configuration::{access_of, read_text};
 use crate::folders::{app_folder, app_folders_with, app_name, has_stanza};
-use crate::lookup_files::{KIND, LOOKUP_BYTES_MAX, Limited, Lookups, TableFolders, no_data_dir};
+use crate::lookup_files::{KIND, LOOKUP_BYTES_MAX, LimitedWriter, Lookups, TableFolders, no_data_dir};
 use crate::objects::APP_SYSTEM;
 
 /// The conf file of collections.
@@ -111,7 +111,7 @@ impl Lookups {
         }
         names.retain(|name| name != KEY);
         names.push(KEY.to_owned());
-        let mut text = Limited { out: Vec::new(), left: LOOKUP_BYTES_MAX };
+        let mut text = LimitedWriter { out: Vec::new(), left: LOOKUP_BYTES_MAX };
         let failed = |error: csv::Error| CollectionError::Invalid(format!("collection {collection}: {error}"));
         {
             let mut writer = csv::Writer::from_writer(&mut text);
@@ -138,7 +138,7 @@ impl Lookups {
         fill: FillTable<'_>,
     ) -> Result<(), Fault> {
         self.check_collection(name, collection)?;
-        let mut text = Limited { out: Vec::new(), left: LOOKUP_BYTES_MAX };
+        let mut text = LimitedWriter { out: Vec::new(), left: LOOKUP_BYTES_MAX };
         fill(&mut text)?;
         let home = self.home(name, collection)?;
         let opened = self.open(&home, collection)?;

@@ -350,7 +350,7 @@ impl LookupFiles {
         // A file of its own, because several searches may write one table at the same time.
         let unfinished = folder.join(format!(".{name}.{}.new", WRITES.fetch_add(1, Ordering::Relaxed)));
         let file = std::fs::File::create(&unfinished).map_err(failed)?;
-        let mut out = Limited { out: BufWriter::new(file), left: LOOKUP_BYTES_MAX };
+        let mut out = LimitedWriter { out: BufWriter::new(file), left: LOOKUP_BYTES_MAX };
         let filled = fill(&mut out).and_then(|()| out.flush().map_err(failed));
         let moved = filled.and_then(|()| match &self.shared {
             Some(files) => {
@@ -429,12 +429,12 @@ fn read_bounded(what: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Faul
 }
 
 /// Limits output to the maximum size of a lookup, so that every written table can be read again.
-pub(crate) struct Limited<W> {
+pub(crate) struct LimitedWriter<W> {
     pub(crate) out: W,
     pub(crate) left: u64,
 }
 
-impl<W: Write> Write for Limited<W> {
+impl<W: Write> Write for LimitedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if bytes.len() as u64 > self.left {
             return Err(std::io::Error::other(format!("the limit for a lookup is {LOOKUP_BYTES_MAX} bytes")));

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::keyed_hash::Keyed;
+use crate::keyed_hash::KeyedHash;
 
 /// Seconds for which checked credentials are trusted without a new hash.
 pub const VERIFIED_S_MAX: i64 = 300;
@@ -13,11 +13,11 @@ const VERIFIED_MAX: usize = 1_000;
 
 /// Recently checked credentials that had the same outcome.
 #[derive(Default)]
-pub(crate) struct Checked(BTreeMap<Keyed, (String, i64)>);
+pub(crate) struct OutcomeCache(BTreeMap<KeyedHash, (String, i64)>);
 
-impl Checked {
+impl OutcomeCache {
     /// The user these credentials belong to, if they were checked recently.
-    pub(crate) fn user(&mut self, credentials: &Keyed, now_ns: i64) -> Option<&str> {
+    pub(crate) fn user(&mut self, credentials: &KeyedHash, now_ns: i64) -> Option<&str> {
         let (_, since) = self.0.get(credentials)?;
         if !(0..=VERIFIED_S_MAX * 1_000_000_000).contains(&(now_ns - since)) {
             self.0.remove(credentials);
@@ -27,7 +27,7 @@ impl Checked {
     }
 
     /// Adds credentials that were just checked.
-    pub(crate) fn keep(&mut self, credentials: Keyed, user: &str, now_ns: i64) {
+    pub(crate) fn keep(&mut self, credentials: KeyedHash, user: &str, now_ns: i64) {
         if self.0.len() >= VERIFIED_MAX && !self.0.contains_key(&credentials) {
             let oldest = self.0.iter().min_by_key(|(_, (_, since))| *since).map(|(credentials, _)| *credentials);
             oldest.map(|oldest| self.0.remove(&oldest));
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn credentials_are_known_for_a_while_and_until_they_change() {
-        let mut verified = Checked::default();
+        let mut verified = OutcomeCache::default();
         verified.keep([1; 32], "eva", 0);
         verified.keep([2; 32], "tom", 0);
         assert_eq!(verified.user(&[1; 32], VERIFIED_S_MAX * 1_000_000_000), Some("eva"));

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 const BLOCK_BYTES: usize = 64;
 
 /// A keyed hash.
-pub(crate) type Keyed = [u8; 32];
+pub(crate) type KeyedHash = [u8; 32];
 
 /// A random key, new at each start.
 pub(crate) struct HashKey([u8; 32]);
@@ -20,7 +20,7 @@ impl HashKey {
     }
 
     /// Hash of the parts. Lengths are included, so that different lists of parts cannot collide by concatenation.
-    pub(crate) fn hash(&self, parts: &[&[u8]]) -> Keyed {
+    pub(crate) fn hash(&self, parts: &[&[u8]]) -> KeyedHash {
         let inner = parts.iter().fold(Sha256::new_with_prefix(padded(&self.0, 0x36)), |hash, part| {
             hash.chain_update((part.len() as u64).to_le_bytes()).chain_update(part)
         });
@@ -29,12 +29,12 @@ impl HashKey {
 }
 
 /// Plain HMAC of a text.
-pub(crate) fn hmac(key: &Keyed, text: &[u8]) -> Keyed {
+pub(crate) fn hmac(key: &KeyedHash, text: &[u8]) -> KeyedHash {
     let inner = Sha256::new_with_prefix(padded(key, 0x36)).chain_update(text).finalize();
     Sha256::new_with_prefix(padded(key, 0x5c)).chain_update(inner).finalize().into()
 }
 
-fn padded(key: &Keyed, byte: u8) -> [u8; BLOCK_BYTES] {
+fn padded(key: &KeyedHash, byte: u8) -> [u8; BLOCK_BYTES] {
     let mut block = [byte; BLOCK_BYTES];
     block.iter_mut().zip(key).for_each(|(padded, key)| *padded ^= key);
     block

@@ -49,9 +49,9 @@ pub use users::{
 };
 pub use users_file::{UsersFile, hash_with_new_salt};
 
-use credential_cache::Checked;
+use credential_cache::OutcomeCache;
 use hashing::Hashing;
-use keyed_hash::{HashKey, Keyed};
+use keyed_hash::{HashKey, KeyedHash};
 use ledger::Ledger;
 use session::Sessions;
 use throttle::Throttle;
@@ -135,9 +135,9 @@ struct State {
     users: Vec<UserRecord>,
     sessions: Sessions,
     /// Recently accepted credentials.
-    verified: Checked,
+    verified: OutcomeCache,
     /// Recently refused credentials.
-    refused: Checked,
+    refused: OutcomeCache,
     throttle: Throttle,
     ledger: Ledger,
     /// Authentication tokens, if the node has any.
@@ -671,10 +671,10 @@ struct Attempt<'a> {
     /// The text to hash: the password, unless it is too long.
     hashed: &'a str,
     origin: &'a Origin,
-    user_hash: Keyed,
-    credentials: Keyed,
+    user_hash: KeyedHash,
+    credentials: KeyedHash,
     /// Keyed hash of the credentials and the address, so that other addresses' failures do not count here.
-    credentials_here: Keyed,
+    credentials_here: KeyedHash,
     /// Whether correct credentials would be accepted from there.
     may_be_right: bool,
 }

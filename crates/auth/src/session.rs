@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::Identity;
-use crate::keyed_hash::Keyed;
+use crate::keyed_hash::KeyedHash;
 use crate::tokens::hex;
 
 /// Seconds without a request after which a session ends (Splunk's default `sessionTimeout`).
@@ -19,7 +19,7 @@ pub const SESSIONS_MAX: usize = 10_000;
 
 /// Sessions by the keyed hash of their key.
 #[derive(Default)]
-pub(crate) struct Sessions(BTreeMap<Keyed, Session>);
+pub(crate) struct Sessions(BTreeMap<KeyedHash, Session>);
 
 /// An open session as others may see it. Its id can end it and opens nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Session {
 
 impl Sessions {
     /// Adds a session, ending another one if necessary.
-    pub(crate) fn open(&mut self, key: Keyed, identity: Identity, address: IpAddr, now_ns: i64) {
+    pub(crate) fn open(&mut self, key: KeyedHash, identity: Identity, address: IpAddr, now_ns: i64) {
         let of_user = self.0.values().filter(|session| session.identity.user == identity.user).count();
         if of_user >= SESSIONS_PER_USER_MAX {
             self.end_first(|session| (session.identity.user != identity.user, session.address != address));
@@ -66,7 +66,7 @@ impl Sessions {
     }
 
     /// The identity of a live session; updates its last use.
-    pub(crate) fn touch(&mut self, key: &Keyed, now_ns: i64) -> Option<Identity> {
+    pub(crate) fn touch(&mut self, key: &KeyedHash, now_ns: i64) -> Option<Identity> {
         let session = self.0.get_mut(key)?;
         if session.is_idle(now_ns) {
             self.0.remove(key);
@@ -79,7 +79,7 @@ impl Sessions {
     /// Open sessions, most recently used first.
     pub(crate) fn shown(&self, now_ns: i64) -> Vec<ShownSession> {
         let open = self.0.iter().filter(|(_, session)| !session.is_idle(now_ns));
-        let shown = |(key, session): (&Keyed, &Session)| ShownSession {
+        let shown = |(key, session): (&KeyedHash, &Session)| ShownSession {
             id: hex(key),
             user: session.identity.user.clone(),
             last_use_ns: session.last_use_ns,
@@ -90,17 +90,17 @@ impl Sessions {
     }
 
     /// The session of an id.
-    pub(crate) fn of_id(&self, id: &str) -> Option<Keyed> {
+    pub(crate) fn of_id(&self, id: &str) -> Option<KeyedHash> {
         self.0.keys().find(|key| hex(key.as_slice()) == id).copied()
     }
 
     /// The user of a session.
-    pub(crate) fn owner(&self, key: &Keyed) -> Option<&Identity> {
+    pub(crate) fn owner(&self, key: &KeyedHash) -> Option<&Identity> {
         self.0.get(key).map(|session| &session.identity)
     }
 
     /// Ends a session.
-    pub(crate) fn end(&mut self, key: &Keyed) {
+    pub(crate) fn end(&mut self, key: &KeyedHash) {
         self.0.remove(key);
     }
 
@@ -118,7 +118,7 @@ mod tests {
         Identity { user: user.to_owned(), roles: vec![], is_console: false }
     }
 
-    fn key(number: usize) -> Keyed {
+    fn key(number: usize) -> KeyedHash {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&(number as u64).to_le_bytes());
         key

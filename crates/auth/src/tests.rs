@@ -11,9 +11,9 @@ const SECOND_NS: i64 = 1_000_000_000;
 const AFAR: Origin = Origin { address: std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), is_local: false };
 
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<UserRecord>>>);
+struct RecordedUsers(Arc<Mutex<Vec<UserRecord>>>);
 
-impl UserKeeper for Kept {
+impl UserKeeper for RecordedUsers {
     fn keep(&self, users: &[UserRecord]) -> Result<(), quarry_stdx::Fault> {
         if users.iter().any(|user| user.name == "full") {
             return Err(quarry_stdx::Fault::unavailable("no space"));
@@ -31,14 +31,18 @@ fn user(name: &str, password: &str, role: &str) -> UserRecord {
     }
 }
 
-fn auth_with(clock: SharedClock, users: Vec<UserRecord>, kept: &Kept) -> Auth {
+fn auth_with(clock: SharedClock, users: Vec<UserRecord>, kept: &RecordedUsers) -> Auth {
     let counter = AtomicU8::new(0);
     let random: RandomBytes = Box::new(move |bytes| bytes.fill(counter.fetch_add(1, Ordering::SeqCst)));
     Auth::new(users, Box::new(kept.clone()), clock, random, Arc::new(Roles::shipped())).unwrap()
 }
 
 fn auth(clock: SharedClock) -> Auth {
-    auth_with(clock, vec![user("admin", "the secret", "admin"), user("eva", "evas secret", "user")], &Kept::default())
+    auth_with(
+        clock,
+        vec![user("admin", "the secret", "admin"), user("eva", "evas secret", "user")],
+        &RecordedUsers::default(),
+    )
 }
 
 fn basic(user: &str, password: &str) -> String {
@@ -151,7 +155,8 @@ fn a_password_that_is_known_already_makes_an_address_trusted_too() {
 
 #[test]
 fn the_first_password_is_good_on_this_machine_only() {
-    let auth = auth_with(ManualClock::shared(0), vec![user(FIRST_USER.0, FIRST_USER.1, "admin")], &Kept::default());
+    let auth =
+        auth_with(ManualClock::shared(0), vec![user(FIRST_USER.0, FIRST_USER.1, "admin")], &RecordedUsers::default());
     assert!(auth.has_first_password().unwrap());
     let header = basic(FIRST_USER.0, FIRST_USER.1);
     for _ in 0..2 {
@@ -182,7 +187,7 @@ fn the_first_password_is_good_on_this_machine_only() {
 
 #[test]
 fn another_password_ends_sessions_and_what_is_known_of_the_old_one() {
-    let kept = Kept::default();
+    let kept = RecordedUsers::default();
     let users = vec![user("admin", "the secret", "admin"), user("eva", "evas secret", "user")];
     let auth = auth_with(ManualClock::shared(0), users, &kept);
     let session = format!("Splunk {}", auth.login("eva", "evas secret", &AFAR).unwrap());

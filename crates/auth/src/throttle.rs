@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::Origin;
-use crate::keyed_hash::Keyed;
+use crate::keyed_hash::KeyedHash;
 
 const NS_PER_S: i64 = 1_000_000_000;
 /// Free failures per user and address.
@@ -28,9 +28,9 @@ const TALLIES_MAX: usize = 10_000;
 /// Key by which failures are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    UserAt(Keyed, u128),
+    UserAt(KeyedHash, u128),
     Address(u128),
-    User(Keyed),
+    User(KeyedHash),
 }
 
 impl Key {
@@ -58,7 +58,7 @@ pub(crate) struct Throttle(BTreeMap<Key, Tally>);
 
 impl Throttle {
     /// Seconds until `user` (its keyed hash) may try again from there; `None` means now.
-    pub(crate) fn wait_s(&self, user: Keyed, origin: &Origin, now_ns: i64) -> Option<u64> {
+    pub(crate) fn wait_s(&self, user: KeyedHash, origin: &Origin, now_ns: i64) -> Option<u64> {
         let at = Key::UserAt(user, origin.neighbourhood());
         let good = self.0.get(&at).and_then(|tally| tally.good_ns);
         let is_trusted = good.is_some_and(|good| now_ns - good <= TRUST_S * NS_PER_S);
@@ -70,7 +70,7 @@ impl Throttle {
     }
 
     /// Counts a failure.
-    pub(crate) fn failed(&mut self, user: Keyed, origin: &Origin, now_ns: i64) {
+    pub(crate) fn failed(&mut self, user: KeyedHash, origin: &Origin, now_ns: i64) {
         for key in [Key::UserAt(user, origin.neighbourhood()), Key::Address(origin.neighbourhood()), Key::User(user)] {
             let tally = self.tally(key);
             if now_ns - tally.last_ns > FORGET_S * NS_PER_S {
@@ -86,7 +86,7 @@ impl Throttle {
     }
 
     /// Records a successful login.
-    pub(crate) fn succeeded(&mut self, user: Keyed, origin: &Origin, now_ns: i64) {
+    pub(crate) fn succeeded(&mut self, user: KeyedHash, origin: &Origin, now_ns: i64) {
         let tally = self.tally(Key::UserAt(user, origin.neighbourhood()));
         *tally = Tally { last_ns: now_ns, good_ns: Some(now_ns), ..Tally::default() };
     }
@@ -104,7 +104,7 @@ impl Throttle {
 mod tests {
     use super::*;
 
-    const EVA: Keyed = [1; 32];
+    const EVA: KeyedHash = [1; 32];
 
     fn origin(address: &str) -> Origin {
         Origin { address: address.parse().unwrap(), is_local: false }

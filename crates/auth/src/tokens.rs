@@ -13,7 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use quarry_stdx::{Fault, NodeFiles, log, private_file};
 use serde_json::{Value, json};
 
-use crate::keyed_hash::{Keyed, hmac};
+use crate::keyed_hash::{KeyedHash, hmac};
 use crate::{UserError, same};
 
 /// Maximum tokens per user.
@@ -127,7 +127,7 @@ impl TokensFile {
         Ok(records)
     }
 
-    fn key(&self, random: &dyn Fn(&mut [u8])) -> Result<Keyed, Fault> {
+    fn key(&self, random: &dyn Fn(&mut [u8])) -> Result<KeyedHash, Fault> {
         let path = self.0.data_dir().join(KEY_FILE);
         match std::fs::read_to_string(&path) {
             Ok(text) => {
@@ -136,14 +136,14 @@ impl TokensFile {
                 let digits =
                     Some(text).filter(|text| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
                 let digits = digits.ok_or_else(damaged)?;
-                let mut key = Keyed::default();
+                let mut key = KeyedHash::default();
                 for (at, byte) in key.iter_mut().enumerate() {
                     *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).map_err(|_| damaged())?;
                 }
                 Ok(key)
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let mut key = Keyed::default();
+                let mut key = KeyedHash::default();
                 random(&mut key);
                 private_file::write(&path, &hex(&key))?;
                 Ok(key)
@@ -166,7 +166,7 @@ impl TokenKeeper for TokensFile {
 
 /// The tokens of a node.
 pub struct Tokens {
-    key: Keyed,
+    key: KeyedHash,
     records: BTreeMap<String, TokenRecord>,
     /// Time and address of each token's last use since the start.
     uses: BTreeMap<String, (i64, IpAddr)>,

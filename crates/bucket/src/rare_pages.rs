@@ -19,7 +19,7 @@ use crate::reader::{BucketReader, TokenScope};
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::hash_term;
 use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, is_rare_column, numbers_are_located};
-use crate::term_dictionary::scan::{NumberTest, RareTest, Wanted};
+use crate::term_dictionary::scan::{NumberTest, RareTest, TokenPattern};
 
 /// If other conditions leave at most this many pages, searching columns for another token costs more than reading the
 /// pages.
@@ -84,7 +84,7 @@ impl BucketReader {
     pub(crate) fn rare_pages(
         &self,
         asked: TokenScope<'_>,
-        wanted: Wanted<'_>,
+        wanted: TokenPattern<'_>,
         among: PageSet,
     ) -> Result<u64, BucketError> {
         let slab = asked.slab;
@@ -99,14 +99,14 @@ impl BucketReader {
             match RareTest::of(column, wanted) {
                 RareTest::Never => {}
                 RareTest::Always => return Ok(among.0),
-                _ if locator.is_some() && matches!(wanted, Wanted::Token(_)) && is_located_column(column) => {
+                _ if locator.is_some() && matches!(wanted, TokenPattern::Token(_)) && is_located_column(column) => {
                     is_located = true;
                 }
                 test => tests.push((number, test)),
             }
         }
         let mut found = 0;
-        if let (Some(locator), Wanted::Token(token), true) = (locator, wanted, is_located) {
+        if let (Some(locator), TokenPattern::Token(token), true) = (locator, wanted, is_located) {
             match locator.find(&self.source, hash_term(Namespace::Tokens, token))? {
                 Some(pages) => found = pages & among.0,
                 None => tests.extend(located_tests(&columns.layout.template_set, wanted, asked)),
@@ -236,7 +236,7 @@ fn is_located_column(column: &Column) -> bool {
 /// The tests for columns that a locator covers.
 fn located_tests<'a>(
     template_set: &TemplateSet,
-    wanted: Wanted<'a>,
+    wanted: TokenPattern<'a>,
     asked: TokenScope<'_>,
 ) -> Vec<(u32, RareTest<'a>)> {
     let located = (0u32..).zip(&template_set.columns);

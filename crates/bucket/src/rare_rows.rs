@@ -11,7 +11,7 @@ use quarry_stdx::number::u32_of;
 use crate::columns::TemplatePage;
 use crate::error::BucketError;
 use crate::reader::{BucketReader, TokenScope, in_order_of_rarity};
-use crate::term_dictionary::scan::{RareTest, Wanted};
+use crate::term_dictionary::scan::{RareTest, TokenPattern};
 use crate::term_dictionary::{cut_term, field_term};
 
 /// Maximum number of tokens of a query that are looked up before the rows count as unknown.
@@ -106,7 +106,7 @@ impl BucketReader {
             return Ok(None);
         }
         let of_asked = (0u32..).zip(&columns.layout.template_set.columns).filter(|(number, _)| asked.concerns(*number));
-        let tests = of_asked.map(|(number, column)| (number, RareTest::of(column, Wanted::Token(token))));
+        let tests = of_asked.map(|(number, column)| (number, RareTest::of(column, TokenPattern::Token(token))));
         self.rows_passing(slab, page, tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect(), most)
     }
 

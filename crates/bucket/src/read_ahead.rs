@@ -180,12 +180,12 @@ mod tests {
     use crate::{BucketReader, MAX_PAGE_EVENTS, MemoryObject, ReadAt};
 
     /// An object whose requests are counted; ranges that are read together count as one.
-    struct Counted {
+    struct CountedObject {
         object: MemoryObject,
         requests: Arc<AtomicUsize>,
     }
 
-    impl ReadAt for Counted {
+    impl ReadAt for CountedObject {
         fn len(&self) -> u64 {
             self.object.len()
         }
@@ -212,7 +212,7 @@ mod tests {
         };
         let encoded = encoded_by_words(&[batch_of((0..PAGES * MAX_PAGE_EVENTS).map(text))], 1);
         let requests = Arc::<AtomicUsize>::default();
-        let object = Counted { object: MemoryObject(encoded.object.clone()), requests: Arc::clone(&requests) };
+        let object = CountedObject { object: MemoryObject(encoded.object.clone()), requests: Arc::clone(&requests) };
         (BucketReader::open(Arc::new(object)).unwrap(), requests)
     }
 

@@ -24,7 +24,7 @@ use crate::read_at::ReadAt;
 use crate::source::ObjectSource;
 use crate::summary::BucketSummary;
 use crate::term_dictionary::read::TermDictionary;
-use crate::term_dictionary::scan::Wanted;
+use crate::term_dictionary::scan::TokenPattern;
 use crate::term_dictionary::{Namespace, cut_term, field_term};
 
 /// Gap between blocks of a page up to which they are fetched in one read.
@@ -38,12 +38,12 @@ pub(crate) const MAX_INTEGER_BLOCK_BYTES: usize = MAX_PAGE_EVENTS * 8 + 64;
 #[derive(Clone, Debug)]
 pub struct BucketReader {
     pub(crate) source: ObjectSource,
-    opened: Arc<Opened>,
+    opened: Arc<BucketMetadata>,
 }
 
 /// Metadata of a bucket.
 #[derive(Debug)]
-struct Opened {
+struct BucketMetadata {
     summary: BucketSummary,
     slabs: Vec<SlabInfo>,
     parts: Vec<SlabParts>,
@@ -147,7 +147,7 @@ impl BucketReader {
         let bytes = source.fetch(place, stored_len as usize)?;
         let raw = open_block(&bytes, BlockKind::Directory, place, MAX_DIRECTORY_BYTES)?.decode()?;
         let directory = place.decoded(Directory::read(&raw))?;
-        let mut opened = Opened {
+        let mut opened = BucketMetadata {
             summary: BucketSummary { object_bytes: source.len(), ..directory.summary },
             slabs: Vec::with_capacity(directory.slabs.len()),
             parts: Vec::with_capacity(directory.slabs.len()),
@@ -197,7 +197,7 @@ impl BucketReader {
     }
 }
 
-impl Opened {
+impl BucketMetadata {
     /// Reads a slab's head; returns the row after its last.
     fn add_slab(
         &mut self,
@@ -289,8 +289,12 @@ impl BucketReader {
         let found = match query {
             TermQuery::All => among.0,
             TermQuery::None => 0,
-            TermQuery::Token(token) => self.pages_with(asked, Wanted::Token(cut_term(token.as_bytes())), among)?,
-            TermQuery::Prefix(prefix) => self.pages_with(asked, Wanted::Prefix(cut_term(prefix.as_bytes())), among)?,
+            TermQuery::Token(token) => {
+                self.pages_with(asked, TokenPattern::Token(cut_term(token.as_bytes())), among)?
+            }
+            TermQuery::Prefix(prefix) => {
+                self.pages_with(asked, TokenPattern::Prefix(cut_term(prefix.as_bytes())), among)?
+            }
             TermQuery::Field { name, value } => match self.term_dictionary(slab, &parts.fields)? {
                 Some(term_dictionary) => term_dictionary.find(&self.source, &field_term(name, value))?,
                 None => 0,
@@ -326,7 +330,7 @@ impl BucketReader {
 
     /// Pages whose texts contain what is wanted, according to the term dictionary and, for tokens it omits, the
     /// columns.
-    fn pages_with(&self, asked: TokenScope<'_>, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
+    fn pages_with(&self, asked: TokenScope<'_>, wanted: TokenPattern<'_>, among: PageSet) -> Result<u64, BucketError> {
         let slab = asked.slab;
         if self.are_few(slab, among) && self.opened.parts[slab].columns.at.is_some() {
             return Ok(among.0);
@@ -337,11 +341,13 @@ impl BucketReader {
         };
         let found = match (term_dictionary, wanted) {
             (None, _) => 0,
-            (Some(term_dictionary), Wanted::Token(token)) => term_dictionary.find(&self.source, token)?,
-            (Some(term_dictionary), Wanted::Prefix(prefix)) => term_dictionary.find_prefix(&self.source, prefix)?,
+            (Some(term_dictionary), TokenPattern::Token(token)) => term_dictionary.find(&self.source, token)?,
+            (Some(term_dictionary), TokenPattern::Prefix(prefix)) => {
+                term_dictionary.find_prefix(&self.source, prefix)?
+            }
         };
         let left = PageSet(among.0 & !found);
-        let is_absent = found == 0 && matches!(wanted, Wanted::Token(token) if !(asked.may_hold)(token));
+        let is_absent = found == 0 && matches!(wanted, TokenPattern::Token(token) if !(asked.may_hold)(token));
         Ok(found | if left.is_empty() || is_absent { 0 } else { self.rare_pages(asked, wanted, left)? })
     }
 

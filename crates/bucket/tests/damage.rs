@@ -134,8 +134,8 @@ fn storage_errors_are_passed_on() {
 
 #[test]
 fn reads_are_few_and_small() {
-    struct Counted(Bytes, std::sync::Mutex<Vec<usize>>);
-    impl ReadAt for Counted {
+    struct CountedBytes(Bytes, std::sync::Mutex<Vec<usize>>);
+    impl ReadAt for CountedBytes {
         fn len(&self) -> u64 {
             self.0.len() as u64
         }
@@ -145,7 +145,7 @@ fn reads_are_few_and_small() {
         }
     }
     let object = encode(&[numbered_batch(200_000)], &EncodeOptions::default()).unwrap().object;
-    let counted = Arc::new(Counted(object.clone(), Default::default()));
+    let counted = Arc::new(CountedBytes(object.clone(), Default::default()));
     let reader = BucketReader::open(counted.clone()).unwrap();
     reader.candidate_pages(0, &TermQuery::Token("unique77".into()), &Anywhere).unwrap();
     reader.read_page(0, 0, PageColumns { fields: false, ..PageColumns::ALL }).unwrap();

@@ -47,13 +47,13 @@ impl ConfSource {
 /// All conf files, merged.
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
-    pub(crate) confs: BTreeMap<String, Merged>,
+    pub(crate) confs: BTreeMap<String, MergedConf>,
     pub(crate) warnings: Vec<ConfWarning>,
 }
 
 /// One conf, merged over all layers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergedConf {
     /// Stanzas in order of first appearance, lowest layer first.
     stanzas: Vec<MergedStanza>,
     by_name: BTreeMap<String, usize>,
@@ -96,8 +96,8 @@ pub struct BtoolRow<'a> {
 
 impl Layers {
     /// One conf by name without `.conf`; empty if no file of that name exists.
-    pub fn conf(&self, name: &str) -> &Merged {
-        static EMPTY: Merged = Merged { stanzas: Vec::new(), by_name: BTreeMap::new() };
+    pub fn conf(&self, name: &str) -> &MergedConf {
+        static EMPTY: MergedConf = MergedConf { stanzas: Vec::new(), by_name: BTreeMap::new() };
         self.confs.get(name).unwrap_or(&EMPTY)
     }
 
@@ -139,7 +139,7 @@ fn row<'a>(stanza: &'a MergedStanza, key: &'a str, setting: &'a MergedSetting) -
     BtoolRow { file: &setting.file, line: setting.line, stanza: &stanza.name, key, value: &setting.value }
 }
 
-impl Merged {
+impl MergedConf {
     /// Stanzas in order of first appearance.
     pub fn stanzas(&self) -> &[MergedStanza] {
         &self.stanzas

@@ -17,7 +17,7 @@ impl<'a> Values<'a> {
     }
 
     /// The settings of a stanza, own and inherited.
-    pub(crate) fn of_stanza(rows: &'static [Row], conf: &'a crate::Merged, stanza: &str) -> Values<'a> {
+    pub(crate) fn of_stanza(rows: &'static [Row], conf: &'a crate::MergedConf, stanza: &str) -> Values<'a> {
         let settings = conf.effective(stanza).into_iter();
         Values::new(rows, settings.map(|(key, setting)| (key, setting.value.as_str())).collect())
     }

@@ -32,7 +32,7 @@ use quarry_scan::{PartialStates, ScanProgress, ScanRules};
 use quarry_spl::ast::{DataModelName, PercentileMethod, Pipeline, Span};
 use quarry_spl::commands::Beginning;
 use quarry_spl::macros::{Expansion, SpanMap};
-use quarry_spl::{Diagnostic, Parsed, Severity, excerpt};
+use quarry_spl::{Diagnostic, ParsedSearch, Severity, excerpt};
 use quarry_store::{DELETION_BYTES_MAX, MemoryStore};
 
 use self::row_source::{MadeRows, Work};
@@ -399,7 +399,7 @@ impl Engine {
     }
 
     /// The search that a request runs: as written, with the options of the request applied.
-    fn shaped(&self, request: &SearchRequest) -> Result<(Expansion, Parsed, SpanMap), Vec<Diagnostic>> {
+    fn shaped(&self, request: &SearchRequest) -> Result<(Expansion, ParsedSearch, SpanMap), Vec<Diagnostic>> {
         let (expansion, mut parsed, spans) = self.parsed(request)?;
         let placed = |fault: Diagnostic| vec![Diagnostic { span: spans.original(fault.span), ..fault }];
         request.shape.apply(&mut parsed).map_err(placed)?;
@@ -410,10 +410,10 @@ impl Engine {
     }
 
     /// The search as written: with macros expanded, its tree, and the mapping of positions to the original text.
-    fn parsed(&self, request: &SearchRequest) -> Result<(Expansion, Parsed, SpanMap), Vec<Diagnostic>> {
+    fn parsed(&self, request: &SearchRequest) -> Result<(Expansion, ParsedSearch, SpanMap), Vec<Diagnostic>> {
         if let Some(pipeline) = &request.pipeline {
             let expansion = Expansion { text: request.text.clone(), ..Expansion::default() };
-            return Ok((expansion, Parsed::of(pipeline.clone()), SpanMap::default()));
+            return Ok((expansion, ParsedSearch::of(pipeline.clone()), SpanMap::default()));
         }
         let expressions = ExprContext::new(request.now, request.zone.clone());
         let mut expansion = expanded(&request.text, self.knowledge.as_ref(), &expressions);

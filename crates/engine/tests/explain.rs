@@ -20,9 +20,9 @@ use tempfile::tempdir;
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_790_000_000 * SECOND;
 
-struct Known;
+struct KnownObjects;
 
-impl KnowledgeSource for Known {
+impl KnowledgeSource for KnownObjects {
     fn macro_definition(&self, name: &str, arguments: usize) -> Option<Macro> {
         let known = name == "failed" && arguments == 1;
         known.then(|| Macro {
@@ -81,7 +81,7 @@ fn engine() -> Engine {
     // A search that wrote it would end with an error.
     let tables = OneTable::of_csv("teams", "user,team\neva,red\n");
     let engine = Engine::new(&EngineOptions::default(), props, tables).unwrap();
-    engine.with_knowledge(Arc::new(Known))
+    engine.with_knowledge(Arc::new(KnownObjects))
 }
 
 fn explain(text: &str) -> Explanation {

@@ -13,12 +13,12 @@ use quarry_store::{IndexSelector, MemoryStore, Segment, Snapshot, StoreError};
 use quarry_testworld::{count, engine, request};
 
 /// Events, one page of which panics when read while it is armed.
-struct Mined {
+struct ArmedStore {
     store: MemoryStore,
     armed: Arc<AtomicBool>,
 }
 
-impl SnapshotSource for Mined {
+impl SnapshotSource for ArmedStore {
     fn snapshot(&self, _: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
         assert!(range.latest != Some(5), "the injected panic of the snapshot");
         let mut snapshot = self.store.snapshot();
@@ -45,18 +45,18 @@ impl Segment for MinedSegment {
 
 const EVENTS: i64 = 40_000;
 
-fn world() -> (Engine, Arc<Mined>) {
+fn world() -> (Engine, Arc<ArmedStore>) {
     let store = MemoryStore::new("main");
     let mut batch = EventBatch::default();
     let meta = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "t".into() };
     let meta = batch.intern(&meta);
     (0..EVENTS).for_each(|at| batch.push(format!("number={at} class=c{}", at % 7).as_bytes(), at, meta));
     store.append(batch).unwrap();
-    (engine(&EngineOptions::default()), Arc::new(Mined { store, armed: Arc::new(AtomicBool::new(true)) }))
+    (engine(&EngineOptions::default()), Arc::new(ArmedStore { store, armed: Arc::new(AtomicBool::new(true)) }))
 }
 
 /// Number of rows, or the error; it is the same on both threads that may make the rows.
-fn ask(engine: &Engine, world: &Arc<Mined>, search: &str, range: TimeRange) -> Result<usize, String> {
+fn ask(engine: &Engine, world: &Arc<ArmedStore>, search: &str, range: TimeRange) -> Result<usize, String> {
     let queued = rows_of(engine, Engine::start, world, search, range);
     assert_eq!(rows_of(engine, Engine::start_here, world, search, range), queued, "{search}");
     queued
@@ -64,9 +64,15 @@ fn ask(engine: &Engine, world: &Arc<Mined>, search: &str, range: TimeRange) -> R
 
 type Start = fn(&Engine, SearchRequest, Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>>;
 
-fn rows_of(engine: &Engine, start: Start, world: &Arc<Mined>, search: &str, range: TimeRange) -> Result<usize, String> {
+fn rows_of(
+    engine: &Engine,
+    start: Start,
+    world: &Arc<ArmedStore>,
+    search: &str,
+    range: TimeRange,
+) -> Result<usize, String> {
     let request = SearchRequest { range, ..request(search) };
-    let source: Arc<dyn SnapshotSource> = Arc::<Mined>::clone(world);
+    let source: Arc<dyn SnapshotSource> = Arc::<ArmedStore>::clone(world);
     let mut job = start(engine, request, source).map_err(|faults| faults[0].message.clone())?;
     let rows = quarry_testworld::rows_of(&mut job);
     rows.map(|rows| count(&rows)).map_err(|error| error.to_string())

@@ -19,13 +19,13 @@ const BATCH: u64 = 50;
 
 /// A clock by which a preview is due whenever one is requested; every preview is read.
 #[derive(Debug, Default)]
-struct Watched {
+struct PreviewRecorder {
     ticks: Mutex<i64>,
     previews: OnceLock<Arc<Previews>>,
     seen: Mutex<Vec<Preview>>,
 }
 
-impl Clock for Watched {
+impl Clock for PreviewRecorder {
     fn now_ns(&self) -> i64 {
         self.elapsed_ns()
     }
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// The rows of commands over all events, and their previews if they are `watched`.
-    fn ask(&self, search: &str, watched: Option<&Arc<Watched>>) -> Vec<String> {
+    fn ask(&self, search: &str, watched: Option<&Arc<PreviewRecorder>>) -> Vec<String> {
         let request = SearchRequest {
             now: quarry_testworld::START + 1_000_000 * quarry_testworld::SECOND,
             sid: Some("1.1".to_owned()),
@@ -75,7 +75,7 @@ impl World {
         let mut job = self.engine.start_here(request, source).map_err(|faults| faults[0].message.clone()).unwrap();
         if let Some(watched) = watched {
             assert!(watched.previews.set(Arc::clone(job.previews())).is_ok());
-            let clock: Arc<Watched> = Arc::clone(watched);
+            let clock: Arc<PreviewRecorder> = Arc::clone(watched);
             job.previews().begin(&(clock as quarry_stdx::SharedClock));
         }
         lines(&rows_of(&mut job).unwrap())
@@ -124,7 +124,7 @@ fn a_preview_is_the_answer_over_the_newest_events() {
     for slab_events in [1 << 20, 19_999, 8_192] {
         let world = World::new(1, slab_events);
         for commands in SEARCHES {
-            let watched = Arc::<Watched>::default();
+            let watched = Arc::<PreviewRecorder>::default();
             let expected = world.ask(commands, None);
             assert_eq!(world.ask(commands, Some(&watched)), expected, "{commands}: previews change nothing");
             let seen = watched.seen.lock().unwrap();
@@ -148,7 +148,7 @@ fn workers_give_their_states_without_waiting_for_each_other() {
     let world = World::new(4, 4_096);
     for commands in ["stats count sum(size) by kind", "timechart count", "timechart count by host", "stats count by n"]
     {
-        let watched = Arc::<Watched>::default();
+        let watched = Arc::<PreviewRecorder>::default();
         let expected = world.ask(commands, None);
         assert_eq!(world.ask(commands, Some(&watched)), expected, "{commands}");
         // Once more with the cached states of its windows.
@@ -165,7 +165,7 @@ fn what_cannot_run_twice_has_no_preview() {
         "stats count by kind | map search=\"| makeresults\"",
         "head 5",
     ] {
-        let watched = Arc::<Watched>::default();
+        let watched = Arc::<PreviewRecorder>::default();
         world.ask(commands, Some(&watched));
         assert!(watched.seen.lock().unwrap().is_empty(), "{commands}");
     }

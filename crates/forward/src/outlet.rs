@@ -151,7 +151,7 @@ impl Outlet {
 
     fn receipt(&self, appended: Result<u64, ForwardError>) -> Result<Box<dyn Receipt>, AppendError> {
         let number = appended.map_err(refusal)?;
-        Ok(Box::new(Queued { spool: Arc::clone(&self.spool), number }))
+        Ok(Box::new(SpoolReceipt { spool: Arc::clone(&self.spool), number }))
     }
 }
 
@@ -164,12 +164,12 @@ fn refusal(error: ForwardError) -> AppendError {
     }
 }
 
-struct Queued {
+struct SpoolReceipt {
     spool: Arc<Spool>,
     number: u64,
 }
 
-impl Receipt for Queued {
+impl Receipt for SpoolReceipt {
     fn is_done(&self) -> bool {
         self.spool.is_durable(self.number)
     }

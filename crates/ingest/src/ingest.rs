@@ -70,7 +70,7 @@ impl EventStore for Ingest {
         self.throughput.note(&batch);
         let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
         let appended = self.store.append_in(set, AppendRequest { batch, checkpoint: None });
-        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
+        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(TicketReceipt(ticket)) }).map_err(refusal)
     }
 
     fn append_at(&self, batch: EventBatch, position: FilePosition) -> Result<Box<dyn Receipt>, AppendError> {
@@ -79,7 +79,7 @@ impl EventStore for Ingest {
         let set = set_of(&position.identity);
         let request = AppendRequest { batch, checkpoint: Some(checkpoint_of(position)) };
         let appended = self.store.append_in(set, request);
-        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
+        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(TicketReceipt(ticket)) }).map_err(refusal)
     }
 
     fn sent_request(&self, key: u128) -> SentRequest {
@@ -90,7 +90,7 @@ impl EventStore for Ingest {
         self.throughput.note(&batch);
         let set = self.sets_used.fetch_add(1, Ordering::Relaxed);
         let appended = self.store.append_sent(set, batch, request);
-        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(Stored(ticket)) }).map_err(refusal)
+        appended.map(|ticket| -> Box<dyn Receipt> { Box::new(TicketReceipt(ticket)) }).map_err(refusal)
     }
 
     fn answered(&self, requests: &[SentRequest]) -> Result<(), SinkError> {
@@ -124,9 +124,9 @@ impl EventStore for Ingest {
     }
 }
 
-struct Stored(Ticket);
+struct TicketReceipt(Ticket);
 
-impl Receipt for Stored {
+impl Receipt for TicketReceipt {
     fn is_done(&self) -> bool {
         self.0.is_done()
     }

@@ -25,15 +25,15 @@ const BODY_BYTES: u64 = 100_000;
 
 /// Stores what it receives; `broken` makes it fail.
 #[derive(Default)]
-struct Kept {
+struct RecordingStore {
     batches: Mutex<Vec<EventBatch>>,
     broken: Mutex<Option<fn() -> AppendError>>,
     told: Mutex<Vec<String>>,
 }
 
-struct Done;
+struct StoredReceipt;
 
-impl Receipt for Done {
+impl Receipt for StoredReceipt {
     fn is_done(&self) -> bool {
         true
     }
@@ -43,13 +43,13 @@ impl Receipt for Done {
     }
 }
 
-impl EventStore for Kept {
+impl EventStore for RecordingStore {
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
         if let Some(error) = *self.broken.lock().unwrap() {
             return Err(error());
         }
         self.batches.lock().unwrap().push(batch);
-        Ok(Box::new(Done))
+        Ok(Box::new(StoredReceipt))
     }
 
     fn tell(&self, text: &str) {
@@ -61,7 +61,7 @@ impl EventStore for Kept {
     }
 }
 
-impl Kept {
+impl RecordingStore {
     /// `index host source sourcetype raw [field=value...]` of every stored event; clears them.
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -93,21 +93,21 @@ async fn run_note(mut response: Response) -> Response {
 }
 
 /// A collector on a free port; ends with the runtime.
-struct Served {
+struct TestCollector {
     address: SocketAddr,
     /// Port for OTLP over gRPC.
     calls: SocketAddr,
-    store: Arc<Kept>,
+    store: Arc<RecordingStore>,
     _runtime: tokio::runtime::Runtime,
 }
 
-impl Served {
-    fn start() -> Served {
-        Served::with(&[("inputs", CONF)])
+impl TestCollector {
+    fn start() -> TestCollector {
+        TestCollector::with(&[("inputs", CONF)])
     }
 
     /// Starts one with these conf files.
-    fn with(confs: &[(&str, &str)]) -> Served {
+    fn with(confs: &[(&str, &str)]) -> TestCollector {
         let source = |(name, text): &(&str, &str)| ConfSource {
             layer: Layer::SystemLocal,
             app: None,
@@ -115,7 +115,7 @@ impl Served {
             text: (*text).to_owned(),
         };
         let layers = Layers::new(confs.iter().map(source));
-        let store = Arc::new(Kept::default());
+        let store = Arc::new(RecordingStore::default());
         let props = Arc::new(PropsResolver::new(&layers));
         let settings = HttpInputSettings::new(&layers);
         assert_eq!(settings.tokens.len(), 5, "the configuration is read");
@@ -137,7 +137,7 @@ impl Served {
         let calls = listener.local_addr().unwrap();
         let service = collector.calls().into_make_service_with_connect_info::<SocketAddr>();
         runtime.spawn(async move { axum::serve(listener, service).await });
-        Served { address, calls, store, _runtime: runtime }
+        TestCollector { address, calls, store, _runtime: runtime }
     }
 
     /// Status and body.
@@ -163,7 +163,7 @@ fn told(status: u16, body: &str) -> (u16, String) {
 
 #[test]
 fn requests_without_a_good_token_are_refused_with_splunks_words() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let off = "Splunk 33333333-3333-3333-3333-333333333333";
     for (path, authorization, status, answer) in [
         ("", None, 401, r#"{"text":"Token is required","code":2}"#),
@@ -188,7 +188,7 @@ fn requests_without_a_good_token_are_refused_with_splunks_words() {
 
 #[test]
 fn bad_bodies_are_refused_with_splunks_words_and_the_number_of_the_event() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let event = r#"{"event":"a"}"#;
     for (path, token, body, answer) in [
         ("/event", ANY, "", r#"{"text":"No data","code":5}"#),
@@ -220,7 +220,7 @@ fn bad_bodies_are_refused_with_splunks_words_and_the_number_of_the_event() {
 
 #[test]
 fn tokens_may_stand_in_basic_authorisation_and_where_allowed_in_the_url() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let good = told(200, r#"{"text":"Success","code":0}"#);
     // x:22222222-2222-2222-2222-222222222222
     let basic = "Basic eDoyMjIyMjIyMi0yMjIyLTIyMjItMjIyMi0yMjIyMjIyMjIyMjI=";
@@ -233,7 +233,7 @@ fn tokens_may_stand_in_basic_authorisation_and_where_allowed_in_the_url() {
 
 #[test]
 fn an_event_says_more_than_the_url_and_the_url_more_than_the_token() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let body = concat!(
         r#"{"event":"a"}"#,
         r#"{"event":{"b": 1},"host":"h","source":"s","sourcetype":"t","index":"web","fields":{"k":"v","m":[1,2]}}"#,
@@ -254,7 +254,7 @@ fn an_event_says_more_than_the_url_and_the_url_more_than_the_token() {
 
 #[test]
 fn events_before_a_bad_one_are_stored() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let answer = served.send("", ANY, r#"{"event":"good"}{"event":"also"}{"event":null}{"event":"late"}"#);
     assert_eq!(answer, told(400, r#"{"text":"Event field cannot be blank","code":13,"invalid-event-number":2}"#));
     assert_eq!(served.store.lines().len(), 2);
@@ -262,7 +262,7 @@ fn events_before_a_bad_one_are_stored() {
 
 #[test]
 fn raw_text_is_broken_into_events_with_their_times() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let text = "2026-11-20T10:00:00Z one\n  more of one\n2026-11-20T10:00:01Z two\n";
     let headers = [("Authorization", ANY), ("Content-Type", "application/x-www-form-urlencoded")];
     let path = "/services/collector/raw?sourcetype=app&host=h&source=s&index=web";
@@ -275,7 +275,7 @@ fn raw_text_is_broken_into_events_with_their_times() {
 
 #[test]
 fn raw_texts_of_a_source_have_one_order_of_dates() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let send = |source: &str, text: &str| {
         let path = format!("/services/collector/raw?sourcetype=app&source={source}");
         assert_eq!(served.ask("POST", &path, &[("Authorization", ANY)], text.as_bytes()).0, 200);
@@ -295,7 +295,7 @@ fn raw_texts_of_a_source_have_one_order_of_dates() {
 #[test]
 fn packed_bodies_are_unpacked_and_others_refused() {
     use std::io::Write;
-    let served = Served::start();
+    let served = TestCollector::start();
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packer.write_all(br#"{"event":"packed"}{"event":"too"}"#).unwrap();
     let packed = packer.finish().unwrap();
@@ -312,7 +312,7 @@ fn packed_bodies_are_unpacked_and_others_refused() {
 
 #[test]
 fn a_channel_tells_once_that_a_request_is_stored() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let channel = "FE0ECFAD-13D5-401B-847D-77833BD77131";
     let headers = [("Authorization", ACK), ("X-Splunk-Request-Channel", channel)];
     let send = || served.ask("POST", "/services/collector", &headers, br#"{"event":"a"}"#);
@@ -328,7 +328,7 @@ fn a_channel_tells_once_that_a_request_is_stored() {
 
 #[test]
 fn probes_of_clients_are_answered_as_they_expect() {
-    let served = Served::start();
+    let served = TestCollector::start();
     assert_eq!(served.ask("OPTIONS", "/services/collector/event/1.0", &[], b"").0, 200);
     let healthy = told(200, r#"{"text":"HEC is healthy","code":17}"#);
     assert_eq!(served.ask("GET", "/services/collector/health", &[], b""), healthy);
@@ -342,7 +342,7 @@ fn probes_of_clients_are_answered_as_they_expect() {
 
 #[test]
 fn a_store_that_takes_nothing_is_told_so() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let busy: fn() -> AppendError = || AppendError::Busy("disk full".into());
     for (broken, status, answer) in [
         (busy, 503, r#"{"text":"Server is busy","code":9}"#),
@@ -359,7 +359,7 @@ fn a_store_that_takes_nothing_is_told_so() {
 #[test]
 fn a_packed_body_above_the_limit_is_refused() {
     use std::io::Write;
-    let served = Served::start();
+    let served = TestCollector::start();
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packer.write_all(&vec![b'x'; BODY_BYTES as usize + 1]).unwrap();
     let headers = [("Authorization", ANY), ("Content-Encoding", "gzip")];
@@ -371,7 +371,7 @@ fn a_packed_body_above_the_limit_is_refused() {
 #[test]
 fn a_body_that_says_it_is_too_large_is_not_waited_for() {
     use std::io::{BufRead, BufReader, Write};
-    let served = Served::start();
+    let served = TestCollector::start();
     let mut stream = std::net::TcpStream::connect(served.address).unwrap();
     let length = BODY_BYTES + 1;
     write!(
@@ -388,7 +388,7 @@ fn a_body_that_says_it_is_too_large_is_not_waited_for() {
 #[test]
 fn a_body_in_parts_is_refused_when_it_has_grown_too_large() {
     use std::io::{BufRead, BufReader, Write};
-    let served = Served::start();
+    let served = TestCollector::start();
     let stream = std::net::TcpStream::connect(served.address).unwrap();
     let mut sender = stream.try_clone().unwrap();
     let head = format!("POST /services/collector/raw HTTP/1.1\r\nHost: h\r\nAuthorization: {ANY}\r\n");
@@ -407,7 +407,7 @@ fn a_body_in_parts_is_refused_when_it_has_grown_too_large() {
 
 #[test]
 fn collectds_values_are_metric_events_and_other_text_of_its_sourcetype_is_text() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let list = r#"[{"values":[7],"dstypes":["gauge"],"dsnames":["value"],"time":1795225000.5,"interval":10,"host":"web4",
         "plugin":"shop","plugin_instance":"till","type":"gauge","type_instance":"stock"}]"#;
     assert_eq!(served.send("/raw?sourcetype=collectd_http", ANY, list).0, 200);
@@ -419,7 +419,7 @@ fn collectds_values_are_metric_events_and_other_text_of_its_sourcetype_is_text()
 }
 
 /// Calls a service; returns the status (`-` when it follows the message, where HTTP/1.1 does not show it) and the body.
-fn call(served: &Served, service: &str, headers: &[(&str, &str)], body: &[u8]) -> (String, Vec<u8>) {
+fn call(served: &TestCollector, service: &str, headers: &[(&str, &str)], body: &[u8]) -> (String, Vec<u8>) {
     let uri = format!("http://{}/opentelemetry.proto.collector.{service}/Export", served.calls);
     let mut request = ureq::http::Request::builder().method("POST").uri(uri).header("content-type", "application/grpc");
     for (name, value) in headers {
@@ -436,7 +436,7 @@ fn call(served: &Served, service: &str, headers: &[(&str, &str)], body: &[u8]) -
 fn calls_of_opentelemetry_are_taken_packed_and_not_and_refused_with_a_status() {
     use std::io::Write;
     const LOGS: &str = "logs.v1.LogsService";
-    let served = Served::start();
+    let served = TestCollector::start();
     let message = b"\x0a\x0c\x12\x0a\x12\x08\x2a\x06\x0a\x04sold";
     let framed = |packed: u8, message: &[u8]| {
         let length = u32::try_from(message.len()).unwrap().to_be_bytes();
@@ -471,7 +471,7 @@ fn calls_of_opentelemetry_are_taken_packed_and_not_and_refused_with_a_status() {
 
 #[test]
 fn spans_of_opentelemetry_are_events_over_http_and_as_calls() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
     let json = br#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},
         "scopeSpans":[{"spans":[{"traceId":"ab","spanId":"07","name":"buy","kind":3,"startTimeUnixNano":"1795225170000000001",
@@ -499,7 +499,7 @@ fn spans_of_opentelemetry_are_events_over_http_and_as_calls() {
 
 #[test]
 fn refusals_of_opentelemetry_are_statuses_in_the_form_of_the_question() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
     let (json, protobuf) = (("content-type", "application/json"), ("content-type", "application/x-protobuf"));
     let broken = r#"{"code":3,"message":"Invalid data format"}"#;
@@ -521,7 +521,7 @@ fn refusals_of_opentelemetry_are_statuses_in_the_form_of_the_question() {
 /// Every way in which a sender of another protocol can name an index.
 #[test]
 fn no_sender_of_another_system_writes_into_indexes_of_the_node() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
     let json = ("content-type", "application/json");
     let ask = |method: &str, path: &str, body: &str| served.ask(method, path, &[good, json], body.as_bytes());
@@ -568,7 +568,7 @@ fn no_sender_of_another_system_writes_into_indexes_of_the_node() {
 
 #[test]
 fn single_documents_of_elasticsearch_are_taken_and_answered_in_its_words() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
     let ask = |method: &str, path: &str, body: &str| {
         let (status, text) = served.ask(method, path, &[good], body.as_bytes());
@@ -619,7 +619,7 @@ const TRANSFORMS: &str = "[drop]\nREGEX = debug\nDEST_KEY = queue\nFORMAT = null
 
 #[test]
 fn rules_of_index_time_run_for_events_and_for_raw_text() {
-    let served = Served::with(&[("inputs", CONF), ("props", RULES), ("transforms", TRANSFORMS)]);
+    let served = TestCollector::with(&[("inputs", CONF), ("props", RULES), ("transforms", TRANSFORMS)]);
     let events = br#"{"event":"pay 1234","fields":{"a":"1"}}{"event":"a debug line"}{"event":"secret b"}{"event":"secret B"}{"event":"twice"}"#;
     let expected = |tail: &str| {
         let line = |line: &str| line.replace(" _ ", " default_host the_app app_log ");
@@ -650,7 +650,7 @@ fn rules_of_index_time_run_for_events_and_for_raw_text() {
 fn settings_that_cannot_be_used_are_told_and_no_event_is_refused() {
     let props = "[app_log]\nTIME_FORMAT = %q\nLINE_BREAKER = (\nSEDCMD-a = s/(/x/\nTRANSFORMS-a = broken\n";
     let transforms = "[broken]\nREGEX = (\nDEST_KEY = queue\nFORMAT = nullQueue\n";
-    let served = Served::with(&[("inputs", CONF), ("props", props), ("transforms", transforms)]);
+    let served = TestCollector::with(&[("inputs", CONF), ("props", props), ("transforms", transforms)]);
     for path in ["", "/event", "/raw"] {
         let body = if path == "/raw" { "one\n" } else { r#"{"event":"one"}"# };
         assert_eq!(served.send(path, APPS, body).0, 200, "{path}");
@@ -664,7 +664,7 @@ fn settings_that_cannot_be_used_are_told_and_no_event_is_refused() {
 /// forever, so errors of an event must never be 5xx.
 #[test]
 fn every_malformed_envelope_is_refused_for_good() {
-    let served = Served::start();
+    let served = TestCollector::start();
     let long = |bytes: usize| "x".repeat(bytes);
     let nested = |depth: usize| format!(r#"{{"event":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
     let of = |member: &str| format!(r#"{{"event":"a",{member}}}"#);
@@ -742,7 +742,7 @@ fn every_malformed_envelope_is_refused_for_good() {
 fn internal_indexes_are_for_tokens_that_name_them() {
     let conf = CONF.replace("[http://any]\n", "[http://any]\nindexes = main,_internal\n");
     let conf = conf.replace("[http://ack]\n", "[http://ack]\nindex = _audit\n");
-    let served = Served::with(&[("inputs", &conf)]);
+    let served = TestCollector::with(&[("inputs", &conf)]);
     assert_eq!(served.send("", ANY, r#"{"event":"a","index":"_internal"}"#).0, 200);
     assert_eq!(served.send("", ANY, r#"{"event":"a","index":"_audit"}"#).0, 400);
     let query = "Splunk 55555555-5555-5555-5555-555555555555";

@@ -24,9 +24,9 @@ const GROWN_MB_MAX: usize = 1_250;
 
 struct Nowhere;
 
-struct Done;
+struct StoredReceipt;
 
-impl Receipt for Done {
+impl Receipt for StoredReceipt {
     fn is_done(&self) -> bool {
         true
     }
@@ -38,7 +38,7 @@ impl Receipt for Done {
 
 impl EventStore for Nowhere {
     fn append(&self, _: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
-        Ok(Box::new(Done))
+        Ok(Box::new(StoredReceipt))
     }
 
     fn check_index(&self, _: &str) -> Result<(), quarry_stdx::Fault> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::density::{Densities, Density, Range, thresholds};
 use crate::density_fit::key_of;
-use crate::encode::{Column, Encoded};
+use crate::encode::{Column, NumericRows};
 use crate::model::{Answer, Body, Model};
 use crate::options::Options;
 use crate::{LearnError, Stop};
@@ -14,7 +14,7 @@ use crate::{LearnError, Stop};
 const THRESHOLDS: [&str; 3] = ["threshold", "lower_threshold", "upper_threshold"];
 
 /// A model prepared for prediction.
-pub struct Applied {
+pub struct Predictor {
     model: Model,
     names: Vec<String>,
     with_probabilities: bool,
@@ -36,7 +36,7 @@ struct ReadyGroup {
 
 impl Model {
     /// Prepares the model; `options` override those of `fit`, `output` names the resulting field.
-    pub fn ready(self, options: &Options, output: Option<&str>) -> Result<Applied, LearnError> {
+    pub fn ready(self, options: &Options, output: Option<&str>) -> Result<Predictor, LearnError> {
         if !self.can_be_applied() {
             return Err(LearnError::Data(format!(
                 "{} can only be applied to the rows it was fitted to",
@@ -65,7 +65,7 @@ impl Model {
             _ => None,
         };
         let names = self.names(output, with_probabilities, &all)?;
-        Ok(Applied { model: self, names, with_probabilities, densities })
+        Ok(Predictor { model: self, names, with_probabilities, densities })
     }
 
     /// Names of the resulting fields.
@@ -117,7 +117,7 @@ fn ready(densities: &Densities, options: &Options) -> Result<ReadyDensities, Lea
     Ok(ReadyDensities { shows_density, thresholds: thresholds.len(), groups })
 }
 
-impl Applied {
+impl Predictor {
     /// The model.
     pub fn model(&self) -> &Model {
         &self.model
@@ -128,7 +128,7 @@ impl Applied {
         &self.names
     }
 
-    /// The resulting fields, in the order of [`Applied::names`]: one value per row.
+    /// The resulting fields, in the order of [`Predictor::names`]: one value per row.
     pub fn apply(&self, columns: &[Column<'_>], rows: usize, stop: Stop<'_>) -> Result<Vec<Vec<Answer>>, LearnError> {
         let mut answers = vec![vec![Answer::Null; rows]; self.names.len()];
         if let Some(densities) = &self.densities {
@@ -148,7 +148,7 @@ impl Applied {
     }
 
     /// Predicts one row; passes each value to `put` with the index of its field.
-    fn say(&self, encoded: &Encoded, at: usize, classes: &[Arc<str>], mut put: impl FnMut(usize, Answer)) {
+    fn say(&self, encoded: &NumericRows, at: usize, classes: &[Arc<str>], mut put: impl FnMut(usize, Answer)) {
         let row = encoded.matrix.row(at);
         let probabilities = match &self.model.body {
             Body::Linear(linear) => return put(0, number(linear.of(row))),

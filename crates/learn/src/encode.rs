@@ -48,7 +48,7 @@ pub struct Encoding {
 }
 
 /// Rows as numbers.
-pub(crate) struct Encoded {
+pub(crate) struct NumericRows {
     /// The numbers.
     pub(crate) matrix: Matrix,
     /// For each row of the matrix, the row of the table.
@@ -113,7 +113,12 @@ impl Encoding {
     }
 
     /// The rows with a value in every field, as numbers. A text in a numeric field counts as missing.
-    pub(crate) fn matrix(&self, columns: &[Column<'_>], rows: usize, stop: Stop<'_>) -> Result<Encoded, LearnError> {
+    pub(crate) fn matrix(
+        &self,
+        columns: &[Column<'_>],
+        rows: usize,
+        stop: Stop<'_>,
+    ) -> Result<NumericRows, LearnError> {
         let width = self.width();
         let mut found = Vec::with_capacity(self.features.len());
         for feature in &self.features {
@@ -123,7 +128,7 @@ impl Encoding {
                 column.ok_or_else(|| LearnError::Data(format!("the field {} is missing", feature.field)))?,
             ));
         }
-        let mut encoded = Encoded { matrix: Matrix::of_width(width), rows: Vec::new() };
+        let mut encoded = NumericRows { matrix: Matrix::of_width(width), rows: Vec::new() };
         for row in 0..rows {
             if row % crate::ROWS_BETWEEN_STOPS == 0 {
                 go_on(stop)?;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::CLUSTERS_MAX;
-use crate::encode::{Column, Encoded, Encoding};
+use crate::encode::{Column, Encoding, NumericRows};
 use crate::linear_regression::Penalty;
 use crate::model::{Answer, Body, Model};
 use crate::options::Options;
-use crate::pca::Kept;
+use crate::pca::ComponentCount;
 use crate::tree_grow::{Growth, Truth};
 use crate::{
     CLASSES_MAX, LearnError, ROWS_MAX, Stop, bayes, cluster, density_fit, go_on, linear_regression,
@@ -34,7 +34,7 @@ pub struct FitRequest<'a> {
 
 /// Result of a fit.
 #[derive(Debug)]
-pub struct Fitted {
+pub struct FitResult {
     /// The model.
     pub model: Model,
     /// Labels of the fitted rows, for algorithms that cannot predict others.
@@ -44,7 +44,7 @@ pub struct Fitted {
 }
 
 /// Fits a model to rows.
-pub fn fit(request: &FitRequest<'_>, stop: Stop<'_>) -> Result<Fitted, LearnError> {
+pub fn fit(request: &FitRequest<'_>, stop: Stop<'_>) -> Result<FitResult, LearnError> {
     if request.rows > ROWS_MAX {
         let what = "rows to learn from".to_owned();
         return Err(LearnError::Limit { what, value: request.rows, limit: ROWS_MAX });
@@ -67,7 +67,7 @@ pub fn fit(request: &FitRequest<'_>, stop: Stop<'_>) -> Result<Fitted, LearnErro
     let features: Vec<Column<'_>> = request.features.iter().filter(|column| !is_target(column)).copied().collect();
     if request.algorithm == "DensityFunction" {
         (model.body, model.encoding) = density_fit::fit(request, &features, &mut notes, stop)?;
-        return Ok(Fitted { model, labels: None, notes });
+        return Ok(FitResult { model, labels: None, notes });
     }
     model.encoding = Encoding::learn(&features, request.rows, &mut notes, stop)?;
     let mut encoded = model.encoding.matrix(&features, request.rows, stop)?;
@@ -88,7 +88,7 @@ pub fn fit(request: &FitRequest<'_>, stop: Stop<'_>) -> Result<Fitted, LearnErro
         }
     }
     go_on(stop)?;
-    Ok(Fitted { model, labels, notes })
+    Ok(FitResult { model, labels, notes })
 }
 
 fn no_rows(algorithm: &str) -> LearnError {
@@ -99,13 +99,14 @@ fn no_rows(algorithm: &str) -> LearnError {
 fn supervised(
     request: &FitRequest<'_>,
     target: &Column<'_>,
-    encoded: &mut Encoded,
+    encoded: &mut NumericRows,
     stop: Stop<'_>,
 ) -> Result<(Body, Vec<String>), LearnError> {
     let algorithm = request.algorithm;
     let has_target = |row: &usize| !target.values.is_null(*row);
     if !encoded.rows.iter().all(has_target) {
-        let mut kept = Encoded { matrix: crate::matrix::Matrix::of_width(encoded.matrix.width()), rows: Vec::new() };
+        let mut kept =
+            NumericRows { matrix: crate::matrix::Matrix::of_width(encoded.matrix.width()), rows: Vec::new() };
         for (at, row) in encoded.rows.iter().enumerate().filter(|(_, row)| has_target(row)) {
             kept.matrix.add_row().copy_from_slice(encoded.matrix.row(at));
             kept.rows.push(*row);
@@ -126,7 +127,7 @@ fn supervised(
 fn classifier(
     request: &FitRequest<'_>,
     target: &Column<'_>,
-    encoded: &Encoded,
+    encoded: &NumericRows,
     stop: Stop<'_>,
 ) -> Result<(Body, Vec<String>), LearnError> {
     let (options, x) = (&request.options, &encoded.matrix);
@@ -165,7 +166,7 @@ fn classifier(
 fn regressor(
     request: &FitRequest<'_>,
     target: &Column<'_>,
-    encoded: &Encoded,
+    encoded: &NumericRows,
     stop: Stop<'_>,
 ) -> Result<Body, LearnError> {
     let (options, x) = (&request.options, &encoded.matrix);
@@ -194,7 +195,7 @@ fn regressor(
     Ok(Body::Linear(linear_regression::fit(x, &y, penalty, options.truth("fit_intercept", true)?, stop)?))
 }
 
-fn transformer(request: &FitRequest<'_>, encoded: &Encoded, stop: Stop<'_>) -> Result<Body, LearnError> {
+fn transformer(request: &FitRequest<'_>, encoded: &NumericRows, stop: Stop<'_>) -> Result<Body, LearnError> {
     let (options, x) = (&request.options, &encoded.matrix);
     Ok(match request.algorithm {
         "KMeans" => {
@@ -203,9 +204,9 @@ fn transformer(request: &FitRequest<'_>, encoded: &Encoded, stop: Stop<'_>) -> R
         }
         "PCA" => {
             let kept = match (options.number("k", (1, 10_000usize))?, options.number("variance", (0.0, 1.0))?) {
-                (Some(count), _) => Kept::Count(count),
-                (None, Some(share)) => Kept::Share(share),
-                (None, None) => Kept::All,
+                (Some(count), _) => ComponentCount::Count(count),
+                (None, Some(share)) => ComponentCount::Share(share),
+                (None, None) => ComponentCount::All,
             };
             Body::Axes(pca::fit(x, kept, stop)?)
         }
@@ -215,7 +216,11 @@ fn transformer(request: &FitRequest<'_>, encoded: &Encoded, stop: Stop<'_>) -> R
     })
 }
 
-fn dbscan(request: &FitRequest<'_>, encoded: &Encoded, stop: Stop<'_>) -> Result<(String, Vec<Answer>), LearnError> {
+fn dbscan(
+    request: &FitRequest<'_>,
+    encoded: &NumericRows,
+    stop: Stop<'_>,
+) -> Result<(String, Vec<Answer>), LearnError> {
     let distance = request.options.number("eps", (1e-300, 1e300))?.unwrap_or(0.5);
     let neighbours = request.options.number("min_samples", (1, ROWS_MAX))?.unwrap_or(5);
     let groups = cluster::dbscan(&encoded.matrix, distance, neighbours, stop)?;

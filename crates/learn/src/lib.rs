@@ -36,10 +36,10 @@ mod tree;
 mod tree_grow;
 pub mod wire;
 
-pub use apply::Applied;
+pub use apply::Predictor;
 pub use encode::{Column, Encoding, Values};
 pub use error::LearnError;
-pub use fit::{FitRequest, Fitted, fit};
+pub use fit::{FitRequest, FitResult, fit};
 pub use model::{ALGORITHMS, Answer, Body, Model};
 pub use options::Options;
 pub use rng::sample;

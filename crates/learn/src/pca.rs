@@ -36,7 +36,7 @@ impl Axes {
 
 /// Number of axes kept.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kept {
+pub(crate) enum ComponentCount {
     All,
     /// The first components, as many as given.
     Count(usize),
@@ -45,7 +45,7 @@ pub(crate) enum Kept {
 }
 
 /// Finds the axes.
-pub(crate) fn fit(x: &Matrix, kept: Kept, stop: Stop<'_>) -> Result<Axes, LearnError> {
+pub(crate) fn fit(x: &Matrix, kept: ComponentCount, stop: Stop<'_>) -> Result<Axes, LearnError> {
     let width = x.width();
     if width > PCA_COLUMNS_MAX {
         let what = "columns for PCA, those of values of texts included: name fewer fields".to_owned();
@@ -74,13 +74,13 @@ pub(crate) fn fit(x: &Matrix, kept: Kept, stop: Stop<'_>) -> Result<Axes, LearnE
     let found = eigen_symmetric(products, width, stop)?;
     let most = width.min(x.rows());
     let count = match kept {
-        Kept::All => most,
-        Kept::Count(count) if count > most => {
+        ComponentCount::All => most,
+        ComponentCount::Count(count) if count > most => {
             let what = "PCA: k, for this number of columns or rows".to_owned();
             return Err(LearnError::Limit { what, value: count, limit: most });
         }
-        Kept::Count(count) => count,
-        Kept::Share(share) => {
+        ComponentCount::Count(count) => count,
+        ComponentCount::Share(share) => {
             let mut sum = 0.0;
             let reached = found.iter().position(|(variance, _)| {
                 sum += variance;

@@ -5,7 +5,7 @@ use crate::matrix::Matrix;
 use crate::model::{Answer, Body};
 use crate::rng::Rng;
 use crate::score::score;
-use crate::{ALGORITHMS, Column, FitRequest, Fitted, LearnError, Model, Options, Values, fit, sample, wire};
+use crate::{ALGORITHMS, Column, FitRequest, FitResult, LearnError, Model, Options, Values, fit, sample, wire};
 
 /// Cells as texts; an empty cell has no value.
 struct Cells(Vec<String>);
@@ -53,7 +53,7 @@ impl Table {
         Column { name: &self.names[at], values: &self.columns[at] }
     }
 
-    fn fit(&self, algorithm: &str, target: &str, features: &str, options: &str) -> Result<Fitted, LearnError> {
+    fn fit(&self, algorithm: &str, target: &str, features: &str, options: &str) -> Result<FitResult, LearnError> {
         let options = options.split_whitespace().map(|pair| pair.split_once('=').unwrap());
         let mut request = FitRequest {
             algorithm,
@@ -89,7 +89,7 @@ fn near(got: f64, want: f64) {
     assert!((got - want).abs() <= 1e-6 * want.abs().max(1.0), "got {got}, want {want}");
 }
 
-fn coefficients(fitted: &Fitted) -> (Vec<f64>, f64) {
+fn coefficients(fitted: &FitResult) -> (Vec<f64>, f64) {
     match &fitted.model.body {
         Body::Linear(linear) => (linear.coefficients.clone(), linear.intercept),
         other => panic!("{other:?}"),

@@ -11,7 +11,7 @@ use quarry_event::{EventBatch, Metadata, TimeNs};
 use crate::error::PipelineError;
 use crate::guess::Guess;
 use crate::pipeline::{Pipeline, PipelineContext, SourceInfo};
-use crate::timestamp::{AHEAD_BYTES, Explained, TimeReason, Timestamper, WrittenZone};
+use crate::timestamp::{AHEAD_BYTES, ExplainedTime, TimeReason, Timestamper, WrittenZone};
 
 /// Preview of the start of a file.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ pub fn preview(
     text.samples.chunks(AHEAD_BYTES).for_each(|part| times.look_ahead(part));
     let events = (0..batch.len().min(events_max)).map(|row| {
         let (raw, time) = (batch.raw(row), batch.time[row]);
-        let Explained { time: explained, reason, zone } = times.explain(raw);
+        let ExplainedTime { time: explained, reason, zone } = times.explain(raw);
         PreviewEvent {
             raw: raw.to_vec(),
             lines: raw.split(|byte| *byte == b'\n').count(),

@@ -133,7 +133,7 @@ pub enum WrittenZone {
 
 /// The time of a text, with its explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Explained {
+pub(crate) struct ExplainedTime {
     pub(crate) time: TimeNs,
     pub(crate) reason: TimeReason,
     /// The zone named in the text, if the time comes from it.
@@ -478,7 +478,7 @@ impl Timestamper {
     }
 
     /// `_time` of an event whose first line, or whole text, is `text`, with an explanation.
-    pub(crate) fn explain(&mut self, text: &[u8]) -> Explained {
+    pub(crate) fn explain(&mut self, text: &[u8]) -> ExplainedTime {
         let found = self.find(text);
         let refused = self.refusal(text, found);
         let (last, modified) = (self.history.last, self.modified);
@@ -495,7 +495,7 @@ impl Timestamper {
             Some(_) => Some(WrittenZone::Epoch),
             None => found.parts.offset.map(WrittenZone::Offset),
         });
-        Explained { time, reason, zone }
+        ExplainedTime { time, reason, zone }
     }
 
     /// Reason why the text yields no time, if it does not.

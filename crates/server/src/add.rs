@@ -45,7 +45,7 @@ const NAMES_MAX: usize = 5;
 const STDIN: &str = "-";
 
 /// Result of adding one file: its report, or the error and a report of what was added before it.
-type Added = Result<FileReport, (String, Option<FileReport>)>;
+type AddResult = Result<FileReport, (String, Option<FileReport>)>;
 
 /// Adds the named files; returns the exit code.
 pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failure> {
@@ -355,7 +355,7 @@ struct Results {
     /// The next file to report.
     next: usize,
     /// Later files that are done.
-    done: BTreeMap<usize, Added>,
+    done: BTreeMap<usize, AddResult>,
 }
 
 impl ResultReporter<'_> {
@@ -369,7 +369,7 @@ impl ResultReporter<'_> {
     }
 
     /// Records the result of a file.
-    fn tell(&self, file: usize, added: Added) {
+    fn tell(&self, file: usize, added: AddResult) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let Results { total, next, done } = &mut *inner;
         done.insert(file, added);
@@ -471,7 +471,7 @@ impl Names {
 }
 
 impl Total {
-    fn add(&mut self, path: &Path, added: Added) {
+    fn add(&mut self, path: &Path, added: AddResult) {
         match added {
             Ok(report) => self.take(path, &report),
             Err((text, before)) => self.fail(path, &text, before.as_ref()),

@@ -11,7 +11,7 @@ use console::Term;
 use indicatif::{
     DecimalBytes, HumanCount, HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike,
 };
-use quarry_inputs::file::{Progress, Reached};
+use quarry_inputs::file::{AddProgress, Progress};
 
 use crate::interrupt::Interrupt;
 use crate::output::line_folding::width_of_stderr;
@@ -165,7 +165,7 @@ impl Bar {
 }
 
 impl Progress for Bar {
-    fn reached(&mut self, at: &Reached) -> ControlFlow<()> {
+    fn reached(&mut self, at: &AddProgress) -> ControlFlow<()> {
         if !self.bar.is_hidden() {
             if !self.is_sized {
                 self.size(at.stored_bytes_all);
@@ -183,7 +183,7 @@ fn columns() -> usize {
 }
 
 /// Facts about a file being read, most important first.
-fn facts_of(at: &Reached, elapsed: Duration, left: Duration) -> Vec<String> {
+fn facts_of(at: &AddProgress, elapsed: Duration, left: Duration) -> Vec<String> {
     let seconds = elapsed.as_secs_f64().max(0.001);
     let per_second = |count: u64| (count as f64 / seconds) as u64;
     let mut facts = Vec::new();
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_line_fits_any_terminal_and_cuts_no_word() {
-        let at = Reached {
+        let at = AddProgress {
             stored_bytes: 1_234_567_890,
             stored_bytes_all: 9_876_543_210,
             bytes: 1_234_567_890,

@@ -18,7 +18,7 @@ use quarry_engine::Explanation;
 use quarry_event::{EventBatch, TimeNs};
 use quarry_ingest::Ingest;
 use quarry_inputs::Sink;
-use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, absolute_text, add_file};
+use quarry_inputs::file::{AddProgress, OneshotOptions, Progress, Rotation, absolute_text, add_file};
 use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
 use quarry_programs::{ModularInputKind, ModularInputKinds, SchemeArgument};
 use quarry_search::summaries::BuilderSignal;
@@ -130,7 +130,7 @@ impl Drop for Running<'_> {
 struct UntilLeft<'a>(&'a AtomicBool);
 
 impl Progress for UntilLeft<'_> {
-    fn reached(&mut self, _: &Reached) -> ControlFlow<()> {
+    fn reached(&mut self, _: &AddProgress) -> ControlFlow<()> {
         if self.0.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
@@ -270,7 +270,7 @@ impl Node for LocalNode {
         }
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
         let zone = zone::of_request(request.zone.as_deref())?;
-        let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), host: None, zone, events };
+        let asked = preview::PreviewRequest { path, sourcetype: request.sourcetype.clone(), host: None, zone, events };
         let made = preview::of_file(&asked, &self.settings())?;
         Ok(preview::to_json(&asked, &made).to_string())
     }
@@ -279,7 +279,7 @@ impl Node for LocalNode {
         let zone = zone::of_request(request.zone.as_deref())?;
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
         let path = Path::new(&request.source);
-        let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), host: None, zone, events };
+        let asked = preview::PreviewRequest { path, sourcetype: request.sourcetype.clone(), host: None, zone, events };
         let made = preview::of_text(&asked, &request.text, &self.settings())?;
         Ok(preview::to_json(&asked, &made).to_string())
     }

@@ -37,7 +37,7 @@ const AHEAD_NS_MAX: i64 = 20 * 60 * NS_PER_SEC;
 const SHOWN_LINES: usize = 8;
 
 /// A file to preview.
-pub(crate) struct Asked<'a> {
+pub(crate) struct PreviewRequest<'a> {
     pub(crate) path: &'a Path,
     pub(crate) sourcetype: Option<String>,
     /// Host of the input; this machine if absent.
@@ -47,7 +47,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) events: usize,
 }
 
-impl Asked<'_> {
+impl PreviewRequest<'_> {
     /// The zone in which times are shown.
     fn shown_zone(&self) -> TimeZone {
         self.zone.clone().unwrap_or_else(zone::machine)
@@ -55,7 +55,7 @@ impl Asked<'_> {
 }
 
 /// The preview of a file.
-pub(crate) struct Previewed {
+pub(crate) struct FilePreview {
     preview: Preview,
     /// Bytes of content examined.
     bytes: usize,
@@ -73,7 +73,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failur
     let zone = zone::of_option(arguments.zone.as_deref())?;
     let sourcetype = arguments.sourcetype.clone();
     let host = arguments.host.clone();
-    let asked = Asked { path: &arguments.file, sourcetype, host, zone, events: arguments.events };
+    let asked = PreviewRequest { path: &arguments.file, sourcetype, host, zone, events: arguments.events };
     let mut made = of_file(&asked, &settings)?;
     made.notes.retain(|note| !faults_told.iter().any(|fault| note.ends_with(fault)));
     let mut out = Pager::open(arguments.output == PreviewForm::Text);
@@ -87,7 +87,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failur
 }
 
 /// Previews a file.
-pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewed, Failure> {
+pub(crate) fn of_file(asked: &PreviewRequest<'_>, settings: &Settings) -> Result<FilePreview, Failure> {
     let path = asked.path;
     let absolute = absolute_text(path);
     let mut file = OpenFile::open(path).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -104,19 +104,19 @@ pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewe
 }
 
 /// Previews the beginning of a file that is not on this machine; `asked.path` is its name.
-pub(crate) fn of_text(asked: &Asked<'_>, text: &[u8], settings: &Settings) -> Result<Previewed, Failure> {
+pub(crate) fn of_text(asked: &PreviewRequest<'_>, text: &[u8], settings: &Settings) -> Result<FilePreview, Failure> {
     let head = text[..text.len().min(HEAD_BYTES)].to_vec();
     let text = PreviewText { head, is_whole: text.len() <= HEAD_BYTES, samples: Vec::new() };
     of_head(asked, settings, asked.path.display().to_string(), text, None)
 }
 
 fn of_head(
-    asked: &Asked<'_>,
+    asked: &PreviewRequest<'_>,
     settings: &Settings,
     source: String,
     text: PreviewText,
     modified: Option<i64>,
-) -> Result<Previewed, Failure> {
+) -> Result<FilePreview, Failure> {
     let path = asked.path;
     let info = SourceInfo {
         index: quarry_search::DEFAULT_INDEX.to_owned(),
@@ -139,11 +139,11 @@ fn of_head(
     if !text.is_whole {
         notes.push(format!("only the first {bytes} bytes were read"));
     }
-    Ok(Previewed { preview, bytes, zone, zone_reason, notes })
+    Ok(FilePreview { preview, bytes, zone, zone_reason, notes })
 }
 
 /// Zone of times without one, and its origin.
-fn zone_of(asked: &Asked<'_>, settings: &Settings, info: &SourceInfo, preview: &Preview) -> (String, String) {
+fn zone_of(asked: &PreviewRequest<'_>, settings: &Settings, info: &SourceInfo, preview: &Preview) -> (String, String) {
     let Some(name) = &preview.settings.tz else {
         let reason = if asked.zone.is_some() { "--zone" } else { "the machine's" };
         return (zone::shown(&asked.shown_zone()), reason.to_owned());
@@ -188,7 +188,7 @@ fn written(zone: WrittenZone) -> String {
 }
 
 /// The preview as an object.
-pub(crate) fn to_json(asked: &Asked<'_>, made: &Previewed) -> Value {
+pub(crate) fn to_json(asked: &PreviewRequest<'_>, made: &FilePreview) -> Value {
     let (preview, shown) = (&made.preview, asked.shown_zone());
     let event = |event: &PreviewEvent| {
         json!({
@@ -228,7 +228,7 @@ fn reason(event: &PreviewEvent) -> String {
     }
 }
 
-fn sourcetype_reason<'a>(asked: &Asked<'_>, preview: &'a Preview) -> &'a str {
+fn sourcetype_reason<'a>(asked: &PreviewRequest<'_>, preview: &'a Preview) -> &'a str {
     match (&asked.sourcetype, &preview.guess) {
         (Some(_), _) => "it was named",
         (None, Some(guess)) => guess.reason,
@@ -239,8 +239,8 @@ fn sourcetype_reason<'a>(asked: &Asked<'_>, preview: &'a Preview) -> &'a str {
 
 /// Writes the preview as text; `terminal` is the width of the terminal, if there is one.
 fn write_text(
-    asked: &Asked<'_>,
-    made: &Previewed,
+    asked: &PreviewRequest<'_>,
+    made: &FilePreview,
     terminal: Option<usize>,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {

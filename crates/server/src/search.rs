@@ -30,7 +30,7 @@ use crate::follow;
 use crate::interrupt::Interrupt;
 use crate::output::line_folding::told;
 use crate::output::pager::Pager;
-use crate::output::{Marks, NO_WRAP, OutputStyle, OutputWriter, Written};
+use crate::output::{Marks, NO_WRAP, OutputStatistics, OutputStyle, OutputWriter};
 use crate::remarks::Remarks;
 use crate::search_progress::SearchProgress;
 use crate::server_client::{AnswerRow, Remote, RemoteAnswer, table_of};
@@ -382,7 +382,7 @@ struct Answer {
     is_partial: bool,
     /// Whether the rows are events.
     is_events: bool,
-    written: Written,
+    written: OutputStatistics,
 }
 
 /// Number of rows, and how long they took.

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 
 use quarry_spl::macros::{Macro, MacroSource, MacroValue, expand};
 use quarry_spl::needs::Needs;
-use quarry_spl::{Parsed, Severity};
+use quarry_spl::{ParsedSearch, Severity};
 use quarry_stdx::Fault;
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn search_of(line: &str, field: &str) -> Result<String, Fault> {
 /// Counts a search.
 fn check(line: usize, search: &str, arguments: &SplCheckArgs, counts: &mut Counts) -> Result<(), Failure> {
     let expansion = expand(search, &NoMacros);
-    let spl_tokens::Read { parsed, text, replaced } = spl_tokens::read(&expansion.text);
+    let spl_tokens::ExpandedSearch { parsed, text, replaced } = spl_tokens::read(&expansion.text);
     counts.add(line, &parsed);
     let needs = Needs::of(&parsed.pipeline);
     if arguments.execute && parsed.is_ok() {
@@ -159,7 +159,7 @@ impl Counts {
         }
     }
 
-    fn add(&mut self, line: usize, search: &Parsed) {
+    fn add(&mut self, line: usize, search: &ParsedSearch) {
         let mut errors = search.diagnostics.iter().filter(|remark| remark.severity == Severity::Error);
         let fault = errors.find(|remark| !remark.message.contains(UNSUPPORTED));
         let is_parsed = fault.is_none();

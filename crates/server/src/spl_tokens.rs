@@ -4,7 +4,7 @@
 //! command. If a search with its tokens does not parse, the token at the error is replaced by something that lets the
 //! parser proceed further.
 
-use quarry_spl::{Parsed, Severity, parse_with_stand_ins};
+use quarry_spl::{ParsedSearch, Severity, parse_with_stand_ins};
 
 /// Stand-ins to try: a number, a name, a command, nothing.
 const STAND_INS: [&str; 4] = ["1", "count", "noop", ""];
@@ -12,9 +12,9 @@ const STAND_INS: [&str; 4] = ["1", "count", "noop", ""];
 const TOKENS_MAX: usize = 100;
 
 /// A parsed search, and whether tokens were replaced.
-pub(crate) struct Read {
+pub(crate) struct ExpandedSearch {
     /// Its tree.
-    pub(crate) parsed: Parsed,
+    pub(crate) parsed: ParsedSearch,
     /// The text that was parsed.
     pub(crate) text: String,
     /// Whether it differs from the search as written.
@@ -22,16 +22,16 @@ pub(crate) struct Read {
 }
 
 /// Parses a search, replacing tokens where necessary.
-pub(crate) fn read(text: &str) -> Read {
+pub(crate) fn read(text: &str) -> ExpandedSearch {
     let parsed = parse_with_stand_ins(text);
-    let as_written = || Read { parsed: parsed.clone(), text: text.to_owned(), replaced: false };
+    let as_written = || ExpandedSearch { parsed: parsed.clone(), text: text.to_owned(), replaced: false };
     if fault_of(&parsed).is_none() || tokens(text).is_empty() {
         return as_written();
     }
     let mut best = without_filters(text);
     for _ in 0..TOKENS_MAX {
         let parsed = parse_with_stand_ins(&best);
-        let Some(fault) = fault_of(&parsed) else { return Read { parsed, text: best, replaced: true } };
+        let Some(fault) = fault_of(&parsed) else { return ExpandedSearch { parsed, text: best, replaced: true } };
         let Some(next) = further(&best, fault) else { return as_written() };
         best = next;
     }
@@ -39,7 +39,7 @@ pub(crate) fn read(text: &str) -> Read {
 }
 
 /// Position of the first error.
-fn fault_of(parsed: &Parsed) -> Option<usize> {
+fn fault_of(parsed: &ParsedSearch) -> Option<usize> {
     let faults = parsed.diagnostics.iter().filter(|remark| remark.severity == Severity::Error);
     faults.map(|remark| remark.span.start).min()
 }

@@ -28,7 +28,7 @@ pub(crate) fn with_two_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<
             read.extend(arguments);
             break;
         }
-        if let Some(named) = Named::of(command, text) {
+        if let Some(named) = TypedOption::of(command, text) {
             let takes_next = named.option.get_action().takes_values() && !text.contains('=');
             let next = arguments.next_if(|_| takes_next && !named.waits_for_equals());
             match (named.is_splunks, next.or_else(|| arguments.next_if(|next| named.is_splunks && is_bool(next)))) {
@@ -58,14 +58,14 @@ pub(crate) fn with_two_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<
 }
 
 /// An option as typed.
-struct Named<'c> {
+struct TypedOption<'c> {
     option: &'c Arg,
     /// Whether its long name has a single dash.
     is_splunks: bool,
 }
 
-impl Named<'_> {
-    fn of<'c>(command: &'c Command, text: &str) -> Option<Named<'c>> {
+impl TypedOption<'_> {
+    fn of<'c>(command: &'c Command, text: &str) -> Option<TypedOption<'c>> {
         let word = text.split('=').next().unwrap_or_default();
         let long = |name: &str| {
             command.get_arguments().find(|option| {
@@ -74,16 +74,16 @@ impl Named<'_> {
             })
         };
         if let Some(name) = word.strip_prefix("--") {
-            return Some(Named { option: long(name)?, is_splunks: false });
+            return Some(TypedOption { option: long(name)?, is_splunks: false });
         }
         let name = word.strip_prefix('-')?;
         let mut letters = name.chars();
         match (letters.next(), letters.next()) {
             (Some(letter), None) => {
                 let option = command.get_arguments().find(|option| option.get_short() == Some(letter))?;
-                Some(Named { option, is_splunks: false })
+                Some(TypedOption { option, is_splunks: false })
             }
-            _ => Some(Named { option: long(name)?, is_splunks: true }),
+            _ => Some(TypedOption { option: long(name)?, is_splunks: true }),
         }
     }
 

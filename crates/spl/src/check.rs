@@ -3,32 +3,32 @@
 use std::collections::BTreeSet;
 
 use crate::lints::lints;
-use crate::parse::{self, MAX_DIAGNOSTICS, Parsed, with_stack};
+use crate::parse::{self, MAX_DIAGNOSTICS, ParsedSearch, with_stack};
 
-/// Parses a search. Never fails: errors are in [`Parsed::diagnostics`].
-pub fn parse(text: &str) -> Parsed {
+/// Parses a search. Never fails: errors are in [`ParsedSearch::diagnostics`].
+pub fn parse(text: &str) -> ParsedSearch {
     with_lints(parse::parse(text), text)
 }
 
 /// Parses a search that may use the commands of apps with these lower-case names.
-pub fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Parsed {
+pub fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> ParsedSearch {
     with_lints(parse::parse_with_commands(text, custom), text)
 }
 
 /// Parses commands that are written without a search before them, with or without a leading `|`: those of templates
 /// and settings. `is_first` says whether they begin a search; `custom` are the commands of apps.
-pub fn parse_commands(text: &str, is_first: bool, custom: &BTreeSet<String>) -> Parsed {
+pub fn parse_commands(text: &str, is_first: bool, custom: &BTreeSet<String>) -> ParsedSearch {
     with_lints(parse::parse_commands(text, is_first, custom), text)
 }
 
 /// Parses a search with unknown macros: a command that contains one is accepted without errors caused by the missing
 /// text.
-pub fn parse_with_stand_ins(text: &str) -> Parsed {
+pub fn parse_with_stand_ins(text: &str) -> ParsedSearch {
     with_lints(parse::parse_with_stand_ins(text), text)
 }
 
 /// Adds lints if the search can run.
-fn with_lints(mut parsed: Parsed, text: &str) -> Parsed {
+fn with_lints(mut parsed: ParsedSearch, text: &str) -> ParsedSearch {
     if parsed.is_ok() {
         let room = MAX_DIAGNOSTICS.saturating_sub(parsed.diagnostics.len());
         parsed.diagnostics.extend(with_stack(|| lints(text, &parsed.pipeline)).into_iter().take(room));

@@ -24,6 +24,6 @@ mod spl_text;
 pub use check::{parse, parse_commands, parse_with_commands, parse_with_stand_ins};
 pub use diagnostic::{Diagnostic, MESSAGE_BYTES_MAX, Severity, bounded, excerpt, fault_of, nearest};
 pub use parse::{
-    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse_arguments, parse_condition,
+    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, ParsedSearch, parse_arguments, parse_condition,
     parse_expression,
 };

@@ -22,8 +22,8 @@ use std::collections::BTreeSet;
 use crate::ast::{Command, Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};
 pub(crate) use aggregate::stars_fit;
-pub(crate) use cursor::{Parser, Read, Word, unescape, with_stack};
-pub(crate) use options::{Known, OptionArg};
+pub(crate) use cursor::{ParseResult, Parser, Word, unescape, with_stack};
+pub(crate) use options::{OptionArg, OptionNames};
 pub(crate) use search::has_inner_time;
 pub(crate) use stage::UNKNOWN_COMMAND;
 
@@ -40,7 +40,7 @@ pub(crate) const MAX_DIAGNOSTICS: usize = 100;
 
 /// The result of [`parse`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parsed {
+pub struct ParsedSearch {
     /// The commands, except those with errors.
     pub pipeline: Pipeline,
     /// Diagnostics in text order.
@@ -49,10 +49,10 @@ pub struct Parsed {
     pub unsupported: Vec<String>,
 }
 
-impl Parsed {
+impl ParsedSearch {
     /// Nodes that were not parsed, so there is nothing to remark on.
-    pub fn of(pipeline: Pipeline) -> Parsed {
-        Parsed { pipeline, diagnostics: Vec::new(), unsupported: Vec::new() }
+    pub fn of(pipeline: Pipeline) -> ParsedSearch {
+        ParsedSearch { pipeline, diagnostics: Vec::new(), unsupported: Vec::new() }
     }
 
     /// Whether the search can run: there are no errors among the diagnostics.
@@ -61,13 +61,13 @@ impl Parsed {
     }
 }
 
-/// Parses a search. Never fails: errors are in [`Parsed::diagnostics`].
-pub(crate) fn parse(text: &str) -> Parsed {
+/// Parses a search. Never fails: errors are in [`ParsedSearch::diagnostics`].
+pub(crate) fn parse(text: &str) -> ParsedSearch {
     parse_pipeline(text, |parser| parser.whole_search())
 }
 
 /// Parses a search that may use the commands of apps with these lower-case names.
-pub(crate) fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Parsed {
+pub(crate) fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> ParsedSearch {
     parse_pipeline(text, |parser| {
         parser.custom = custom.clone();
         parser.whole_search()
@@ -76,7 +76,7 @@ pub(crate) fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Pars
 
 /// Parses a search with unknown macros: a command that contains one is accepted without errors caused by the missing
 /// text.
-pub(crate) fn parse_with_stand_ins(text: &str) -> Parsed {
+pub(crate) fn parse_with_stand_ins(text: &str) -> ParsedSearch {
     let mut parsed = parse_pipeline(text, |parser| {
         parser.stands_in = true;
         parser.whole_search()
@@ -88,7 +88,7 @@ pub(crate) fn parse_with_stand_ins(text: &str) -> Parsed {
 
 /// Parses commands that are written without a search before them, with or without a leading `|`: those of templates
 /// and settings. `is_first` says whether they begin a search.
-pub(crate) fn parse_commands(text: &str, is_first: bool, custom: &BTreeSet<String>) -> Parsed {
+pub(crate) fn parse_commands(text: &str, is_first: bool, custom: &BTreeSet<String>) -> ParsedSearch {
     parse_pipeline(text, |parser| {
         parser.custom = custom.clone();
         parser.eat('|');
@@ -96,10 +96,10 @@ pub(crate) fn parse_commands(text: &str, is_first: bool, custom: &BTreeSet<Strin
     })
 }
 
-fn parse_pipeline(text: &str, read: impl FnOnce(&mut Parser<'_>) -> Pipeline) -> Parsed {
+fn parse_pipeline(text: &str, read: impl FnOnce(&mut Parser<'_>) -> Pipeline) -> ParsedSearch {
     let (pipeline, diagnostics, unsupported) = run(text, |parser| Some(read(parser)));
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
-    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
+    ParsedSearch { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
 }
 
 /// Parses the arguments of a built-in command that begins a search, as settings contain them.
@@ -112,7 +112,7 @@ pub fn parse_arguments(name: &str, arguments: &str) -> Result<Command, Vec<Diagn
 /// Parses a text that is not a whole search.
 pub(crate) fn parse_with<T>(
     text: &str,
-    read: impl FnOnce(&mut Parser<'_>) -> Read<Option<T>>,
+    read: impl FnOnce(&mut Parser<'_>) -> ParseResult<Option<T>>,
 ) -> Result<T, Vec<Diagnostic>> {
     let read = |parser: &mut Parser<'_>| {
         let value = read(parser);
@@ -175,7 +175,7 @@ fn run<T>(text: &str, read: impl FnOnce(&mut Parser<'_>) -> Option<T>) -> (Optio
 }
 
 /// A text with comments and macros blanked out.
-struct Blanked {
+struct BlankedText {
     text: String,
     macros: Vec<Span>,
     diagnostics: Vec<Diagnostic>,
@@ -188,8 +188,8 @@ const MACRO_REMARK: &str = "unsupported: macro";
 pub(crate) const COMMENT: &str = "```";
 
 /// Replaces comments and macros outside quotes by the same number of blanks, and reports unclosed quotes.
-fn blank_out(text: &str) -> Blanked {
-    let mut out = Blanked { text: String::with_capacity(text.len()), macros: Vec::new(), diagnostics: Vec::new() };
+fn blank_out(text: &str) -> BlankedText {
+    let mut out = BlankedText { text: String::with_capacity(text.len()), macros: Vec::new(), diagnostics: Vec::new() };
     let mut at = 0;
     while let Some(next) = text[at..].chars().next() {
         let rest = &text[at..];
@@ -215,7 +215,7 @@ fn blank_out(text: &str) -> Blanked {
     out
 }
 
-impl Blanked {
+impl BlankedText {
     /// Blanks out the comment or macro at `at`; returns its length.
     fn blank_backticks(&mut self, text: &str, at: usize) -> usize {
         let rest = &text[at..];

@@ -13,11 +13,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 const KEPT_MAX: usize = 1_000;
 
 /// Recent messages; `None` until [`keep`] is called.
-static KEPT: Mutex<Option<VecDeque<Kept>>> = Mutex::new(None);
+static KEPT: Mutex<Option<VecDeque<RecentMessage>>> = Mutex::new(None);
 
 /// A message that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct RecentMessage {
     /// `ERROR` or `WARN`.
     pub level: &'static str,
     /// The text, without a level.
@@ -30,7 +30,7 @@ pub fn keep() {
 }
 
 /// Takes what was kept, oldest first.
-pub fn take() -> Vec<Kept> {
+pub fn take() -> Vec<RecentMessage> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.as_mut().map(std::mem::take).unwrap_or_default().into()
 }
@@ -41,7 +41,7 @@ fn keep_one(level: &'static str, text: &str) {
     if kept.len() >= KEPT_MAX {
         kept.pop_front();
     }
-    kept.push_back(Kept { level, text: text.to_owned() });
+    kept.push_back(RecentMessage { level, text: text.to_owned() });
 }
 
 /// Layout of messages.

@@ -174,9 +174,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Noted(Mutex<Vec<String>>);
+    struct PathRecorder(Mutex<Vec<String>>);
 
-    impl SharedFiles for Noted {
+    impl SharedFiles for PathRecorder {
         fn now(&self) -> i64 {
             7
         }
@@ -219,7 +219,7 @@ mod tests {
         files.remove(&path("c.csv")).unwrap();
         assert!(text("c.csv").is_none() && files.remove(&path("c.csv")).is_err());
         drop(change);
-        let noted = Arc::new(Noted::default());
+        let noted = Arc::new(PathRecorder::default());
         let files = NodeFiles::shared_by(folder.path(), Some(noted.clone()));
         let change = files.change().unwrap();
         fs::write(path(".new"), "3").unwrap();

@@ -123,7 +123,7 @@ pub(crate) fn vocabulary() -> Vec<String> {
     words.take(VOCABULARY).collect()
 }
 
-type Written = std::fmt::Result;
+type FmtResult = std::fmt::Result;
 
 struct Maker {
     chance: Chance,
@@ -174,7 +174,7 @@ impl Maker {
         text
     }
 
-    fn nested_json(&mut self, out: &mut String) -> Written {
+    fn nested_json(&mut self, out: &mut String) -> FmtResult {
         let (kind, id) = (*self.chance.skewed(EVENT_KINDS), 30_000_000_000 + self.chance.below(9_000_000_000));
         let (user, user_id, repository, repository_id) =
             (self.name(), self.chance.below(90_000_000), self.name(), self.chance.below(700_000_000));
@@ -227,7 +227,7 @@ impl Maker {
         write!(out, "}},\"public\":true,\"created_at\":\"{}\"}}", self.time())
     }
 
-    fn prose(&mut self, out: &mut String) -> Written {
+    fn prose(&mut self, out: &mut String) -> FmtResult {
         let words = 8 + self.chance.below(50);
         write!(out, "{} ", self.time())?;
         self.text(words, out);
@@ -235,7 +235,7 @@ impl Maker {
         Ok(())
     }
 
-    fn table(&mut self, out: &mut String) -> Written {
+    fn table(&mut self, out: &mut String) -> FmtResult {
         let (time, customer, sku) = (self.time(), self.chance.below(400_000), self.chance.below(9_000));
         let (amount, unit) = (self.chance.tail(40.0), self.chance.unit());
         write!(out, "{time},{customer:08},SKU-{sku:05},{amount:.2},")?;
@@ -253,7 +253,7 @@ impl Maker {
         write!(out, "{unit:.6},{hash},{}", self.chance.skewed(&["paid", "open", "void", "returned"]))
     }
 
-    fn trace(&mut self, out: &mut String) -> Written {
+    fn trace(&mut self, out: &mut String) -> FmtResult {
         let (thread, id, words) = (self.chance.below(64), self.hex(8), 3 + self.chance.below(8));
         write!(out, "{} ERROR [worker-{thread}] request {id} failed: ", self.time())?;
         self.text(words, out);
@@ -272,7 +272,7 @@ impl Maker {
         Ok(())
     }
 
-    fn windows_xml(&mut self, out: &mut String) -> Written {
+    fn windows_xml(&mut self, out: &mut String) -> FmtResult {
         let (provider, channel) = *self.chance.skewed(PROVIDERS);
         let (event, record, process) = (4_600 + self.rank(200), self.millis / 350, 400 + self.chance.below(9_000));
         write!(

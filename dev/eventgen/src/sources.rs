@@ -66,7 +66,7 @@ impl Source {
     }
 }
 
-type Written = Result<u64, std::fmt::Error>;
+type FmtResult = Result<u64, std::fmt::Error>;
 
 fn client_address(chance: &mut Chance) -> String {
     let unit = chance.unit();
@@ -74,7 +74,7 @@ fn client_address(chance: &mut Chance) -> String {
     format!("{}.{}.{}.{}", 80 + client % 11, (client >> 4) & 127, (client >> 7) & 255, 1 + client % 250)
 }
 
-fn access(at: Moment, chance: &mut Chance, out: &mut String) -> Written {
+fn access(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
     let page = *chance.skewed(PAGES);
     let broken = at.in_outage() && page == "/checkout/pay" && !chance.one_in(8);
     let status = match chance.below(200) {
@@ -99,7 +99,7 @@ fn access(at: Moment, chance: &mut Chance, out: &mut String) -> Written {
     Ok(1)
 }
 
-fn auth(at: Moment, chance: &mut Chance, out: &mut String) -> Written {
+fn auth(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
     let stamp = at.format("%b %e %H:%M:%S");
     let process = 2000 + chance.below(30_000);
     match chance.below(10) {
@@ -153,7 +153,7 @@ fn auth(at: Moment, chance: &mut Chance, out: &mut String) -> Written {
     Ok(events)
 }
 
-fn payments(at: Moment, chance: &mut Chance, out: &mut String) -> Written {
+fn payments(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
     let stamp = at.format("%Y-%m-%dT%H:%M:%S%.3fZ");
     let (order, amount) = (10_000_000 + chance.below(80_000_000), 1.0 + chance.unit().powi(3) * 900.0);
     let trace = format!("{:016x}", chance.next());
@@ -181,7 +181,7 @@ fn payments(at: Moment, chance: &mut Chance, out: &mut String) -> Written {
     Ok(1)
 }
 
-fn orders(at: Moment, chance: &mut Chance, out: &mut String) -> Written {
+fn orders(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
     let stamp = at.format("%Y-%m-%d %H:%M:%S,%3f");
     let (service, thread, order) = (chance.pick(SERVICES), chance.below(16), 10_000_000 + chance.below(80_000_000));
     let fails = if at.in_outage() { chance.one_in(3) } else { chance.one_in(400) };
@@ -213,7 +213,7 @@ fn orders(at: Moment, chance: &mut Chance, out: &mut String) -> Written {
     Ok(1)
 }
 
-fn firewall(at: Moment, chance: &mut Chance, out: &mut String) -> Written {
+fn firewall(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
     let stamp = at.format("%Y-%m-%dT%H:%M:%SZ");
     let blocked = chance.one_in(6);
     let action = if blocked { "blocked" } else { "allowed" };
@@ -240,7 +240,7 @@ fn firewall(at: Moment, chance: &mut Chance, out: &mut String) -> Written {
     Ok(1)
 }
 
-fn metrics(at: Moment, chance: &mut Chance, out: &mut String) -> Written {
+fn metrics(at: Moment, chance: &mut Chance, out: &mut String) -> FmtResult {
     let (host, metric) = (*chance.pick(HOSTS), *chance.pick(METRICS));
     let busy = 0.5 + 0.5 * (f64::from(at.second()) / 86_400.0 * std::f64::consts::TAU - 1.6).sin().abs();
     let value = match metric {

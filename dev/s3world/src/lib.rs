@@ -15,4 +15,4 @@ mod gateway;
 mod proxy;
 
 pub use gateway::{CONTAINER, Gateway, KEY_ID, SECRET, ServerCertificate, install};
-pub use proxy::{FaultProxy, Faults, Seen};
+pub use proxy::{FaultProxy, Faults, ProxiedRequest};

@@ -85,14 +85,14 @@ impl Faults {
 
 /// A request that arrived.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ProxiedRequest {
     /// The first line and the headers, as they were sent.
     pub head: String,
     /// Whether a fault was injected.
     pub harmed: bool,
 }
 
-impl Seen {
+impl ProxiedRequest {
     /// Value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.head, name)
@@ -111,7 +111,7 @@ pub struct FaultProxy {
 struct Shared {
     server: String,
     faults: Mutex<Faults>,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<ProxiedRequest>>,
     /// First lines of requests being served, by the number of their connection.
     open: Mutex<BTreeMap<u64, String>>,
     connections: AtomicU64,
@@ -175,7 +175,7 @@ impl FaultProxy {
     }
 
     /// Requests received so far.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<ProxiedRequest> {
         lock(&self.shared.seen).clone()
     }
 }
@@ -233,7 +233,7 @@ impl Shared {
         let request = format!("{line} {}", header(head, "range").unwrap_or_default());
         let times = *lock(&self.times).entry(request.clone()).and_modify(|times| *times += 1).or_insert(1);
         let fault = faults.of(&request, times);
-        lock(&self.seen).push(Seen { head: head.to_owned(), harmed: fault != Fault::None });
+        lock(&self.seen).push(ProxiedRequest { head: head.to_owned(), harmed: fault != Fault::None });
         (faults, fault)
     }
 

@@ -220,7 +220,7 @@ impl SnapshotSource for CountedStore {
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
         let mut snapshot = Store::snapshot(&self.store, indexes, range);
         for segment in &mut snapshot.segments {
-            *segment = Arc::new(Counted {
+            *segment = Arc::new(CountedSegment {
                 inner: Arc::clone(segment),
                 reads: Arc::clone(&self.reads),
                 interruption: Arc::clone(&self.interruption),
@@ -287,14 +287,14 @@ pub fn every(store: &Store, index: &str, by: usize) -> Deletion {
 
 /// A segment that counts its reads.
 #[derive(Debug)]
-struct Counted {
+struct CountedSegment {
     inner: Arc<dyn Segment>,
     reads: Arc<AtomicU64>,
     interruption: Arc<Interruption>,
     counts_terms: bool,
 }
 
-impl Counted {
+impl CountedSegment {
     fn count(&self) {
         if self.inner.stored().is_some() {
             self.reads.fetch_add(1, Ordering::Relaxed);
@@ -303,7 +303,7 @@ impl Counted {
     }
 }
 
-impl Segment for Counted {
+impl Segment for CountedSegment {
     fn bucket(&self) -> &str {
         self.inner.bucket()
     }

@@ -14,7 +14,7 @@ use quarry_stdx::Fault;
 use quarry_store::{IndexSelector, MemoryStore, Snapshot, StoreError};
 
 /// Name and text.
-type Named = (&'static str, &'static str);
+type NamedText = (&'static str, &'static str);
 
 /// A node without events. Tables and models are there once they are written; the command `launch` and the alert action
 /// `page` exist.
@@ -23,13 +23,13 @@ pub struct Recorder {
     effects: Mutex<Vec<String>>,
     tables: Mutex<HashMap<String, Vec<u8>>>,
     models: Mutex<HashMap<String, Vec<u8>>>,
-    macros: &'static [Named],
-    saved_searches: &'static [Named],
+    macros: &'static [NamedText],
+    saved_searches: &'static [NamedText],
 }
 
 impl Recorder {
     /// A node with these macros without arguments, and these saved searches.
-    pub fn new(macros: &'static [Named], saved_searches: &'static [Named]) -> Recorder {
+    pub fn new(macros: &'static [NamedText], saved_searches: &'static [NamedText]) -> Recorder {
         Recorder { macros, saved_searches, ..Recorder::default() }
     }
 
@@ -49,7 +49,7 @@ impl Recorder {
     }
 }
 
-fn text_of(named: &[Named], name: &str) -> Option<String> {
+fn text_of(named: &[NamedText], name: &str) -> Option<String> {
     named.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned())
 }
 

@@ -54,19 +54,19 @@ fn number<'a>((name, count): (&'a str, &str)) -> Option<(&'a str, u64)> {
     Some((name, count.parse().ok()?))
 }
 
-struct Printed {
+struct ProcessOutput {
     out: String,
     err: String,
 }
 
 /// Runs the benchmark program.
-fn bench(options: &[&str], arguments: &[&str]) -> Result<Printed, String> {
+fn bench(options: &[&str], arguments: &[&str]) -> Result<ProcessOutput, String> {
     let mut command = crate::cargo();
     command.current_dir(root()).args(options).args(["bench", "--quiet", "--locked", "-p", "quarry-bucket"]);
     command.args(["--bench", "parts", "--"]).args(arguments);
     let output = command.output().map_err(|error| format!("cargo does not start: {error}"))?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let printed = Printed { out: text(output.stdout), err: text(output.stderr) };
+    let printed = ProcessOutput { out: text(output.stdout), err: text(output.stderr) };
     if output.status.success() {
         return Ok(printed);
     }

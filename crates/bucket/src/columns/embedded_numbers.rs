@@ -183,7 +183,7 @@ impl Halves<'_> {
 }
 
 /// Stored form of split texts; numbers and codes are still packed.
-struct Stored<'a> {
+struct SplitTexts<'a> {
     prefix: &'a [u8],
     cut: Cut,
     format: NumberFormat,
@@ -192,8 +192,8 @@ struct Stored<'a> {
     codes: &'a [u8],
 }
 
-impl<'a> Stored<'a> {
-    fn read(cursor: &mut Cursor<'a>) -> Result<Stored<'a>, Malformed> {
+impl<'a> SplitTexts<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<SplitTexts<'a>, Malformed> {
         let prefix = cursor.run("what all texts begin with", MAX_TEXT_BYTES)?;
         let (side, base) = (cursor.u8("side of the number")?, cursor.u8("base of the number")?);
         let cut = Cut { side, base, digits: cursor.u8("digits of the number")? };
@@ -206,7 +206,7 @@ impl<'a> Stored<'a> {
         let remaining = cursor.remaining();
         let rests = decode_dictionary(cursor.run("rests of cut texts", remaining)?, rests)?;
         let codes = cursor.take(cursor.remaining(), "codes of rests")?;
-        Ok(Stored { prefix, cut, format, numbers, rests, codes })
+        Ok(SplitTexts { prefix, cut, format, numbers, rests, codes })
     }
 }
 
@@ -233,7 +233,7 @@ pub(super) struct CutAt {
 impl CutAt {
     /// Reads `count` texts of a chunk without its first byte.
     pub(super) fn read(chunk: &Bytes, count: usize) -> Result<CutAt, Malformed> {
-        let stored = Stored::read(&mut Cursor::new(chunk))?;
+        let stored = SplitTexts::read(&mut Cursor::new(chunk))?;
         let numbers = chunk.slice_ref(stored.numbers);
         let mut cursor = Cursor::new(&numbers);
         let of_numbers = IntegersAt::read(&numbers, &mut cursor, count)?;
@@ -261,7 +261,7 @@ impl CutAt {
 
 /// Decodes `count` texts of at most `limit` bytes in total.
 pub(super) fn decode_cut(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
-    let Stored { prefix, cut, format, numbers, rests, codes } = Stored::read(cursor)?;
+    let SplitTexts { prefix, cut, format, numbers, rests, codes } = SplitTexts::read(cursor)?;
     let numbers = decode_integers(numbers, count)?;
     let (low, high) = range_of(&numbers);
     cut.check(low, high)?;

@@ -55,14 +55,14 @@ pub(crate) struct Layout {
 pub(crate) struct StoredColumn {
     /// Values in each page.
     pub(crate) counts: Vec<u32>,
-    pub(crate) values: Stored,
+    pub(crate) values: ChunkPlaces,
     /// Texts of a dictionary column.
     pub(crate) dictionary: Option<DictionaryAt>,
 }
 
 /// The chunks of a column, one per page that has values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub(crate) enum ChunkPlaces {
     /// The column can have only one value, so nothing is stored.
     Nothing,
     /// Consecutive in a pool.
@@ -81,7 +81,7 @@ pub(crate) enum DictionaryAt {
     Block(BlockAt),
 }
 
-impl Stored {
+impl ChunkPlaces {
     /// Position of a page's chunk among the column's blocks.
     pub(crate) fn block_of(offset: u64, lens: &[u32], page: usize) -> BlockAt {
         let before: u64 = lens.iter().take(page).map(|len| u64::from(*len)).sum();
@@ -105,9 +105,9 @@ impl Layout {
     pub(crate) fn shared_blocks(&self) -> Vec<BlockAt> {
         let mut blocks = Vec::new();
         for column in &self.stored {
-            if let Stored::Shared { dictionary, offset, lens, .. } = &column.values {
+            if let ChunkPlaces::Shared { dictionary, offset, lens, .. } = &column.values {
                 blocks.push(*dictionary);
-                let all = (0..lens.len()).map(|page| Stored::block_of(*offset, lens, page));
+                let all = (0..lens.len()).map(|page| ChunkPlaces::block_of(*offset, lens, page));
                 blocks.extend(all.filter(|at| at.stored_len > 0));
             }
         }
@@ -118,8 +118,8 @@ impl Layout {
     pub(crate) fn blocks(&self) -> Vec<BlockAt> {
         let mut blocks = self.pools.clone();
         for column in &self.stored {
-            if let Stored::Blocks { offset, lens } = &column.values {
-                let all = (0..lens.len()).map(|page| Stored::block_of(*offset, lens, page));
+            if let ChunkPlaces::Blocks { offset, lens } = &column.values {
+                let all = (0..lens.len()).map(|page| ChunkPlaces::block_of(*offset, lens, page));
                 blocks.extend(all.filter(|at| at.stored_len > 0));
             }
             if let Some(DictionaryAt::Block(at)) = column.dictionary {
@@ -300,10 +300,10 @@ impl StoredColumn {
     pub(crate) fn stored_bytes(&self, counts: &mut dyn FnMut(BlockAt) -> bool) -> u64 {
         let sum = |lens: &[u32]| lens.iter().map(|len| u64::from(*len)).sum::<u64>();
         let values = match &self.values {
-            Stored::Nothing => 0,
-            Stored::Pooled { lens, .. } | Stored::Blocks { lens, .. } => sum(lens),
-            Stored::Shared { component: 1.., .. } => 0,
-            Stored::Shared { dictionary, lens, .. } => {
+            ChunkPlaces::Nothing => 0,
+            ChunkPlaces::Pooled { lens, .. } | ChunkPlaces::Blocks { lens, .. } => sum(lens),
+            ChunkPlaces::Shared { component: 1.., .. } => 0,
+            ChunkPlaces::Shared { dictionary, lens, .. } => {
                 sum(lens) + if counts(*dictionary) { u64::from(dictionary.stored_len) } else { 0 }
             }
         };
@@ -324,19 +324,19 @@ impl StoredColumn {
             }
         };
         match &self.values {
-            Stored::Nothing => out.push(NOTHING),
-            Stored::Pooled { pool, start, lens } => {
+            ChunkPlaces::Nothing => out.push(NOTHING),
+            ChunkPlaces::Pooled { pool, start, lens } => {
                 out.push(POOLED);
                 put_varint(out, u64::from(*pool));
                 put_varint(out, u64::from(*start));
                 put_lens(lens, out);
             }
-            Stored::Blocks { offset, lens } => {
+            ChunkPlaces::Blocks { offset, lens } => {
                 out.push(BLOCKS);
                 put_varint(out, *offset);
                 put_lens(lens, out);
             }
-            Stored::Shared { dictionary, component, offset, lens } => {
+            ChunkPlaces::Shared { dictionary, component, offset, lens } => {
                 out.push(SHARED);
                 put_place(dictionary, out);
                 put_varint(out, u64::from(*component));
@@ -374,13 +374,13 @@ impl StoredColumn {
         };
         let form = cursor.u8("form of a column's values")?;
         let values = match form {
-            NOTHING if one_value(kind) => Stored::Nothing,
+            NOTHING if one_value(kind) => ChunkPlaces::Nothing,
             POOLED => {
                 let (pool, start) = read_pool_place(cursor, pools)?;
-                Stored::Pooled { pool, start, lens: read_lens(cursor)? }
+                ChunkPlaces::Pooled { pool, start, lens: read_lens(cursor)? }
             }
-            BLOCKS => Stored::Blocks { offset: cursor.varint("offset of a column")?, lens: read_lens(cursor)? },
-            SHARED if matches!(kind, ColumnKind::Numbers { .. }) => Stored::Shared {
+            BLOCKS => ChunkPlaces::Blocks { offset: cursor.varint("offset of a column")?, lens: read_lens(cursor)? },
+            SHARED if matches!(kind, ColumnKind::Numbers { .. }) => ChunkPlaces::Shared {
                 dictionary: read_place(cursor, BlockKind::SharedDictionary)?,
                 component: cursor.count32("component of an entry", usize::from(u8::MAX))?,
                 offset: cursor.varint("offset of a column")?,

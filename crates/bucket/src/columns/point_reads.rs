@@ -13,7 +13,7 @@ use quarry_stdx::number::u32_of;
 
 use crate::columns::SharedDictionary;
 use crate::columns::codec::needs_times;
-use crate::columns::layout::Stored;
+use crate::columns::layout::ChunkPlaces;
 use crate::columns::random_access::{CodesAt, NumbersAt, TextsAt};
 use crate::columns::read::{SlabColumns, TemplatePage};
 use crate::columns::rebuild::NO_VARIABLE;
@@ -24,7 +24,7 @@ pub const FEW_ROWS: usize = 16;
 
 /// The values of one column, as far as decoded.
 #[derive(Debug)]
-enum Decoded {
+enum PartialColumn {
     /// The whole column: it was decoded before, or its templates have to be counted.
     Whole(Arc<PageColumn>),
     Codes(CodesAt),
@@ -47,7 +47,7 @@ enum Value {
 #[derive(Debug, Default)]
 pub(super) struct PointReads {
     /// Decoded state by column; empty before the first request.
-    decoded: Vec<Option<Decoded>>,
+    decoded: Vec<Option<PartialColumn>>,
     /// For the rows requested last: group, position, and number of values before it whose template is in the group.
     counts: Vec<(u32, usize, usize)>,
 }
@@ -195,7 +195,7 @@ impl TemplatePage {
             return Ok(*count);
         }
         let codes = match self.few_values(columns, parent)? {
-            Decoded::Whole(whole) => Arc::clone(whole),
+            PartialColumn::Whole(whole) => Arc::clone(whole),
             _ => return Err(self.place().corrupt(format!("the templates of column {parent} cannot be counted"))),
         };
         let ColumnValues::Codes(codes) = &codes.values else {
@@ -239,19 +239,19 @@ impl TemplatePage {
     fn value_at(&mut self, columns: &SlabColumns, column: u32, place: usize) -> Result<Value, BucketError> {
         let missing = || crate::wire::Malformed(format!("column {column} has no value {place}"));
         let value = match self.few_values(columns, column)? {
-            Decoded::Codes(codes) => codes.get(place).map(Value::Code),
-            Decoded::Numbers(numbers) => numbers.get(place).map(Value::Number),
-            Decoded::Texts(texts) => texts.get(place).map(Value::Text),
-            Decoded::Shared { codes, dictionary, component } => match codes.get(place) {
+            PartialColumn::Codes(codes) => codes.get(place).map(Value::Code),
+            PartialColumn::Numbers(numbers) => numbers.get(place).map(Value::Number),
+            PartialColumn::Texts(texts) => texts.get(place).map(Value::Text),
+            PartialColumn::Shared { codes, dictionary, component } => match codes.get(place) {
                 Ok(code) => dictionary.number(*component, code).map(Value::Number).ok_or_else(missing),
                 Err(error) => Err(error),
             },
-            Decoded::Whole(whole) => whole_value(&whole.values, place).ok_or_else(missing),
+            PartialColumn::Whole(whole) => whole_value(&whole.values, place).ok_or_else(missing),
         };
         self.place().decoded(value)
     }
 
-    fn few_values(&mut self, columns: &SlabColumns, column: u32) -> Result<&mut Decoded, BucketError> {
+    fn few_values(&mut self, columns: &SlabColumns, column: u32) -> Result<&mut PartialColumn, BucketError> {
         let at = column as usize;
         if self.point_reads.decoded.is_empty() {
             self.point_reads.decoded.resize_with(columns.layout.stored.len(), || None);
@@ -265,9 +265,9 @@ impl TemplatePage {
         opened.ok_or_else(|| place.corrupt(format!("column {column} was not decoded")))
     }
 
-    fn open_values(&mut self, columns: &SlabColumns, column: u32) -> Result<Decoded, BucketError> {
+    fn open_values(&mut self, columns: &SlabColumns, column: u32) -> Result<PartialColumn, BucketError> {
         if let Some(kept) = self.kept(column) {
-            return Ok(Decoded::Whole(Arc::clone(kept)));
+            return Ok(PartialColumn::Whole(Arc::clone(kept)));
         }
         let (kind, count) = (&columns.layout.template_set.columns[column as usize].kind, self.count(column));
         if columns.counted[column as usize] || count == 0 {
@@ -278,34 +278,34 @@ impl TemplatePage {
             ColumnKind::Dictionary { len } => *len,
             _ => 0,
         };
-        if matches!(columns.layout.stored[column as usize].values, Stored::Nothing) {
+        if matches!(columns.layout.stored[column as usize].values, ChunkPlaces::Nothing) {
             return match kind {
-                ColumnKind::Numbers { min, .. } => Ok(Decoded::Numbers(NumbersAt::constant(*min, count))),
-                _ if limit > 0 => Ok(Decoded::Codes(CodesAt::zeros(count))),
+                ColumnKind::Numbers { min, .. } => Ok(PartialColumn::Numbers(NumbersAt::constant(*min, count))),
+                _ if limit > 0 => Ok(PartialColumn::Codes(CodesAt::zeros(count))),
                 _ => self.open_whole(column),
             };
         }
         let (chunk, place) = self.chunk(column)?;
         if let Some((dictionary, component)) = columns.shared(&self.source, column)? {
             let codes = place.decoded(CodesAt::read(&chunk, count, dictionary.len()))?;
-            return Ok(Decoded::Shared { codes, dictionary, component });
+            return Ok(PartialColumn::Shared { codes, dictionary, component });
         }
         place.decoded(match kind {
             ColumnKind::Templates(_) | ColumnKind::Dictionary { .. } => {
-                CodesAt::read(&chunk, count, limit).map(Decoded::Codes)
+                CodesAt::read(&chunk, count, limit).map(PartialColumn::Codes)
             }
             ColumnKind::Numbers { .. } => {
                 if needs_times(&chunk) {
                     self.read_times()?;
                 }
-                NumbersAt::read(&chunk, count, self.times.as_ref()).map(Decoded::Numbers)
+                NumbersAt::read(&chunk, count, self.times.as_ref()).map(PartialColumn::Numbers)
             }
-            ColumnKind::Texts => TextsAt::read(&chunk, count, self.raw_bytes).map(Decoded::Texts),
+            ColumnKind::Texts => TextsAt::read(&chunk, count, self.raw_bytes).map(PartialColumn::Texts),
         })
     }
 
-    fn open_whole(&mut self, column: u32) -> Result<Decoded, BucketError> {
-        Ok(Decoded::Whole(match column {
+    fn open_whole(&mut self, column: u32) -> Result<PartialColumn, BucketError> {
+        Ok(PartialColumn::Whole(match column {
             // The decoded column is cached, because other callers will need it.
             TEXT_COLUMN => self.column(column)?,
             _ => Arc::new(PageColumn { rows: None, values: self.values(column)? }),

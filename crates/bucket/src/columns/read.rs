@@ -15,7 +15,7 @@ use quarry_stdx::number::u32_of;
 use crate::block::{BlockAt, BlockKind, open_block};
 use crate::columns::codec::{decode_codes, decode_numbers, decode_texts, needs_times};
 use crate::columns::dictionary::decode_dictionary;
-use crate::columns::layout::{DictionaryAt, Layout, Stored};
+use crate::columns::layout::{ChunkPlaces, DictionaryAt, Layout};
 use crate::columns::point_reads::PointReads;
 use crate::columns::rebuild::Plans;
 use crate::columns::shared_dictionary::{SharedCache, SharedDictionary};
@@ -94,7 +94,7 @@ impl SlabColumns {
     ) -> Result<(), BucketError> {
         let mut ranges = Vec::new();
         for column in columns {
-            let Some(Stored::Blocks { offset, lens } | Stored::Shared { offset, lens, .. }) =
+            let Some(ChunkPlaces::Blocks { offset, lens } | ChunkPlaces::Shared { offset, lens, .. }) =
                 self.layout.stored.get(*column as usize).map(|it| &it.values)
             else {
                 continue;
@@ -103,8 +103,8 @@ impl SlabColumns {
             let (Some(first), Some(last)) = ((0..lens.len()).find(wanted), (0..lens.len()).rfind(wanted)) else {
                 continue;
             };
-            let range =
-                Stored::block_of(*offset, lens, first).offset..Stored::block_of(*offset, lens, last).range().end;
+            let range = ChunkPlaces::block_of(*offset, lens, first).offset
+                ..ChunkPlaces::block_of(*offset, lens, last).range().end;
             if last > first && range.end - range.start <= MAX_AHEAD_BYTES {
                 ranges.push(range);
             }
@@ -140,7 +140,7 @@ impl SlabColumns {
         let mut ranges = search.blocks_with(page, &|kind| matches!(kind, BlockKind::Time | BlockKind::Meta));
         for (column, stored) in (0u32..).zip(&self.layout.stored) {
             match &stored.values {
-                Stored::Shared { offset, lens, .. } => add_chunks(*offset, lens, &[page], &mut ranges),
+                ChunkPlaces::Shared { offset, lens, .. } => add_chunks(*offset, lens, &[page], &mut ranges),
                 _ => self.add_values(column, &[page], &mut ranges),
             }
         }
@@ -150,12 +150,12 @@ impl SlabColumns {
     /// Whether the values of a column in a page are available without a request, or there are none.
     fn is_at_hand(&self, source: &ObjectSource, column: u32, page: usize) -> bool {
         match self.layout.stored.get(column as usize).map(|stored| &stored.values) {
-            None | Some(Stored::Nothing) => true,
-            Some(Stored::Pooled { pool, .. }) => {
+            None | Some(ChunkPlaces::Nothing) => true,
+            Some(ChunkPlaces::Pooled { pool, .. }) => {
                 self.pools.get(*pool as usize).is_some_and(|read| read.get().is_some())
             }
-            Some(Stored::Blocks { offset, lens } | Stored::Shared { offset, lens, .. }) => {
-                source.is_at_hand(&Stored::block_of(*offset, lens, page).range())
+            Some(ChunkPlaces::Blocks { offset, lens } | ChunkPlaces::Shared { offset, lens, .. }) => {
+                source.is_at_hand(&ChunkPlaces::block_of(*offset, lens, page).range())
             }
         }
     }
@@ -164,10 +164,10 @@ impl SlabColumns {
     fn add_values(&self, column: u32, pages: &[usize], ranges: &mut Vec<Range<u64>>) {
         let Some(stored) = self.layout.stored.get(column as usize) else { return };
         match &stored.values {
-            Stored::Nothing => {}
-            Stored::Pooled { pool, .. } => self.add_pool(*pool, ranges),
-            Stored::Blocks { offset, lens } => add_chunks(*offset, lens, pages, ranges),
-            Stored::Shared { offset, lens, dictionary, .. } => {
+            ChunkPlaces::Nothing => {}
+            ChunkPlaces::Pooled { pool, .. } => self.add_pool(*pool, ranges),
+            ChunkPlaces::Blocks { offset, lens } => add_chunks(*offset, lens, pages, ranges),
+            ChunkPlaces::Shared { offset, lens, dictionary, .. } => {
                 add_chunks(*offset, lens, pages, ranges);
                 if !self.shared.holds(*dictionary) {
                     ranges.push(dictionary.range());
@@ -235,7 +235,7 @@ impl SlabColumns {
         column: u32,
     ) -> Result<Option<(Arc<SharedDictionary>, u32)>, BucketError> {
         match self.layout.stored.get(column as usize).map(|stored| &stored.values) {
-            Some(Stored::Shared { dictionary, component, .. }) => {
+            Some(ChunkPlaces::Shared { dictionary, component, .. }) => {
                 Ok(Some((self.shared.get(source, *dictionary, self.place)?, *component)))
             }
             _ => Ok(None),
@@ -277,7 +277,7 @@ impl SlabColumns {
 fn add_chunks(offset: u64, lens: &[u32], pages: &[usize], ranges: &mut Vec<Range<u64>>) {
     let mut bytes = 0;
     for page in pages {
-        let range = Stored::block_of(offset, lens, *page).range();
+        let range = ChunkPlaces::block_of(offset, lens, *page).range();
         bytes += range.end - range.start;
         if bytes > MAX_AHEAD_BYTES {
             break;
@@ -452,7 +452,7 @@ impl TemplatePage {
         let columns = self.columns.clone();
         let Column { kind, traits, .. } = &columns.layout.template_set.columns[column as usize];
         let count = self.count(column);
-        if matches!(columns.layout.stored[column as usize].values, Stored::Nothing) {
+        if matches!(columns.layout.stored[column as usize].values, ChunkPlaces::Nothing) {
             return self.place().decoded(only_value(kind, count));
         }
         if count == 0 {
@@ -462,7 +462,7 @@ impl TemplatePage {
         if matches!(kind, ColumnKind::Numbers { .. }) && needs_times(&chunk) {
             self.read_times()?;
         }
-        if let (Stored::Shared { dictionary, component, .. }, ColumnKind::Numbers { min, max, .. }) =
+        if let (ChunkPlaces::Shared { dictionary, component, .. }, ColumnKind::Numbers { min, max, .. }) =
             (&columns.layout.stored[column as usize].values, kind)
         {
             let shared = columns.shared.get(&self.source, *dictionary, self.place())?;
@@ -495,7 +495,10 @@ impl TemplatePage {
     pub fn holds_number(&self, column: u32, wanted: [i64; 2]) -> Result<Option<bool>, BucketError> {
         let Some(stored) = self.columns.layout.stored.get(column as usize) else { return Ok(None) };
         let (count, stored) = (self.count(column), &stored.values);
-        if self.kept(column).is_some() || count == 0 || matches!(stored, Stored::Nothing | Stored::Shared { .. }) {
+        if self.kept(column).is_some()
+            || count == 0
+            || matches!(stored, ChunkPlaces::Nothing | ChunkPlaces::Shared { .. })
+        {
             return Ok(None);
         }
         let (chunk, place) = self.chunk(column)?;
@@ -505,13 +508,13 @@ impl TemplatePage {
     /// The stored chunk of a column that has values.
     pub(super) fn chunk(&self, column: u32) -> Result<(Bytes, BlockPosition), BucketError> {
         let (chunk, place) = match &self.columns.layout.stored[column as usize].values {
-            Stored::Nothing => (Bytes::new(), self.place()),
-            Stored::Pooled { pool, start, lens } => {
+            ChunkPlaces::Nothing => (Bytes::new(), self.place()),
+            ChunkPlaces::Pooled { pool, start, lens } => {
                 let before: u64 = lens[..self.page].iter().map(|len| u64::from(*len)).sum();
                 self.columns.pooled(&self.source, *pool, u64::from(*start) + before, lens[self.page])?
             }
-            Stored::Blocks { offset, lens } | Stored::Shared { offset, lens, .. } => {
-                let at = Stored::block_of(*offset, lens, self.page);
+            ChunkPlaces::Blocks { offset, lens } | ChunkPlaces::Shared { offset, lens, .. } => {
+                let at = ChunkPlaces::block_of(*offset, lens, self.page);
                 self.fetch_columns(std::iter::once(column))?;
                 let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place() };
                 let bytes = self.source.fetch(place, at.stored_len as usize)?;

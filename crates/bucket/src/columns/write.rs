@@ -9,7 +9,7 @@ use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts};
 use crate::columns::counts::counted;
 use crate::columns::dictionary::encode_dictionary;
-use crate::columns::layout::{DictionaryAt, Layout, Stored, StoredColumn, one_value, parts_of};
+use crate::columns::layout::{ChunkPlaces, DictionaryAt, Layout, StoredColumn, one_value, parts_of};
 use crate::columns::shared_dictionary::SharedColumns;
 use crate::columns::{EFFORT_LEVEL, MAX_LAYOUT_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS, POOLED_BYTES, TARGET_POOL_BYTES};
 use crate::error::BucketError;
@@ -34,7 +34,7 @@ pub(crate) fn write_columns(
     for (number, column) in (0u32..).zip(&template_slab.columns) {
         let kind = kind_of(&column.values);
         stored.push(match units.iter().any(|unit| unit.columns.contains(&number)) {
-            true => StoredColumn { counts: counts_of(column), values: Stored::Nothing, dictionary: None },
+            true => StoredColumn { counts: counts_of(column), values: ChunkPlaces::Nothing, dictionary: None },
             false => writer.column(column, &kind)?,
         });
         let values = u64::from(column.page_starts.last().copied().unwrap_or(0));
@@ -135,12 +135,12 @@ impl ColumnWriter<'_> {
     fn column(&mut self, column: &SlabColumn, kind: &ColumnKind) -> Result<StoredColumn, BucketError> {
         let counts = counts_of(column);
         let values = if one_value(kind) {
-            Stored::Nothing
+            ChunkPlaces::Nothing
         } else if let Some(lens) = self.plain_chunks(column)? {
             let chunks = std::mem::take(&mut self.chunk);
             let (pool, start) = self.pooled(&chunks)?;
             self.chunk = chunks;
-            Stored::Pooled { pool, start, lens }
+            ChunkPlaces::Pooled { pool, start, lens }
         } else {
             self.block_chunks(column)?
         };
@@ -166,7 +166,7 @@ impl ColumnWriter<'_> {
         Ok(Some(lens))
     }
 
-    fn block_chunks(&mut self, column: &SlabColumn) -> Result<Stored, BucketError> {
+    fn block_chunks(&mut self, column: &SlabColumn) -> Result<ChunkPlaces, BucketError> {
         let offset = self.blocks.object.len() as u64;
         let mut lens = Vec::with_capacity(column.page_starts.len());
         for page in 0..column.page_starts.len() - 1 {
@@ -179,7 +179,7 @@ impl ColumnWriter<'_> {
                 false => self.blocks.write_stored(BlockKind::ColumnChunk, &self.chunk),
             });
         }
-        Ok(Stored::Blocks { offset, lens })
+        Ok(ChunkPlaces::Blocks { offset, lens })
     }
 
     /// Size of a column in blocks of its own, which are discarded.

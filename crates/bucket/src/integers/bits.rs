@@ -115,18 +115,18 @@ fn value_at(packed: &[u8], width: usize, at: usize) -> u64 {
 }
 
 /// Result type of unpacking.
-trait Unpacked: Copy {
+trait UnpackTarget: Copy {
     fn of(bits: u64) -> Self;
 }
 
-impl Unpacked for u64 {
+impl UnpackTarget for u64 {
     #[inline(always)]
     fn of(bits: u64) -> u64 {
         bits
     }
 }
 
-impl Unpacked for u32 {
+impl UnpackTarget for u32 {
     #[inline(always)]
     fn of(bits: u64) -> u32 {
         bits as u32
@@ -143,7 +143,7 @@ macro_rules! with_width {
     };
 }
 
-fn unpack_width<T: Unpacked>(packed: &[u8], width: usize, values: &mut [T]) {
+fn unpack_width<T: UnpackTarget>(packed: &[u8], width: usize, values: &mut [T]) {
     if width == 0 {
         values.fill(T::of(0));
         return;
@@ -156,7 +156,7 @@ fn unpack_width<T: Unpacked>(packed: &[u8], width: usize, values: &mut [T]) {
 }
 
 /// Unpacks the groups whose window lies within `packed`; returns the number of values.
-fn unpack_groups<T: Unpacked, const WIDTH: usize>(packed: &[u8], values: &mut [T]) -> usize {
+fn unpack_groups<T: UnpackTarget, const WIDTH: usize>(packed: &[u8], values: &mut [T]) -> usize {
     let mask = u64::MAX >> (64 - WIDTH);
     let mut left = packed;
     let mut done = 0;

@@ -39,23 +39,23 @@ fn truth_of(events: &EventBatch) -> Truth {
     truth
 }
 
-struct Opened {
+struct OpenBucket {
     reader: BucketReader,
     filter: TermFilter,
     truths: Vec<Truth>,
 }
 
-fn opened(slabs: &[EventBatch], located: bool) -> Opened {
+fn opened(slabs: &[EventBatch], located: bool) -> OpenBucket {
     let locators = Locators::included_if(located);
     let encoded = encode(slabs, &EncodeOptions { locators, ..EncodeOptions::default() }).unwrap();
     verify_against(&encoded, slabs).unwrap();
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
     reader.check().unwrap();
     let filter = TermFilter::open(&encoded.filter).unwrap();
-    Opened { reader, filter, truths: slabs.iter().map(truth_of).collect() }
+    OpenBucket { reader, filter, truths: slabs.iter().map(truth_of).collect() }
 }
 
-impl Opened {
+impl OpenBucket {
     fn pages(&self, slab: usize, query: &TermQuery) -> u64 {
         let unfiltered = self.reader.candidate_pages(slab, query, &Anywhere).unwrap().0;
         let may_hold = |token: &[u8]| {
@@ -132,7 +132,7 @@ fn a_log_is_shaped_and_its_ids_stay_out_of_the_term_dictionary() {
     }
 }
 
-fn assert_ids_are_found(opened: &Opened) {
+fn assert_ids_are_found(opened: &OpenBucket) {
     assert!(opened.reader.template_set(0).unwrap().is_some(), "the log was not split into templates");
     opened.assert_covers(997);
     // Tokens as long as an id are found in exactly the pages that contain them.

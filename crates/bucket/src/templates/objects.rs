@@ -174,14 +174,14 @@ pub(super) fn learn(events: &EventBatch) -> Vec<Schema> {
         return Vec::new();
     }
     let mut choices = HashSet::with_hasher(FixedState::default());
-    let mut learned: Vec<Learned> = Vec::new();
+    let mut learned: Vec<SchemaInProgress> = Vec::new();
     for text in objects {
         let Some((members, end)) = members_of(text, 0).filter(|(_, end)| *end == text.len()) else { continue };
         choices.insert(choice_of(text, &members));
-        let is_like = |known: &Learned| known.comma_of(text, &members) && known.root.takes(text, &members, 0);
+        let is_like = |known: &SchemaInProgress| known.comma_of(text, &members) && known.root.takes(text, &members, 0);
         match learned.iter().position(is_like) {
             Some(known) => learned[known].root.merge(text, &members, 0),
-            None if learned.len() < SCHEMAS_MAX => learned.extend(Learned::of(text, &members, end)),
+            None if learned.len() < SCHEMAS_MAX => learned.extend(SchemaInProgress::of(text, &members, end)),
             None => {}
         }
     }
@@ -190,7 +190,7 @@ pub(super) fn learn(events: &EventBatch) -> Vec<Schema> {
     }
     learned.retain(|known| known.root.seen as usize * 100 >= texts * SCHEMA_PERCENT_MIN);
     learned.sort_by_key(|known| std::cmp::Reverse(known.root.seen));
-    learned.iter().filter_map(Learned::schema).collect()
+    learned.iter().filter_map(SchemaInProgress::schema).collect()
 }
 
 fn is_object(text: &[u8]) -> bool {
@@ -208,7 +208,7 @@ enum Form {
 
 /// A member of an object, as ranges of the text.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct MemberRange {
     /// From the quote of the key to the value.
     key: (usize, usize),
     value: (usize, usize),
@@ -263,7 +263,7 @@ fn skip_blanks(text: &[u8], mut at: usize) -> usize {
 
 /// The members of the object at `at`, and its end. Blanks may only occur between keys, values and commas; no schema
 /// applies to other objects.
-fn members_of(text: &[u8], at: usize) -> Option<(Vec<Found>, usize)> {
+fn members_of(text: &[u8], at: usize) -> Option<(Vec<MemberRange>, usize)> {
     let mut members = Vec::new();
     let mut at = at + 1;
     if text.get(at) == Some(&b'}') {
@@ -275,7 +275,7 @@ fn members_of(text: &[u8], at: usize) -> Option<(Vec<Found>, usize)> {
         }
         let value = key_end(text, at)?;
         let (form, end) = value_end(text, value)?;
-        members.push(Found { key: (at, value), value: (value, end), form });
+        members.push(MemberRange { key: (at, value), value: (value, end), form });
         match text.get(end)? {
             b'}' => return Some((members, end + 1)),
             b',' => at = skip_blanks(text, end + 1),
@@ -285,13 +285,13 @@ fn members_of(text: &[u8], at: usize) -> Option<(Vec<Found>, usize)> {
 }
 
 /// Hash of the keys and the forms of their values, including nested objects.
-fn choice_of(text: &[u8], members: &[Found]) -> u64 {
+fn choice_of(text: &[u8], members: &[MemberRange]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     put_choice(text, members, 0, &mut hasher);
     hasher.finish()
 }
 
-fn put_choice(text: &[u8], members: &[Found], depth: usize, hasher: &mut impl Hasher) {
+fn put_choice(text: &[u8], members: &[MemberRange], depth: usize, hasher: &mut impl Hasher) {
     for member in members {
         hasher.write(&text[member.key.0..member.key.1]);
         hasher.write_u8(member.form as u8);
@@ -302,9 +302,9 @@ fn put_choice(text: &[u8], members: &[Found], depth: usize, hasher: &mut impl Ha
     hasher.write_u8(u8::MAX);
 }
 
-impl Found {
+impl MemberRange {
     /// The members of its value, if that is an object within the depth limit.
-    fn members(&self, text: &[u8], depth: usize) -> Option<Vec<Found>> {
+    fn members(&self, text: &[u8], depth: usize) -> Option<Vec<MemberRange>> {
         let is_open = self.form == Form::Object && depth < DEPTH_MAX;
         is_open.then(|| members_of(text, self.value.0)).flatten().map(|(members, _)| members)
     }
@@ -312,7 +312,7 @@ impl Found {
 
 /// A schema while it is learned.
 #[derive(Debug)]
-struct Learned {
+struct SchemaInProgress {
     /// Separator between two members.
     comma: Box<[u8]>,
     root: Object,
@@ -339,15 +339,15 @@ struct Member {
     object: Option<Object>,
 }
 
-impl Learned {
+impl SchemaInProgress {
     /// The schema of one text; `None` if its separators are inconsistent, or it has one member or too many.
-    fn of(text: &[u8], members: &[Found], end: usize) -> Option<Learned> {
+    fn of(text: &[u8], members: &[MemberRange], end: usize) -> Option<SchemaInProgress> {
         debug_assert_eq!(end, text.len(), "an object continues after its end");
         let comma = match members {
             [first, second, ..] if members.len() <= MEMBERS_MAX => text[first.value.1..second.key.0].into(),
             _ => return None,
         };
-        let mut learned = Learned { comma, root: Object::default() };
+        let mut learned = SchemaInProgress { comma, root: Object::default() };
         if !learned.comma_of(text, members) {
             return None;
         }
@@ -356,7 +356,7 @@ impl Learned {
     }
 
     /// Whether the members are separated by the schema's comma.
-    fn comma_of(&self, text: &[u8], members: &[Found]) -> bool {
+    fn comma_of(&self, text: &[u8], members: &[MemberRange]) -> bool {
         members.windows(2).all(|pair| text[pair[0].value.1..pair[1].key.0] == *self.comma)
     }
 
@@ -374,7 +374,7 @@ impl Learned {
 
 impl Object {
     /// Whether most of the members are known and there is room for the others.
-    fn takes(&self, text: &[u8], members: &[Found], depth: usize) -> bool {
+    fn takes(&self, text: &[u8], members: &[MemberRange], depth: usize) -> bool {
         let most = if depth == 0 { MEMBERS_MAX } else { OBJECT_MEMBERS_MAX };
         if members.len() > most {
             return false;
@@ -399,7 +399,7 @@ impl Object {
     }
 
     /// Adds the members of another text.
-    fn merge(&mut self, text: &[u8], members: &[Found], depth: usize) {
+    fn merge(&mut self, text: &[u8], members: &[MemberRange], depth: usize) {
         self.seen += 1;
         let mut before = None;
         for found in members {
@@ -449,7 +449,7 @@ impl Object {
 }
 
 impl Member {
-    fn merge(&mut self, text: &[u8], found: &Found, depth: usize) {
+    fn merge(&mut self, text: &[u8], found: &MemberRange, depth: usize) {
         self.seen += 1;
         if self.form != Some(found.form) {
             self.form = None;

@@ -22,24 +22,24 @@ const NS_PER_HOUR: i64 = 3_600_000_000_000;
 
 /// Token or prefix to search for, lower-cased.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted<'a> {
+pub(crate) enum TokenPattern<'a> {
     /// A whole token.
     Token(&'a [u8]),
     /// A token prefix.
     Prefix(&'a [u8]),
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> TokenPattern<'a> {
     fn bytes(self) -> &'a [u8] {
         match self {
-            Wanted::Token(bytes) | Wanted::Prefix(bytes) => bytes,
+            TokenPattern::Token(bytes) | TokenPattern::Prefix(bytes) => bytes,
         }
     }
 
     fn is_met_by(self, token: &[u8]) -> bool {
         match self {
-            Wanted::Token(bytes) => token == bytes,
-            Wanted::Prefix(bytes) => token.starts_with(bytes),
+            TokenPattern::Token(bytes) => token == bytes,
+            TokenPattern::Prefix(bytes) => token.starts_with(bytes),
         }
     }
 }
@@ -57,7 +57,7 @@ pub(crate) enum RareTest<'a> {
 
 impl<'a> RareTest<'a> {
     /// The test for this column.
-    pub(crate) fn of(column: &Column, wanted: Wanted<'a>) -> RareTest<'a> {
+    pub(crate) fn of(column: &Column, wanted: TokenPattern<'a>) -> RareTest<'a> {
         let bytes = wanted.bytes();
         if !is_rare_column(column) || column.values == 0 {
             return RareTest::Never;
@@ -98,7 +98,7 @@ const BEYOND_ASCII: ByteSet = ByteSet::from_words([0, 0, u64::MAX, u64::MAX]);
 
 /// Whether the column's values have the bytes and the length to contain it. Non-ASCII letters may become ASCII when
 /// lower-cased, so nothing is known about a column with such letters.
-fn may_consist_of(wanted: Wanted<'_>, traits: &ValueTraits) -> bool {
+fn may_consist_of(wanted: TokenPattern<'_>, traits: &ValueTraits) -> bool {
     if traits.bytes.meets(BEYOND_ASCII) {
         return true;
     }
@@ -113,8 +113,8 @@ fn may_consist_of(wanted: Wanted<'_>, traits: &ValueTraits) -> bool {
     // Every value is a single token.
     let begins = bytes.first().is_none_or(|byte| is_in(traits.firsts, *byte));
     match wanted {
-        Wanted::Prefix(_) => begins,
-        Wanted::Token(_) => {
+        TokenPattern::Prefix(_) => begins,
+        TokenPattern::Token(_) => {
             begins
                 && bytes.len() >= traits.min_len as usize
                 && bytes.last().is_none_or(|byte| is_in(traits.lasts, *byte))
@@ -171,7 +171,7 @@ impl NumberTest {
 }
 
 /// The test for a number column with values between `min` and `max`.
-fn numbers_test(format: NumberFormat, wanted: Wanted<'_>, min: i64, max: i64) -> RareTest<'static> {
+fn numbers_test(format: NumberFormat, wanted: TokenPattern<'_>, min: i64, max: i64) -> RareTest<'static> {
     let top = min.unsigned_abs().max(max.unsigned_abs());
     match format {
         NumberFormat::Integer => of_magnitudes(wholes(wanted, top), min, max),
@@ -225,12 +225,12 @@ fn digits_of(text: &[u8]) -> Option<u64> {
 }
 
 /// The numbers up to `top` whose decimal text, without leading zeros, matches `wanted`.
-fn wholes(wanted: Wanted<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
+fn wholes(wanted: TokenPattern<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
     let bytes = wanted.bytes();
     let Some(number) = digits_of(bytes).filter(|_| bytes == b"0" || !bytes.starts_with(b"0")) else {
         return Vec::new();
     };
-    if matches!(wanted, Wanted::Token(_)) || number == 0 {
+    if matches!(wanted, TokenPattern::Token(_)) || number == 0 {
         return vec![number..=number];
     }
     // All numbers with the same number of digits, with one more, and so on.
@@ -250,12 +250,12 @@ fn wholes(wanted: Wanted<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
 }
 
 /// The numbers whose text, padded to this many digits, matches `wanted`.
-fn padded(wanted: Wanted<'_>, digits: u8) -> Option<RangeInclusive<u64>> {
+fn padded(wanted: TokenPattern<'_>, digits: u8) -> Option<RangeInclusive<u64>> {
     let bytes = wanted.bytes();
     let number = digits_of(bytes)?;
     match wanted {
-        Wanted::Token(_) => (bytes.len() == usize::from(digits)).then_some(number..=number),
-        Wanted::Prefix(_) => {
+        TokenPattern::Token(_) => (bytes.len() == usize::from(digits)).then_some(number..=number),
+        TokenPattern::Prefix(_) => {
             let missing = usize::from(digits).checked_sub(bytes.len())?;
             let unit = 10u64.checked_pow(missing as u32)?;
             let low = number.checked_mul(unit)?;
@@ -264,11 +264,11 @@ fn padded(wanted: Wanted<'_>, digits: u8) -> Option<RangeInclusive<u64>> {
     }
 }
 
-fn hex_test(wanted: Wanted<'_>, digits: u8, min: i64, max: i64) -> RareTest<'static> {
+fn hex_test(wanted: TokenPattern<'_>, digits: u8, min: i64, max: i64) -> RareTest<'static> {
     let (bytes, digits) = (wanted.bytes(), usize::from(digits));
     let complete = match wanted {
-        Wanted::Token(_) => bytes.len() == digits,
-        Wanted::Prefix(_) => bytes.len() <= digits,
+        TokenPattern::Token(_) => bytes.len() == digits,
+        TokenPattern::Prefix(_) => bytes.len() <= digits,
     };
     let is_hex = bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let bits = std::str::from_utf8(bytes).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
@@ -286,12 +286,12 @@ fn hex_test(wanted: Wanted<'_>, digits: u8, min: i64, max: i64) -> RareTest<'sta
 }
 
 /// Two digits occur in the times of nearly every page; longer tokens are day and hour, or the fraction.
-fn time_test(layout: TimeLayout, wanted: Wanted<'_>) -> RareTest<'static> {
+fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> {
     let bytes = wanted.bytes();
     let TimeLayout::Iso { between, digits, zulu, .. } = layout else {
         return RareTest::Always;
     };
-    let Wanted::Token(_) = wanted else {
+    let TokenPattern::Token(_) = wanted else {
         return RareTest::Always;
     };
     let fraction = match bytes.split_last() {
@@ -320,7 +320,7 @@ fn time_test(layout: TimeLayout, wanted: Wanted<'_>) -> RareTest<'static> {
 /// A test of short texts.
 #[derive(Debug)]
 pub(crate) struct TextTest<'a> {
-    wanted: Wanted<'a>,
+    wanted: TokenPattern<'a>,
     /// Finds the wanted bytes in texts that are ASCII and contain no `%`; other texts are tokenised.
     finder: Option<memmem::Finder<'a>>,
     /// Whether the texts contain capital letters.
@@ -328,7 +328,7 @@ pub(crate) struct TextTest<'a> {
 }
 
 impl<'a> TextTest<'a> {
-    fn new(wanted: Wanted<'a>, traits: &ValueTraits) -> TextTest<'a> {
+    fn new(wanted: TokenPattern<'a>, traits: &ValueTraits) -> TextTest<'a> {
         let plain = !traits.bytes.meets(BEYOND_ASCII) && !traits.bytes.contains(b'%');
         TextTest {
             wanted,
@@ -359,7 +359,7 @@ impl<'a> TextTest<'a> {
             let text_end = ends.get(text).map_or(bytes.len(), |end| *end as usize);
             let starts = start == text_start || is_breaker(bytes[start - 1]);
             let is_over = || end == text_end || bytes.get(end).is_none_or(|byte| is_breaker(*byte));
-            if starts && end <= text_end && (matches!(self.wanted, Wanted::Prefix(_)) || is_over()) {
+            if starts && end <= text_end && (matches!(self.wanted, TokenPattern::Prefix(_)) || is_over()) {
                 return true;
             }
             from = start + 1;

@@ -1,7 +1,7 @@
 //! `[rule::…]` and `[delayedrule::…]`: guess a sourcetype by the share of lines that match patterns.
 
 use super::{DELAYED_RULE_PREFIX, RULE_PREFIX};
-use crate::layers::{Merged, MergedStanza};
+use crate::layers::{MergedConf, MergedStanza};
 
 /// Prefix of the setting for a minimum share; the percentage follows.
 pub(crate) const MORE_THAN: &str = "MORE_THAN_";
@@ -24,7 +24,7 @@ pub struct SourcetypeRule {
 }
 
 /// All rules that name a sourcetype and a pattern, in file order.
-pub(super) fn read(props: &Merged) -> Vec<SourcetypeRule> {
+pub(super) fn read(props: &MergedConf) -> Vec<SourcetypeRule> {
     props.stanzas().iter().filter_map(rule).collect()
 }
 

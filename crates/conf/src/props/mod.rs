@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use jiff::tz::TimeZone;
 use quarry_event::ExpressionCompiler;
 
-use crate::layers::{Layers, Merged, MergedStanza};
+use crate::layers::{Layers, MergedConf, MergedStanza};
 use crate::settings::index_rules::{self, IndexRule};
 use crate::settings::indexes::IndexNames;
 use crate::settings::limits::LimitSettings;
@@ -267,7 +267,7 @@ fn own(stanza: &MergedStanza) -> Settings {
 }
 
 /// Pattern stanzas of one kind, lowest precedence first.
-fn pattern_stanzas(props: &Merged, prefix: &str) -> Vec<PatternStanza> {
+fn pattern_stanzas(props: &MergedConf, prefix: &str) -> Vec<PatternStanza> {
     let mut found: Vec<(i64, &str, PatternStanza)> = Vec::new();
     for stanza in props.stanzas() {
         let Some(text) = stanza.name.strip_prefix(prefix) else { continue };

@@ -8,7 +8,7 @@ use quarry_stdx::number::usize_of;
 use std::collections::BTreeMap;
 
 use super::volumes::{REMOTE_PATH, VOLUME_PREFIX, VOLUME_ROWS};
-use crate::layers::{Layers, Merged, MergedSetting, MergedStanza};
+use crate::layers::{Layers, MergedConf, MergedSetting, MergedStanza};
 use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, at_least, row};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
@@ -148,7 +148,7 @@ pub struct IndexSettings {
 /// All indexes. Each is read on demand: there may be thousands, of which a command needs one.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexesConf<'a> {
-    conf: &'a Merged,
+    conf: &'a MergedConf,
 }
 
 impl<'a> IndexesConf<'a> {
@@ -299,7 +299,7 @@ fn default_of(name: &str) -> u64 {
 }
 
 /// Reports settings that contradict each other, at the line of the one that takes precedence.
-pub(crate) fn check_merged(conf: &Merged, warnings: &mut Vec<ConfWarning>) {
+pub(crate) fn check_merged(conf: &MergedConf, warnings: &mut Vec<ConfWarning>) {
     let inherited = |key: &str| conf.stanza(DEFAULT_STANZA).and_then(|stanza| stanza.settings.get(key));
     for stanza in conf.stanzas() {
         for (least, most) in [(MIN_SIZE, MAX_SIZE), (MIN_COUNT, MAX_COUNT)] {

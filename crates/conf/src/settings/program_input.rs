@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::http_input::INPUTS;
-use crate::layers::{Layers, Merged, MergedStanza};
+use crate::layers::{Layers, MergedConf, MergedStanza};
 use crate::table::{COUNT, Kind, REGEX, Row, Section, StanzaName, at_least, row};
 use crate::values::Values;
 
@@ -277,7 +277,7 @@ fn own_schemes() -> impl Iterator<Item = &'static str> {
 }
 
 /// An app's input: settings of `[SCHEME]` are the defaults of its stanzas.
-fn modular(conf: &Merged, scheme: &str, mut made: ProgramInput) -> ProgramInput {
+fn modular(conf: &MergedConf, scheme: &str, mut made: ProgramInput) -> ProgramInput {
     let mut settings: BTreeMap<String, String> = BTreeMap::new();
     for name in [scheme, made.stanza.as_str()] {
         let own = conf.stanza(name).into_iter().flat_map(|stanza| &stanza.settings);
@@ -301,7 +301,7 @@ fn is_own_host(host: &str) -> bool {
     host == "$decideOnStartup"
 }
 
-fn input(conf: &Merged, stanza: &MergedStanza, rows: &'static [Row], name: &str) -> Option<ProgramInput> {
+fn input(conf: &MergedConf, stanza: &MergedStanza, rows: &'static [Row], name: &str) -> Option<ProgramInput> {
     let values = Values::of_stanza(rows, conf, &stanza.name);
     if values.bool("disabled") {
         return None;
@@ -338,7 +338,7 @@ fn input(conf: &Merged, stanza: &MergedStanza, rows: &'static [Row], name: &str)
     })
 }
 
-fn change(conf: &Merged, stanza: &MergedStanza, path: &str, faults: &mut Vec<String>) -> Option<ChangeInput> {
+fn change(conf: &MergedConf, stanza: &MergedStanza, path: &str, faults: &mut Vec<String>) -> Option<ChangeInput> {
     let mut input = input(conf, stanza, CHANGE_ROWS, path)?;
     let values = Values::of_stanza(CHANGE_ROWS, conf, &stanza.name);
     let mut tell = |text: &str| faults.push(format!("inputs.conf [{}]: {text}", stanza.name));
@@ -379,7 +379,7 @@ fn change(conf: &Merged, stanza: &MergedStanza, path: &str, faults: &mut Vec<Str
 }
 
 /// The filter of this name, if it exists and has patterns.
-fn filter(conf: &Merged, name: &str) -> Option<ChangeFilter> {
+fn filter(conf: &MergedConf, name: &str) -> Option<ChangeFilter> {
     FILTER_KINDS.into_iter().find_map(|(kind, keeps)| {
         let stanza = conf.stanza(&format!("{FILTER_PREFIX}{kind}:{name}"))?;
         let settings = stanza.settings.iter().filter(|(key, _)| key.starts_with(FILTER_PATTERN));

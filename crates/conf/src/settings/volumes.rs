@@ -10,7 +10,7 @@ use quarry_stdx::Fault;
 use quarry_stdx::number::usize_of;
 
 use super::indexes::is_index;
-use crate::layers::{Layers, Merged};
+use crate::layers::{Layers, MergedConf};
 use crate::table::{COUNT, Kind, Row, at_least, row};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
@@ -218,7 +218,7 @@ impl RemoteStorage {
         !self.volumes.is_empty()
     }
 
-    fn path_of(&self, indexes: &Merged, stanza: &str) -> Result<Option<RemotePathSetting>, Fault> {
+    fn path_of(&self, indexes: &MergedConf, stanza: &str) -> Result<Option<RemotePathSetting>, Fault> {
         let Some(value) = indexes.get(stanza, REMOTE_PATH).filter(|value| !value.is_empty()) else { return Ok(None) };
         let wrong = |why: String| {
             Fault::invalid(format!("{REMOTE_PATH} = {value}: {why}")).at(format!("indexes.conf: [{stanza}]"))
@@ -241,7 +241,7 @@ impl RemoteStorage {
     }
 }
 
-fn cache_of(server: &Merged) -> CacheManagerSettings {
+fn cache_of(server: &MergedConf) -> CacheManagerSettings {
     let values = Values::of_stanza(CACHE_ROWS, server, "cachemanager");
     let bytes = |name: &str| values.count(name).saturating_mul(1 << 20);
     CacheManagerSettings {
@@ -254,7 +254,7 @@ fn cache_of(server: &Merged) -> CacheManagerSettings {
 }
 
 /// A volume; `None` if it is local.
-fn volume(indexes: &Merged, stanza: &str) -> Result<Option<VolumeSettings>, Fault> {
+fn volume(indexes: &MergedConf, stanza: &str) -> Result<Option<VolumeSettings>, Fault> {
     let values = Values::of_stanza(VOLUME_ROWS, indexes, stanza);
     if !values.text(STORAGE_TYPE).eq_ignore_ascii_case("remote") {
         return Ok(None);

@@ -13,7 +13,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::SeenNames;
 use quarry_eval::lookup::LookupSource;
 use quarry_eval::rows::{self, ColumnBuilder, KeptRows, RowIter, batch_of};
-use quarry_learn::{Answer, Column, FitRequest, Fitted, LearnError, Options, ROWS_MAX, fit, sample, wire};
+use quarry_learn::{Answer, Column, FitRequest, FitResult, LearnError, Options, ROWS_MAX, fit, sample, wire};
 use quarry_spl::ast::{FitCommand, ModelName};
 use quarry_stdx::number::u32_of;
 
@@ -112,7 +112,7 @@ impl Fit {
         features: &[String],
         options: &Options,
         context: &CommandContext,
-    ) -> Result<Fitted, LearnError> {
+    ) -> Result<FitResult, LearnError> {
         let target =
             self.command.target.as_ref().map(|field| (field.text.as_str(), FieldValues::new(table, &field.text)));
         let (features, by) = (Fields::new(table, features), Fields::new(table, &self.command.by));
@@ -128,7 +128,7 @@ impl Fit {
         fit(&request, &|| context.stop.is_cancelled())
     }
 
-    fn keep(&self, name: &ModelName, fitted: &Fitted) -> Result<(), EngineError> {
+    fn keep(&self, name: &ModelName, fitted: &FitResult) -> Result<(), EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
         if !fitted.model.can_be_applied() {
             let message = format!(

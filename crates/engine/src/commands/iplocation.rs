@@ -43,13 +43,13 @@ struct IpLocation {
 }
 
 /// A field and the part of a location it shows.
-type Shown = (&'static str, fn(&Location) -> Option<Value<'_>>);
+type LocationField = (&'static str, fn(&Location) -> Option<Value<'_>>);
 
 fn text(part: &Option<String>) -> Option<Value<'_>> {
     part.as_deref().map(Value::text_of)
 }
 
-const FIELDS: [Shown; 5] = [
+const FIELDS: [LocationField; 5] = [
     ("City", |place| text(&place.city)),
     ("Country", |place| text(&place.country)),
     ("Region", |place| text(&place.region)),
@@ -57,7 +57,7 @@ const FIELDS: [Shown; 5] = [
     ("lon", |place| place.longitude.map(Value::number_of)),
 ];
 
-const FURTHER_FIELDS: [Shown; 3] = [
+const FURTHER_FIELDS: [LocationField; 3] = [
     ("Continent", |place| text(&place.continent)),
     ("MetroCode", |place| place.metro_code.map(Value::Int)),
     ("Timezone", |place| text(&place.time_zone)),

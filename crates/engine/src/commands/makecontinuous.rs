@@ -51,14 +51,14 @@ fn is_time(command: &MakeContinuousCommand, reader: &ColumnReader) -> bool {
 }
 
 /// The value of each output row, and the input row it comes from.
-type Filled = (Vec<Value<'static>>, Vec<Option<u32>>);
+type FilledRows = (Vec<Value<'static>>, Vec<Option<u32>>);
 
 impl MakeContinuous {
-    fn times(&self, reader: &ColumnReader, context: &CommandContext) -> Result<Filled, EngineError> {
+    fn times(&self, reader: &ColumnReader, context: &CommandContext) -> Result<FilledRows, EngineError> {
         let times: Vec<(u32, i64)> =
             (0..reader.len()).filter_map(|row| Some((u32_of(row), time_ns(reader, row)?))).collect();
         let (Some(low), Some(high)) = (times.iter().map(|(_, t)| *t).min(), times.iter().map(|(_, t)| *t).max()) else {
-            return Ok(Filled::default());
+            return Ok(FilledRows::default());
         };
         let span = match self.0.step {
             ContinuousStep::Time(span) => span,
@@ -83,7 +83,7 @@ impl MakeContinuous {
         // The end is exclusive.
         let last = self.0.bounds.1.map_or(high, |end| bound(end) - 1);
         let mut at = spans.floor(first);
-        let mut filled = Filled::default();
+        let mut filled = FilledRows::default();
         while at <= last {
             fill(&mut filled, || Value::Time(at), by_start.get(&at))?;
             let next = spans.next(at);
@@ -95,12 +95,12 @@ impl MakeContinuous {
         Ok(filled)
     }
 
-    fn numbers(&self, reader: &ColumnReader) -> Result<Filled, EngineError> {
+    fn numbers(&self, reader: &ColumnReader) -> Result<FilledRows, EngineError> {
         let numbers: Vec<(u32, f64)> = (0..reader.len())
             .filter_map(|row| Some((u32_of(row), reader.number(row).filter(|number| number.is_finite())?)))
             .collect();
         if numbers.is_empty() {
-            return Ok(Filled::default());
+            return Ok(FilledRows::default());
         }
         let low = numbers.iter().map(|(_, number)| *number).fold(f64::INFINITY, f64::min);
         let high = numbers.iter().map(|(_, number)| *number).fold(f64::NEG_INFINITY, f64::max);
@@ -120,7 +120,7 @@ impl MakeContinuous {
         for (row, number) in numbers {
             by_place.entry(place(number) as i64).or_default().push(row);
         }
-        let mut filled = Filled::default();
+        let mut filled = FilledRows::default();
         for at in from as i64..=to as i64 {
             let start = at as f64 * width;
             if self.0.bounds.1.is_some_and(|end| start >= end) {
@@ -142,7 +142,11 @@ fn decimal_width(range: f64, bins: usize) -> f64 {
 }
 
 /// Adds the rows of one value, or an empty row.
-fn fill(filled: &mut Filled, value: impl Fn() -> Value<'static>, rows: Option<&Vec<u32>>) -> Result<(), EngineError> {
+fn fill(
+    filled: &mut FilledRows,
+    value: impl Fn() -> Value<'static>,
+    rows: Option<&Vec<u32>>,
+) -> Result<(), EngineError> {
     match rows {
         Some(rows) => {
             for row in rows {

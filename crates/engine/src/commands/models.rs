@@ -12,7 +12,7 @@ use quarry_eval::field_names::matching;
 use quarry_eval::lookup::LookupSource;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, batch_of, is_hidden};
 use quarry_learn::score::Row;
-use quarry_learn::{Answer, Applied, Column, LearnError, Model, Options, Values, wire};
+use quarry_learn::{Answer, Column, LearnError, Model, Options, Predictor, Values, wire};
 use quarry_spl::ast::{FieldPattern, LearnOption, ModelName, Span};
 use quarry_stdx::{Fault, HasKind};
 
@@ -132,7 +132,7 @@ pub(super) fn no_model(name: &ModelName, models: &dyn LookupSource) -> String {
 pub(super) struct Applying {
     command: &'static str,
     rows: RowIter,
-    applied: Applied,
+    applied: Predictor,
     context: CommandContext,
     /// Whether there was a row, and whether one got a prediction.
     seen: (bool, bool),
@@ -140,7 +140,7 @@ pub(super) struct Applying {
 
 impl Applying {
     /// The rows and the model.
-    pub(super) fn new(command: &'static str, rows: RowIter, applied: Applied, context: CommandContext) -> Applying {
+    pub(super) fn new(command: &'static str, rows: RowIter, applied: Predictor, context: CommandContext) -> Applying {
         Applying { command, rows, applied, context, seen: (false, false) }
     }
 

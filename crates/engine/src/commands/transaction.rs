@@ -97,7 +97,7 @@ struct Transaction {
 
 impl Blocking for Transaction {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let mut gathered = Gathered::new(&self.command, context);
+        let mut gathered = TransactionGroups::new(&self.command, context);
         for batch in rows {
             if context.stop.is_cancelled() {
                 break;
@@ -130,7 +130,7 @@ struct Open {
     is_endless: bool,
 }
 
-struct Gathered<'c> {
+struct TransactionGroups<'c> {
     command: &'c TransactionCommand,
     max_span: Option<i64>,
     max_pause: Option<i64>,
@@ -210,9 +210,9 @@ enum End {
     Evicted,
 }
 
-impl<'c> Gathered<'c> {
-    fn new(command: &'c TransactionCommand, context: &CommandContext) -> Gathered<'c> {
-        Gathered {
+impl<'c> TransactionGroups<'c> {
+    fn new(command: &'c TransactionCommand, context: &CommandContext) -> TransactionGroups<'c> {
+        TransactionGroups {
             command,
             max_span: command.max_span.as_ref().map(length_of),
             max_pause: command.max_pause.as_ref().map(length_of),
@@ -315,7 +315,7 @@ impl<'c> Gathered<'c> {
         Ok(())
     }
 
-    /// The most recently changed open transaction that the event with [`Gathered::key`] may join.
+    /// The most recently changed open transaction that the event with [`TransactionGroups::key`] may join.
     fn compatible(&self, time: TimeNs) -> Option<u64> {
         let key = &self.key;
         let fits = |id: &u64| {

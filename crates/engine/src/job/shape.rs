@@ -13,7 +13,7 @@ use quarry_spl::ast::{
     SearchCommand, SearchExpr, Span, Stage, TimeModifiers, TimeText, WhereCommand,
 };
 use quarry_spl::commands::Kind;
-use quarry_spl::{Diagnostic, Parsed};
+use quarry_spl::{Diagnostic, ParsedSearch};
 
 /// Event fields that are always shown.
 const SHOWN: [&str; 5] = ["host", "index", "source", "sourcetype", "splunk_server"];
@@ -59,7 +59,7 @@ impl SearchShape {
     }
 
     /// Applies the options to the search.
-    pub(super) fn apply(&self, parsed: &mut Parsed) -> Result<(), Diagnostic> {
+    pub(super) fn apply(&self, parsed: &mut ParsedSearch) -> Result<(), Diagnostic> {
         let pipeline = &mut parsed.pipeline;
         if let (false, Some(Stage { command: Command::Search(search), span })) =
             (self.same_fields.is_empty(), pipeline.commands.first_mut())
@@ -110,7 +110,7 @@ fn behind(span: Span) -> NodeBuilder {
 }
 
 /// The search for the events that meet a condition.
-pub(super) fn parsed_condition(text: &str) -> Parsed {
+pub(super) fn parsed_condition(text: &str) -> ParsedSearch {
     let span = Span { start: 0, end: text.len() };
     let (commands, diagnostics) = match quarry_spl::parse_condition(text) {
         Ok(expr) => {
@@ -119,7 +119,7 @@ pub(super) fn parsed_condition(text: &str) -> Parsed {
         }
         Err(diagnostics) => (Vec::new(), diagnostics),
     };
-    Parsed { diagnostics, ..Parsed::of(Pipeline { commands, span }) }
+    ParsedSearch { diagnostics, ..ParsedSearch::of(Pipeline { commands, span }) }
 }
 
 fn begin_with_job(pipeline: &mut Pipeline, sid: &str) -> Result<(), Diagnostic> {

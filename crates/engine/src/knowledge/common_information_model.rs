@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
     use crate::knowledge::model::DataModel;
-    use crate::knowledge::object::{ModelObject, Resolved};
+    use crate::knowledge::object::{FieldReferent, ModelObject};
 
     #[test]
     fn every_object_can_be_searched() {
@@ -68,12 +68,12 @@ mod tests {
         let model = DataModel::of_json("Change", json_of("Change").unwrap()).unwrap();
         let object =
             ModelObject::new(&model, Some("All_Changes"), &BTreeSet::new(), &|text| Ok(text.to_owned())).unwrap();
-        assert!(matches!(object.resolve("All_Changes.user"), Resolved::Field(name) if name == "user"));
+        assert!(matches!(object.resolve("All_Changes.user"), FieldReferent::Field(name) if name == "user"));
         let below = object.resolve("All_Changes.Account_Management.src_user");
         assert!(
-            matches!(below, Resolved::Guarded(name, guard) if name == "src_user" && guard.text == "((tag=account))")
+            matches!(below, FieldReferent::Guarded(name, guard) if name == "src_user" && guard.text == "((tag=account))")
         );
-        assert!(matches!(object.resolve("All_Changes.nonsense"), Resolved::Unknown));
-        assert!(matches!(object.resolve("user"), Resolved::Unknown));
+        assert!(matches!(object.resolve("All_Changes.nonsense"), FieldReferent::Unknown));
+        assert!(matches!(object.resolve("user"), FieldReferent::Unknown));
     }
 }

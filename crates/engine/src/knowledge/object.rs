@@ -44,19 +44,19 @@ struct Member {
     text: String,
     fields: Vec<String>,
     base_fields: Vec<String>,
-    calculations: Vec<Computed>,
+    calculations: Vec<CalculationCommand>,
 }
 
 /// A calculation as a command.
 #[derive(Clone)]
-struct Computed {
+struct CalculationCommand {
     command: Command,
     outputs: Vec<String>,
     inputs: BTreeSet<String>,
 }
 
 /// Referent of a field name in an object.
-pub(crate) enum Resolved {
+pub(crate) enum FieldReferent {
     /// A field of the events.
     Field(String),
     /// A field of a descendant: only set in events of that object.
@@ -164,7 +164,7 @@ impl ModelObject {
         let members = || self.chain.iter().chain(&self.below);
         let begins = |begin: &str| name.strip_prefix(begin).is_some_and(|rest| rest.starts_with('.'));
         let is_path = members().any(|member| begins(&member.path) || begins(&member.name));
-        let is_unknown = matches!(self.resolve(name), Resolved::Unknown);
+        let is_unknown = matches!(self.resolve(name), FieldReferent::Unknown);
         (is_path && is_unknown).then(|| self.no_name(name))
     }
 
@@ -183,9 +183,9 @@ impl ModelObject {
     }
 
     /// Resolves a name used in a search.
-    pub(crate) fn resolve(&self, name: &str) -> Resolved {
+    pub(crate) fn resolve(&self, name: &str) -> FieldReferent {
         if EVENT_FIELDS.contains(&name) {
-            return Resolved::Field(name.to_owned());
+            return FieldReferent::Field(name.to_owned());
         }
         let owned = |member: &&Member, field: &str| {
             member.fields.iter().any(|known| known == field)
@@ -200,16 +200,16 @@ impl ModelObject {
             // Fields defined by a parent can also be addressed by the child's name.
             let known = self.chain.iter().any(|member| owned(&member, &field));
             if known || EVENT_FIELDS.contains(&field.as_str()) || field == "tag" {
-                return Resolved::Field(field);
+                return FieldReferent::Field(field);
             }
         }
         for member in &self.below {
             let Some(field) = split(member) else { continue };
             if owned(&member, &field) {
-                return Resolved::Guarded(field, self.condition_below(member));
+                return FieldReferent::Guarded(field, self.condition_below(member));
             }
         }
-        Resolved::Unknown
+        FieldReferent::Unknown
     }
 
     /// Condition for events of a descendant, including those of the objects in between.
@@ -293,9 +293,9 @@ impl ModelObject {
     fn on_field(&self, field: &FieldPattern, test: impl Fn(FieldPattern) -> SearchExpr) -> SearchExpr {
         let renamed = |text: String| FieldPattern { text, span: field.span };
         match self.resolve(&field.text) {
-            Resolved::Field(name) => test(renamed(name)),
-            Resolved::Guarded(name, guard) => SearchExpr::And(vec![guard.condition, test(renamed(name))]),
-            Resolved::Unknown => test(field.clone()),
+            FieldReferent::Field(name) => test(renamed(name)),
+            FieldReferent::Guarded(name, guard) => SearchExpr::And(vec![guard.condition, test(renamed(name))]),
+            FieldReferent::Unknown => test(field.clone()),
         }
     }
 
@@ -356,7 +356,7 @@ impl ModelObject {
     }
 
     /// Calculations that produce needed fields, each with the index of its object; adds the fields they read.
-    fn needed_calculations(&self, needed: &mut BTreeSet<String>) -> Vec<(usize, &Computed)> {
+    fn needed_calculations(&self, needed: &mut BTreeSet<String>) -> Vec<(usize, &CalculationCommand)> {
         let mut kept = Vec::new();
         for (at, member) in self.chain.iter().enumerate().rev() {
             for computed in member.calculations.iter().rev() {
@@ -372,7 +372,7 @@ impl ModelObject {
 
     /// A weaker condition on stored fields, so that the scan can skip events: if a calculation only replaces a missing
     /// value by a constant, any other value was stored in the event.
-    fn without_defaults(&self, expr: &SearchExpr, kept: &[(usize, &Computed)]) -> SearchExpr {
+    fn without_defaults(&self, expr: &SearchExpr, kept: &[(usize, &CalculationCommand)]) -> SearchExpr {
         let stands_in_event = |field: &str, value: &str| {
             let mut makers = kept.iter().filter(|(_, computed)| computed.outputs.iter().any(|made| made == field));
             makers.all(|(_, computed)| match &computed.command {
@@ -554,7 +554,7 @@ fn all_of(mut conditions: Vec<SearchExpr>) -> SearchExpr {
     }
 }
 
-fn computed(calculation: &Calculation) -> Result<Computed, Fault> {
+fn computed(calculation: &Calculation) -> Result<CalculationCommand, Fault> {
     let outputs: Vec<String> = calculation.outputs().into_iter().map(str::to_owned).collect();
     let (command, inputs) = match calculation {
         Calculation::Eval { field, expression } => {
@@ -589,7 +589,7 @@ fn computed(calculation: &Calculation) -> Result<Computed, Fault> {
             (Command::IpLocation(command), BTreeSet::from([input.clone()]))
         }
     };
-    Ok(Computed { command, outputs, inputs })
+    Ok(CalculationCommand { command, outputs, inputs })
 }
 
 /// The first few names, as part of a sentence.

@@ -18,9 +18,9 @@ use crate::run::Runner;
 
 const NOW: i64 = 1_790_000_000_000_000_000;
 
-struct Known;
+struct KnownObjects;
 
-impl KnowledgeSource for Known {
+impl KnowledgeSource for KnownObjects {
     fn saved_search(&self, name: &str) -> Option<String> {
         (name == "daily").then(|| "index=other disk | stats count by host".to_owned())
     }
@@ -30,7 +30,7 @@ impl KnowledgeSource for Known {
 pub(crate) fn runner(text: &str) -> Runner {
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let tables = OneTable::of_csv("teams", "user,team\neva,red\n");
-    let engine = Engine::new(&EngineOptions::default(), props, tables).unwrap().with_knowledge(Arc::new(Known));
+    let engine = Engine::new(&EngineOptions::default(), props, tables).unwrap().with_knowledge(Arc::new(KnownObjects));
     let request = SearchRequest {
         text: text.to_owned(),
         pipeline: None,

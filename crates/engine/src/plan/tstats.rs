@@ -19,7 +19,7 @@ use quarry_spl::ast::{
 use quarry_stdx::Fault;
 
 use super::{Plan, Planner, Series, Source};
-use crate::knowledge::object::{MEMBER_VALUE, ModelObject, Resolved};
+use crate::knowledge::object::{FieldReferent, MEMBER_VALUE, ModelObject};
 use crate::knowledge::{data_model, model_text};
 use crate::series_rates::{SPAN, groups_series, has_series_rates};
 
@@ -44,7 +44,7 @@ impl Planner<'_> {
                 let mut plan = TstatsPlan::of_metrics(tstats, span);
                 let mut filter = tstats.filter.clone();
                 if asks_for_measurements(tstats) {
-                    // Resolved once, as it is used for events and for measurements.
+                    // FieldReferent once, as it is used for events and for measurements.
                     let whole = self.resolved(&filter)?;
                     filter = MeasurementsCommand::events_of(&whole);
                     let left = MeasurementsCommand::left_of(&whole);
@@ -342,11 +342,11 @@ impl TstatsPlan {
     fn model_field(&mut self, name: &str, object: &ModelObject) -> String {
         let make = self.make;
         match object.resolve(name) {
-            Resolved::Field(field) => {
+            FieldReferent::Field(field) => {
                 self.wanted.insert(field.clone());
                 field
             }
-            Resolved::Guarded(field, guard) => {
+            FieldReferent::Guarded(field, guard) => {
                 let matches = match guard.member {
                     Some(column) => make.compare(CompareOp::Eq, make.field(&column), make.text(MEMBER_VALUE)),
                     None => make.call("searchmatch", [make.text(&guard.text)]),
@@ -355,7 +355,7 @@ impl TstatsPlan {
                 self.wanted.insert(field);
                 name.to_owned()
             }
-            Resolved::Unknown => {
+            FieldReferent::Unknown => {
                 self.unknown.push(name.to_owned());
                 self.before.push(make.eval(name, make.nullary("null")));
                 name.to_owned()

@@ -185,7 +185,7 @@ struct Work<'a> {
 }
 
 /// Outcome for one slab.
-enum Made {
+enum SummaryOutcome {
     Summary(SummaryHead, Vec<u8>),
     /// Stopped on request.
     Stopped,
@@ -220,10 +220,10 @@ impl Work<'_> {
             let made =
                 quarry_eval::panics::caught("a data model was summarised", || Ok(self.make(slab, &segment, go_on)))?;
             match made {
-                Ok(Made::Stopped) => stopped = true,
+                Ok(SummaryOutcome::Stopped) => stopped = true,
                 // The summary may be based on a table's new contents; the next round will have the new digest.
-                Ok(Made::Summary(..)) if !(self.is_same)() => stopped = true,
-                Ok(Made::Summary(head, bytes)) => match store.put(&name, &bytes) {
+                Ok(SummaryOutcome::Summary(..)) if !(self.is_same)() => stopped = true,
+                Ok(SummaryOutcome::Summary(head, bytes)) => match store.put(&name, &bytes) {
                     Ok(()) => {
                         state.count(&head, bytes.len() as u64);
                         state.slabs_made += 1;
@@ -287,7 +287,7 @@ impl Work<'_> {
         slab: StoredSlab,
         segment: &Arc<dyn Segment>,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Made, Fault> {
+    ) -> Result<SummaryOutcome, Fault> {
         self.check_rules(segment)?;
         let context = CommandContext { messages: Arc::default(), stop: Arc::default(), ..self.runner.context.clone() };
         let snapshot = Snapshot { segments: vec![Arc::clone(segment)], ..Snapshot::default() };
@@ -306,7 +306,7 @@ impl Work<'_> {
                 continue;
             };
             if !go_on() {
-                return Ok(Made::Stopped);
+                return Ok(SummaryOutcome::Stopped);
             }
             let mut rows = scan.read_coded(page, &context)?;
             for command in &mut commands {
@@ -329,7 +329,7 @@ impl Work<'_> {
         let pages = segment.pages().iter().zip(&batches).map(page).collect();
         let head = SummaryHead { digest: self.plan.digest, slab, pages };
         let bytes = encode(&head, &columns_of(&names, &batches))?;
-        Ok(Made::Summary(head, bytes))
+        Ok(SummaryOutcome::Summary(head, bytes))
     }
 
     /// Refuses events whose fields are computed from more than the event.

@@ -12,7 +12,7 @@ use tempfile::tempdir;
 
 use crate::generator::search;
 use crate::shapes::SHAPES;
-use crate::world::{Answer, Kept, Place, answer_of, ask, asked, engine, joined, nodes, places, tiny};
+use crate::world::{Answer, EventSource, Place, answer_of, ask, asked, engine, joined, nodes, places, tiny};
 use crate::{EVENTS, FEW_EVENTS, PLENTY, SHOWN, columns_sorted, difference, is_told};
 
 /// Generated searches.
@@ -21,7 +21,7 @@ const SEEDS: u64 = 200;
 /// The nodes of a search, and the store in which its subsearches find all events.
 struct World {
     engine: Engine,
-    whole: Arc<Kept>,
+    whole: Arc<EventSource>,
     nodes: Vec<Place>,
 }
 
@@ -33,7 +33,7 @@ impl World {
 
     /// The plan of a search, as it arrives at a node.
     fn plan(&self, text: &str) -> Result<Plan, String> {
-        let plan = self.engine.plan(asked(text), Arc::<Kept>::clone(&self.whole)).map_err(joined)?;
+        let plan = self.engine.plan(asked(text), Arc::<EventSource>::clone(&self.whole)).map_err(joined)?;
         Ok(Plan::from_bytes(&plan.to_bytes().unwrap()).unwrap())
     }
 
@@ -41,7 +41,7 @@ impl World {
     fn handed_over(&self, plan: &Plan, text: &str) -> Result<(Vec<RecordBatch>, Vec<String>), String> {
         let (mut rows, mut messages) = (Vec::new(), Vec::new());
         for node in &self.nodes {
-            let mut job = self.engine.start_map(plan.clone(), asked(text), Arc::<Kept>::clone(&node.kept));
+            let mut job = self.engine.start_map(plan.clone(), asked(text), Arc::<EventSource>::clone(&node.kept));
             while let Some(batch) = job.next_batch() {
                 rows.push(batch.map_err(|error| error.to_string())?);
             }
@@ -53,7 +53,7 @@ impl World {
     /// The answer from the rows that were handed over.
     fn reduced(&self, plan: Plan, rows: Vec<RecordBatch>, text: &str) -> Answer {
         let rows: RowIter = Box::new(rows.into_iter().map(Ok));
-        answer_of(self.engine.start_reduce(plan, rows, asked(text), Arc::<Kept>::clone(&self.whole)))
+        answer_of(self.engine.start_reduce(plan, rows, asked(text), Arc::<EventSource>::clone(&self.whole)))
     }
 }
 

@@ -14,7 +14,7 @@ use quarry_store::{AppendRequest, Store};
 use tempfile::tempdir;
 
 use crate::generator::Chance;
-use crate::text_searches::{Known, search};
+use crate::text_searches::{CorpusSample, search};
 use crate::world::{Place, START, ask, engine_of, place, store_of, tiny, values};
 use crate::{PLENTY, SHOWN, columns_sorted, difference};
 
@@ -90,7 +90,7 @@ fn ask_drawn(at: usize, draw: u64, seeds: std::ops::Range<u64>, faults: &mut Vec
     let (whole, sliced) = (engine_of(conf.clone(), PLENTY, Slicing::default()), engine_of(conf, PLENTY, tiny()));
     let fields = values(&whole, &places[0].kept, "index=main | head 300 | table *");
     let texts = events.into_iter().map(|(_, event)| event.text).collect();
-    let known = Known { texts, fields: fields.into_iter().filter(|(name, _)| !name.starts_with('_')).collect() };
+    let known = CorpusSample { texts, fields: fields.into_iter().filter(|(name, _)| !name.starts_with('_')).collect() };
     let mut found_some = 0;
     for seed in seeds {
         let text = search(&mut Chance::new(seed), &known);

@@ -13,13 +13,13 @@ const VALUE_CHARS: usize = 80;
 const MADE: [&str; 3] = ["x0", "x1", "x2"];
 
 /// Texts and field values of the searched events.
-pub(crate) struct Known {
+pub(crate) struct CorpusSample {
     pub(crate) texts: Vec<String>,
     /// Fields with some of their values.
     pub(crate) fields: Vec<(String, Vec<String>)>,
 }
 
-impl Known {
+impl CorpusSample {
     fn text(&self, chance: &mut Chance) -> &str {
         &self.texts[chance.below(self.texts.len() as u64) as usize]
     }
@@ -40,12 +40,12 @@ impl Known {
 }
 
 /// A field that a command made, or one of the events.
-fn field<'a>(chance: &mut Chance, known: &'a Known, made: &[&'a str]) -> &'a str {
+fn field<'a>(chance: &mut Chance, known: &'a CorpusSample, made: &[&'a str]) -> &'a str {
     if !made.is_empty() && chance.below(2) == 0 { chance.pick(made) } else { known.field(chance) }
 }
 
 /// A search of these events.
-pub(crate) fn search(chance: &mut Chance, known: &Known) -> String {
+pub(crate) fn search(chance: &mut Chance, known: &CorpusSample) -> String {
     let condition = if chance.below(3) == 0 { String::new() } else { condition(chance, known, 2) };
     let mut text = format!("index=main {condition}");
     let mut made = Vec::new();
@@ -69,7 +69,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// A part of the text of some event.
-fn some_phrase(chance: &mut Chance, known: &Known) -> String {
+fn some_phrase(chance: &mut Chance, known: &CorpusSample) -> String {
     let text = known.text(chance);
     phrase(chance, text)
 }
@@ -83,7 +83,7 @@ fn phrase(chance: &mut Chance, text: &str) -> String {
     chars.iter().skip(from).take(count).collect()
 }
 
-fn condition(chance: &mut Chance, known: &Known, nesting: u32) -> String {
+fn condition(chance: &mut Chance, known: &CorpusSample, nesting: u32) -> String {
     match chance.below(if nesting == 0 { 6 } else { 9 }) {
         0 => quoted(&some_phrase(chance, known)),
         1 => {
@@ -166,7 +166,7 @@ fn pattern(chance: &mut Chance, text: &str, name: &str) -> String {
     format!("{start}{before}(?<{name}>{class}){after}{finish}")
 }
 
-fn extraction(chance: &mut Chance, known: &Known, name: &str) -> String {
+fn extraction(chance: &mut Chance, known: &CorpusSample, name: &str) -> String {
     match chance.below(8) {
         0 => format!("eval {name}=len(_raw)"),
         1 => {
@@ -183,7 +183,7 @@ fn extraction(chance: &mut Chance, known: &Known, name: &str) -> String {
     }
 }
 
-fn test(chance: &mut Chance, known: &Known, made: &[&str]) -> String {
+fn test(chance: &mut Chance, known: &CorpusSample, made: &[&str]) -> String {
     let text = known.text(chance);
     match chance.below(4) {
         0 => format!("regex _raw=\"{}\"", pattern(chance, text, "unused")),
@@ -196,7 +196,7 @@ fn test(chance: &mut Chance, known: &Known, made: &[&str]) -> String {
     }
 }
 
-fn report(chance: &mut Chance, known: &Known, made: &[&str]) -> String {
+fn report(chance: &mut Chance, known: &CorpusSample, made: &[&str]) -> String {
     let one = named(field(chance, known, made));
     let other = named(field(chance, known, made));
     match chance.below(16) {

@@ -131,13 +131,13 @@ fn delete_doomed(store: &Store) {
 
 /// Source of the events: a store, with or without its templates.
 #[derive(Clone)]
-pub(crate) struct Kept {
+pub(crate) struct EventSource {
     store: Arc<Store>,
     /// A source that hides templates and columns: every page has its texts only.
     texts_only: bool,
 }
 
-impl SnapshotSource for Kept {
+impl SnapshotSource for EventSource {
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
         let mut snapshot = Store::snapshot(&self.store, indexes, range);
         if self.texts_only {
@@ -167,12 +167,12 @@ pub(crate) fn store_of(dir: &Path, slab_events: usize) -> Arc<Store> {
 /// The events in one storage form.
 pub(crate) struct Place {
     pub(crate) name: &'static str,
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) kept: Arc<EventSource>,
 }
 
 /// The contents of a store, with templates or as texts only.
 pub(crate) fn place(name: &'static str, store: &Arc<Store>, texts_only: bool) -> Place {
-    Place { name, kept: Arc::new(Kept { store: Arc::clone(store), texts_only }) }
+    Place { name, kept: Arc::new(EventSource { store: Arc::clone(store), texts_only }) }
 }
 
 /// The same `events` events in every storage form, in folders below `folder`.
@@ -290,12 +290,12 @@ pub(crate) fn joined(faults: Vec<quarry_spl::Diagnostic>) -> String {
 }
 
 /// Starts a search and returns its errors.
-fn start(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Result<Job, String> {
-    engine.start(asked(text), Arc::<Kept>::clone(kept)).map_err(joined)
+fn start(engine: &Engine, kept: &Arc<EventSource>, text: &str) -> Result<Job, String> {
+    engine.start(asked(text), Arc::<EventSource>::clone(kept)).map_err(joined)
 }
 
 /// The rows of a search by column, each with the texts in it.
-pub(crate) fn values(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Vec<(String, Vec<String>)> {
+pub(crate) fn values(engine: &Engine, kept: &Arc<EventSource>, text: &str) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     let mut job = start(engine, kept, text).unwrap();
     while let Some(batch) = job.next_batch() {
@@ -314,7 +314,7 @@ pub(crate) fn values(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Vec<(Stri
 }
 
 /// Runs a search; faults of the request become an error.
-pub(crate) fn ask(engine: &Engine, kept: &Arc<Kept>, text: &str) -> Answer {
+pub(crate) fn ask(engine: &Engine, kept: &Arc<EventSource>, text: &str) -> Answer {
     answer_of(start(engine, kept, text)?)
 }
 

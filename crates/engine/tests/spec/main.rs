@@ -8,7 +8,7 @@ mod world;
 use std::path::{Path, PathBuf};
 
 use page::{Page, read_page};
-use world::Kept;
+use world::EventStorage;
 
 fn pages() -> Vec<(String, Page)> {
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/spl");
@@ -27,7 +27,7 @@ fn pages() -> Vec<(String, Page)> {
 }
 
 /// Every mismatch of a page.
-fn mismatches(name: &str, page: &Page, kept: Kept) -> Vec<String> {
+fn mismatches(name: &str, page: &Page, kept: EventStorage) -> Vec<String> {
     let examples = page.examples.iter();
     let failed = examples.filter_map(|example| outcome::check(example, kept).err().map(|text| (example, text)));
     failed.map(|(example, text)| format!("spec/spl/{name}:{text}\n      in: {}", example.title)).collect()
@@ -47,12 +47,13 @@ fn chosen_pages() -> Vec<(String, Page)> {
 fn every_example_of_the_manual_answers_as_written() {
     let pages = chosen_pages();
     let count: usize = pages.iter().map(|(_, page)| page.examples.len()).sum();
-    let failed: Vec<String> = pages.iter().flat_map(|(name, page)| mismatches(name, page, Kept::InMemory)).collect();
+    let failed: Vec<String> =
+        pages.iter().flat_map(|(name, page)| mismatches(name, page, EventStorage::InMemory)).collect();
     assert!(failed.is_empty(), "{} of {count} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
 }
 
 /// Examples whose results differ in this storage form.
-fn wrong_answers(kept: Kept) -> Vec<String> {
+fn wrong_answers(kept: EventStorage) -> Vec<String> {
     let mut pages = chosen_pages();
     pages.iter_mut().for_each(|(_, page)| page.examples.retain(|example| !example.events.is_empty()));
     // Most of the time is spent waiting for the disk.
@@ -65,13 +66,13 @@ fn wrong_answers(kept: Kept) -> Vec<String> {
 
 #[test]
 fn sealed_buckets_give_the_same_answers() {
-    let failed = wrong_answers(Kept::Sealed);
+    let failed = wrong_answers(EventStorage::Sealed);
     assert!(failed.is_empty(), "{} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
 }
 
 #[test]
 fn buckets_on_a_volume_alone_give_the_same_answers() {
-    let failed = wrong_answers(Kept::Far);
+    let failed = wrong_answers(EventStorage::Far);
     assert!(failed.is_empty(), "{} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
 }
 
@@ -79,7 +80,7 @@ fn buckets_on_a_volume_alone_give_the_same_answers() {
 fn buckets_on_an_s3_server_give_the_same_answers() {
     let Some(gateway) = quarry_s3world::Gateway::start() else { return };
     let port = gateway.address().rsplit(':').next().unwrap().parse().unwrap();
-    let failed = wrong_answers(Kept::OnS3(port));
+    let failed = wrong_answers(EventStorage::OnS3(port));
     assert!(failed.is_empty(), "{} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
 }
 
@@ -90,7 +91,8 @@ fn summaries_of_data_models_give_the_same_answers() {
         |example: &page::Example| !example.models.is_empty() && !example.search.text().contains("summariesonly=t");
     pages.iter_mut().for_each(|(_, page)| page.examples.retain(sums_up));
     assert!(pages.iter().any(|(_, page)| !page.examples.is_empty()));
-    let failed: Vec<String> = pages.iter().flat_map(|(name, page)| mismatches(name, page, Kept::Summarised)).collect();
+    let failed: Vec<String> =
+        pages.iter().flat_map(|(name, page)| mismatches(name, page, EventStorage::Summarised)).collect();
     assert!(failed.is_empty(), "{} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
 }
 
@@ -163,7 +165,7 @@ unknown function `lenn` (did you mean `len`?)
 
 #[test]
 fn the_runner_sees_each_kind_of_fault() {
-    let found = mismatches("demo.md", &read_page(FAULTY).unwrap(), Kept::InMemory);
+    let found = mismatches("demo.md", &read_page(FAULTY).unwrap(), EventStorage::InMemory);
     let wanted = [
         "demo.md:8: row 1, x: \"1\" instead of \"2\"",
         "demo.md:16: columns are x, y instead of x",

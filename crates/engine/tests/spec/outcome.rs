@@ -10,8 +10,8 @@ use quarry_event::value::{format_number, write_nanos};
 use quarry_spl::ast::Span;
 use quarry_spl::{Diagnostic, Severity};
 
-use crate::page::{Block, Example, Expected};
-use crate::world::{Kept, World};
+use crate::page::{Block, Example, ExpectedOutcome};
+use crate::world::{EventStorage, World};
 
 /// Rows of texts under names.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,10 +26,10 @@ enum Outcome {
 }
 
 /// Runs an example; the text says how its answer differs, with the line of the page.
-pub(crate) fn check(example: &Example, kept: Kept) -> Result<(), String> {
+pub(crate) fn check(example: &Example, kept: EventStorage) -> Result<(), String> {
     let outcome = run(example, kept).map_err(|reason| format!("{}: {reason}", example.line))?;
     match (&example.expected, outcome) {
-        (Expected::Result(block), Outcome::Rows { table, kind, messages }) => {
+        (ExpectedOutcome::Result(block), Outcome::Rows { table, kind, messages }) => {
             let expected = read_table(block).map_err(|reason| format!("{}: {reason}", block.line))?;
             are_of_kind(&table, kind, example).map_err(|reason| format!("{}: {reason}", block.line))?;
             compare(&expected, &table, kind).map_err(|reason| {
@@ -41,16 +41,16 @@ pub(crate) fn check(example: &Example, kept: Kept) -> Result<(), String> {
             }
             Err(format!("{}: other messages\n{}", block.line, indented("messages", &messages.join("\n"))))
         }
-        (Expected::Error(block), Outcome::Refused { message, span }) => {
+        (ExpectedOutcome::Error(block), Outcome::Refused { message, span }) => {
             let shown = refusal(&example.search.text(), &message, span);
             let same = if block.lines.len() == 1 { block.lines[0] == message } else { block.text() == shown };
             if same { Ok(()) } else { Err(format!("{}: another error\n{}", block.line, indented("error", &shown))) }
         }
-        (Expected::Result(block), Outcome::Refused { message, span }) => {
+        (ExpectedOutcome::Result(block), Outcome::Refused { message, span }) => {
             let shown = refusal(&example.search.text(), &message, span);
             Err(format!("{}: refused\n{}", block.line, indented("error", &shown)))
         }
-        (Expected::Error(block), Outcome::Rows { table, .. }) => {
+        (ExpectedOutcome::Error(block), Outcome::Rows { table, .. }) => {
             Err(format!("{}: not refused\n{}", block.line, indented("answer", &written(&table))))
         }
     }
@@ -68,7 +68,7 @@ fn are_of_kind(table: &Table, kind: ResultKind, example: &Example) -> Result<(),
     }
 }
 
-fn run(example: &Example, kept: Kept) -> Result<Outcome, String> {
+fn run(example: &Example, kept: EventStorage) -> Result<Outcome, String> {
     let (started, _folder) = World::of(example)?.start(&example.search, kept)?;
     let mut job = match started {
         Ok(job) => job,

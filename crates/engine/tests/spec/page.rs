@@ -28,7 +28,7 @@ impl Block {
 
 /// Expected outcome of an example.
 #[derive(Clone, Debug)]
-pub(crate) enum Expected {
+pub(crate) enum ExpectedOutcome {
     /// A table in CSV.
     Result(Block),
     /// An error.
@@ -66,7 +66,7 @@ pub(crate) struct Example {
     pub saved: Option<Block>,
     pub search: Block,
     /// The answer.
-    pub expected: Expected,
+    pub expected: ExpectedOutcome,
     /// Expected messages, if the example states them.
     pub messages: Option<Block>,
 }
@@ -156,8 +156,8 @@ fn finish(mut draft: Draft) -> Result<Example, String> {
             "macros" => macros = Some(block),
             "savedsearches" => saved = Some(block),
             "spl" if search.is_none() => search = Some(block),
-            "result" if expected.is_none() => expected = Some(Expected::Result(block)),
-            "error" if expected.is_none() => expected = Some(Expected::Error(block)),
+            "result" if expected.is_none() => expected = Some(ExpectedOutcome::Result(block)),
+            "error" if expected.is_none() => expected = Some(ExpectedOutcome::Error(block)),
             "messages" => messages = Some(block),
             other => return Err(format!("{line}: block `{other}` is unknown here or comes twice")),
         }

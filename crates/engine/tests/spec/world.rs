@@ -36,7 +36,7 @@ const SLAB_EVENTS: usize = 2;
 
 /// Storage of an example's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum EventStorage {
     /// In memory, all in one piece.
     InMemory,
     /// In sealed buckets of a data directory, two in each slab.
@@ -74,7 +74,7 @@ impl CommandSource for Actions {
 }
 
 /// A running search, or its error.
-pub(crate) type Started = Result<quarry_engine::Job, Vec<quarry_spl::Diagnostic>>;
+pub(crate) type SearchStart = Result<quarry_engine::Job, Vec<quarry_spl::Diagnostic>>;
 
 /// Events and tables of an example.
 pub(crate) struct World {
@@ -163,7 +163,7 @@ impl World {
     }
 
     /// Runs the example's search, which reads what the folder has.
-    pub(crate) fn start(self, search: &Block, kept: Kept) -> Result<(Started, TempDir), String> {
+    pub(crate) fn start(self, search: &Block, kept: EventStorage) -> Result<(SearchStart, TempDir), String> {
         let time = |name: &str| -> Result<Option<TimeNs>, String> {
             let Some(text) = search.settings.get(name) else { return Ok(None) };
             parse_time(text, NOW, &TimeZone::UTC).map(Some).map_err(|error| error.to_string())
@@ -176,10 +176,12 @@ impl World {
         let mut engine = engine.with_node(Arc::new(Node)).with_commands(Arc::new(Actions));
         let models = self.models.clone();
         let source: Arc<dyn SnapshotSource> = match kept {
-            Kept::InMemory => Arc::new(Memory::of(self.batches).map_err(|error| error.to_string())?),
-            Kept::Sealed | Kept::Summarised | Kept::Far | Kept::OnS3(_) => Arc::new(Sealed::of(self.batches, kept)?),
+            EventStorage::InMemory => Arc::new(Memory::of(self.batches).map_err(|error| error.to_string())?),
+            EventStorage::Sealed | EventStorage::Summarised | EventStorage::Far | EventStorage::OnS3(_) => {
+                Arc::new(SealedStore::of(self.batches, kept)?)
+            }
         };
-        if kept == Kept::Summarised {
+        if kept == EventStorage::Summarised {
             engine = engine.with_summaries(Arc::new(Summaries::default()));
             for model in models {
                 let (now, zone) = (NOW, TimeZone::UTC);
@@ -287,19 +289,19 @@ impl SnapshotSource for Memory {
 /// Examples whose events were put on an S3 server, each below a prefix of its own.
 static EXAMPLES_ON_S3: AtomicU64 = AtomicU64::new(0);
 
-struct Sealed {
+struct SealedStore {
     store: Arc<Store>,
     _folder: TempDir,
 }
 
-impl Sealed {
-    fn of(batches: Vec<(String, EventBatch)>, kept: Kept) -> Result<Sealed, String> {
+impl SealedStore {
+    fn of(batches: Vec<(String, EventBatch)>, kept: EventStorage) -> Result<SealedStore, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let fill = || -> Result<Arc<Store>, StoreError> {
             let options = StoreOptions { slab_events: SLAB_EVENTS, sealers: 1, ..StoreOptions::at(folder.path()) };
             let options = match kept {
-                Kept::Far => quarry_testworld::far_away(options),
-                Kept::OnS3(port) => {
+                EventStorage::Far => quarry_testworld::far_away(options),
+                EventStorage::OnS3(port) => {
                     let number = EXAMPLES_ON_S3.fetch_add(1, Ordering::Relaxed);
                     quarry_testworld::on_s3(options, &format!("http://127.0.0.1:{port}"), &number.to_string())
                 }
@@ -310,16 +312,16 @@ impl Sealed {
                 store.append(AppendRequest { batch, checkpoint: None })?.wait()?;
             }
             store.seal_all()?;
-            if matches!(kept, Kept::Far | Kept::OnS3(_)) {
+            if matches!(kept, EventStorage::Far | EventStorage::OnS3(_)) {
                 store.upload_all()?;
             }
             Ok(store)
         };
-        Ok(Sealed { store: fill().map_err(|error| error.to_string())?, _folder: folder })
+        Ok(SealedStore { store: fill().map_err(|error| error.to_string())?, _folder: folder })
     }
 }
 
-impl SnapshotSource for Sealed {
+impl SnapshotSource for SealedStore {
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
         Ok(self.store.snapshot(indexes, range))
     }

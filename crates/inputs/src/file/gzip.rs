@@ -14,17 +14,17 @@ use flate2::bufread::GzDecoder;
 pub(crate) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
 /// A source preceded by bytes already read from it.
-pub(crate) type Rejoined<R> = Chain<Cursor<Vec<u8>>, R>;
+pub(crate) type PrefixedReader<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// Puts `taken` back before `source`.
-pub(crate) fn rejoin<R: BufRead>(taken: Vec<u8>, source: R) -> Rejoined<R> {
+pub(crate) fn rejoin<R: BufRead>(taken: Vec<u8>, source: R) -> PrefixedReader<R> {
     Cursor::new(taken).chain(source)
 }
 
 /// Reads the content of all members.
 pub(crate) struct GzipReader<R> {
     /// The current member; `None` at the end.
-    member: Option<GzDecoder<Rejoined<R>>>,
+    member: Option<GzDecoder<PrefixedReader<R>>>,
     has_garbage: Arc<AtomicBool>,
 }
 

@@ -25,7 +25,7 @@ pub use expand::{expand, expand_each};
 pub use fingerprint::HEAD_BYTES;
 pub use milestones::MILESTONES_MAX;
 pub use monitor::{Monitor, MonitorCounters, MonitorOptions};
-pub use oneshot::{NoProgress, OneshotOptions, Progress, Reached, absolute_text, add_file};
+pub use oneshot::{AddProgress, NoProgress, OneshotOptions, Progress, absolute_text, add_file};
 pub use open::{OpenFile, lines_all_over};
 pub use packing::Packing;
 pub use report::{FileReport, Shrunk};

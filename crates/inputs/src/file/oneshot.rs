@@ -65,7 +65,7 @@ pub struct OneshotOptions {
 
 /// Progress of adding a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reached {
+pub struct AddProgress {
     /// Decompressed bytes read.
     pub bytes: u64,
     /// Bytes of the file on disk read, for the progress of compressed files.
@@ -81,7 +81,7 @@ pub struct Reached {
 /// Receives progress.
 pub trait Progress {
     /// Called after each batch; `Break` ends adding, and what was passed on stays.
-    fn reached(&mut self, at: &Reached) -> ControlFlow<()>;
+    fn reached(&mut self, at: &AddProgress) -> ControlFlow<()>;
 }
 
 /// Ignores progress.
@@ -89,7 +89,7 @@ pub trait Progress {
 pub struct NoProgress;
 
 impl Progress for NoProgress {
-    fn reached(&mut self, _: &Reached) -> ControlFlow<()> {
+    fn reached(&mut self, _: &AddProgress) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 }
@@ -117,7 +117,7 @@ pub fn add_file(
         let context = context_of(options, file.modified_ns);
         let pipeline = Pipeline::new(info_of(&absolute, options), props, context);
         let pipeline = pipeline.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })?;
-        let opened = Opened { file, pipeline, recent: Recent::new(Vec::new(), 0, None) };
+        let opened = OpenInput { file, pipeline, recent: Recent::new(Vec::new(), 0, None) };
         return add_opened(opened, path, 0, None, &options.ended, sink, progress);
     };
     let scope = options.scope.as_ref().unwrap_or(&options.index);
@@ -156,7 +156,7 @@ pub fn add_file(
 
 /// Adds the rest of an open file.
 fn add_opened(
-    opened: Opened,
+    opened: OpenInput,
     path: &Path,
     offset: u64,
     keeper: Option<&Keeper>,
@@ -164,7 +164,7 @@ fn add_opened(
     sink: &mut dyn Sink,
     progress: &mut dyn Progress,
 ) -> Result<FileReport, InputError> {
-    let Opened { file, pipeline, recent } = opened;
+    let OpenInput { file, pipeline, recent } = opened;
     let stored_bytes_all = file.stored_bytes;
     let expected = if file.packing == Packing::None { stored_bytes_all } else { 0 };
     let (batches, received) = sync_channel(WAITING_BATCHES_MAX);
@@ -242,7 +242,7 @@ fn store(
             // The reader may have finished.
             drop(returned.send(spare));
         }
-        let flow = progress.reached(&Reached {
+        let flow = progress.reached(&AddProgress {
             bytes: state.bytes,
             stored_bytes: state.stored_bytes,
             stored_bytes_all,
@@ -275,7 +275,7 @@ fn report_of(state: ReadState, resumed_at: u64) -> FileReport {
 }
 
 /// A file opened where reading starts.
-struct Opened {
+struct OpenInput {
     file: OpenFile,
     pipeline: Pipeline,
     /// The bytes before it.
@@ -305,7 +305,7 @@ fn open_at(
     absolute: &str,
     options: &OneshotOptions,
     props: &PropsResolver,
-) -> Result<Opened, InputError> {
+) -> Result<OpenInput, InputError> {
     let wrong = |error: std::io::Error| InputError::read(path, &error);
     let (file, reached) = handle.reader_at(offset.saturating_sub(TAIL_BYTES as u64)).map_err(wrong)?;
     let mut file = file.until(&options.ended);
@@ -315,13 +315,13 @@ fn open_at(
     if offset == 0 {
         let mut pipeline = Pipeline::new(info, props, context).map_err(faulty)?;
         take_samples(handle, path, &mut pipeline).map_err(wrong)?;
-        return Ok(Opened { file, pipeline, recent: Recent::new(Vec::new(), 0, prefix) });
+        return Ok(OpenInput { file, pipeline, recent: Recent::new(Vec::new(), 0, prefix) });
     }
     let hint = hint(handle, path, &info, &context, props, false)?;
     let before = skip(&mut file, offset - reached, prefix.as_mut()).map_err(wrong)?;
     let mut pipeline = Pipeline::resume(info, props, context, hint).map_err(faulty)?;
     take_samples(handle, path, &mut pipeline).map_err(wrong)?;
-    Ok(Opened { file, pipeline, recent: Recent::new(before, offset, prefix) })
+    Ok(OpenInput { file, pipeline, recent: Recent::new(before, offset, prefix) })
 }
 
 /// Gives a new pipeline lines sampled from the file and its siblings, if it detects formats from more than the first

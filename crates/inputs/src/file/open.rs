@@ -78,18 +78,18 @@ pub(crate) fn modified_ns(metadata: &Metadata) -> Option<i64> {
 
 /// Reads a file from an offset, independent of other readers of the same handle.
 #[derive(Debug)]
-pub(crate) struct Placed {
+pub(crate) struct OffsetReader {
     file: Arc<File>,
     at: u64,
 }
 
-impl Placed {
-    pub(crate) fn new(file: Arc<File>, at: u64) -> Placed {
-        Placed { file, at }
+impl OffsetReader {
+    pub(crate) fn new(file: Arc<File>, at: u64) -> OffsetReader {
+        OffsetReader { file, at }
     }
 }
 
-impl Read for Placed {
+impl Read for OffsetReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(into, self.at)?;
         self.at += read as u64;
@@ -98,12 +98,12 @@ impl Read for Placed {
 }
 
 /// Counts bytes read from disk.
-struct Counted<R> {
+struct CountingReader<R> {
     inner: R,
     taken: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.taken.fetch_add(read as u64, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl Handle {
     /// Its content from the start.
     pub(crate) fn reader(&self) -> io::Result<OpenFile> {
         let taken = Arc::new(AtomicU64::new(0));
-        let source = Counted { inner: Placed::new(self.file.clone(), self.hole), taken: taken.clone() };
+        let source = CountingReader { inner: OffsetReader::new(self.file.clone(), self.hole), taken: taken.clone() };
         let opened = match self.packing {
             Packing::None => OpenFile::over(Box::new(source), taken, Arc::default(), Packing::None),
             Packing::Zip => OpenFile::over(unzip(&self.file)?, taken, Arc::default(), Packing::Zip),
@@ -172,7 +172,8 @@ impl Handle {
             return Ok((self.reader()?, 0));
         }
         let taken = Arc::new(AtomicU64::new(0));
-        let source = Counted { inner: Placed::new(self.file.clone(), self.hole + offset), taken: taken.clone() };
+        let source =
+            CountingReader { inner: OffsetReader::new(self.file.clone(), self.hole + offset), taken: taken.clone() };
         let opened = OpenFile::over(Box::new(source), taken, Arc::default(), Packing::None);
         Ok((self.describe(opened), offset))
     }
@@ -321,7 +322,8 @@ impl OpenFile {
     /// A source that can be read only once.
     pub(crate) fn of_stream(source: impl Read + Send + 'static) -> io::Result<OpenFile> {
         let (taken, has_garbage) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let mut reader = BufReader::with_capacity(READ_CHUNK_BYTES, Counted { inner: source, taken: taken.clone() });
+        let mut reader =
+            BufReader::with_capacity(READ_CHUNK_BYTES, CountingReader { inner: source, taken: taken.clone() });
         let mut head = Vec::new();
         // A pipe may deliver its first bytes one by one.
         while Packing::of_start(&head).is_none() || head.is_empty() {

@@ -79,9 +79,9 @@ impl Packing {
             Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(source)?),
             Packing::Xz => {
                 let stream = Stream::new_stream_decoder(XZ_MEMORY_MAX, CONCATENATED).map_err(fault_of_xz)?;
-                Box::new(Worded(XzDecoder::new_stream(source, stream)))
+                Box::new(ReadableErrors(XzDecoder::new_stream(source, stream)))
             }
-            Packing::Bzip2 => Box::new(Worded(MultiBzDecoder::new(source))),
+            Packing::Bzip2 => Box::new(ReadableErrors(MultiBzDecoder::new(source))),
             Packing::Zip => {
                 let text = "a zip archive cannot be read from a stream: write it to a file first";
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
@@ -102,9 +102,9 @@ fn is_bzip2(start: &[u8]) -> bool {
 }
 
 /// Decompressed content with readable errors.
-struct Worded<R>(R);
+struct ReadableErrors<R>(R);
 
-impl<R: Read> Read for Worded<R> {
+impl<R: Read> Read for ReadableErrors<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.0.read(into).map_err(|error| {
             let of_xz = error.get_ref().and_then(|inner| inner.downcast_ref::<liblzma::stream::Error>()).cloned();

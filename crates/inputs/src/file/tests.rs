@@ -66,7 +66,7 @@ impl Sink for MemorySink {
 struct StopAfter(usize);
 
 impl Progress for StopAfter {
-    fn reached(&mut self, _: &Reached) -> ControlFlow<()> {
+    fn reached(&mut self, _: &AddProgress) -> ControlFlow<()> {
         self.0 -= 1;
         if self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -76,7 +76,7 @@ impl Progress for StopAfter {
 struct Empties(PathBuf);
 
 impl Progress for Empties {
-    fn reached(&mut self, _: &Reached) -> ControlFlow<()> {
+    fn reached(&mut self, _: &AddProgress) -> ControlFlow<()> {
         std::fs::write(&self.0, "").unwrap();
         ControlFlow::Continue(())
     }

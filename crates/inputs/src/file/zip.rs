@@ -14,7 +14,7 @@ use flate2::Crc;
 use flate2::bufread::DeflateDecoder;
 use quarry_stdx::number::usize_of;
 
-use super::open::{Placed, READ_CHUNK_BYTES};
+use super::open::{OffsetReader, READ_CHUNK_BYTES};
 use super::packing::{Packing, ends_early};
 
 /// Size of the end record, and of the longest comment after it.
@@ -177,7 +177,7 @@ pub(crate) fn unzip(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
     }
     let header = LOCAL_BYTES as u64 + number(&local, 26, 2) + number(&local, 28, 2);
     let begin = entry.at.saturating_add(header);
-    let packed = Placed::new(file.clone(), begin).take(entry.packed_bytes);
+    let packed = OffsetReader::new(file.clone(), begin).take(entry.packed_bytes);
     let packed = BufReader::with_capacity(READ_CHUNK_BYTES, packed);
     let garbage = Arc::new(AtomicBool::new(false));
     let content: Box<dyn Read + Send> = match entry.method {
@@ -191,18 +191,18 @@ pub(crate) fn unzip(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
             return Err(refused(text));
         }
     };
-    Ok(Box::new(Checked { content, crc: Crc::new(), bytes: 0, entry }))
+    Ok(Box::new(ChecksumReader { content, crc: Crc::new(), bytes: 0, entry }))
 }
 
 /// Content whose checksum and length are verified at its end.
-struct Checked {
+struct ChecksumReader {
     content: Box<dyn Read + Send>,
     crc: Crc,
     bytes: u64,
     entry: Entry,
 }
 
-impl Read for Checked {
+impl Read for ChecksumReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.content.read(into)?;
         self.crc.update(&into[..read]);

@@ -115,7 +115,7 @@ impl Answer {
 
 /// An answer's JSON, with members in Splunk's order.
 #[derive(Serialize)]
-pub(crate) struct Told<'a> {
+pub(crate) struct AnswerBody<'a> {
     pub(crate) text: &'a str,
     pub(crate) code: u16,
     #[serde(rename = "invalid-event-number", skip_serializing_if = "Option::is_none")]
@@ -124,17 +124,17 @@ pub(crate) struct Told<'a> {
     pub(crate) ack: Option<u64>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> AnswerBody<'a> {
     /// An answer with only text and code.
-    pub(crate) fn new(text: &'a str, code: u16) -> Told<'a> {
-        Told { text, code, event: None, ack: None }
+    pub(crate) fn new(text: &'a str, code: u16) -> AnswerBody<'a> {
+        AnswerBody { text, code, event: None, ack: None }
     }
 }
 
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
         let (number, status, text) = self.code.row();
-        json(status, &Told { text, code: number.into(), event: self.event, ack: self.ack })
+        json(status, &AnswerBody { text, code: number.into(), event: self.event, ack: self.ack })
     }
 }
 

@@ -74,7 +74,7 @@ impl Budget {
 }
 
 /// A body with its share of the budget.
-pub(crate) struct Kept {
+pub(crate) struct BudgetedBody {
     pub(crate) bytes: Vec<u8>,
     budget: Budget,
     share: Option<OwnedSemaphorePermit>,
@@ -156,20 +156,20 @@ impl Share {
     }
 }
 
-impl Kept {
+impl BudgetedBody {
     /// Reads the body of a request, still compressed. One whose length exceeds the limit is refused at once.
-    pub(crate) async fn of(request: Request, budget: &Budget) -> Result<Kept, BodyError> {
+    pub(crate) async fn of(request: Request, budget: &Budget) -> Result<BudgetedBody, BodyError> {
         let length = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         let length = length.and_then(|text| text.trim().parse::<u64>().ok());
         if length.is_some_and(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX) > budget.body_bytes_max) {
             return Err(BodyError::TooLarge(budget.body_bytes_max));
         }
-        Kept::read(request.into_body(), budget).await
+        BudgetedBody::read(request.into_body(), budget).await
     }
 
     /// Reads a body.
-    async fn read(body: Body, budget: &Budget) -> Result<Kept, BodyError> {
-        let mut kept = Kept { bytes: Vec::new(), budget: budget.clone(), share: None, shared_bytes: 0 };
+    async fn read(body: Body, budget: &Budget) -> Result<BudgetedBody, BodyError> {
+        let mut kept = BudgetedBody { bytes: Vec::new(), budget: budget.clone(), share: None, shared_bytes: 0 };
         let mut parts = body.into_data_stream();
         let pace = budget.pace;
         let (mut window, mut came) = (Instant::now() + pace.window, 0);
@@ -207,14 +207,15 @@ impl Kept {
     }
 
     /// Decompresses the body if its headers say so. May block.
-    pub(crate) fn unpack(self, headers: &HeaderMap) -> Result<Kept, BodyError> {
+    pub(crate) fn unpack(self, headers: &HeaderMap) -> Result<BudgetedBody, BodyError> {
         let encoding = headers.get("content-encoding").and_then(|value| value.to_str().ok()).unwrap_or_default();
         match encoding.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => return Ok(self),
             "gzip" | "x-gzip" => {}
             _ => return Err(Code::InvalidFormat.into()),
         }
-        let mut unpacked = Kept { bytes: Vec::new(), budget: self.budget.clone(), share: None, shared_bytes: 0 };
+        let mut unpacked =
+            BudgetedBody { bytes: Vec::new(), budget: self.budget.clone(), share: None, shared_bytes: 0 };
         let mut decoder = MultiGzDecoder::new(&self.bytes[..]);
         let mut part = vec![0; UNPACK_BYTES];
         loop {
@@ -228,9 +229,10 @@ impl Kept {
     }
 
     /// Decompresses a snappy body, whose length is known in advance.
-    pub(crate) fn unsnapped(self) -> Result<Kept, BodyError> {
+    pub(crate) fn unsnapped(self) -> Result<BudgetedBody, BodyError> {
         let length = snap::raw::decompress_len(&self.bytes).map_err(|_| Code::InvalidFormat)?;
-        let mut unpacked = Kept { bytes: Vec::new(), budget: self.budget.clone(), share: None, shared_bytes: 0 };
+        let mut unpacked =
+            BudgetedBody { bytes: Vec::new(), budget: self.budget.clone(), share: None, shared_bytes: 0 };
         unpacked.grow(length)?;
         unpacked.bytes = snap::raw::Decoder::new().decompress_vec(&self.bytes).map_err(|_| Code::InvalidFormat)?;
         Ok(unpacked)
@@ -246,7 +248,7 @@ mod tests {
     use axum::http::{HeaderMap, Request};
     use futures::stream::{self, StreamExt};
 
-    use super::{BodyError, Budget, Kept, Pace};
+    use super::{BodyError, Budget, BudgetedBody, Pace};
 
     const SHORT: Duration = Duration::from_millis(50);
     const LONG: Duration = Duration::from_secs(600);
@@ -256,7 +258,7 @@ mod tests {
     }
 
     async fn read(pace: Pace, body: Body) -> Result<usize, BodyError> {
-        Kept::of(Request::new(body), &Budget::new(1 << 28).at(pace)).await.map(|kept| kept.bytes.len())
+        BudgetedBody::of(Request::new(body), &Budget::new(1 << 28).at(pace)).await.map(|kept| kept.bytes.len())
     }
 
     #[tokio::test]
@@ -282,7 +284,7 @@ mod tests {
     async fn a_body_without_a_length_is_refused_when_it_has_grown_too_large() {
         // The body never ends.
         let endless = Body::from_stream(stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[b'x'; 64]))));
-        let kept = Kept::of(Request::new(endless), &Budget::new(1_000)).await;
+        let kept = BudgetedBody::of(Request::new(endless), &Budget::new(1_000)).await;
         assert_eq!(kept.map(|kept| kept.unpack(&HeaderMap::new()).is_ok()), Err(BodyError::TooLarge(1_000)));
     }
 }

@@ -43,12 +43,12 @@ pub use ack_numbers::AckNumbers;
 pub use answer_note::AnswerNote;
 pub(crate) use envelope::seconds;
 
-use answer::{Answer, Code, Told};
-use body::{BodyError, Budget, Kept, Share};
+use answer::{Answer, AnswerBody, Code};
+use body::{BodyError, Budget, BudgetedBody, Share};
 use channels::{ChannelError, Channels, Receipts};
 use desk::Desk;
-use receive::{Destination, Receiver, Stated, answer_of};
-use retries::{Attempt, Begun, Retries};
+use receive::{Destination, Receiver, RequestMetadata, answer_of};
+use retries::{Attempt, Retries, Submission};
 
 /// Maximum size of an acknowledgment query: as many ids as a channel may have, at about forty bytes each.
 const ACKS_BYTES_MAX: usize = 4 << 20;
@@ -160,7 +160,7 @@ impl Collector {
     }
 
     /// Begins a request on a channel.
-    fn begin(&self, token: &HttpToken, channel: &str, uri: &str, body: &Kept) -> Begun {
+    fn begin(&self, token: &HttpToken, channel: &str, uri: &str, body: &BudgetedBody) -> Submission {
         let content = Retries::content(uri, &body.bytes);
         let sent = self.destination.store.sent_request(Retries::key(&token.name, channel, content));
         self.retries.begin(&token.name, channel, content, sent, self.clock.elapsed_ns())
@@ -217,10 +217,10 @@ impl Query {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    fn stated(&self) -> Result<Stated, Code> {
+    fn stated(&self) -> Result<RequestMetadata, Code> {
         let own = |name| self.get(name).map(str::to_owned);
         let time = self.get("time").map(|text| envelope::seconds(text).ok_or(Code::InvalidTime)).transpose()?;
-        Ok(Stated {
+        Ok(RequestMetadata {
             index: own("index"),
             host: own("host"),
             source: own("source"),
@@ -263,14 +263,14 @@ async fn raw(State(collector): State<Arc<Collector>>, request: Request) -> Respo
 }
 
 /// The answer to a request, and the note to run when it is sent.
-struct Collected {
+struct CollectorReply {
     outcome: Result<Answer, BodyError>,
     note: Option<AnswerNote>,
 }
 
-fn told(collected: Result<Collected, BodyError>) -> Response {
+fn told(collected: Result<CollectorReply, BodyError>) -> Response {
     match collected {
-        Ok(Collected { outcome, note }) => noted(answered(outcome), note),
+        Ok(CollectorReply { outcome, note }) => noted(answered(outcome), note),
         Err(error) => answered(Err(error)),
     }
 }
@@ -294,7 +294,7 @@ fn answered(outcome: Result<Answer, BodyError>) -> Response {
         Err(BodyError::Swells(bytes)) => too_large(&swells(bytes)),
         Err(BodyError::TooSlow) => {
             let status = StatusCode::REQUEST_TIMEOUT;
-            answer::json(status, &Told::new(TOO_SLOW, status.as_u16()))
+            answer::json(status, &AnswerBody::new(TOO_SLOW, status.as_u16()))
         }
     }
 }
@@ -304,7 +304,7 @@ const TOO_SLOW: &str = "the body arrived too slowly; send it again, or send less
 
 fn too_large(text: &str) -> Response {
     let status = StatusCode::PAYLOAD_TOO_LARGE;
-    answer::json(status, &Told::new(text, status.as_u16()))
+    answer::json(status, &AnswerBody::new(text, status.as_u16()))
 }
 
 /// Text for the sender of a body that decodes to too much.
@@ -317,7 +317,7 @@ async fn collect(
     collector: Arc<Collector>,
     request: Request,
     take: fn(&mut Receiver<'_>, &str) -> Result<(), Answer>,
-) -> Result<Collected, BodyError> {
+) -> Result<CollectorReply, BodyError> {
     let query = Query::of(request.uri());
     let token = collector.authorise(request.headers(), &query)?;
     let channel = channel_of(request.headers(), &query)?;
@@ -329,15 +329,15 @@ async fn collect(
     }
     let (stated, sender) = (query.stated()?, sender(&request, &token));
     let (uri, headers) = (request.uri().to_string(), request.headers().clone());
-    let kept = Kept::of(request, &collector.budget).await?;
+    let kept = BudgetedBody::of(request, &collector.budget).await?;
     if kept.bytes.is_empty() {
         return Err(Code::NoData.into());
     }
     let begun = channel.as_deref().map(|channel| collector.begin(&token, channel, &uri, &kept));
-    let sent = begun.as_ref().map(Begun::sent);
+    let sent = begun.as_ref().map(Submission::sent);
     let (attempt, earlier) = match begun {
-        Some(Begun::New(attempt)) => (Some(attempt), None),
-        Some(Begun::Again(earlier)) => (None, Some(earlier)),
+        Some(Submission::New(attempt)) => (Some(attempt), None),
+        Some(Submission::Again(earlier)) => (None, Some(earlier)),
         None => (None, None),
     };
     let destination = Arc::clone(&collector.destination.store);
@@ -377,7 +377,7 @@ async fn collect(
     let has_number = matches!(&outcome, Ok(Answer { ack: Some(_), .. }));
     let sent = sent.filter(|_| !has_number && !comes_again(&outcome));
     let note = note_of(destination, sent, attempt);
-    Ok(Collected { outcome, note })
+    Ok(CollectorReply { outcome, note })
 }
 
 /// The note of an answer; `None` if nothing remembers its request.
@@ -407,7 +407,7 @@ fn store(
     token: &HttpToken,
     channel: Option<&str>,
     sent: Option<SentRequest>,
-    body: &Kept,
+    body: &BudgetedBody,
     take: impl FnOnce(&str) -> Result<(Result<(), Answer>, Receipts), Answer>,
 ) -> Result<Answer, BodyError> {
     let body = String::from_utf8_lossy(&body.bytes);
@@ -444,7 +444,7 @@ async fn asked(collector: &Arc<Collector>, request: Request) -> Result<(Value, O
     }
     let channel = channel_of(request.headers(), &query)?.ok_or(Code::ChannelMissing)?;
     let headers = request.headers().clone();
-    let kept = Kept::of(request, &collector.budget).await?.unpack(&headers)?;
+    let kept = BudgetedBody::of(request, &collector.budget).await?.unpack(&headers)?;
     if kept.bytes.is_empty() {
         return Err(Code::NoData.into());
     }
@@ -509,7 +509,7 @@ async fn health(State(collector): State<Arc<Collector>>, request: Request) -> Re
     match refused {
         Some(code) => {
             let (number, _, text) = code.row();
-            answer::json(StatusCode::BAD_REQUEST, &Told::new(text, number.into()))
+            answer::json(StatusCode::BAD_REQUEST, &AnswerBody::new(text, number.into()))
         }
         None if collector.budget.is_spent() => Answer::from(Code::UnhealthyQueues).into_response(),
         None => Answer::from(Code::Healthy).into_response(),
@@ -529,5 +529,5 @@ async fn not_found() -> Response {
     answer::json(StatusCode::NOT_FOUND, &NOTHING_HERE)
 }
 
-const NOTHING_HERE: Told<'static> =
-    Told { text: "The requested URL was not found on this server.", code: 404, event: None, ack: None };
+const NOTHING_HERE: AnswerBody<'static> =
+    AnswerBody { text: "The requested URL was not found on this server.", code: 404, event: None, ack: None };

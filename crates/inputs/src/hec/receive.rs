@@ -36,7 +36,7 @@ const INDEX: &str = "main";
 
 /// Metadata that a request sets for all its events.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stated {
+pub(crate) struct RequestMetadata {
     pub(crate) index: Option<String>,
     pub(crate) host: Option<String>,
     pub(crate) source: Option<String>,
@@ -73,7 +73,7 @@ impl<'a> Receiver<'a> {
     pub(crate) fn new(
         destination: &'a Destination,
         token: &'a HttpToken,
-        stated: &Stated,
+        stated: &RequestMetadata,
         sender: &str,
         now: TimeNs,
     ) -> Receiver<'a> {

@@ -49,19 +49,19 @@ struct State {
 }
 
 /// A request, new or sent again.
-pub(crate) enum Begun {
+pub(crate) enum Submission {
     /// The request is new; its events are to be stored.
     New(Attempt),
     /// The request was sent before.
     Again(Earlier),
 }
 
-impl Begun {
+impl Submission {
     /// Its state in the store.
     pub(crate) fn sent(&self) -> SentRequest {
         match self {
-            Begun::New(attempt) => attempt.pending.sent,
-            Begun::Again(earlier) => earlier.0.sent,
+            Submission::New(attempt) => attempt.pending.sent,
+            Submission::Again(earlier) => earlier.0.sent,
         }
     }
 }
@@ -109,7 +109,7 @@ impl Retries {
         content: u128,
         sent: SentRequest,
         now_ns: i64,
-    ) -> Begun {
+    ) -> Submission {
         let key = (token.to_owned(), channel.to_owned());
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if channels.len() >= CHANNELS_MAX && !channels.contains_key(&key) {
@@ -118,7 +118,7 @@ impl Retries {
         let requests = channels.entry(key.clone()).or_default();
         let is_lost = |pending: &Arc<Pending>| pending.content == content && pending.lock().is_abandoned;
         if let Some(earlier) = requests.iter().position(is_lost).and_then(|at| requests.remove(at)) {
-            return Begun::Again(Earlier(earlier));
+            return Submission::Again(Earlier(earlier));
         }
         let (state, changed) = (Mutex::default(), Condvar::new());
         let pending = Arc::new(Pending { content, sent, begun_ns: now_ns, state, changed });
@@ -126,7 +126,7 @@ impl Retries {
             requests.pop_front();
         }
         requests.push_back(Arc::clone(&pending));
-        Begun::New(Attempt { retries: Arc::clone(self), key, pending, is_answered: false })
+        Submission::New(Attempt { retries: Arc::clone(self), key, pending, is_answered: false })
     }
 
     /// Forgets requests older than this.
@@ -207,14 +207,14 @@ mod tests {
     use super::super::answer::Code;
     use super::*;
 
-    fn begin(retries: &Arc<Retries>, channel: &str, body: &str) -> Begun {
+    fn begin(retries: &Arc<Retries>, channel: &str, body: &str) -> Submission {
         retries.begin("t", channel, Retries::content("/event", body.as_bytes()), SentRequest::default(), 0)
     }
 
-    fn new(begun: Begun) -> Attempt {
+    fn new(begun: Submission) -> Attempt {
         match begun {
-            Begun::New(attempt) => attempt,
-            Begun::Again(_) => panic!("it is new"),
+            Submission::New(attempt) => attempt,
+            Submission::Again(_) => panic!("it is new"),
         }
     }
 
@@ -234,7 +234,7 @@ mod tests {
         drop(first);
         answer(new(begin(&retries, "b", "x")));
         answer(new(begin(&retries, "a", "y")));
-        let Begun::Again(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
+        let Submission::Again(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
         assert_eq!(earlier.wait().and_then(|answer| answer.ack), Some(7));
         answer(beside);
         answer(new(begin(&retries, "a", "x")));
@@ -247,7 +247,7 @@ mod tests {
         let attempt = new(begin(&retries, "a", "x"));
         let outcome = attempt.outcome();
         drop(attempt);
-        let Begun::Again(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
+        let Submission::Again(earlier) = begin(&retries, "a", "x") else { panic!("its sender was gone") };
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| earlier.wait().is_none());
             drop(outcome);
@@ -267,6 +267,6 @@ mod tests {
             drop(new(begin(&retries, "a", &number.to_string())));
         }
         drop(new(begin(&retries, "a", "0")));
-        assert!(matches!(begin(&retries, "a", "9"), Begun::Again(_)));
+        assert!(matches!(begin(&retries, "a", "9"), Submission::Again(_)));
     }
 }

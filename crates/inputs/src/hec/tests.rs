@@ -12,7 +12,7 @@ use quarry_event::EventBatch;
 use quarry_stdx::SystemClock;
 
 use super::channels::PENDING_MAX;
-use super::{AckNumbers, Answer, AnswerNote, BodyError, Code, Collected, Collector, asked, collect, numbers_of};
+use super::{AckNumbers, Answer, AnswerNote, BodyError, Code, Collector, CollectorReply, asked, collect, numbers_of};
 use crate::{AppendError, EventStore, Receipt};
 
 const TOKENS: &str = "[http://plain]\ntoken = 1\n[http://acked]\ntoken = 2\nuseACK = 1\n";
@@ -100,7 +100,7 @@ fn send_and_go(collector: &Arc<Collector>, hands: &Hands, token: &str) {
 
 async fn send_until_told(collector: &Arc<Collector>, token: &str, body: &str) -> (Answer, Option<AnswerNote>) {
     let taken = collect(Arc::clone(collector), request(token, body), |receiver, body| receiver.events(body)).await;
-    let Ok(Collected { outcome, note }) = taken else { panic!("it begins") };
+    let Ok(CollectorReply { outcome, note }) = taken else { panic!("it begins") };
     match outcome {
         Ok(answer) | Err(BodyError::Told(answer)) => (answer, note),
         Err(BodyError::TooLarge(_) | BodyError::Swells(_) | BodyError::TooSlow) => panic!("it is small"),

@@ -14,9 +14,9 @@ use crate::{AppendError, EventStore, Receipt};
 const NOW: i64 = 1_795_132_800_000_000_000;
 
 /// A store that only answers which indexes exist.
-struct Asked;
+struct IndexNames;
 
-impl EventStore for Asked {
+impl EventStore for IndexNames {
     fn append(&self, _: EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
         Err(AppendError::Stopping)
     }
@@ -33,7 +33,7 @@ fn metadata(source: &str) -> Metadata {
 fn xml_reader() -> XmlReader {
     let of = |name: &str| (name.to_owned(), StanzaDefaults { metadata: metadata(name), host_is_fixed: false });
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
-    XmlReader::new("a://one", BTreeMap::from([of("a://one"), of("a://two")]), props, Arc::new(Asked))
+    XmlReader::new("a://one", BTreeMap::from([of("a://one"), of("a://two")]), props, Arc::new(IndexNames))
 }
 
 /// Text, seconds, source and index of each event, and the warnings.

@@ -35,7 +35,7 @@ const NANOS: i64 = 1_000_000_000;
 const PROTOCOL_LEVEL: u64 = 7;
 
 /// A whole batch with its sender's number.
-pub type Numbered = (u64, EventBatch);
+pub type NumberedBatch = (u64, EventBatch);
 
 /// Default metadata and settings of a port.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ pub struct Forwarder {
     batches: Vec<EventBatch>,
     /// Sender name of a Quarry forwarder, which sends whole batches.
     sender: Option<String>,
-    numbered: Vec<Numbered>,
+    numbered: Vec<NumberedBatch>,
     due: Vec<u64>,
     answer: Vec<u8>,
     /// First unreported reason why an event did not go to the index that a rule set.
@@ -164,7 +164,7 @@ impl Forwarder {
     }
 
     /// Takes whole batches in order; the caller acknowledges their numbers.
-    pub fn take_numbered(&mut self) -> Vec<Numbered> {
+    pub fn take_numbered(&mut self) -> Vec<NumberedBatch> {
         std::mem::take(&mut self.numbered)
     }
 

@@ -17,7 +17,7 @@ pub mod sender;
 pub mod wire;
 mod zone;
 
-pub use forwarder::{Forwarder, ForwarderDefaults, Numbered};
+pub use forwarder::{Forwarder, ForwarderDefaults, NumberedBatch};
 
 use quarry_stdx::{ErrorKind, HasKind};
 

@@ -21,7 +21,7 @@ use super::*;
 const SHORT: Duration = Duration::from_millis(100);
 
 /// A port under test.
-struct Tested {
+struct TestPort {
     address: SocketAddr,
     /// Signals that `/wait` is running, and lets it end.
     go_on: Arc<[Notify; 2]>,
@@ -45,11 +45,11 @@ fn noted(count: Arc<AtomicU64>) -> axum::response::Response {
     (axum::Extension(note), "noted").into_response()
 }
 
-async fn port(bounds: Bounds, acceptor: Option<TlsAcceptor>) -> Tested {
+async fn port(bounds: Bounds, acceptor: Option<TlsAcceptor>) -> TestPort {
     secured_port(bounds, acceptor.map_or(Security::Clear, Security::Tls)).await
 }
 
-async fn secured_port(bounds: Bounds, security: Security) -> Tested {
+async fn secured_port(bounds: Bounds, security: Security) -> TestPort {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let go_on: Arc<[Notify; 2]> = Arc::default();
@@ -72,7 +72,7 @@ async fn secured_port(bounds: Bounds, security: Security) -> Tested {
     let (stop, stopped) = oneshot::channel::<()>();
     let port = HttpPort { name: "port".to_owned(), listener, security, router, bounds };
     let served = tokio::spawn(port.serve(async { drop(stopped.await) }));
-    Tested { address, go_on, noted: counted, stop, served }
+    TestPort { address, go_on, noted: counted, stop, served }
 }
 
 /// An endless body; signals when it is dropped.
@@ -437,7 +437,7 @@ fn ask_noted(headers: &str) -> String {
 async fn answers_are_noted_in_every_version_with_and_without_tls() {
     let (acceptor, connector) = tls(&[b"h2", b"http/1.1"]);
     let (clear, shaken) = (port(Bounds::for_test(9), None).await, port(Bounds::for_test(9), Some(acceptor)).await);
-    let noted = |tested: &Tested| tested.noted.load(Ordering::SeqCst);
+    let noted = |tested: &TestPort| tested.noted.load(Ordering::SeqCst);
     // Three requests at once; the last one ends the connection.
     let three = ask_noted("") + &ask_noted("") + &ask_noted("Connection: close\r\n");
     assert_eq!(ask(clear.address, &three).await.matches("noted").count(), 3);

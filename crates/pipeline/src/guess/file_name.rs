@@ -6,17 +6,18 @@
 use super::Guess;
 
 /// The sourcetype indicated by a file name.
-pub(super) struct Named {
+pub(super) struct FileNameHint {
     sourcetype: &'static str,
     /// Formats that add no information beyond the name.
     kinds: &'static [&'static str],
 }
 
-const JSON_LINES: Named = Named { sourcetype: "json_lines", kinds: &["_json"] };
-const ACCESS: Named = Named { sourcetype: "access_combined", kinds: &["access_combined", "access_combined_wcookie"] };
-const APACHE_ERROR: Named = Named { sourcetype: "apache_error", kinds: &["apache_error"] };
+const JSON_LINES: FileNameHint = FileNameHint { sourcetype: "json_lines", kinds: &["_json"] };
+const ACCESS: FileNameHint =
+    FileNameHint { sourcetype: "access_combined", kinds: &["access_combined", "access_combined_wcookie"] };
+const APACHE_ERROR: FileNameHint = FileNameHint { sourcetype: "apache_error", kinds: &["apache_error"] };
 
-impl Named {
+impl FileNameHint {
     /// Whether a format adds no information beyond the name.
     pub(super) fn is_kind_of(&self, looks_like: &str) -> bool {
         self.kinds.contains(&looks_like)
@@ -28,7 +29,7 @@ impl Named {
 }
 
 /// The sourcetype indicated by the name of a source.
-pub(super) fn by_name(source: &str) -> Option<Named> {
+pub(super) fn by_name(source: &str) -> Option<FileNameHint> {
     let mut folders = source.rsplit('/');
     let name = folders.next().unwrap_or_default();
     if [".jsonl", ".ndjson"].iter().any(|ending| name.ends_with(ending)) {

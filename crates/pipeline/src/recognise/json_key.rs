@@ -64,14 +64,14 @@ struct Candidate {
 
 /// The best candidates of a scan so far.
 #[derive(Default)]
-struct Seen {
+struct BestCandidates {
     full: Option<Candidate>,
     /// `"date"` and `"time"` of the object itself, where neither is a complete timestamp.
     date: Option<Stamp>,
     clock: Option<Stamp>,
 }
 
-impl Seen {
+impl BestCandidates {
     fn note(&mut self, order: (bool, usize), stamp: Stamp) {
         match stamp.rank {
             Rank::Full if self.full.is_none_or(|known| order < known.order) => {
@@ -107,7 +107,7 @@ impl Recogniser {
             return None;
         }
         let text = &text[..text.len().min(WALK_BYTES_MAX)];
-        let (mut seen, mut depth, mut at) = (Seen::default(), 0_usize, start);
+        let (mut seen, mut depth, mut at) = (BestCandidates::default(), 0_usize, start);
         while let Some(byte) = text.get(at) {
             match byte {
                 b'{' | b'[' => depth += 1,

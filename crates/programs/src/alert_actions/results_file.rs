@@ -43,7 +43,7 @@ impl ResultsFile {
         // From here on it is removed in any case.
         let written = ResultsFile { folder };
         let file = File::create_new(written.path()).map_err(failed)?;
-        let mut out = GzEncoder::new(Bounded { out: BufWriter::new(file), left: BYTES_MAX }, Compression::fast());
+        let mut out = GzEncoder::new(LimitedWriter { out: BufWriter::new(file), left: BYTES_MAX }, Compression::fast());
         fill(&mut out)?;
         let mut out = out.finish().map_err(failed)?;
         out.flush().map_err(failed)?;
@@ -75,12 +75,12 @@ fn remove_leftovers(parent: &Path) {
 }
 
 /// A writer with a maximum size.
-struct Bounded<W> {
+struct LimitedWriter<W> {
     out: W,
     left: u64,
 }
 
-impl<W: Write> Write for Bounded<W> {
+impl<W: Write> Write for LimitedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if bytes.len() as u64 > self.left {
             return Err(std::io::Error::other(format!("more than the limit of {BYTES_MAX} bytes; give fewer rows")));
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_file_has_a_limit() {
-        let mut out = Bounded { out: Vec::new(), left: 3 };
+        let mut out = LimitedWriter { out: Vec::new(), left: 3 };
         assert_eq!(out.write(b"ab").unwrap(), 2);
         assert!(out.write(b"cd").unwrap_err().to_string().contains("limit"));
     }

@@ -28,7 +28,7 @@ const LEVELS: [(&str, Option<&str>); 8] = [
 ];
 
 /// Result of waiting for a program.
-enum Waited {
+enum WaitOutcome {
     Ended,
     Cancelled,
     TooLong,
@@ -59,9 +59,11 @@ pub(super) fn run(
     let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
     let mut told = lines_of(&String::from_utf8_lossy(&complaints));
     match waited {
-        Waited::Cancelled => return Err(cancelled()),
-        Waited::TooLong => told.push(format!("its program was ended after the limit of {seconds} seconds (maxtime)")),
-        Waited::Ended => match status {
+        WaitOutcome::Cancelled => return Err(cancelled()),
+        WaitOutcome::TooLong => {
+            told.push(format!("its program was ended after the limit of {seconds} seconds (maxtime)"))
+        }
+        WaitOutcome::Ended => match status {
             Some(status) if status.success() => {}
             Some(status) => told.push(format!("its program failed ({status}); the rows are as they were")),
             None => told.push("the exit status of its program is unknown".to_owned()),
@@ -71,15 +73,15 @@ pub(super) fn run(
 }
 
 /// Waits for the end of the program.
-fn wait(group: &ProgramGroup, closed: &Receiver<()>, seconds: u64, is_cancelled: &dyn Fn() -> bool) -> Waited {
+fn wait(group: &ProgramGroup, closed: &Receiver<()>, seconds: u64, is_cancelled: &dyn Fn() -> bool) -> WaitOutcome {
     let look = Duration::from_millis(LOOK_MS);
     let mut is_open = true;
     for _ in 0..seconds.saturating_mul(1_000 / LOOK_MS).max(1) {
         if group.has_ended() {
-            return Waited::Ended;
+            return WaitOutcome::Ended;
         }
         if is_cancelled() {
-            return Waited::Cancelled;
+            return WaitOutcome::Cancelled;
         }
         if is_open {
             is_open = closed.recv_timeout(look) == Err(RecvTimeoutError::Timeout);
@@ -88,7 +90,7 @@ fn wait(group: &ProgramGroup, closed: &Receiver<()>, seconds: u64, is_cancelled:
             std::thread::park_timeout(look);
         }
     }
-    if group.has_ended() { Waited::Ended } else { Waited::TooLong }
+    if group.has_ended() { WaitOutcome::Ended } else { WaitOutcome::TooLong }
 }
 
 /// Messages from the lines of a program.

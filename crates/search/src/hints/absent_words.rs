@@ -2,7 +2,7 @@
 
 use quarry_spl::analyse::{asked_words, asks_for, command_among_words};
 use quarry_spl::ast::{SearchPattern, Span, Stage};
-use quarry_spl::{Diagnostic, Parsed};
+use quarry_spl::{Diagnostic, ParsedSearch};
 
 use super::outcome::SearchOutcome;
 use super::probe::{Ask, finds, index_with};
@@ -11,7 +11,7 @@ use super::probe::{Ask, finds, index_with};
 const LOOKS_MAX: usize = 6;
 
 /// Notes on words that no event of the searched indexes and time range contains; `scope` is a condition on the indexes.
-pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &Parsed, scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
+pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &ParsedSearch, scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
     if found.rows > 0 {
         return Vec::new();
     }

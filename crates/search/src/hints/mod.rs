@@ -49,7 +49,7 @@ pub fn hints(found: &SearchOutcome<'_>, ask: &mut dyn Probes) -> Vec<Diagnostic>
 }
 
 /// Notes on what is missing in an answer.
-fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>) -> Vec<Diagnostic> {
+fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::ParsedSearch, ask: Ask<'_>) -> Vec<Diagnostic> {
     let commands = &parsed.pipeline.commands;
     // A warning about a command already covers the fields it reads.
     let is_explained = |field: &ReadField| {
@@ -121,7 +121,7 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>)
 /// Notes on words that no event contains, and on hosts and sources that none has.
 fn wrong_words_and_values(
     found: &SearchOutcome<'_>,
-    parsed: &quarry_spl::Parsed,
+    parsed: &quarry_spl::ParsedSearch,
     scope: &str,
     ask: Ask<'_>,
 ) -> Vec<Diagnostic> {

@@ -70,7 +70,7 @@ pub(crate) struct OutputWriter<'a> {
     marks: Marks,
     out: &'a mut dyn Write,
     table: TableParts,
-    written: Written,
+    written: OutputStatistics,
     /// Expected number of rows, if known.
     rows_all: Option<usize>,
     types: json::FieldTypes,
@@ -82,7 +82,7 @@ pub(crate) struct OutputWriter<'a> {
 
 /// Statistics of the output.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct OutputStatistics {
     /// Its rows and columns.
     pub(crate) columns: AnswerColumns,
     /// Note with the columns that did not fit the terminal, if any.
@@ -91,7 +91,7 @@ pub(crate) struct Written {
     has_events: bool,
 }
 
-impl Written {
+impl OutputStatistics {
     /// Whether it is one row of counts and sums over nothing, or such a row per span of time.
     pub(crate) fn is_about_nothing(&self) -> bool {
         !self.has_events && self.columns.is_about_nothing()
@@ -112,7 +112,7 @@ impl<'a> OutputWriter<'a> {
             marks,
             out,
             table: TableParts::default(),
-            written: Written::default(),
+            written: OutputStatistics::default(),
             rows_all: None,
             types: json::FieldTypes::default(),
             held: Vec::new(),
@@ -215,7 +215,7 @@ impl<'a> OutputWriter<'a> {
     }
 
     /// Writes what follows the last row; returns statistics.
-    pub(crate) fn end(mut self) -> io::Result<Written> {
+    pub(crate) fn end(mut self) -> io::Result<OutputStatistics> {
         self.write_held()?;
         match self.style.form {
             // For files and programs, an empty result has no placeholder text.

@@ -1,10 +1,10 @@
 //! `addcoltotals`: shorthand for `addtotals` of columns only.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known =
-    Known { command: "addcoltotals", names: &["labelfield", "label"], ignored: &["row", "col", "fieldname"] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "addcoltotals", names: &["labelfield", "label"], ignored: &["row", "col", "fieldname"] };
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["addcoltotals"],
@@ -16,6 +16,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command> {
     super::addtotals::totals(parser, OPTIONS, false).map(Command::from)
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `addinfo`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ impl Syntax for AddInfoCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<AddInfoCommand> {
+    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> ParseResult<AddInfoCommand> {
         Ok(AddInfoCommand)
     }
 }

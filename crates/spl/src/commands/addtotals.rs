@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known =
-    Known { command: "addtotals", names: &["row", "col", "labelfield", "label", "fieldname"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "addtotals", names: &["row", "col", "labelfield", "label", "fieldname"], ignored: &[] };
 
 /// `addtotals` and `addcoltotals`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ impl Syntax for AddTotalsCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AddTotalsCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<AddTotalsCommand> {
         totals(parser, OPTIONS, true)
     }
 }
@@ -62,7 +62,7 @@ impl AddTotalsCommand {
 }
 
 /// Parses the options and fields of `addtotals` and `addcoltotals`; `row` is whether rows are summed by default.
-pub(super) fn totals(parser: &mut Parser<'_>, known: Known, row: bool) -> Read<AddTotalsCommand> {
+pub(super) fn totals(parser: &mut Parser<'_>, known: OptionNames, row: bool) -> ParseResult<AddTotalsCommand> {
     let mut command = AddTotalsCommand { row, column: !row, ..AddTotalsCommand::of_rows() };
     loop {
         while let Some(option) = parser.option(known)? {

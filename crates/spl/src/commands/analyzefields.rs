@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "analyzefields", names: &["classfield"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "analyzefields", names: &["classfield"], ignored: &[] };
 
 /// `analyzefields classfield=FIELD`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ impl Syntax for AnalyzeFieldsCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AnalyzeFieldsCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<AnalyzeFieldsCommand> {
         let mut class = None;
         while let Some(option) = parser.option(OPTIONS)? {
             class = Some(option.value);

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, Span};
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Maximum of `maxvalues=`.
 const WINDOW_MAX: usize = 10_000;
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "anomalies",
     names: &[
         "threshold",
@@ -57,7 +57,7 @@ impl Syntax for AnomaliesCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AnomaliesCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<AnomaliesCommand> {
         let mut command = AnomaliesCommand {
             threshold: 0.01,
             label_only: false,

@@ -6,9 +6,9 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, OptionArg, Parser, Read};
+use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "anomalousvalue",
     names: &["action", "pthresh", "minsupcount", "minsupfreq", "maxanofreq", "minnormfreq"],
     ignored: &["usefields"],
@@ -53,7 +53,7 @@ impl Syntax for AnomalousValueCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AnomalousValueCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<AnomalousValueCommand> {
         AnomalousValueCommand::with_options(parser, OPTIONS)
     }
 }
@@ -71,7 +71,7 @@ impl Semantics for AnomalousValueCommand {
 
 impl AnomalousValueCommand {
     /// Parses the options and fields; options of `anomalydetection` for its other methods are errors.
-    pub(super) fn with_options(parser: &mut Parser<'_>, known: Known) -> Read<AnomalousValueCommand> {
+    pub(super) fn with_options(parser: &mut Parser<'_>, known: OptionNames) -> ParseResult<AnomalousValueCommand> {
         let mut command = AnomalousValueCommand {
             action: AnomalyAction::Filter,
             threshold: 0.01,
@@ -106,7 +106,7 @@ impl AnomalousValueCommand {
 
 impl AnomalyAction {
     /// The value of `action=`.
-    pub(super) fn of(option: &OptionArg) -> Read<AnomalyAction> {
+    pub(super) fn of(option: &OptionArg) -> ParseResult<AnomalyAction> {
         Ok(match option.value.to_ascii_lowercase().as_str() {
             "filter" => AnomalyAction::Filter,
             "annotate" => AnomalyAction::Annotate,

@@ -6,9 +6,9 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{AnomalousValueCommand, AnomalyAction, FieldPattern, OutlierCommand};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "anomalydetection",
     names: &["method", "action", "pthresh", "cutoff", "param", "uselower", "mark"],
     ignored: &[],
@@ -48,7 +48,7 @@ impl Syntax for AnomalyDetectionCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AnomalyDetectionCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<AnomalyDetectionCommand> {
         let mut command =
             HistogramDetection { action: AnomalyAction::Filter, threshold: None, cutoff: true, fields: Vec::new() };
         let start = parser.pos;

@@ -6,10 +6,10 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, SubsearchLimits};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known =
-    Known { command: "append", names: &["maxout", "maxtime", "timeout", "extendtimerange"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "append", names: &["maxout", "maxtime", "timeout", "extendtimerange"], ignored: &[] };
 
 /// `append [ SEARCH ]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ impl Syntax for AppendCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AppendCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<AppendCommand> {
         let mut limits = SubsearchLimits::default();
         let mut subsearch = None;
         loop {

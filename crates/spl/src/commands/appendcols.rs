@@ -6,9 +6,9 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, SubsearchLimits};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "appendcols",
     names: &["override", "maxout", "maxtime", "timeout", "extendtimerange"],
     ignored: &[],
@@ -35,7 +35,7 @@ impl Syntax for AppendColsCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AppendColsCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<AppendColsCommand> {
         let (mut replaces, mut limits, mut subsearch) = (false, SubsearchLimits::default(), None);
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, needed_before};
 use crate::ast::Pipeline;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "appendpipe", names: &[], ignored: &["run_in_preview"] };
+const OPTIONS: OptionNames = OptionNames { command: "appendpipe", names: &[], ignored: &["run_in_preview"] };
 
 /// `appendpipe [ COMMANDS ]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ impl Syntax for AppendPipeCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AppendPipeCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<AppendPipeCommand> {
         while parser.option(OPTIONS)?.is_some() {}
         Ok(AppendPipeCommand { pipeline: parser.subsearch()? })
     }

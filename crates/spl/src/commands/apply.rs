@@ -7,10 +7,10 @@ use crate::analyse::FieldNeeds;
 use crate::ast::{LearnOption, ModelName, Stage};
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Options of other algorithms than the model's are refused when the model is read.
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "apply",
     names: &["lower_threshold", "probabilities", "show_density", "threshold", "upper_threshold"],
     ignored: &[],
@@ -37,7 +37,7 @@ impl Syntax for ApplyCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ApplyCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ApplyCommand> {
         let model = parser.model_name("apply")?;
         let (mut output, mut options) = (None, Vec::new());
         loop {

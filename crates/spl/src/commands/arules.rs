@@ -6,9 +6,9 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "arules", names: &["sup", "conf"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "arules", names: &["sup", "conf"], ignored: &[] };
 
 /// `arules`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ impl Syntax for ArulesCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ArulesCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ArulesCommand> {
         let mut command = ArulesCommand { support: 3, confidence: 0.5, fields: Vec::new() };
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

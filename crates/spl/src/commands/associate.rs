@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "associate", names: &["supcnt", "supfreq", "improv"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "associate", names: &["supcnt", "supfreq", "improv"], ignored: &[] };
 
 /// `associate`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +33,7 @@ impl Syntax for AssociateCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AssociateCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<AssociateCommand> {
         let mut command = AssociateCommand { support: 100, support_share: 0.1, improvement: 0.5, fields: Vec::new() };
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

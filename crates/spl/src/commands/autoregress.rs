@@ -6,9 +6,9 @@ use super::delta::{DISTANCE_MAX, field_as};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "autoregress", names: &["p"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "autoregress", names: &["p"], ignored: &[] };
 
 /// `autoregress FIELD [AS NEW] [p=N|N-M]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ impl Syntax for AutoRegressCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AutoRegressCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<AutoRegressCommand> {
         let (mut first, mut last) = (1, 1);
         let mut place = parser.here();
         let (field, output) = field_as(parser, OPTIONS, |option| {

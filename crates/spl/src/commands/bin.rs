@@ -7,12 +7,12 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, repeatability};
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, OptionArg, Parser, Read};
+use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 
 /// Default base of a logarithmic span.
 const DEFAULT_LOG_BASE: f64 = 10.0;
 
-const OPTIONS: Known = Known { command: "bin", names: BinOptions::NAMES, ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "bin", names: BinOptions::NAMES, ignored: &[] };
 
 /// `bin FIELD [AS NEW] [span=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,7 +68,7 @@ impl Syntax for BinCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<BinCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<BinCommand> {
         let mut options = BinOptions::default();
         let mut field = None;
         let mut output = None;
@@ -137,7 +137,7 @@ impl BinOptions {
     pub(crate) const NAMES: &[&str] = &["span", "bins", "minspan", "start", "end", "aligntime"];
 
     /// Takes one of them.
-    pub(crate) fn take(&mut self, option: &OptionArg) -> Read<()> {
+    pub(crate) fn take(&mut self, option: &OptionArg) -> ParseResult<()> {
         match option.name.as_str() {
             // Same as no option: derived from the range of the search.
             "span" if option.value.eq_ignore_ascii_case("auto") => {}
@@ -162,7 +162,7 @@ impl BinOptions {
 }
 
 /// `5m`, `0.5`, `2log10`, `log2`.
-pub(super) fn bin_span(option: &OptionArg) -> Read<BinSpan> {
+pub(super) fn bin_span(option: &OptionArg) -> ParseResult<BinSpan> {
     let wrong = || option.refuse("a positive number, a span of time or a logarithm such as 2log10");
     if let Ok(width) = option.value.parse::<f64>() {
         return if width.is_finite() && width > 0.0 { Ok(BinSpan::Number(width)) } else { Err(wrong()) };

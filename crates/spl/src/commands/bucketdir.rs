@@ -5,10 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known =
-    Known { command: "bucketdir", names: &["pathfield", "sizefield", "maxcount", "countfield", "sep"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames {
+    command: "bucketdir",
+    names: &["pathfield", "sizefield", "maxcount", "countfield", "sep"],
+    ignored: &[],
+};
 
 /// `bucketdir`, and `folderize`, which is rewritten to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +40,7 @@ impl Syntax for BucketDirCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<BucketDirCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<BucketDirCommand> {
         let mut command = BucketDirCommand {
             path: String::new(),
             size: String::new(),

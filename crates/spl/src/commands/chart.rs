@@ -8,9 +8,9 @@ use crate::analyse::{FieldNeeds, repeatability};
 use crate::ast::{Aggregate, BinCommand, BinOptions, ComputedAggregate, SeriesOptions, SplitField};
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_report;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "chart",
     names: &[
         "limit",
@@ -59,7 +59,7 @@ impl Syntax for ChartCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ChartCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ChartCommand> {
         let mut command = ChartCommand {
             aggregates: Vec::new(),
             computed: Vec::new(),
@@ -155,7 +155,7 @@ impl ChartCommand {
 
 impl Parser<'_> {
     /// Fields after BY: the row unless OVER named it, then the column.
-    fn chart_splits(&mut self, command: &mut ChartCommand) -> Read<()> {
+    fn chart_splits(&mut self, command: &mut ChartCommand) -> ParseResult<()> {
         loop {
             let split = self.split_field()?;
             if command.row.is_none() {

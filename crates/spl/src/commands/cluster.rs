@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "cluster",
     names: &["t", "delims", "showcount", "countfield", "labelfield", "field", "labelonly", "match"],
     ignored: &[],
@@ -54,7 +54,7 @@ impl Syntax for ClusterCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ClusterCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ClusterCommand> {
         let mut command = ClusterCommand {
             threshold: 0.8,
             delimiters: None,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `cofilter USER ITEM`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ impl Syntax for CofilterCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<CofilterCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<CofilterCommand> {
         let user = parser.expect_field("a field of users")?.text;
         let Some(item) = parser.next_field() else {
             let remark = Diagnostic::error("cofilter: no field of items is given", parser.here());

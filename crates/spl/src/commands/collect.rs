@@ -6,9 +6,9 @@ use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "collect",
     names: &[
         "index",
@@ -66,7 +66,7 @@ impl Syntax for CollectCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<CollectCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<CollectCommand> {
         let mut name = None;
         let mut command = CollectCommand::default();
         loop {

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "concurrency", names: &["duration", "start", "output"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "concurrency", names: &["duration", "start", "output"], ignored: &[] };
 
 /// `concurrency`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +31,7 @@ impl Syntax for ConcurrencyCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ConcurrencyCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ConcurrencyCommand> {
         let (mut duration, mut start, mut output) = (None, "_time".to_owned(), "concurrency".to_owned());
         while let Some(option) = parser.option(OPTIONS)? {
             match option.name.as_str() {

@@ -4,9 +4,9 @@ use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{AddTotalsCommand, BinaryOp, CompareOp, EventStatsCommand, NodeBuilder, SeriesOptions, SortKind};
 use crate::ast::{FillNullCommand, StatsFunction};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, OptionArg, Parser, Read};
+use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "contingency",
     names: &["usetotal", "totalstr", "maxrows", "maxcols", "mincolcover", "minrowcover"],
     ignored: &[],
@@ -29,7 +29,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Command>> {
     let (mut total, mut fields) = (Some("TOTAL".to_owned()), Vec::new());
     let (mut rows_max, mut columns_max) = (0_u32, 0_u32);
     loop {
@@ -96,7 +96,7 @@ fn most_frequent(make: NodeBuilder, limits: [(&str, &str, u32); 2], commands: &m
 }
 
 /// Parses the share of values to cover, which has no effect: all values are shown.
-fn covers_all(option: &OptionArg) -> Read<()> {
+fn covers_all(option: &OptionArg) -> ParseResult<()> {
     let share: f64 = option.number()?;
     if !(0.0..=1.0).contains(&share) {
         return Err(option.refuse("a share from 0 to 1"));

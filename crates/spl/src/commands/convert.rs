@@ -6,12 +6,12 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read, Word};
+use crate::parse::{OptionNames, ParseResult, Parser, Word};
 
 /// Default format of dates for convert.
 const TIME_FORMAT: &str = "%m/%d/%Y %H:%M:%S";
 
-const OPTIONS: Known = Known { command: "convert", names: &["timeformat"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "convert", names: &["timeformat"], ignored: &[] };
 
 /// Functions of convert by name.
 const CONVERSIONS: &[(&str, ConvertFunction)] = &[
@@ -82,7 +82,7 @@ impl Syntax for ConvertCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ConvertCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ConvertCommand> {
         let mut command = ConvertCommand { time_format: TIME_FORMAT.to_owned(), conversions: Vec::new() };
         loop {
             while let Some(option) = parser.option(OPTIONS)? {
@@ -123,7 +123,7 @@ impl ConvertCommand {
 
 impl Parser<'_> {
     /// `function(field) [AS new]`.
-    fn conversion(&mut self) -> Read<Conversion> {
+    fn conversion(&mut self) -> ParseResult<Conversion> {
         let start = self.pos;
         let written = self.peek_name();
         self.pos += written.len();
@@ -150,7 +150,7 @@ impl Parser<'_> {
     }
 
     /// The argument of a conversion in parentheses; every field if missing or empty.
-    fn converted_field(&mut self, start: usize, name: &str) -> Read<FieldPattern> {
+    fn converted_field(&mut self, start: usize, name: &str) -> ParseResult<FieldPattern> {
         let all = |parser: &Self| FieldPattern { text: "*".to_owned(), span: parser.since(start) };
         if !self.eat('(') {
             if name == "auto" && (self.at_end() || self.peek().is_some_and(|next| next.is_whitespace() || next == ','))
@@ -164,7 +164,7 @@ impl Parser<'_> {
     }
 
     /// A field and its closing parenthesis.
-    fn field_in_parentheses(&mut self) -> Read<FieldPattern> {
+    fn field_in_parentheses(&mut self) -> ParseResult<FieldPattern> {
         self.skip_blank();
         let field = match self.quoted().or_else(|| self.single_quoted()) {
             Some(word) => word.field(),

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "correlate", names: &[], ignored: &["type"] };
+const OPTIONS: OptionNames = OptionNames { command: "correlate", names: &[], ignored: &["type"] };
 
 /// `correlate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ impl Syntax for CorrelateCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<CorrelateCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<CorrelateCommand> {
         while parser.option(OPTIONS)?.is_some() {}
         Ok(CorrelateCommand)
     }

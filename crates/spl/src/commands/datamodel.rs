@@ -7,9 +7,9 @@ use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
-use crate::parse::{Known, Parser, Read, Word};
+use crate::parse::{OptionNames, ParseResult, Parser, Word};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "datamodel",
     names: &["strict_fields"],
     ignored: &["allow_old_summaries", "summariesonly", "strictfields"],
@@ -68,7 +68,7 @@ impl Syntax for DataModelCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DataModelCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<DataModelCommand> {
         let mut command =
             DataModelCommand { name: None, mode: DataModelMode::Definition, strict_fields: true, required: Vec::new() };
         loop {
@@ -136,7 +136,7 @@ impl Semantics for DataModelCommand {
 
 impl Parser<'_> {
     /// `MODEL`, `MODEL.OBJECT` or `MODEL.ROOT.CHILD`, quoted or not.
-    pub(super) fn data_model_name(&mut self) -> Read<DataModelName> {
+    pub(super) fn data_model_name(&mut self) -> ParseResult<DataModelName> {
         let start = self.pos;
         self.skip_blank();
         if self.has_stand_in(start, self.pos) {
@@ -157,7 +157,7 @@ impl Parser<'_> {
 
 impl DataModelName {
     /// Splits `MODEL`, `MODEL.OBJECT` or `MODEL.ROOT.CHILD`.
-    pub(super) fn of(text: &str, span: Span) -> Read<DataModelName> {
+    pub(super) fn of(text: &str, span: Span) -> ParseResult<DataModelName> {
         let mut parts = text.split('.').map(|part| part.trim().trim_matches('"'));
         let model = parts.next().unwrap_or_default().to_owned();
         let object = parts.next_back().map(str::to_owned);

@@ -2,11 +2,11 @@
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "dbinspect",
     names: &["index", "timeformat", "span", "corruptonly", "alltime"],
     ignored: &["cached", "splunk_server", "splunk_server_group"],
@@ -37,7 +37,7 @@ impl Syntax for DbInspectCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DbInspectCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<DbInspectCommand> {
         let mut command = DbInspectCommand::default();
         while let Some(option) = parser.option(OPTIONS)? {
             match option.name.as_str() {

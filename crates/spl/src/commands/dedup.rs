@@ -6,9 +6,10 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, SortKey};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "dedup", names: &["keepevents", "keepempty", "consecutive"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "dedup", names: &["keepevents", "keepempty", "consecutive"], ignored: &[] };
 
 /// `dedup [N] FIELD... [sortby KEY...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +38,7 @@ impl Syntax for DedupCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DedupCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<DedupCommand> {
         let mut command = DedupCommand::default();
         parser.skip_blank();
         let number = parser.here();

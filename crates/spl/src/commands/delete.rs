@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `delete`, which returns counts instead of its rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ impl Syntax for DeleteCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<DeleteCommand> {
+    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> ParseResult<DeleteCommand> {
         Ok(DeleteCommand)
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::ModelName;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `deletemodel`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ impl Syntax for DeleteModelCommand {
         page: Some("summary"),
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DeleteModelCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<DeleteModelCommand> {
         parser.model_name("deletemodel").map(DeleteModelCommand)
     }
 }

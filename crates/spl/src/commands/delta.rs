@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, OptionArg, Parser, Read};
+use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "delta", names: &["p"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "delta", names: &["p"], ignored: &[] };
 
 /// Maximum number of rows that `delta` and `autoregress` look back.
 pub(super) const DISTANCE_MAX: usize = 10_000;
@@ -33,7 +33,7 @@ impl Syntax for DeltaCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DeltaCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<DeltaCommand> {
         let mut distance = 1;
         let (field, output) = field_as(parser, OPTIONS, |option| {
             distance = option.number()?;
@@ -57,9 +57,9 @@ impl Semantics for DeltaCommand {
 /// Parses `FIELD [AS NEW]` with options before, between and after; passes each option to `take`.
 pub(super) fn field_as(
     parser: &mut Parser<'_>,
-    known: Known,
-    mut take: impl FnMut(&OptionArg) -> Read<()>,
-) -> Read<(String, Option<String>)> {
+    known: OptionNames,
+    mut take: impl FnMut(&OptionArg) -> ParseResult<()>,
+) -> ParseResult<(String, Option<String>)> {
     let (mut field, mut output) = (None, None);
     loop {
         while let Some(option) = parser.option(known)? {

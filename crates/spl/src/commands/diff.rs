@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Default of `maxlen=`, in bytes.
 const BYTES_MAX: usize = 100_000;
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "diff",
     names: &["position1", "position2", "attribute", "diffheader", "context", "maxlen"],
     ignored: &[],
@@ -41,7 +41,7 @@ impl Syntax for DiffCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DiffCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<DiffCommand> {
         let field = "_raw".to_owned();
         let mut command = DiffCommand { positions: (1, 2), field, header: false, context: false, bytes_max: BYTES_MAX };
         let mut place = parser.here();

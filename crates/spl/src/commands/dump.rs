@@ -6,10 +6,10 @@ use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known =
-    Known { command: "dump", names: &["basefilename", "rollsize", "compress", "format", "fields"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "dump", names: &["basefilename", "rollsize", "compress", "format", "fields"], ignored: &[] };
 
 /// Field that gives a row's subfolder.
 pub const DUMP_FOLDER_FIELD: &str = "_dstpath";
@@ -67,7 +67,7 @@ impl Syntax for DumpCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DumpCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<DumpCommand> {
         let mut command = DumpCommand {
             base: String::new(),
             base_span: parser.here(),

@@ -6,10 +6,10 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known =
-    Known { command: "erex", names: &["examples", "counterexamples", "fromfield", "maxtrainers"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "erex", names: &["examples", "counterexamples", "fromfield", "maxtrainers"], ignored: &[] };
 
 /// `erex`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ impl Syntax for ErexCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ErexCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ErexCommand> {
         let mut command = ErexCommand {
             output: String::new(),
             field: "_raw".to_owned(),

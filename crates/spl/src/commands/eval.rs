@@ -9,7 +9,7 @@ use crate::analyse::{FieldNeeds, is_constant, lacking_fields};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_expression;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `eval a=EXPR, b=EXPR`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ impl Syntax for EvalCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<EvalCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<EvalCommand> {
         let mut assignments = Vec::new();
         loop {
             parser.skip_separators();

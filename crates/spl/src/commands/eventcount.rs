@@ -2,9 +2,9 @@
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{BinaryOp, DbInspectCommand, StatsFunction, TimeModifiers, TstatsCommand, TstatsSplit};
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "eventcount",
     names: &["index", "summarize", "report_size"],
     ignored: &["list_vix", "list_federated_remote", "splunk_server", "splunk_server_group"],
@@ -21,7 +21,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Command>> {
     let (mut indexes, mut summarizes, mut sizes) = (Vec::new(), true, false);
     loop {
         // Published searches write OR between indexes, like a condition.

@@ -7,9 +7,10 @@ use crate::analyse::FieldNeeds;
 use crate::ast::StatsCommand;
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_report;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "eventstats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "eventstats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &[] };
 
 /// `eventstats AGG... [BY FIELD...]`, written as `stats` is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +26,7 @@ impl Syntax for EventStatsCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<EventStatsCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<EventStatsCommand> {
         parser.stats(OPTIONS).map(EventStatsCommand)
     }
 }

@@ -1,7 +1,7 @@
 //! `excerpt` and `abstract`: accepted without effect; texts are not shortened.
 
 use super::{Call, Command, CommandInfo, Group};
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["excerpt", "abstract"],
@@ -12,6 +12,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Command> {
     Ok(super::noop::without_effect(parser, call.name, "texts are not shortened"))
 }

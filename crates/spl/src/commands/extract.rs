@@ -6,14 +6,14 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Default of `limit=`.
 const PAIRS: usize = 50;
 /// Default of `maxchars=`.
 const CHARS: usize = 10_240;
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "extract",
     names: &["pairdelim", "kvdelim", "limit", "maxchars", "clean_keys", "mv_add"],
     ignored: &["auto", "reload", "segment"],
@@ -46,7 +46,7 @@ impl Syntax for ExtractCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ExtractCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ExtractCommand> {
         let (mut pair, mut name) = (None, None);
         let mut command = ExtractCommand {
             rules: Vec::new(),

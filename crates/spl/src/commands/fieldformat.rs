@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{AssignTarget, Expr};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `fieldformat FIELD=EXPR`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ impl Syntax for FieldFormatCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FieldFormatCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<FieldFormatCommand> {
         let start = parser.pos;
         let assignment = parser.assignment()?;
         let AssignTarget::Field(field) = assignment.target else {

@@ -7,7 +7,7 @@ use crate::analyse::{FieldNeeds, RAW, TIME};
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_shown;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `fields [+|-] FIELD...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ impl Syntax for FieldsCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FieldsCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<FieldsCommand> {
         parser.skip_blank();
         let removes = parser.peek() == Some('-');
         if removes || parser.peek() == Some('+') {

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::FieldPattern;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Values listed per field by default.
 const SUMMARY_VALUES: usize = 100;
 
-const OPTIONS: Known = Known { command: "fieldsummary", names: &["maxvals"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "fieldsummary", names: &["maxvals"], ignored: &[] };
 
 /// `fieldsummary [maxvals=N] [FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ impl Syntax for FieldSummaryCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FieldSummaryCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<FieldSummaryCommand> {
         let (mut values_max, mut fields) = (SUMMARY_VALUES, Vec::new());
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

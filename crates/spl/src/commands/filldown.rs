@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `filldown [FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ impl Syntax for FillDownCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FillDownCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<FillDownCommand> {
         Ok(FillDownCommand { fields: parser.fields_to_end()? })
     }
 }

@@ -8,9 +8,9 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "fillnull", names: &["value"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "fillnull", names: &["value"], ignored: &[] };
 
 /// `fillnull [value=TEXT] [FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ impl Syntax for FillNullCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FillNullCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<FillNullCommand> {
         let mut command = FillNullCommand { value: "0".to_owned(), fields: Vec::new() };
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

@@ -7,7 +7,7 @@ use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, LearnOption, ModelName, Span};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// The only algorithm with `by`.
 const GROUPED: &str = "DensityFunction";
@@ -166,7 +166,7 @@ impl Syntax for FitCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FitCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<FitCommand> {
         let word = parser.expect_field("an algorithm")?;
         let Some(algorithm) = ALGORITHMS.iter().find(|row| row.name == word.text) else {
             parser.unsupported(format!("algorithm:{}", word.text));
@@ -174,7 +174,7 @@ impl Syntax for FitCommand {
             let message = format!("fit: there is no algorithm `{}`; there are {}", word.text, names.join(", "));
             return Err(Diagnostic::error(message, word.span).suggest(&word.text, names));
         };
-        let known = Known { command: "fit", names: algorithm.options, ignored: &[] };
+        let known = OptionNames { command: "fit", names: algorithm.options, ignored: &[] };
         let (mut model, mut output, mut options) = (None, None, Vec::new());
         let (mut first, mut from, mut by) = (Vec::new(), Vec::new(), Vec::new());
         let mut part = FieldList::First;
@@ -228,7 +228,7 @@ impl Semantics for FitCommand {
 
 impl Parser<'_> {
     /// The fields of `by`, several of which may be in one pair of quotes.
-    fn fit_by(&mut self, algorithm: &AlgorithmRow, by: &[FieldPattern]) -> Read<Vec<String>> {
+    fn fit_by(&mut self, algorithm: &AlgorithmRow, by: &[FieldPattern]) -> ParseResult<Vec<String>> {
         let Some(first) = by.first() else { return Ok(Vec::new()) };
         if algorithm.name != GROUPED {
             let message = format!("fit: {} has no `by`; {GROUPED} has", algorithm.name);
@@ -250,7 +250,7 @@ impl Parser<'_> {
         mut first: Vec<FieldPattern>,
         from: Vec<FieldPattern>,
         has_more: bool,
-    ) -> Read<(Option<FieldPattern>, Vec<FieldPattern>)> {
+    ) -> ParseResult<(Option<FieldPattern>, Vec<FieldPattern>)> {
         let name = algorithm.name;
         if algorithm.kind == AlgorithmKind::Transformer {
             first.extend(from);

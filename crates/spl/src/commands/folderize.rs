@@ -3,10 +3,10 @@
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::BucketDirCommand;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known =
-    Known { command: "folderize", names: &["attr", "sep", "size", "minfolders", "maxfolders"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "folderize", names: &["attr", "sep", "size", "minfolders", "maxfolders"], ignored: &[] };
 
 /// Default of `maxfolders=`.
 const FOLDERS_MAX: usize = 20;
@@ -22,7 +22,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Command>> {
     let mut command = BucketDirCommand {
         path: String::new(),
         size: "totalCount".to_owned(),

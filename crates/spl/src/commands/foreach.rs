@@ -11,9 +11,11 @@ use super::{Call, CommandInfo, Group, InnerSearchText, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, NamePart, Span};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::parse::{Known, MAX_NESTING, MAX_SUBSEARCH_DEPTH, OptionArg, Parser, Read, check_commands, parse_commands};
+use crate::parse::{
+    MAX_NESTING, MAX_SUBSEARCH_DEPTH, OptionArg, OptionNames, ParseResult, Parser, check_commands, parse_commands,
+};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "foreach",
     names: &["mode", "fieldstr", "matchstr", "matchseg1", "matchseg2", "matchseg3", "itemstr", "iterstr"],
     ignored: &[],
@@ -74,7 +76,7 @@ impl Syntax for ForeachCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ForeachCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ForeachCommand> {
         let mut command = ForeachCommand::over(ForeachOver::Fields(Vec::new()), Vec::new());
         let mut mode = ForeachMode::Fields;
         let mut fields = Vec::new();
@@ -133,7 +135,7 @@ impl Semantics for ForeachCommand {
 
 impl Parser<'_> {
     /// `[ ... ]`.
-    fn foreach_template(&mut self, command: &mut ForeachCommand) -> Read<()> {
+    fn foreach_template(&mut self, command: &mut ForeachCommand) -> ParseResult<()> {
         let open = self.here();
         self.expect('[', "before the commands of foreach")?;
         let close = self.boundary(false);
@@ -222,7 +224,7 @@ impl ForeachCommand {
     }
 }
 
-fn foreach_option(option: OptionArg, command: &mut ForeachCommand, mode: &mut ForeachMode) -> Read<()> {
+fn foreach_option(option: OptionArg, command: &mut ForeachCommand, mode: &mut ForeachMode) -> ParseResult<()> {
     match option.name.as_str() {
         "mode" => {
             *mode = match option.value.to_ascii_lowercase().as_str() {

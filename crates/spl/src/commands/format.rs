@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "format", names: &["mvsep", "maxresults", "emptystr"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "format", names: &["mvsep", "maxresults", "emptystr"], ignored: &[] };
 
 /// Number of texts that format puts around and between rows and fields.
 const FORMAT_TEXTS: usize = 6;
@@ -45,7 +46,7 @@ impl Syntax for FormatCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FormatCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<FormatCommand> {
         let (mut command, mut texts) = (FormatCommand::default(), Vec::new());
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

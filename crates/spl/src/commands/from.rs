@@ -3,7 +3,7 @@
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{DataModelCommand, InputLookupCommand, SavedSearchCommand};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read, Word};
+use crate::parse::{ParseResult, Parser, Word};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["from"],
@@ -15,7 +15,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 /// `TYPE:NAME` with the name quoted or not, or `TYPE NAME`.
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command> {
     parser.skip_blank();
     let start = parser.pos;
     // The whole argument may be quoted.

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "fromjson", names: &["prefix"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "fromjson", names: &["prefix"], ignored: &[] };
 
 /// `fromjson FIELD [prefix=TEXT]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ impl Syntax for FromJsonCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FromJsonCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<FromJsonCommand> {
         let (mut field, mut prefix) = (None, String::new());
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

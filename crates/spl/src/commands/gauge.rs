@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `gauge VALUE [BOUND...]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ impl Syntax for GaugeCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<GaugeCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<GaugeCommand> {
         let parts: Vec<String> = parser.fields_to_end()?.into_iter().map(|field| field.text).collect();
         if parts.is_empty() {
             let remark = Diagnostic::error("gauge: no field is given", parser.here());

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, OptionArg, Parser, Read};
+use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "gentimes", names: &["start", "end", "increment"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "gentimes", names: &["start", "end", "increment"], ignored: &[] };
 
 /// `gentimes start=TIME [end=TIME] [increment=N(s|m|h|d)]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ impl Syntax for GenTimesCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<GenTimesCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<GenTimesCommand> {
         let (mut start, mut end, mut increment) = (None, None, TimeSpan::new(1, SpanUnit::Day));
         while let Some(option) = parser.option(OPTIONS)? {
             let wants = "MM/DD/YYYY, MM/DD/YYYY:HH:MM:SS or a number of days such as -5";
@@ -93,7 +93,7 @@ fn gen_time(text: &str) -> Option<GenTime> {
 }
 
 /// Parses a whole number with unit `s`, `m`, `h` or `d`.
-fn gen_increment(option: &OptionArg) -> Read<TimeSpan> {
+fn gen_increment(option: &OptionArg) -> ParseResult<TimeSpan> {
     let wrong = || option.refuse("a whole number with s, m, h or d, such as 12h");
     let unit = match option.value.chars().last() {
         Some('s') => SpanUnit::Second,

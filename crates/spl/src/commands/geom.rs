@@ -1,7 +1,7 @@
 //! `geom`: accepted without effect; map shapes are not added.
 
 use super::{Call, Command, CommandInfo, Group};
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["geom"],
@@ -12,6 +12,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Command> {
     Ok(super::noop::without_effect(parser, call.name, "shapes of maps are not added"))
 }

@@ -6,9 +6,9 @@ use crate::ast::{
     Aggregate, BinaryOp, EventStatsCommand, Expr, MvExpandCommand, NodeBuilder, SeriesOptions, StatsFunction,
 };
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "geostats",
     names: &[
         "latfield",
@@ -39,7 +39,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Command>> {
     let (mut lat, mut long) = ("lat".to_owned(), "lon".to_owned());
     let (mut out_lat, mut out_long) = ("latitude".to_owned(), "longitude".to_owned());
     let (mut span_lat, mut span_long, mut limit, mut zoom) = (22.5_f64, 45.0_f64, 10_usize, ZOOM_MAX);

@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::FieldNeeds;
 use crate::ast::{BinaryOp, CompareOp, Expr, ExprKind};
 use crate::diagnostic::{Diagnostic, nearest};
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// Default number of rows, if there is no condition either.
 const DEFAULT_ROWS: usize = 10;
@@ -37,7 +37,7 @@ impl Syntax for HeadCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<HeadCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<HeadCommand> {
         let mut command = HeadCommand { limit: None, condition: None, null_is_true: false, keep_last: false };
         loop {
             while let Some(name) = parser.peek_option().map(str::to_ascii_lowercase) {

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "history", names: &[], ignored: &["events"] };
+const OPTIONS: OptionNames = OptionNames { command: "history", names: &[], ignored: &["events"] };
 
 /// `history`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ impl Syntax for HistoryCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<HistoryCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<HistoryCommand> {
         while parser.option(OPTIONS)?.is_some() {}
         Ok(HistoryCommand)
     }

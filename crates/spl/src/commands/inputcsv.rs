@@ -2,7 +2,7 @@
 
 use super::outputcsv::table_of;
 use super::{Call, Command, CommandInfo, Group, Kind};
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["inputcsv"],
@@ -14,7 +14,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     page: Some("outputcsv"),
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command> {
     let mut command = parser.inputlookup().map_err(|mut remark| {
         remark.message = remark.message.replace("inputlookup", "inputcsv");
         remark

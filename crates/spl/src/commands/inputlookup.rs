@@ -7,13 +7,16 @@ use crate::analyse::{FieldNeeds, required_fields};
 use crate::ast::{Pipeline, SearchExpr, Span, Stage};
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Default of `max=`.
 const DEFAULT_ROWS: usize = 1_000_000_000;
 
-const OPTIONS: Known =
-    Known { command: "inputlookup", names: &["append", "strict", "start", "max"], ignored: &["events", "dispatch"] };
+const OPTIONS: OptionNames = OptionNames {
+    command: "inputlookup",
+    names: &["append", "strict", "start", "max"],
+    ignored: &["events", "dispatch"],
+};
 
 /// `inputlookup`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +48,7 @@ impl Syntax for InputLookupCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<InputLookupCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<InputLookupCommand> {
         // A missing table is an error, whatever `strict=` says.
         Ok(InputLookupCommand { strict: true, ..parser.inputlookup()? })
     }
@@ -94,7 +97,7 @@ impl Semantics for InputLookupCommand {
 
 impl Parser<'_> {
     /// Parses the arguments of `inputlookup` or `inputcsv`.
-    pub(super) fn inputlookup(&mut self) -> Read<InputLookupCommand> {
+    pub(super) fn inputlookup(&mut self) -> ParseResult<InputLookupCommand> {
         let mut command = InputLookupCommand { table_span: self.here(), ..InputLookupCommand::default() };
         loop {
             while let Some(option) = self.option(OPTIONS)? {

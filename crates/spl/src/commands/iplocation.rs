@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "iplocation", names: &["prefix", "allfields", "lang"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "iplocation", names: &["prefix", "allfields", "lang"], ignored: &[] };
 
 /// `iplocation`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +33,7 @@ impl Syntax for IpLocationCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<IpLocationCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<IpLocationCommand> {
         let mut command =
             IpLocationCommand { field: String::new(), prefix: String::new(), all_fields: false, languages: Vec::new() };
         loop {

@@ -6,9 +6,9 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::{FieldPattern, Pipeline, SubsearchLimits};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, OptionArg, Parser, Read, Word};
+use crate::parse::{OptionArg, OptionNames, ParseResult, Parser, Word};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "join",
     names: &["type", "max", "overwrite", "usetime", "earlier", "left", "right", "maxout", "maxtime", "timeout"],
     ignored: &[],
@@ -58,7 +58,7 @@ impl Syntax for JoinCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<JoinCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<JoinCommand> {
         let mut command = JoinCommand {
             fields: Vec::new(),
             left_outer: false,
@@ -129,7 +129,7 @@ impl Semantics for JoinCommand {
 
 impl Parser<'_> {
     /// Parses `L.a = R.b [AND] ...` up to the subsearch; the sides may be swapped.
-    fn join_pairs(&mut self, left: &str, right: &str) -> Read<Vec<(String, String)>> {
+    fn join_pairs(&mut self, left: &str, right: &str) -> ParseResult<Vec<(String, String)>> {
         let mut pairs = Vec::new();
         loop {
             self.skip_separators();
@@ -156,7 +156,7 @@ impl Parser<'_> {
         }
     }
 
-    fn alias_side(&mut self) -> Read<Word> {
+    fn alias_side(&mut self) -> ParseResult<Word> {
         self.skip_blank();
         if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
             return Ok(word);
@@ -172,7 +172,7 @@ impl Parser<'_> {
 }
 
 /// Parses an option of join other than its aliases.
-fn join_option(option: &OptionArg, command: &mut JoinCommand) -> Read<()> {
+fn join_option(option: &OptionArg, command: &mut JoinCommand) -> ParseResult<()> {
     match option.name.as_str() {
         "type" => {
             command.left_outer = match option.value.to_ascii_lowercase().as_str() {

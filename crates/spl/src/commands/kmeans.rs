@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Maximum number of clusters, and of different cluster counts tried.
 const GROUPS_MAX: usize = 1_000;
 const GROUPS_RANGE_MAX: usize = 100;
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "kmeans",
     names: &["k", "reps", "maxiters", "t", "dt", "cfield", "cnumfield", "showcentroid"],
     ignored: &[],
@@ -59,7 +59,7 @@ impl Syntax for KMeansCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<KMeansCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<KMeansCommand> {
         let mut command = KMeansCommand {
             groups: (2, 2),
             starts: 10,

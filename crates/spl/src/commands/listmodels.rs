@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `listmodels`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ impl Syntax for ListModelsCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<ListModelsCommand> {
+    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ListModelsCommand> {
         Ok(ListModelsCommand)
     }
 }

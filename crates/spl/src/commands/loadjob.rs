@@ -6,9 +6,9 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "loadjob",
     names: &["savedsearch", "events", "artifact_offset"],
     ignored: &["ignore_running", "job_delegate"],
@@ -54,7 +54,7 @@ impl Syntax for LoadJobCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<LoadJobCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<LoadJobCommand> {
         let (mut job, mut offset, mut events) = (None, 0, false);
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

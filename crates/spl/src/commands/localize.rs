@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Defaults of `timebefore=` and `timeafter=`, in seconds.
 const AROUND_SECONDS: u64 = 30;
 
-const OPTIONS: Known = Known { command: "localize", names: &["maxpause", "timeafter", "timebefore"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "localize", names: &["maxpause", "timeafter", "timebefore"], ignored: &[] };
 
 /// `localize`; a time of zero is `None`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ impl Syntax for LocalizeCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<LocalizeCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<LocalizeCommand> {
         let around = Some(TimeSpan::new(AROUND_SECONDS, SpanUnit::Second));
         let max_pause = Some(TimeSpan::new(1, SpanUnit::Minute));
         let mut command = LocalizeCommand { max_pause, before: around, after: around };

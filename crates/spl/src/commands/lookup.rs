@@ -7,9 +7,10 @@ use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "lookup", names: &["event_time_field"], ignored: &["local", "update"] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "lookup", names: &["event_time_field"], ignored: &["local", "update"] };
 
 /// `lookup`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +39,7 @@ impl Syntax for LookupCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<LookupCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<LookupCommand> {
         let mut time_field = None;
         while let Some(option) = parser.option(OPTIONS)? {
             time_field = Some(option.value);
@@ -105,7 +106,7 @@ impl Semantics for LookupCommand {
 
 impl Parser<'_> {
     /// `column [AS field]`.
-    fn column_pair(&mut self) -> Read<(String, String)> {
+    fn column_pair(&mut self) -> ParseResult<(String, String)> {
         let column = self.expect_field("a column of the table")?.text;
         let field = if self.eat_keyword("as") { self.expect_field("a field after AS")?.text } else { column.clone() };
         Ok((column, field))

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Default of `bins=`.
 const BINS: usize = 100;
 
-const OPTIONS: Known =
-    Known { command: "makecontinuous", names: &["span", "bins", "start", "end"], ignored: &["aligntime"] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "makecontinuous", names: &["span", "bins", "start", "end"], ignored: &["aligntime"] };
 
 /// `makecontinuous`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ impl Syntax for MakeContinuousCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MakeContinuousCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<MakeContinuousCommand> {
         let mut command =
             MakeContinuousCommand { field: "_time".to_owned(), step: ContinuousStep::Bins(BINS), bounds: (None, None) };
         loop {

@@ -3,9 +3,9 @@
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{JsonType, ToJsonCommand};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "makejson", names: &["output"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "makejson", names: &["output"], ignored: &[] };
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["makejson"],
@@ -17,7 +17,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command> {
     let (mut fields, mut output) = (Vec::new(), None);
     loop {
         while let Some(option) = parser.option(OPTIONS)? {

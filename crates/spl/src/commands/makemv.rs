@@ -6,9 +6,10 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Pattern;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "makemv", names: &["delim", "tokenizer", "allowempty", "setsv"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "makemv", names: &["delim", "tokenizer", "allowempty", "setsv"], ignored: &[] };
 
 /// `makemv [delim=TEXT|tokenizer=REGEX] FIELD`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,7 +43,7 @@ impl Syntax for MakeMvCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MakeMvCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<MakeMvCommand> {
         let mut split = MvSplit::Delimiter(" ".to_owned());
         let (mut allow_empty, mut set_sv, mut field) = (false, false, None);
         loop {

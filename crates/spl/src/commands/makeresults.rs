@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "makeresults",
     names: &["count", "annotate", "format", "data"],
     ignored: &["splunk_server", "splunk_server_group"],
@@ -43,7 +43,7 @@ impl Syntax for MakeResultsCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MakeResultsCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<MakeResultsCommand> {
         let (mut count, mut annotate, mut format, mut data) = (1, false, None, None);
         loop {
             if let Some(rows) = parser.whole_number() {

@@ -7,12 +7,13 @@ use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
-use crate::parse::{Known, MAX_SUBSEARCH_DEPTH, Parser, Read, UNKNOWN_COMMAND, check_commands};
+use crate::parse::{MAX_SUBSEARCH_DEPTH, OptionNames, ParseResult, Parser, UNKNOWN_COMMAND, check_commands};
 
 /// Default of `maxsearches=`.
 const DEFAULT_SEARCHES: usize = 10;
 
-const OPTIONS: Known = Known { command: "map", names: &["search", "maxsearches"], ignored: &["maxtime", "timeout"] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "map", names: &["search", "maxsearches"], ignored: &["maxtime", "timeout"] };
 
 /// `map`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,7 +43,7 @@ impl Syntax for MapCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MapCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<MapCommand> {
         let mut search = None;
         let mut max_searches = DEFAULT_SEARCHES;
         loop {

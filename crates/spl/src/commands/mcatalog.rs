@@ -7,9 +7,9 @@ use crate::ast::{
     StatsCommand, StatsFunction, TableCommand, TimeModifiers, TstatsCommand,
 };
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "mcatalog",
     names: &["prestats", "append", "earliest", "latest"],
     ignored: &["chunk_size", "connector"],
@@ -24,7 +24,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Command>> {
     let make = parser.builder();
     let (mut aggregates, mut by, mut kept) = (Vec::new(), Vec::new(), vec![make.pattern(TIME)]);
     let mut scope = TstatsCommand::empty();

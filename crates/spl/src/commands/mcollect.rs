@@ -8,9 +8,9 @@ use crate::ast::{
     NamePart, NodeBuilder, ToJsonCommand,
 };
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "mcollect",
     names: &["index", "split", "prefix_field", "host", "source", "sourcetype", "marker"],
     ignored: &["spool", "file", "split_field", "run_in_preview"],
@@ -31,7 +31,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     page: Some("mcatalog"),
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Vec<Command>> {
+pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Vec<Command>> {
     let name = call.name;
     let (mut splits, mut prefix) = (false, None);
     let mut collect =

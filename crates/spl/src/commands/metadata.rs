@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, SearchCommand, StatsFunction, TimeModifiers};
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "metadata",
     names: &["type", "index"],
     ignored: &["splunk_server", "splunk_server_group", "datatype"],
@@ -31,7 +31,7 @@ impl Syntax for MetadataCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MetadataCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<MetadataCommand> {
         let (mut kind, mut indexes) = ("hosts".to_owned(), Vec::new());
         while let Some(option) = parser.option(OPTIONS)? {
             if option.name == "index" {

@@ -2,7 +2,7 @@
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::FieldsCommand;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// Fields of the events that it shows.
 const EVENT_FIELDS: [&str; 6] = ["_time", "host", "index", "source", "sourcetype", "splunk_server"];
@@ -16,7 +16,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Vec<Command>> {
+pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Vec<Command>> {
     let search = parser.search_command(call.is_first)?;
     let make = parser.builder();
     let kept = FieldsCommand { removes: false, fields: make.patterns(&EVENT_FIELDS) };

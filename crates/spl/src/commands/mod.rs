@@ -19,7 +19,7 @@ use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::*;
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 pub use info::{CommandInfo, Group, Kind};
 pub use mcatalog::metric_values;
@@ -196,7 +196,7 @@ pub(crate) trait Syntax: Sized {
     /// Names, help line and kind.
     const INFO: CommandInfo;
     /// Parses the command's arguments, up to the end of the command; anything left over is an error.
-    fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Self>;
+    fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Self>;
 }
 
 /// The context in which a command is parsed.

@@ -4,7 +4,7 @@ use super::tstats::{TstatsCommand, TstatsSource, TstatsSplit};
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::{Aggregate, AggregateArg, SeriesOptions, StatsFunction};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Options that end the condition.
 const ENDING: &[&str] = &[
@@ -25,7 +25,7 @@ const ENDING: &[&str] = &[
     "chart.format",
 ];
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "mstats",
     names: &["prestats", "append", "fillnull_value", "chart", "earliest", "latest"],
     ignored: &["backfill", "update_period", "chunk_size"],
@@ -40,7 +40,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command> {
     let mut command = TstatsCommand { source: TstatsSource::Metrics, ..TstatsCommand::empty() };
     let (mut is_chart, mut series) = (false, SeriesOptions::default());
     loop {
@@ -111,14 +111,14 @@ impl Parser<'_> {
         ENDING.iter().any(is_option)
     }
 
-    fn chart_option(&mut self, series: &mut SeriesOptions) -> Read<()> {
+    fn chart_option(&mut self, series: &mut SeriesOptions) -> ParseResult<()> {
         self.pos += "chart.".len();
         let option = self.read_option()?;
         self.series_option(&option, series, "timechart").map(drop)
     }
 
     /// Refuses arguments that cannot be combined with `chart=t`.
-    fn metric_chart(&mut self, command: &TstatsCommand) -> Read<()> {
+    fn metric_chart(&mut self, command: &TstatsCommand) -> ParseResult<()> {
         if command.chart.is_none() {
             return Ok(());
         }
@@ -137,7 +137,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn metric_splits(&mut self, command: &mut TstatsCommand) -> Read<()> {
+    fn metric_splits(&mut self, command: &mut TstatsCommand) -> ParseResult<()> {
         loop {
             self.skip_separators();
             if self.at_end() || self.at_keyword("where") || self.peek_option().is_some() || self.at_chart_option() {
@@ -152,7 +152,7 @@ impl Parser<'_> {
 }
 
 /// Refuses arguments that cannot be combined with `rate_avg` and `rate_sum`.
-fn series_rates(command: &TstatsCommand) -> Read<()> {
+fn series_rates(command: &TstatsCommand) -> ParseResult<()> {
     let is_rate = |aggregate: &&Aggregate| matches!(aggregate.function, StatsFunction::SeriesRate { .. });
     for aggregate in command.aggregates.iter().filter(is_rate) {
         let remark = |message: &str, hint: &str| Err(Diagnostic::error(message, aggregate.span).with_hint(hint));

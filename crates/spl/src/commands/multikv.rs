@@ -6,9 +6,9 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "multikv",
     names: &["conf", "copyattrs", "forceheader", "multitable", "noheader", "rmorig"],
     ignored: &[],
@@ -45,7 +45,7 @@ impl Syntax for MultiKvCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MultiKvCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<MultiKvCommand> {
         let mut command = MultiKvCommand {
             copies_fields: true,
             fields: Vec::new(),
@@ -86,7 +86,7 @@ impl Semantics for MultiKvCommand {
 }
 
 /// The words of a list, up to the next list or option.
-fn words_before_keyword(parser: &mut Parser<'_>) -> Read<Vec<String>> {
+fn words_before_keyword(parser: &mut Parser<'_>) -> ParseResult<Vec<String>> {
     let mut words = Vec::new();
     loop {
         parser.skip_separators();

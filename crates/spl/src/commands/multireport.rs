@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, needed_before};
 use crate::ast::Pipeline;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `multireport [ COMMANDS ] [ COMMANDS ]...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ impl Syntax for MultiReportCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MultiReportCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<MultiReportCommand> {
         if parser.at_end() {
             let remark = Diagnostic::error("multireport: no commands in brackets are given", parser.here());
             return Err(remark.with_hint("write `multireport [ stats count ] [ stats dc(host) ]`"));

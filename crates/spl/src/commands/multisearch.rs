@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Pipeline;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `multisearch [ SEARCH ] [ SEARCH ]...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ impl Syntax for MultiSearchCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MultiSearchCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<MultiSearchCommand> {
         Ok(MultiSearchCommand { searches: parser.subsearches("multisearch", 2, |_| Ok(None))? })
     }
 }

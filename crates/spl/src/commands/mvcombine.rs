@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "mvcombine", names: &["delim"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "mvcombine", names: &["delim"], ignored: &[] };
 
 /// `mvcombine [delim=TEXT] FIELD`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ impl Syntax for MvCombineCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MvCombineCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<MvCombineCommand> {
         let (mut delimiter, mut field) = (" ".to_owned(), None);
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

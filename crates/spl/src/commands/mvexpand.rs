@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "mvexpand", names: &["limit"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "mvexpand", names: &["limit"], ignored: &[] };
 
 /// `mvexpand FIELD [limit=N]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ impl Syntax for MvExpandCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MvExpandCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<MvExpandCommand> {
         let (mut field, mut limit) = (None, 0);
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `nomv FIELD`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ impl Syntax for NoMvCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<NoMvCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<NoMvCommand> {
         Ok(NoMvCommand { field: parser.expect_field("a field")?.text })
     }
 }

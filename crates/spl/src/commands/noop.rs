@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, Command, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `noop`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ impl Syntax for NoopCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<NoopCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<NoopCommand> {
         parser.pos = parser.end;
         Ok(NoopCommand)
     }

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known =
-    Known { command: "outlier", names: &["action", "param", "uselower", "mark"], ignored: &["type"] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "outlier", names: &["action", "param", "uselower", "mark"], ignored: &["type"] };
 
 /// `outlier`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ impl Syntax for OutlierCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<OutlierCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<OutlierCommand> {
         let mut command =
             OutlierCommand { removes: false, marks: false, factor: 2.5, lower: false, fields: Vec::new() };
         loop {

@@ -3,7 +3,7 @@
 use super::outputlookup::OutputLookupCommand;
 use super::{Call, Command, CommandInfo, Group, Kind, Syntax};
 use crate::ast::NoopCommand;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["outputcsv"],
@@ -15,7 +15,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Command> {
     if parser.at_end() {
         // A file without a name could not be read again, so it is not written.
         return Ok(Command::Noop(NoopCommand));

@@ -6,9 +6,9 @@ use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, OptionArg, Parser, Read};
+use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "outputlookup",
     names: &[
         "append",
@@ -71,7 +71,7 @@ impl Syntax for OutputLookupCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<OutputLookupCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<OutputLookupCommand> {
         let mut command = OutputLookupCommand {
             name: "outputlookup".to_owned(),
             table: String::new(),
@@ -118,7 +118,7 @@ impl Syntax for OutputLookupCommand {
     }
 }
 
-fn context_of(option: &OptionArg) -> Read<TableContext> {
+fn context_of(option: &OptionArg) -> ParseResult<TableContext> {
     match option.value.to_ascii_lowercase().as_str() {
         "app" => Ok(TableContext::App),
         "user" => Ok(TableContext::User),

@@ -2,9 +2,9 @@
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::EvalCommand;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "outputtext", names: &[], ignored: &["usexml"] };
+const OPTIONS: OptionNames = OptionNames { command: "outputtext", names: &[], ignored: &["usexml"] };
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["outputtext"],
@@ -16,7 +16,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Command>> {
     while parser.option(OPTIONS)?.is_some() {}
     let make = parser.builder();
     Ok(Command::Eval(EvalCommand { assignments: vec![make.assignment("_xml", make.field("_raw"))] }).into())

@@ -9,7 +9,7 @@ use crate::ast::{
     DataModelName, Expr, NodeBuilder, SeriesOptions, SortKey, SortKind, Span, StatsFunction, TimeChartCommand,
 };
 use crate::diagnostic::Diagnostic;
-use crate::parse::{OptionArg, Parser, Read, stars_fit};
+use crate::parse::{OptionArg, ParseResult, Parser, stars_fit};
 use crate::spl_text::text_of;
 
 /// Names, help line and kind.
@@ -113,7 +113,7 @@ pub fn pivot_searches(text: &str) -> Result<PivotSearches, Diagnostic> {
 }
 
 /// Parses the command's arguments.
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Command>> {
     let (name, mut pivot) = read(parser)?;
     // The arguments are read now, so that positions of errors include them.
     pivot.make = parser.builder();
@@ -123,7 +123,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
 }
 
 /// Reads the arguments: the name of the data model with its object, and the pivot.
-fn read(parser: &mut Parser<'_>) -> Read<(DataModelName, Pivot)> {
+fn read(parser: &mut Parser<'_>) -> ParseResult<(DataModelName, Pivot)> {
     let model = parser.expect_field("a data model")?;
     let object = parser.expect_field("an object of the data model")?;
     let span = Span { start: model.span.start, end: object.span.end };
@@ -163,7 +163,7 @@ fn read(parser: &mut Parser<'_>) -> Read<(DataModelName, Pivot)> {
 }
 
 impl Parser<'_> {
-    fn pivot_part(&mut self, pivot: &mut Pivot) -> Read<()> {
+    fn pivot_part(&mut self, pivot: &mut Pivot) -> ParseResult<()> {
         if self.eat_keyword("SPLITROW") {
             let split = self.pivot_split(&mut pivot.named)?;
             pivot.rows.push(split);
@@ -198,7 +198,7 @@ impl Parser<'_> {
     }
 
     /// `count(Object) AS "Count"`.
-    fn pivot_cell(&mut self, object: &str, named: &mut Vec<(String, Span)>) -> Read<Aggregate> {
+    fn pivot_cell(&mut self, object: &str, named: &mut Vec<(String, Span)>) -> ParseResult<Aggregate> {
         let mut aggregate = self.aggregate("pivot")?;
         stars_fit(&aggregate, "pivot")?;
         if let AggregateArg::Field(field) = &aggregate.arg {
@@ -215,13 +215,13 @@ impl Parser<'_> {
     }
 
     /// A field of the object.
-    fn pivot_field(&mut self, what: &str, named: &mut Vec<(String, Span)>) -> Read<String> {
+    fn pivot_field(&mut self, what: &str, named: &mut Vec<(String, Span)>) -> ParseResult<String> {
         let word = self.expect_field(what)?;
         named.push((word.text.clone(), word.span));
         Ok(word.text)
     }
 
-    fn pivot_split(&mut self, named: &mut Vec<(String, Span)>) -> Read<Split> {
+    fn pivot_split(&mut self, named: &mut Vec<(String, Span)>) -> ParseResult<Split> {
         let field = self.pivot_field("a field to split by", named)?;
         let one = |unit| BinSpan::Time(TimeSpan::new(1, unit));
         let mut split = Split { field, label: None, span: None, truth: (None, None) };
@@ -261,7 +261,7 @@ impl Parser<'_> {
     }
 
     /// `FILTER field is value`, or `FILTER field TOP 10 count(x)`, which is another way to write LIMIT.
-    fn pivot_filter(&mut self, pivot: &mut Pivot) -> Read<()> {
+    fn pivot_filter(&mut self, pivot: &mut Pivot) -> ParseResult<()> {
         let name = self.pivot_field("a field to filter by", &mut pivot.named)?;
         if self.at_keyword("TOP") || self.at_keyword("BOTTOM") {
             let ranking = self.pivot_ranking(&pivot.object, &mut pivot.named)?;
@@ -274,7 +274,7 @@ impl Parser<'_> {
     }
 
     /// Condition of a filter, after the name of its field, as an eval expression.
-    fn pivot_condition(&mut self, name: &str, make: NodeBuilder) -> Read<Expr> {
+    fn pivot_condition(&mut self, name: &str, make: NodeBuilder) -> ParseResult<Expr> {
         self.skip_blank();
         let place = self.here();
         let mark: String = self.rest().chars().take_while(|c| matches!(c, '=' | '!' | '<' | '>' | '*')).collect();
@@ -318,7 +318,7 @@ impl Parser<'_> {
         })
     }
 
-    fn pivot_list(&mut self, name: &str, make: NodeBuilder) -> Read<Expr> {
+    fn pivot_list(&mut self, name: &str, make: NodeBuilder) -> ParseResult<Expr> {
         self.expect('(', "before the list")?;
         let mut values = Vec::new();
         loop {
@@ -336,7 +336,7 @@ impl Parser<'_> {
     }
 
     /// `TOP 10 count(x)`.
-    fn pivot_ranking(&mut self, object: &str, named: &mut Vec<(String, Span)>) -> Read<Ranking> {
+    fn pivot_ranking(&mut self, object: &str, named: &mut Vec<(String, Span)>) -> ParseResult<Ranking> {
         let lowest = match (self.eat_keyword("TOP"), self.eat_keyword("BOTTOM")) {
             (true, _) => false,
             (_, true) => true,
@@ -347,7 +347,7 @@ impl Parser<'_> {
         Ok(Ranking { count, by, lowest })
     }
 
-    fn pivot_sort(&mut self, make: NodeBuilder) -> Read<(usize, Vec<SortKey>)> {
+    fn pivot_sort(&mut self, make: NodeBuilder) -> ParseResult<(usize, Vec<SortKey>)> {
         let (count, mut keys) = (self.pivot_number()?, Vec::new());
         loop {
             self.skip_separators();
@@ -364,7 +364,7 @@ impl Parser<'_> {
         Ok((count, keys))
     }
 
-    fn pivot_switch(&mut self) -> Read<bool> {
+    fn pivot_switch(&mut self) -> ParseResult<bool> {
         let word = self.expect_field("0 or 1")?;
         match word.text.to_ascii_lowercase().as_str() {
             "0" | "f" | "false" => Ok(false),
@@ -373,7 +373,7 @@ impl Parser<'_> {
         }
     }
 
-    fn pivot_number(&mut self) -> Read<usize> {
+    fn pivot_number(&mut self) -> ParseResult<usize> {
         self.whole_number().ok_or_else(|| {
             let message = format!("pivot: expected a number, found {}", self.found());
             Diagnostic::error(message, self.here())
@@ -382,7 +382,7 @@ impl Parser<'_> {
 }
 
 /// `size=` of a RANGE.
-fn split_size(option: &OptionArg) -> Read<BinSpan> {
+fn split_size(option: &OptionArg) -> ParseResult<BinSpan> {
     option.number::<f64>().and_then(|_| bin_span(option))
 }
 

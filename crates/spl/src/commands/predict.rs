@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// Maximum rows of a prediction.
 const FUTURE_MAX: usize = 10_000;
@@ -62,7 +62,7 @@ impl Syntax for PredictCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<PredictCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<PredictCommand> {
         let mut command = PredictCommand {
             series: Vec::new(),
             algorithm: PredictAlgorithm::TrendAndSeason,
@@ -121,7 +121,7 @@ impl Semantics for PredictCommand {
 
 impl PredictCommand {
     /// Parses the option at the cursor.
-    fn take_option(&mut self, parser: &mut Parser<'_>) -> Read<()> {
+    fn take_option(&mut self, parser: &mut Parser<'_>) -> ParseResult<()> {
         let option = parser.read_option()?;
         match option.name.as_str() {
             "algorithm" => {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// Value if no range fits.
 const NO_RANGE: &str = "None";
@@ -30,7 +30,7 @@ impl Syntax for RangeMapCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<RangeMapCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<RangeMapCommand> {
         let hint = "write `rangemap field=NAME low=0-10 high=11-100 default=other`";
         let (mut field, mut ranges, mut default) = (None, Vec::new(), NO_RANGE.to_owned());
         loop {

@@ -2,7 +2,7 @@
 
 use super::top::OPTION_NAMES;
 use super::{Call, Command, CommandInfo, Group, Kind};
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["rare"],
@@ -13,6 +13,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
-    parser.top(Known { command: "rare", names: OPTION_NAMES, ignored: &[] }, true).map(Command::Top)
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command> {
+    parser.top(OptionNames { command: "rare", names: OPTION_NAMES, ignored: &[] }, true).map(Command::Top)
 }

@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::Pattern;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read, Word};
+use crate::parse::{ParseResult, Parser, Word};
 
 /// `regex [FIELD=|FIELD!=]"REGEX"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ impl Syntax for RegexCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<RegexCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<RegexCommand> {
         parser.skip_blank();
         let place = parser.pos;
         let (mut field, mut negated) = (RAW.to_owned(), false);

@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 
 use super::info::{CommandInfo, Group};
 use super::{CUSTOM_CAPABILITY, Call, Command, ENTRIES};
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// A command as the parser looks it up.
 pub(crate) struct Entry {
     /// Names, help line and kind.
     pub(crate) info: &'static CommandInfo,
     /// Parses the command's arguments; a command that is rewritten to others returns those.
-    pub(crate) parse: fn(&mut Parser<'_>, Call<'_>) -> Read<Vec<Command>>,
+    pub(crate) parse: fn(&mut Parser<'_>, Call<'_>) -> ParseResult<Vec<Command>>,
 }
 
 /// A command name as shown in help.

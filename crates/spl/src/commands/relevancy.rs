@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::{Command, SearchExpr, Stage};
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `relevancy`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ impl Syntax for RelevancyCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<RelevancyCommand> {
+    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> ParseResult<RelevancyCommand> {
         // The words are those of the whole search, which is not parsed yet.
         Ok(RelevancyCommand { words: Vec::new() })
     }

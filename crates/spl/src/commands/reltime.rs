@@ -3,9 +3,9 @@
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::analyse::TIME;
 use crate::ast::{Assignment, BinaryOp, CompareOp, EvalCommand, Expr, NodeBuilder};
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "reltime", names: &["timefield", "prefix"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "reltime", names: &["timefield", "prefix"], ignored: &[] };
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["reltime"],
@@ -16,7 +16,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Command>> {
     let (mut fields, mut prefix) = (Vec::new(), "reltime_".to_owned());
     while let Some(option) = parser.option(OPTIONS)? {
         match option.name.as_str() {

@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `rename FIELD AS NEW [, FIELD AS NEW]...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ impl Syntax for RenameCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<RenameCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<RenameCommand> {
         let mut pairs = Vec::new();
         loop {
             parser.skip_separators();

@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read, Word};
+use crate::parse::{ParseResult, Parser, Word};
 
 /// `replace OLD WITH NEW [, ...] [IN FIELD...]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ impl Syntax for ReplaceCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ReplaceCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ReplaceCommand> {
         let hint = "write `replace old WITH new IN field`";
         let mut command = ReplaceCommand { pairs: Vec::new(), fields: Vec::new() };
         loop {

@@ -6,9 +6,9 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "rest",
     names: &["count", "search", "f", "strict", "report_as", "splunk_server"],
     ignored: &["splunk_server_group", "timeout"],
@@ -45,7 +45,7 @@ impl Syntax for RestCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<RestCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<RestCommand> {
         let mut command = RestCommand {
             path: String::new(),
             span: parser.here(),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `reverse`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ impl Syntax for ReverseCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<ReverseCommand> {
+    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ReverseCommand> {
         Ok(ReverseCommand)
     }
 }

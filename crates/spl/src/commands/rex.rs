@@ -6,9 +6,10 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::{Pattern, Span};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, OptionArg, Parser, Read, Word};
+use crate::parse::{OptionArg, OptionNames, ParseResult, Parser, Word};
 
-const OPTIONS: Known = Known { command: "rex", names: &["field", "max_match", "offset_field", "mode"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "rex", names: &["field", "max_match", "offset_field", "mode"], ignored: &[] };
 
 /// `rex`, in one of its modes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,7 +96,7 @@ impl Syntax for RexCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<RexCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<RexCommand> {
         let (mut field, mut max_match, mut offset_field, mut sed) = (RAW.to_owned(), 1, None, false);
         let mut pattern: Option<Word> = None;
         while !parser.at_end() {
@@ -170,7 +171,7 @@ impl Semantics for RexCommand {
 
 impl Parser<'_> {
     /// Parses an option of rex; other `name=` may be part of an unquoted pattern.
-    fn rex_option(&mut self) -> Read<Option<OptionArg>> {
+    fn rex_option(&mut self) -> ParseResult<Option<OptionArg>> {
         match self.peek_option() {
             Some(name) if OPTIONS.names.contains(&name.to_ascii_lowercase().as_str()) => self.read_option().map(Some),
             _ => Ok(None),
@@ -188,7 +189,7 @@ impl Parser<'_> {
 }
 
 /// Names of the groups `(?<name>`, `(?P<name>` and `(?'name'` of a pattern, in order.
-fn group_names(pattern: &Word) -> Read<Vec<String>> {
+fn group_names(pattern: &Word) -> ParseResult<Vec<String>> {
     let text = pattern.text.as_str();
     let mut names: Vec<String> = Vec::new();
     let mut in_class = false;
@@ -242,7 +243,7 @@ fn group_name(text: &str) -> Option<&str> {
     rest.find(close).map(|end| &rest[..end])
 }
 
-fn check_group_name(name: &str, span: Span) -> Read<()> {
+fn check_group_name(name: &str, span: Span) -> ParseResult<()> {
     let valid = name.chars().all(|c| c.is_alphanumeric() || c == '_');
     if !valid || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         let remark = Diagnostic::error(format!("rex: `{name}` cannot be the name of a group"), span);
@@ -252,7 +253,7 @@ fn check_group_name(name: &str, span: Span) -> Read<()> {
 }
 
 /// The `s/…/…/` and `y/…/…/` commands of a sed text.
-fn sed_edits(word: &Word) -> Read<Vec<SedEdit>> {
+fn sed_edits(word: &Word) -> ParseResult<Vec<SedEdit>> {
     let wrong = |what: &str| {
         Diagnostic::error(format!("rex mode=sed: {what}"), word.span).with_hint("write \"s/regex/replacement/g\"")
     };

@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `savedsearch`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ impl Syntax for SavedSearchCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SavedSearchCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<SavedSearchCommand> {
         let mut command =
             SavedSearchCommand { name: String::new(), span: parser.here(), tokens: Vec::new(), substitutes: true };
         loop {

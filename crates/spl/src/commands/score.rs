@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, LearnOption, Span};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// `score`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ impl Syntax for ScoreCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ScoreCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ScoreCommand> {
         let word = parser.expect_field("a method")?;
         let Some(method): Option<&'static ScoreRow> = SCORES.iter().find(|row| row.name == word.text) else {
             parser.unsupported(format!("score:{}", word.text));
@@ -89,7 +89,7 @@ impl Syntax for ScoreCommand {
             let message = format!("score: there is no method `{}`; there are {}", word.text, names.join(", "));
             return Err(Diagnostic::error(message, word.span).suggest(&word.text, names));
         };
-        let known = Known { command: "score", names: method.options, ignored: &[] };
+        let known = OptionNames { command: "score", names: method.options, ignored: &[] };
         let (mut actual, mut predicted, mut options) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_against = false;
         loop {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{CUSTOM_CAPABILITY, Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
-use crate::parse::{Parser, Read, quoted_len};
+use crate::parse::{ParseResult, Parser, quoted_len};
 
 /// A command that runs a program of an app.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl Syntax for CustomCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<CustomCommand> {
+    fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<CustomCommand> {
         let start = parser.pos;
         let raw_arguments = split(&parser.text[start..parser.end]);
         parser.pos = parser.end;

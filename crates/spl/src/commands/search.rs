@@ -9,7 +9,7 @@ use crate::analyse::{self, FieldNeeds, has_subsearch, search_fields};
 use crate::ast::{Pipeline, SearchExpr, TimeModifiers};
 use crate::diagnostic::Diagnostic;
 use crate::lints;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `search EXPR`; the first one of a search selects events, later ones filter rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ impl Syntax for SearchCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<SearchCommand> {
+    fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<SearchCommand> {
         parser.search_command(call.is_first)
     }
 }

@@ -6,10 +6,10 @@ use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, has_subsearch};
 use crate::ast::{SearchCommand, SearchExpr, Span, TimeModifiers};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known =
-    Known { command: "searchtxn", names: &["max_terms", "use_disjunct", "eventsonly"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "searchtxn", names: &["max_terms", "use_disjunct", "eventsonly"], ignored: &[] };
 
 /// Default of `max_terms=`.
 const TERMS: usize = 1_000;
@@ -41,7 +41,7 @@ impl Syntax for SearchTxnCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SearchTxnCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<SearchTxnCommand> {
         let word = parser.expect_field("the name of a stanza of transactiontypes.conf")?;
         let mut command = SearchTxnCommand {
             kind: word.text,

@@ -6,9 +6,10 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "selfjoin", names: &["overwrite", "max", "keepsingle"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "selfjoin", names: &["overwrite", "max", "keepsingle"], ignored: &[] };
 
 /// `selfjoin`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ impl Syntax for SelfJoinCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SelfJoinCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<SelfJoinCommand> {
         let mut command = SelfJoinCommand { overwrites: true, max: 1, keeps_single: false, fields: Vec::new() };
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

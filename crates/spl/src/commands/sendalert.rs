@@ -6,10 +6,10 @@ use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known =
-    Known { command: "sendalert", names: &["results_link", "results_path", "param.name"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "sendalert", names: &["results_link", "results_path", "param.name"], ignored: &[] };
 
 /// `sendalert`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ impl Syntax for SendAlertCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SendAlertCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<SendAlertCommand> {
         let (mut action, mut action_span) = (String::new(), parser.here());
         let (mut results_link, mut results_path, mut parameters) = (None, None, Vec::new());
         loop {

@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Pipeline;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `set (union|diff|intersect) [ SEARCH ] [ SEARCH ]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ impl Syntax for SetCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SetCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<SetCommand> {
         let word = parser.expect_field("union, diff or intersect")?;
         let operation = match word.text.to_ascii_lowercase().as_str() {
             "union" => SetOperation::Union,

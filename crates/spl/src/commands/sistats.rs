@@ -3,7 +3,7 @@
 use super::{Call, Command, CommandInfo, Group, Kind, entry};
 use crate::analyse::required_fields;
 use crate::ast::{NodeBuilder, NoopCommand};
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["sistats"],
@@ -14,12 +14,12 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command> {
     summary_rows(parser, "stats")
 }
 
 /// Rows for a summary: the fields from which the command of this name computes its result later.
-pub(super) fn summary_rows(parser: &mut Parser<'_>, name: &str) -> Read<Command> {
+pub(super) fn summary_rows(parser: &mut Parser<'_>, name: &str) -> ParseResult<Command> {
     let start = parser.pos;
     let commands = match entry(name) {
         Some(entry) => (entry.parse)(parser, Call { name, is_first: false })?,

@@ -2,7 +2,7 @@
 
 use super::sistats::summary_rows;
 use super::{Call, Command, CommandInfo, Group, Kind};
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["sitop"],
@@ -14,6 +14,6 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     ..CommandInfo::DEFAULT
 };
 
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command> {
     summary_rows(parser, "top")
 }

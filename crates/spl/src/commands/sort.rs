@@ -6,12 +6,12 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read, Word};
+use crate::parse::{OptionNames, ParseResult, Parser, Word};
 
 /// Rows kept when no number is given.
 pub const DEFAULT_LIMIT: usize = 10_000;
 
-const OPTIONS: Known = Known { command: "sort", names: &["limit"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "sort", names: &["limit"], ignored: &[] };
 
 /// `sort [N] KEY...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl Syntax for SortCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SortCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<SortCommand> {
         let mut limit = parser.whole_number();
         while let Some(option) = parser.option(OPTIONS)? {
             limit = Some(option.number()?);
@@ -109,7 +109,7 @@ impl Parser<'_> {
     /// Parses sort keys up to the end of the command, and whether a trailing `desc` reverses the order.
     ///
     /// A sign joined to a field applies to that field; a separate sign applies to the fields after it.
-    pub(crate) fn sort_keys(&mut self, command: &str) -> Read<(Vec<SortKey>, bool)> {
+    pub(crate) fn sort_keys(&mut self, command: &str) -> ParseResult<(Vec<SortKey>, bool)> {
         let mut keys: Vec<SortKey> = Vec::new();
         let mut descending_after = false;
         loop {
@@ -140,7 +140,7 @@ impl Parser<'_> {
     }
 
     /// `field` or `num(field)`.
-    fn sort_field(&mut self) -> Read<(FieldPattern, SortKind)> {
+    fn sort_field(&mut self) -> ParseResult<(FieldPattern, SortKind)> {
         for (name, kind) in
             [("auto", SortKind::Auto), ("num", SortKind::Num), ("ip", SortKind::Ip), ("str", SortKind::Str)]
         {
@@ -158,7 +158,7 @@ impl Parser<'_> {
         Ok((self.expect_field("a field to sort by")?.field(), SortKind::Auto))
     }
 
-    fn sort_argument(&mut self) -> Read<FieldPattern> {
+    fn sort_argument(&mut self) -> ParseResult<FieldPattern> {
         self.skip_blank();
         if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
             return Ok(word.field());

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "spath", names: &["input", "output", "path"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "spath", names: &["input", "output", "path"], ignored: &[] };
 
 /// `spath [input=FIELD] [output=FIELD] [path=PATH]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ impl Syntax for SpathCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SpathCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<SpathCommand> {
         let mut command = SpathCommand { input: RAW.to_owned(), output: None, path: None };
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

@@ -7,10 +7,13 @@ use crate::analyse::{FieldNeeds, repeatability};
 use crate::ast::{Aggregate, DependsOn, FieldPattern};
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_report;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known =
-    Known { command: "stats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &["partitions", "prestats"] };
+const OPTIONS: OptionNames = OptionNames {
+    command: "stats",
+    names: &["allnum", "delim", "dedup_splitvals"],
+    ignored: &["partitions", "prestats"],
+};
 
 /// `stats` and `eventstats`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +40,7 @@ impl Syntax for StatsCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<StatsCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<StatsCommand> {
         parser.stats(OPTIONS)
     }
 }
@@ -86,7 +89,7 @@ pub(crate) fn kind_of_fold(aggregates: &[Aggregate], declared: Kind) -> Kind {
 
 impl Parser<'_> {
     /// Parses the options, aggregates and BY fields of `stats` and `eventstats`.
-    pub(crate) fn stats(&mut self, known: Known) -> Read<StatsCommand> {
+    pub(crate) fn stats(&mut self, known: OptionNames) -> ParseResult<StatsCommand> {
         let mut command = StatsCommand {
             aggregates: Vec::new(),
             by: Vec::new(),

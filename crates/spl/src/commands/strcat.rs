@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read, Word};
+use crate::parse::{OptionNames, ParseResult, Parser, Word};
 
-const OPTIONS: Known = Known { command: "strcat", names: &["allrequired"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "strcat", names: &["allrequired"], ignored: &[] };
 
 /// `strcat [allrequired=] SOURCE... TARGET`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ impl Syntax for StrcatCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<StrcatCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<StrcatCommand> {
         let mut all_required = false;
         let mut words: Vec<Word> = Vec::new();
         loop {

@@ -8,9 +8,9 @@ use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::{Aggregate, Expr, FieldPattern};
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_report;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "streamstats",
     names: &["current", "window", "global", "time_window", "reset_on_change", "reset_before", "reset_after", "allnum"],
     ignored: &[],
@@ -51,7 +51,7 @@ impl Syntax for StreamStatsCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<StreamStatsCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<StreamStatsCommand> {
         let mut command = StreamStatsCommand::default();
         loop {
             parser.skip_separators();
@@ -126,7 +126,7 @@ impl Semantics for StreamStatsCommand {
 
 impl Parser<'_> {
     /// `reset_before=(EXPR)`, also with the condition in quotes.
-    fn reset_condition(&mut self, name_len: usize) -> Read<Expr> {
+    fn reset_condition(&mut self, name_len: usize) -> ParseResult<Expr> {
         self.skip_blank();
         self.pos += name_len;
         self.expect('=', "after the name of the option")?;
@@ -149,7 +149,7 @@ impl Parser<'_> {
     }
 
     /// `"("EXPR")"`, where the expression may contain quoted texts.
-    fn condition_between_quotes(&mut self) -> Read<Expr> {
+    fn condition_between_quotes(&mut self) -> ParseResult<Expr> {
         self.pos += "\"(\"".len();
         let rest = self.rest();
         let mut length = rest.find("\")\"").unwrap_or(rest.len());

@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_shown;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `table FIELD...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ impl Syntax for TableCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TableCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TableCommand> {
         Ok(TableCommand { fields: parser.field_list("table")? })
     }
 }

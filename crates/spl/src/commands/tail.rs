@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// Rows kept when no number is given.
 const DEFAULT_ROWS: usize = 10;
@@ -26,7 +26,7 @@ impl Syntax for TailCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TailCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TailCommand> {
         Ok(TailCommand { count: parser.row_count("tail")?.unwrap_or(DEFAULT_ROWS) })
     }
 }

@@ -8,9 +8,9 @@ use crate::analyse::{FieldNeeds, TIME, repeatability};
 use crate::ast::{Aggregate, BinCommand, BinOptions, BinSpan, ComputedAggregate, SeriesOptions, SplitField};
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_report;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "timechart",
     names: &[
         "limit",
@@ -65,7 +65,7 @@ impl Syntax for TimeChartCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TimeChartCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TimeChartCommand> {
         let mut command = TimeChartCommand::default();
         loop {
             while let Some(option) = parser.option(OPTIONS)? {
@@ -172,7 +172,7 @@ impl TimeChartCommand {
 }
 
 impl Parser<'_> {
-    fn one_split_only(&mut self) -> Read<()> {
+    fn one_split_only(&mut self) -> ParseResult<()> {
         self.skip_separators();
         if self.at_end() || self.at_keyword("where") || self.peek_option().is_some() {
             return Ok(());

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "timewrap", names: &["align", "series", "time_format"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "timewrap", names: &["align", "series", "time_format"], ignored: &[] };
 
 /// `timewrap`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,7 +45,7 @@ impl Syntax for TimeWrapCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TimeWrapCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TimeWrapCommand> {
         let (mut span, mut ends_now, mut series, mut format) = (None, false, WrapSeries::Relative, None);
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Rows kept when no number is given.
 const DEFAULT_ROWS: usize = 10;
@@ -50,8 +50,8 @@ impl Syntax for TopCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TopCommand> {
-        parser.top(Known { command: "top", names: OPTION_NAMES, ignored: &[] }, false)
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TopCommand> {
+        parser.top(OptionNames { command: "top", names: OPTION_NAMES, ignored: &[] }, false)
     }
 }
 
@@ -84,7 +84,7 @@ impl Semantics for TopCommand {
 
 impl Parser<'_> {
     /// Parses the arguments of `top` or `rare`.
-    pub(super) fn top(&mut self, known: Known, rarest: bool) -> Read<TopCommand> {
+    pub(super) fn top(&mut self, known: OptionNames, rarest: bool) -> ParseResult<TopCommand> {
         let mut command = TopCommand {
             rarest,
             limit: self.row_count(known.command)?.unwrap_or(DEFAULT_ROWS),

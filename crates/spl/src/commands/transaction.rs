@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, has_subsearch, search_fields};
 use crate::ast::{Expr, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, fault_of};
-use crate::parse::{Known, OptionArg, Parser, Read, parse_condition, parse_with, unescape};
+use crate::parse::{OptionArg, OptionNames, ParseResult, Parser, parse_condition, parse_with, unescape};
 use quarry_event::time::Span as TimeSpan;
 use quarry_stdx::Fault;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Default of `maxevents=`.
 const DEFAULT_EVENTS: usize = 1_000;
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "transaction",
     names: &[
         "fields",
@@ -117,7 +117,7 @@ impl Syntax for TransactionCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TransactionCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TransactionCommand> {
         let mut command = TransactionCommand::default();
         let start = parser.pos;
         let named = parser.transaction_arguments(&mut command)?;
@@ -190,7 +190,7 @@ impl Semantics for TransactionCommand {
 
 impl Parser<'_> {
     /// Applies the arguments, the last of a repeated option; returns `name=`.
-    fn transaction_arguments(&mut self, command: &mut TransactionCommand) -> Read<Option<OptionArg>> {
+    fn transaction_arguments(&mut self, command: &mut TransactionCommand) -> ParseResult<Option<OptionArg>> {
         let mut named = None;
         loop {
             self.skip_separators();
@@ -215,7 +215,7 @@ impl Parser<'_> {
     }
 
     /// `"condition"`, `(condition)`, `eval(expression)` or `word`.
-    fn event_test(&mut self) -> Read<EventTest> {
+    fn event_test(&mut self) -> ParseResult<EventTest> {
         self.skip_blank();
         let name = self.peek_name();
         if name.eq_ignore_ascii_case("eval") && self.rest()[name.len()..].trim_start().starts_with('(') {
@@ -300,7 +300,7 @@ fn parse_event_test(value: &str) -> Result<EventTest, Vec<Diagnostic>> {
     parse_condition(value).map(EventTest::Condition)
 }
 
-fn transaction_option(option: OptionArg, command: &mut TransactionCommand) -> Read<()> {
+fn transaction_option(option: OptionArg, command: &mut TransactionCommand) -> ParseResult<()> {
     let names = |text: &str| -> Vec<String> {
         text.split([',', ' '])
             .map(|name| name.trim_matches('"'))

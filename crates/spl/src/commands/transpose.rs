@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Default number of rows.
 const TRANSPOSED_ROWS: usize = 5;
 
-const OPTIONS: Known =
-    Known { command: "transpose", names: &["int", "column_name", "header_field", "include_empty"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "transpose", names: &["int", "column_name", "header_field", "include_empty"], ignored: &[] };
 
 /// `transpose [N] [column_name=] [header_field=] [include_empty=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl Syntax for TransposeCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TransposeCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TransposeCommand> {
         let mut command = TransposeCommand {
             limit: TRANSPOSED_ROWS,
             column_name: "column".to_owned(),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// Number of rows of a moving average.
 const PERIODS: std::ops::RangeInclusive<usize> = 2..=10_000;
@@ -51,7 +51,7 @@ impl Syntax for TrendLineCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TrendLineCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TrendLineCommand> {
         let mut trends = Vec::new();
         loop {
             parser.skip_separators();
@@ -76,7 +76,7 @@ impl Semantics for TrendLineCommand {
 }
 
 /// `sma5(field) [AS name]`.
-fn trend(parser: &mut Parser<'_>) -> Read<Trend> {
+fn trend(parser: &mut Parser<'_>) -> ParseResult<Trend> {
     let word = parser.expect_field("an average such as sma5(field)")?;
     let wrong = || {
         let message = format!("trendline: `{}` is not an average", word.text);

@@ -14,10 +14,10 @@ use crate::ast::{
 };
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
-use crate::parse::{Known, Parser, Read, has_inner_time, quoted_len};
+use crate::parse::{OptionNames, ParseResult, Parser, has_inner_time, quoted_len};
 
 /// The ignored options have no effect: all buckets are read in full detail, wherever they are stored.
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "tstats",
     names: &["prestats", "append", "summariesonly", "fillnull_value"],
     ignored: &[
@@ -93,7 +93,7 @@ impl Syntax for TstatsCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TstatsCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TstatsCommand> {
         let mut command = TstatsCommand::empty();
         loop {
             while let Some(option) = parser.option(OPTIONS)? {
@@ -177,7 +177,7 @@ impl TstatsCommand {
 }
 
 impl Parser<'_> {
-    fn tstats_aggregate(&mut self) -> Read<Aggregate> {
+    fn tstats_aggregate(&mut self) -> ParseResult<Aggregate> {
         let aggregate = self.aggregate("tstats")?;
         match &aggregate.arg {
             AggregateArg::Field(field) if field.is_wildcard() && field.text != "*" => {
@@ -196,7 +196,7 @@ impl Parser<'_> {
     }
 
     /// `datamodel=M.O`, `sid=ID` or a namespace.
-    fn tstats_source(&mut self) -> Read<TstatsSource> {
+    fn tstats_source(&mut self) -> ParseResult<TstatsSource> {
         self.skip_blank();
         if self.peek_name().eq_ignore_ascii_case("datamodel") {
             self.pos += "datamodel".len();
@@ -214,7 +214,7 @@ impl Parser<'_> {
     }
 
     /// Parses the condition after WHERE, up to the word BY or one of the options `ending`.
-    pub(super) fn tstats_where(&mut self, command: &mut TstatsCommand, ending: &[&str]) -> Read<()> {
+    pub(super) fn tstats_where(&mut self, command: &mut TstatsCommand, ending: &[&str]) -> ParseResult<()> {
         let outer = self.end;
         self.end = self.split_clause(ending);
         let read = self.search_condition().and_then(|filter| self.take_time(filter, &mut command.time));
@@ -276,7 +276,7 @@ impl Parser<'_> {
     }
 
     /// Fields after BY; `span=` belongs to `_time`, or else to the field before it.
-    fn tstats_splits(&mut self, command: &mut TstatsCommand) -> Read<()> {
+    fn tstats_splits(&mut self, command: &mut TstatsCommand) -> ParseResult<()> {
         loop {
             self.skip_separators();
             if self.at_end() || self.at_keyword("where") || self.at_keyword("from") {
@@ -308,7 +308,7 @@ impl Parser<'_> {
     }
 }
 
-fn set_span(by: &mut [TstatsSplit], span: Option<TimeSpan>, place: Span) -> Read<()> {
+fn set_span(by: &mut [TstatsSplit], span: Option<TimeSpan>, place: Span) -> ParseResult<()> {
     let at = by.iter().position(|split| split.field == "_time").or(by.len().checked_sub(1));
     let Some(split) = at.and_then(|at| by.get_mut(at)) else {
         return Err(

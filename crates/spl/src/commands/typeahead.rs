@@ -11,9 +11,9 @@ use crate::ast::{
     TimeModifiers, TimeText, TstatsCommand, TstatsSplit,
 };
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "typeahead",
     names: &["prefix", "count", "index", "starttimeu", "endtimeu"],
     ignored: &["max_time", "collapse", "splunk_server", "use_fast_typeahead"],
@@ -46,7 +46,7 @@ impl Syntax for TypeAheadCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TypeAheadCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TypeAheadCommand> {
         let (mut prefix, mut count, mut indexes, mut range) = (None, SUGGESTIONS, Vec::new(), TimeModifiers::default());
         while let Some(option) = parser.option(OPTIONS)? {
             match option.name.as_str() {
@@ -108,7 +108,7 @@ impl TypeAheadCommand {
 }
 
 /// Commands that count the words of events, and the values of [`EVENT_FIELDS`] whose names begin with the prefix.
-fn words(make: NodeBuilder, scope: &TypeAheadScope, prefix: &str) -> Read<Vec<Command>> {
+fn words(make: NodeBuilder, scope: &TypeAheadScope, prefix: &str) -> ParseResult<Vec<Command>> {
     if prefix.is_empty() || prefix.bytes().any(|byte| is_major(byte) || byte == b'`') {
         let remark = Diagnostic::error("typeahead: a prefix is the beginning of one word", make.here());
         return Err(remark.with_hint("write prefix=err or prefix=sourcetype=acc"));

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "typer", names: &[], ignored: &["eventtype", "maxlen"] };
+const OPTIONS: OptionNames = OptionNames { command: "typer", names: &[], ignored: &["eventtype", "maxlen"] };
 
 /// `typer`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ impl Syntax for TyperCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TyperCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TyperCommand> {
         while parser.option(OPTIONS)?.is_some() {}
         Ok(TyperCommand)
     }

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax, from};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, Stage, SubsearchLimits};
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known =
-    Known { command: "union", names: &["maxout", "maxtime", "timeout", "extendtimerange"], ignored: &[] };
+const OPTIONS: OptionNames =
+    OptionNames { command: "union", names: &["maxout", "maxtime", "timeout", "extendtimerange"], ignored: &[] };
 
 /// `union [maxout=N] [ SEARCH ]...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ impl Syntax for UnionCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<UnionCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<UnionCommand> {
         let mut limits = SubsearchLimits::default();
         while let Some(option) = parser.option(OPTIONS)? {
             limits.take(&option)?;
@@ -53,7 +53,7 @@ impl Semantics for UnionCommand {
 }
 
 /// `datamodel:NAME`, `lookup:NAME` or `savedsearch:NAME`, as a search that reads it.
-fn dataset(parser: &mut Parser<'_>) -> Read<Option<Pipeline>> {
+fn dataset(parser: &mut Parser<'_>) -> ParseResult<Option<Pipeline>> {
     let name = parser.peek_name().to_ascii_lowercase();
     let is_kind = matches!(name.as_str(), "datamodel" | "lookup" | "inputlookup" | "savedsearch");
     if !is_kind || !parser.rest()[name.len()..].starts_with(':') {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::xyseries::three_fields;
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `untable ROWS NAMES VALUES`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl Syntax for UntableCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<UntableCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<UntableCommand> {
         let mut fields = parser.fields_to_end()?.into_iter().map(|field| field.text);
         match (fields.next(), fields.next(), fields.next(), fields.next()) {
             (Some(row), Some(name), Some(value), None) => Ok(UntableCommand { row, name, value }),

@@ -13,9 +13,9 @@ use crate::ast::{
     StatsFunction, TimeModifiers,
 };
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known {
+const OPTIONS: OptionNames = OptionNames {
     command: "walklex",
     names: &["type", "prefix", "pattern", "index"],
     ignored: &["splunk_server", "splunk_server_group"],
@@ -33,7 +33,7 @@ pub struct WalkLexCommand {
 
 /// Words to list, the value of the option `type`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Listed {
+enum WordKind {
     Fields,
     FieldValues,
     Terms,
@@ -51,17 +51,17 @@ impl Syntax for WalkLexCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<WalkLexCommand> {
-        let (mut listed, mut pattern, mut indexes) = (Listed::All, None, Vec::new());
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<WalkLexCommand> {
+        let (mut listed, mut pattern, mut indexes) = (WordKind::All, None, Vec::new());
         while let Some(option) = parser.option(OPTIONS)? {
             match option.name.as_str() {
                 "index" => indexes.push(option.value),
                 "type" => {
                     listed = match option.value.to_ascii_lowercase().as_str() {
-                        "all" => Listed::All,
-                        "field" => Listed::Fields,
-                        "fieldvalue" => Listed::FieldValues,
-                        "term" => Listed::Terms,
+                        "all" => WordKind::All,
+                        "field" => WordKind::Fields,
+                        "fieldvalue" => WordKind::FieldValues,
+                        "term" => WordKind::Terms,
                         _ => return Err(option.refuse("all, field, fieldvalue or term")),
                     };
                 }
@@ -79,16 +79,16 @@ impl Syntax for WalkLexCommand {
             return Err(remark.with_hint("write `walklex type=term index=main`"));
         }
         let make = parser.builder();
-        let name = if listed == Listed::Fields { "field" } else { "term" };
+        let name = if listed == WordKind::Fields { "field" } else { "term" };
         let mut commands = vec![search_in(make, &indexes, SearchExpr::All, TimeModifiers::default())];
         match listed {
-            Listed::Terms => commands.push(make.eval(WORD, make.nullary("null"))),
+            WordKind::Terms => commands.push(make.eval(WORD, make.nullary("null"))),
             _ => commands.push(pairs(make)),
         }
-        if matches!(listed, Listed::Terms | Listed::All) {
+        if matches!(listed, WordKind::Terms | WordKind::All) {
             commands.extend(terms(make)?);
         }
-        if listed == Listed::Fields {
+        if listed == WordKind::Fields {
             let field = [make.field(WORD), make.text("(?s)::.*$"), make.text("")];
             let sum = make.aggregate(StatsFunction::Sum, "count", "count");
             commands.extend([
@@ -109,7 +109,7 @@ impl Syntax for WalkLexCommand {
             commands.push(make.filter(make.call("like", [make.call("lower", [make.field(name)]), like])));
         }
         commands.push(match listed {
-            Listed::Fields => make.table(&["field", "count", "distinct_values", "index"]),
+            WordKind::Fields => make.table(&["field", "count", "distinct_values", "index"]),
             _ => make.table(&["term", "count", "index"]),
         });
         Ok(WalkLexCommand { search: make.pipeline(commands) })
@@ -143,7 +143,7 @@ fn pairs(make: NodeBuilder) -> Command {
 }
 
 /// Adds the words of an event's text, and their parts at minor breakers.
-fn terms(make: NodeBuilder) -> Read<[Command; 3]> {
+fn terms(make: NodeBuilder) -> ParseResult<[Command; 3]> {
     let (majors, breakers) = (class_of(is_major), class_of(is_breaker));
     let words = [make.field(WORD), make.field("__part"), make.field("__piece")];
     Ok([
@@ -154,7 +154,7 @@ fn terms(make: NodeBuilder) -> Read<[Command; 3]> {
 }
 
 /// `rex max_match=0`: every match of a pattern in the event's text.
-pub(super) fn all_matches(make: NodeBuilder, pattern: &str) -> Read<Command> {
+pub(super) fn all_matches(make: NodeBuilder, pattern: &str) -> ParseResult<Command> {
     let extraction = RexExtraction::of(RAW, pattern).map_err(|fault| Diagnostic::error(fault.message, make.here()))?;
     Ok(RexCommand::Extract(RexExtraction { max_match: 0, ..extraction }).into())
 }

@@ -9,7 +9,7 @@ use crate::analyse::{FieldNeeds, is_constant, lacking_fields};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_expression;
-use crate::parse::{Parser, Read};
+use crate::parse::{ParseResult, Parser};
 
 /// `where EXPR`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ impl Syntax for WhereCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<WhereCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<WhereCommand> {
         Ok(WhereCommand { condition: parser.whole_expression()? })
     }
 }

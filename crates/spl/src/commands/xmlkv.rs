@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "xmlkv", names: &[], ignored: &["maxinputs"] };
+const OPTIONS: OptionNames = OptionNames { command: "xmlkv", names: &[], ignored: &["maxinputs"] };
 
 /// `xmlkv [FIELD]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ impl Syntax for XmlKvCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<XmlKvCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<XmlKvCommand> {
         let mut field = "_raw".to_owned();
         loop {
             while parser.option(OPTIONS)?.is_some() {}

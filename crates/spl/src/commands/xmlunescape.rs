@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "xmlunescape", names: &[], ignored: &["maxinputs"] };
+const OPTIONS: OptionNames = OptionNames { command: "xmlunescape", names: &[], ignored: &["maxinputs"] };
 
 /// `xmlunescape`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ impl Syntax for XmlUnescapeCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<XmlUnescapeCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<XmlUnescapeCommand> {
         while parser.option(OPTIONS)?.is_some() {}
         Ok(XmlUnescapeCommand)
     }

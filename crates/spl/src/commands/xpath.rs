@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "xpath", names: &["field", "outfield", "default"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "xpath", names: &["field", "outfield", "default"], ignored: &[] };
 
 /// `xpath [field=] [outfield=] [default=] "PATH"`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ impl Syntax for XPathCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<XPathCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<XPathCommand> {
         let (mut field, mut output, mut default, mut path) = ("_raw".to_owned(), "xpath".to_owned(), None, None);
         loop {
             while let Some(option) = parser.option(OPTIONS)? {

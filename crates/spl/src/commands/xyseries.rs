@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{OptionNames, ParseResult, Parser};
 
-const OPTIONS: Known = Known { command: "xyseries", names: &["grouped", "sep", "format"], ignored: &[] };
+const OPTIONS: OptionNames = OptionNames { command: "xyseries", names: &["grouped", "sep", "format"], ignored: &[] };
 
 /// `xyseries [grouped=] ROWS COLUMNS CELLS... [sep=] [format=]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ impl Syntax for XySeriesCommand {
         ..CommandInfo::DEFAULT
     };
 
-    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<XySeriesCommand> {
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<XySeriesCommand> {
         let (mut grouped, mut separator, mut format) = (false, ": ".to_owned(), None);
         let mut fields = Vec::new();
         loop {

@@ -5,8 +5,8 @@
 
 use quarry_event::time::Span as TimeSpan;
 
-use super::cursor::{Parser, Read};
-use super::options::Known;
+use super::cursor::{ParseResult, Parser};
+use super::options::OptionNames;
 use crate::ast::{Aggregate, AggregateArg, FieldPattern, PercentileKind, PercentileMethod, Span, StatsFunction};
 use crate::diagnostic::Diagnostic;
 use crate::functions::{STATS_FUNCTIONS, stats_function};
@@ -15,7 +15,7 @@ use crate::functions::{STATS_FUNCTIONS, stats_function};
 const TIME_UNITS: [&str; 5] = ["sec", "min", "hour", "day", "week"];
 
 impl Parser<'_> {
-    pub(crate) fn require_aggregates(&mut self, aggregates: &[Aggregate], command: &str) -> Read<()> {
+    pub(crate) fn require_aggregates(&mut self, aggregates: &[Aggregate], command: &str) -> ParseResult<()> {
         if aggregates.is_empty() {
             let remark = Diagnostic::error(format!("{command}: no aggregate is given"), self.here());
             return Err(remark.with_hint("write a function such as `count` or `sum(field)`"));
@@ -24,7 +24,7 @@ impl Parser<'_> {
     }
 
     /// Fields after BY, up to an option or the end.
-    pub(crate) fn by_fields(&mut self, known: Known) -> Read<Vec<FieldPattern>> {
+    pub(crate) fn by_fields(&mut self, known: OptionNames) -> ParseResult<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {
             self.skip_separators();
@@ -41,7 +41,7 @@ impl Parser<'_> {
     }
 
     /// `function(arg) [AS name]`.
-    pub(crate) fn aggregate(&mut self, command: &str) -> Read<Aggregate> {
+    pub(crate) fn aggregate(&mut self, command: &str) -> ParseResult<Aggregate> {
         self.skip_separators();
         let start = self.pos;
         let (function, arg, as_written) = self.aggregate_call(command)?;
@@ -58,7 +58,7 @@ impl Parser<'_> {
     }
 
     /// The call, its argument and its text as written.
-    pub(crate) fn aggregate_call(&mut self, command: &str) -> Read<(StatsFunction, AggregateArg, String)> {
+    pub(crate) fn aggregate_call(&mut self, command: &str) -> ParseResult<(StatsFunction, AggregateArg, String)> {
         self.skip_blank();
         let start = self.pos;
         let rest = self.rest();
@@ -101,7 +101,7 @@ impl Parser<'_> {
     }
 
     /// `(field)`, `(eval(EXPR))` or `()`.
-    fn aggregate_arg(&mut self, command: &str) -> Read<AggregateArg> {
+    fn aggregate_arg(&mut self, command: &str) -> ParseResult<AggregateArg> {
         self.expect('(', "before the argument")?;
         self.skip_blank();
         let arg = if self.eval_call() {
@@ -130,7 +130,7 @@ impl Parser<'_> {
     }
 
     /// The field inside the parentheses of an aggregate.
-    fn argument_field(&mut self, command: &str) -> Read<FieldPattern> {
+    fn argument_field(&mut self, command: &str) -> ParseResult<FieldPattern> {
         if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
             return Ok(word.field());
         }
@@ -156,7 +156,7 @@ impl Parser<'_> {
     }
 
     /// `sparkline`, `sparkline(agg)`, `sparkline(agg, span)`.
-    fn sparkline(&mut self, command: &str, start: usize) -> Read<(StatsFunction, AggregateArg, String)> {
+    fn sparkline(&mut self, command: &str, start: usize) -> ParseResult<(StatsFunction, AggregateArg, String)> {
         let mut inner = StatsFunction::Count;
         let mut arg = AggregateArg::Rows;
         let mut span = None;
@@ -177,7 +177,7 @@ impl Parser<'_> {
         Ok((StatsFunction::Sparkline { inner: Box::new(inner), span }, arg, written))
     }
 
-    fn sparkline_span(&mut self) -> Read<TimeSpan> {
+    fn sparkline_span(&mut self) -> ParseResult<TimeSpan> {
         self.skip_blank();
         let start = self.pos;
         let rest = self.rest();
@@ -187,7 +187,7 @@ impl Parser<'_> {
     }
 
     /// The stats function of this lower-case name.
-    pub(crate) fn stats_function(&mut self, name: &str, span: Span, command: &str) -> Read<StatsFunction> {
+    pub(crate) fn stats_function(&mut self, name: &str, span: Span, command: &str) -> ParseResult<StatsFunction> {
         if let Some(function) = stats_function(name).and_then(|row| row.function.clone()) {
             if matches!(function, StatsFunction::Per(_)) && command != "timechart" {
                 let message = format!("{command}: `{name}` works in timechart only");
@@ -244,7 +244,7 @@ impl Parser<'_> {
 }
 
 /// A pattern's new name must have the same number of `*`: several fields cannot have one name.
-pub(crate) fn stars_fit(aggregate: &Aggregate, command: &str) -> Read<()> {
+pub(crate) fn stars_fit(aggregate: &Aggregate, command: &str) -> ParseResult<()> {
     let AggregateArg::Field(field) = &aggregate.arg else { return Ok(()) };
     let stars = |text: &str| text.matches('*').count();
     if stars(&field.text) == 0 || stars(&field.text) == stars(&aggregate.name) {

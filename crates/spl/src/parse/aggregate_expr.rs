@@ -5,7 +5,7 @@
 //! similar functions are refused: they are scaled when the span is known, after series have been ranked.
 
 use super::aggregate::percentile;
-use super::cursor::{Parser, Read};
+use super::cursor::{ParseResult, Parser};
 use crate::analyse::expr_fields;
 use crate::ast::{Aggregate, ComputedAggregate, Expr, ExprKind, PART_PREFIX, StatsFunction};
 use crate::diagnostic::Diagnostic;
@@ -31,7 +31,7 @@ impl Parser<'_> {
         command: &'static str,
         aggregates: &mut Vec<Aggregate>,
         computed: &mut Vec<ComputedAggregate>,
-    ) -> Read<()> {
+    ) -> ParseResult<()> {
         self.skip_separators();
         let start = self.pos;
         if !self.eval_call() {
@@ -64,7 +64,7 @@ impl Parser<'_> {
     }
 
     /// The aggregate whose name starts at `start`, if the expression means one.
-    pub(crate) fn part(&mut self, name: &str, start: usize) -> Read<Option<Expr>> {
+    pub(crate) fn part(&mut self, name: &str, start: usize) -> ParseResult<Option<Expr>> {
         if self.parts.is_none() || !self.is_part(name, start) {
             return Ok(None);
         }

@@ -21,7 +21,7 @@ pub(crate) fn with_stack<T>(read: impl FnOnce() -> T) -> T {
 }
 
 /// Result of parsing something, or the error.
-pub(crate) type Read<T> = Result<T, Diagnostic>;
+pub(crate) type ParseResult<T> = Result<T, Diagnostic>;
 
 /// A word with its position.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,7 +136,7 @@ impl<'t> Parser<'t> {
     }
 
     /// The value, or `None` with its error recorded.
-    pub(crate) fn recover<T>(&mut self, read: Read<T>) -> Option<T> {
+    pub(crate) fn recover<T>(&mut self, read: ParseResult<T>) -> Option<T> {
         match read {
             Ok(value) => Some(value),
             Err(remark) => {
@@ -215,7 +215,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Requires `mark` after blanks.
-    pub(crate) fn expect(&mut self, mark: char, after: &str) -> Read<()> {
+    pub(crate) fn expect(&mut self, mark: char, after: &str) -> ParseResult<()> {
         if self.eat(mark) {
             return Ok(());
         }
@@ -234,7 +234,7 @@ impl<'t> Parser<'t> {
 
     /// Parses one level deeper, within [`MAX_NESTING`]. All recursion of the parser goes through here; if little stack
     /// is left, it continues on a larger one, because a search may be parsed on any thread.
-    pub(crate) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+    pub(crate) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         if self.depth >= MAX_NESTING {
             let message = format!("nested deeper than the limit of {MAX_NESTING} levels");
             return Err(Diagnostic::error(message, self.here()).with_hint("compute parts with eval first"));
@@ -333,7 +333,7 @@ impl<'t> Parser<'t> {
     }
 
     /// A required field name.
-    pub(crate) fn expect_field(&mut self, what: &str) -> Read<Word> {
+    pub(crate) fn expect_field(&mut self, what: &str) -> ParseResult<Word> {
         self.field_word().ok_or_else(|| {
             self.skip_blank();
             Diagnostic::error(format!("expected {what}, found {}", self.found()), self.here())
@@ -341,12 +341,12 @@ impl<'t> Parser<'t> {
     }
 
     /// `AS name`, if it is next.
-    pub(crate) fn name_after_as(&mut self) -> Read<Option<String>> {
+    pub(crate) fn name_after_as(&mut self) -> ParseResult<Option<String>> {
         if self.eat_keyword("as") { Ok(Some(self.expect_field("a name after AS")?.text)) } else { Ok(None) }
     }
 
     /// Field names up to the end of the command; may be empty.
-    pub(crate) fn fields_to_end(&mut self) -> Read<Vec<FieldPattern>> {
+    pub(crate) fn fields_to_end(&mut self) -> ParseResult<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {
             self.skip_separators();
@@ -377,7 +377,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Field names up to the end of the command; at least one.
-    pub(crate) fn field_list(&mut self, command: &str) -> Read<Vec<FieldPattern>> {
+    pub(crate) fn field_list(&mut self, command: &str) -> ParseResult<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {
             self.skip_separators();
@@ -393,7 +393,7 @@ impl<'t> Parser<'t> {
     }
 
     /// A number of rows, if one is next; a negative number is an error rather than something else.
-    pub(crate) fn row_count(&mut self, command: &str) -> Read<Option<usize>> {
+    pub(crate) fn row_count(&mut self, command: &str) -> ParseResult<Option<usize>> {
         self.skip_blank();
         let start = self.pos;
         if self.eat('-') {
@@ -409,7 +409,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Fails if anything is left of the command.
-    pub(crate) fn expect_end(&mut self, command: &str) -> Read<()> {
+    pub(crate) fn expect_end(&mut self, command: &str) -> ParseResult<()> {
         if self.at_end() {
             return Ok(());
         }

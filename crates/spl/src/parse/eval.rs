@@ -4,7 +4,7 @@
 //! associative operator become balanced trees and other chains are limited, so no text produces a tree too deep to
 //! walk.
 
-use super::cursor::{Parser, Read, Word};
+use super::cursor::{ParseResult, Parser, Word};
 use crate::ast::{AssignTarget, Assignment, BinaryOp, CompareOp, Expr, ExprKind, NamePart, Span, UnaryOp, balanced};
 use crate::diagnostic::Diagnostic;
 use crate::functions::{EVAL_FUNCTIONS, FunctionHelp, ResultType, eval_function, stats_function};
@@ -67,7 +67,7 @@ fn name_with_blanks(text: &str) -> Option<usize> {
 }
 
 impl Parser<'_> {
-    pub(crate) fn assignment(&mut self) -> Read<Assignment> {
+    pub(crate) fn assignment(&mut self) -> ParseResult<Assignment> {
         let word = self.target_word()?;
         self.expect('=', "after the field that eval assigns").map_err(|remark| match self.peek() {
             Some('(') => remark.with_hint(format!("name the result: eval x={}(...)", word.text)),
@@ -86,7 +86,7 @@ impl Parser<'_> {
         Ok(Assignment { target: target(&word), expr })
     }
 
-    fn target_word(&mut self) -> Read<Word> {
+    fn target_word(&mut self) -> ParseResult<Word> {
         self.skip_blank();
         if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
             return Ok(word);
@@ -106,7 +106,7 @@ impl Parser<'_> {
     }
 
     /// Parses an expression that extends to the end of the command.
-    pub(crate) fn whole_expression(&mut self) -> Read<Expr> {
+    pub(crate) fn whole_expression(&mut self) -> ParseResult<Expr> {
         self.chain = 0;
         let expr = self.expression()?;
         if !self.at_end() {
@@ -124,11 +124,11 @@ impl Parser<'_> {
     }
 
     /// Parses an expression up to where it ends by itself.
-    pub(crate) fn expression(&mut self) -> Read<Expr> {
+    pub(crate) fn expression(&mut self) -> ParseResult<Expr> {
         self.nested(|parser| parser.level(Level::Or))
     }
 
-    fn level(&mut self, level: Level) -> Read<Expr> {
+    fn level(&mut self, level: Level) -> ParseResult<Expr> {
         match level {
             Level::Not => return self.negation(),
             Level::Sign => return self.signed(),
@@ -159,7 +159,7 @@ impl Parser<'_> {
     }
 
     /// Builds a tree from operands and the operators between them.
-    fn fold_chain(&mut self, mut operands: Vec<Expr>, operators: Vec<BinaryOp>) -> Read<Expr> {
+    fn fold_chain(&mut self, mut operands: Vec<Expr>, operators: Vec<BinaryOp>) -> ParseResult<Expr> {
         let associative = [BinaryOp::And, BinaryOp::Or, BinaryOp::Xor, BinaryOp::Concat];
         if let Some(op) = operators.first().copied()
             && operators.iter().all(|other| *other == op)
@@ -177,7 +177,7 @@ impl Parser<'_> {
     }
 
     /// Counts operators that make the tree deeper.
-    fn lengthen(&mut self, operators: usize, place: Span) -> Read<()> {
+    fn lengthen(&mut self, operators: usize, place: Span) -> ParseResult<()> {
         self.chain += operators;
         if self.chain <= MAX_CHAIN {
             return Ok(());
@@ -187,7 +187,7 @@ impl Parser<'_> {
     }
 
     /// NOT applies to everything up to AND, OR, XOR; `!`, which published searches use, is the same.
-    fn negation(&mut self) -> Read<Expr> {
+    fn negation(&mut self) -> ParseResult<Expr> {
         self.skip_blank();
         let start = self.pos;
         let is_mark = self.rest().starts_with('!') && !self.rest().starts_with("!=");
@@ -200,7 +200,7 @@ impl Parser<'_> {
         Ok(Expr { kind: ExprKind::Unary(UnaryOp::Not, Box::new(inner)), span: self.since(start) })
     }
 
-    fn signed(&mut self) -> Read<Expr> {
+    fn signed(&mut self) -> ParseResult<Expr> {
         self.skip_blank();
         let start = self.pos;
         let op = match self.peek() {
@@ -276,7 +276,7 @@ impl Parser<'_> {
         &rest[..rest.find(|c: char| !is_name_char(c)).unwrap_or(rest.len())]
     }
 
-    fn primary(&mut self) -> Read<Expr> {
+    fn primary(&mut self) -> ParseResult<Expr> {
         self.skip_blank();
         let start = self.pos;
         let Some(next) = self.peek() else {
@@ -314,7 +314,7 @@ impl Parser<'_> {
         }
     }
 
-    fn number(&mut self) -> Read<Expr> {
+    fn number(&mut self) -> ParseResult<Expr> {
         let start = self.pos;
         let bytes = self.rest().as_bytes();
         let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -351,7 +351,7 @@ impl Parser<'_> {
     }
 
     /// Parses a field, a call or a boolean.
-    fn name(&mut self) -> Read<Expr> {
+    fn name(&mut self) -> ParseResult<Expr> {
         let start = self.pos;
         let name = self.name_here().to_owned();
         self.pos += name.len();
@@ -380,7 +380,7 @@ impl Parser<'_> {
         }
     }
 
-    fn call(&mut self, name: String, name_span: Span) -> Read<Expr> {
+    fn call(&mut self, name: String, name_span: Span) -> ParseResult<Expr> {
         let args = self.arguments()?;
         match eval_function(&name) {
             None => {
@@ -416,7 +416,7 @@ impl Parser<'_> {
     }
 
     /// `( EXPR, ... )`.
-    fn arguments(&mut self) -> Read<Vec<Expr>> {
+    fn arguments(&mut self) -> ParseResult<Vec<Expr>> {
         self.expect('(', "before the arguments")?;
         let mut args = Vec::new();
         if self.eat(')') {

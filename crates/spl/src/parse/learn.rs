@@ -1,6 +1,6 @@
 //! Names of models, shared by the machine learning commands.
 
-use super::cursor::{Parser, Read};
+use super::cursor::{ParseResult, Parser};
 use crate::ast::ModelName;
 use crate::diagnostic::Diagnostic;
 
@@ -9,7 +9,7 @@ const MODEL_NAME_MAX: usize = 200;
 
 impl Parser<'_> {
     /// `NAME` or `app:NAME`.
-    pub(crate) fn model_name(&mut self, command: &str) -> Read<ModelName> {
+    pub(crate) fn model_name(&mut self, command: &str) -> ParseResult<ModelName> {
         let word = self.expect_field("the name of a model")?;
         let (shared, text) = match word.text.split_once(':') {
             Some(("app", name)) => (true, name),

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use quarry_event::time::Span as TimeSpan;
 
-use super::cursor::{Parser, Read};
+use super::cursor::{ParseResult, Parser};
 use crate::ast::{Span, SubsearchLimits};
 use crate::diagnostic::Diagnostic;
 
@@ -36,7 +36,7 @@ impl OptionArg {
     }
 
     /// `t`, `true`, `1`, `yes` and their opposites.
-    pub(crate) fn boolean(&self) -> Read<bool> {
+    pub(crate) fn boolean(&self) -> ParseResult<bool> {
         match self.value.to_ascii_lowercase().as_str() {
             "t" | "true" | "1" | "yes" | "y" => Ok(true),
             "f" | "false" | "0" | "no" | "n" => Ok(false),
@@ -45,11 +45,11 @@ impl OptionArg {
     }
 
     /// A number of this type, such as an integer or a float.
-    pub(crate) fn number<T: FromStr>(&self) -> Read<T> {
+    pub(crate) fn number<T: FromStr>(&self) -> ParseResult<T> {
         self.value.parse().map_err(|_| self.wrong("a number"))
     }
 
-    pub(crate) fn time_span(&self) -> Read<TimeSpan> {
+    pub(crate) fn time_span(&self) -> ParseResult<TimeSpan> {
         TimeSpan::parse(&self.value)
             .map_err(|error| self.wrong("a span of time such as 5m").with_hint(error.to_string()))
     }
@@ -63,7 +63,7 @@ impl OptionArg {
 
 /// Options that a command reads or skips; others are errors.
 #[derive(Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct OptionNames {
     /// The command, for messages.
     pub(crate) command: &'static str,
     /// Options the command reads.
@@ -74,7 +74,7 @@ pub(crate) struct Known {
 
 impl SubsearchLimits {
     /// Applies an option: `maxout=`, `maxtime=`, `timeout=` or `extendtimerange=`.
-    pub(crate) fn take(&mut self, option: &OptionArg) -> Read<()> {
+    pub(crate) fn take(&mut self, option: &OptionArg) -> ParseResult<()> {
         match option.name.as_str() {
             "maxout" => self.max_out = Some(option.number()?),
             "timeout" => self.timeout_s = Some(option.number()?),
@@ -96,13 +96,13 @@ impl Parser<'_> {
     }
 
     /// Reads the option at the cursor. Must be called only if [`Parser::peek_option`] returned one.
-    pub(crate) fn read_option(&mut self) -> Read<OptionArg> {
+    pub(crate) fn read_option(&mut self) -> ParseResult<OptionArg> {
         self.skip_blank();
         self.read_option_of(self.peek_name().len())
     }
 
     /// Like [`Parser::read_option`], with a name of this many bytes.
-    pub(crate) fn read_option_of(&mut self, length: usize) -> Read<OptionArg> {
+    pub(crate) fn read_option_of(&mut self, length: usize) -> ParseResult<OptionArg> {
         let start = self.pos;
         let name = self.text[start..start + length].to_ascii_lowercase();
         self.pos += length;
@@ -132,7 +132,7 @@ impl Parser<'_> {
     }
 
     /// The next option that the command knows; unknown ones are reported, ignored ones skipped.
-    pub(crate) fn option(&mut self, known: Known) -> Read<Option<OptionArg>> {
+    pub(crate) fn option(&mut self, known: OptionNames) -> ParseResult<Option<OptionArg>> {
         loop {
             let place = self.pos;
             self.skip_separators();
@@ -151,7 +151,7 @@ impl Parser<'_> {
     }
 
     /// Reports an unknown option.
-    pub(crate) fn unknown_option(&mut self, known: Known, option: &OptionArg) {
+    pub(crate) fn unknown_option(&mut self, known: OptionNames, option: &OptionArg) {
         let message = format!("{}: unknown option `{}`", known.command, option.name);
         let remark = Diagnostic::error(message, option.name_span);
         let mut remark = self.suggest(remark, &option.name, known.names.iter().copied());

@@ -6,7 +6,7 @@
 use jiff::tz::TimeZone;
 use quarry_event::time::parse_time;
 
-use super::cursor::{Parser, Read, Word, unescape};
+use super::cursor::{ParseResult, Parser, Word, unescape};
 use super::options::OptionArg;
 use crate::ast::{CompareOp, FieldPattern, SearchCommand, SearchExpr, SearchPattern, Span, TimeModifiers, TimeText};
 use crate::diagnostic::Diagnostic;
@@ -19,7 +19,7 @@ impl From<Word> for SearchPattern {
 
 impl Parser<'_> {
     /// Parses the arguments of `search`; time modifiers apply only in the leading one.
-    pub(crate) fn search_command(&mut self, leading: bool) -> Read<SearchCommand> {
+    pub(crate) fn search_command(&mut self, leading: bool) -> ParseResult<SearchCommand> {
         let expr = self.search_condition()?;
         let mut time = TimeModifiers::default();
         let expr = if leading { self.take_time(expr, &mut time)? } else { expr };
@@ -27,7 +27,7 @@ impl Parser<'_> {
     }
 
     /// Parses a condition up to the end of the command.
-    pub(crate) fn search_condition(&mut self) -> Read<SearchExpr> {
+    pub(crate) fn search_condition(&mut self) -> ParseResult<SearchExpr> {
         let expr = self.search_and()?;
         self.skip_blank();
         if self.peek() == Some(')') {
@@ -37,7 +37,7 @@ impl Parser<'_> {
     }
 
     /// Parses a condition in parentheses, with nothing after it.
-    pub(crate) fn search_in_parentheses(&mut self) -> Read<SearchExpr> {
+    pub(crate) fn search_in_parentheses(&mut self) -> ParseResult<SearchExpr> {
         self.expect('(', "before the condition")?;
         self.nested(|parser| {
             let inner = parser.search_and()?;
@@ -46,7 +46,7 @@ impl Parser<'_> {
         })
     }
 
-    fn search_and(&mut self) -> Read<SearchExpr> {
+    fn search_and(&mut self) -> ParseResult<SearchExpr> {
         let mut parts = Vec::new();
         loop {
             self.skip_separators();
@@ -61,7 +61,7 @@ impl Parser<'_> {
         Ok(fold(parts, true))
     }
 
-    fn search_or(&mut self) -> Read<SearchExpr> {
+    fn search_or(&mut self) -> ParseResult<SearchExpr> {
         let mut parts = vec![self.search_not()?];
         while self.eat_operator("OR") {
             parts.push(self.search_not()?);
@@ -69,7 +69,7 @@ impl Parser<'_> {
         Ok(fold(parts, false))
     }
 
-    fn search_not(&mut self) -> Read<SearchExpr> {
+    fn search_not(&mut self) -> ParseResult<SearchExpr> {
         let mut negated = false;
         while self.eat_operator("NOT") {
             negated = !negated;
@@ -93,7 +93,7 @@ impl Parser<'_> {
         false
     }
 
-    fn search_primary(&mut self) -> Read<SearchExpr> {
+    fn search_primary(&mut self) -> ParseResult<SearchExpr> {
         self.skip_separators();
         let start = self.pos;
         match self.peek() {
@@ -126,7 +126,7 @@ impl Parser<'_> {
     }
 
     /// Parses TERM(), CASE(), `name::value`, a comparison or a keyword.
-    fn bare_term(&mut self) -> Read<SearchExpr> {
+    fn bare_term(&mut self) -> ParseResult<SearchExpr> {
         for (name, build) in [("TERM(", SearchExpr::Term as fn(_) -> _), ("CASE(", SearchExpr::Case as fn(_) -> _)] {
             if self.rest().starts_with(name) {
                 self.pos += name.len();
@@ -160,7 +160,7 @@ impl Parser<'_> {
     }
 
     /// Parses the rest of `TERM(` or `CASE(`.
-    fn function_text(&mut self) -> Read<SearchPattern> {
+    fn function_text(&mut self) -> ParseResult<SearchPattern> {
         self.skip_blank();
         let start = self.pos;
         let word = match self.quoted() {
@@ -175,7 +175,7 @@ impl Parser<'_> {
         Ok(word.into())
     }
 
-    fn indexed(&mut self, word: &Word, name: &str, value: &str) -> Read<SearchExpr> {
+    fn indexed(&mut self, word: &Word, name: &str, value: &str) -> ParseResult<SearchExpr> {
         let name_end = word.span.start + name.len();
         let field = FieldPattern { text: name.to_owned(), span: Span { start: word.span.start, end: name_end } };
         let value = match self.quoted() {
@@ -190,7 +190,7 @@ impl Parser<'_> {
     }
 
     /// Parses the text after a word: a comparison, IN, or nothing, which makes the word a keyword.
-    fn after_word(&mut self, word: Word) -> Read<SearchExpr> {
+    fn after_word(&mut self, word: Word) -> ParseResult<SearchExpr> {
         let place = self.pos;
         self.skip_blank();
         if let Some(op) = self.compare_op() {
@@ -258,7 +258,7 @@ impl Parser<'_> {
         Some(op)
     }
 
-    fn comparison(&mut self, field: Word, op: CompareOp) -> Read<SearchExpr> {
+    fn comparison(&mut self, field: Word, op: CompareOp) -> ParseResult<SearchExpr> {
         self.skip_blank();
         let mut case_sensitive = false;
         let value = if self.rest().starts_with("CASE(") || self.rest().starts_with("TERM(") {
@@ -287,7 +287,7 @@ impl Parser<'_> {
     }
 
     /// `field=(a OR b)`: the comparison with each of the values.
-    fn compared_group(&mut self, field: &Word, op: CompareOp) -> Read<SearchExpr> {
+    fn compared_group(&mut self, field: &Word, op: CompareOp) -> ParseResult<SearchExpr> {
         let inner = self.nested(|parser| {
             parser.bump();
             let inner = parser.search_and()?;
@@ -297,7 +297,7 @@ impl Parser<'_> {
         Ok(compared(inner, field, op))
     }
 
-    fn in_list(&mut self, field: FieldPattern) -> Read<SearchExpr> {
+    fn in_list(&mut self, field: FieldPattern) -> ParseResult<SearchExpr> {
         self.expect('(', "after IN")?;
         let mut values = Vec::new();
         loop {
@@ -361,14 +361,14 @@ impl Parser<'_> {
     // ---- time modifiers -------------------------------------------------------------------------------------------
 
     /// Applies `earliest=` or `latest=` among the options of a command.
-    pub(crate) fn time_option(&self, option: &OptionArg, time: &mut TimeModifiers) -> Read<()> {
+    pub(crate) fn time_option(&self, option: &OptionArg, time: &mut TimeModifiers) -> ParseResult<()> {
         let slot = if option.name == "earliest" { TimeSlot::Earliest } else { TimeSlot::Latest };
         let value = SearchPattern { text: option.value.clone(), quoted: true, span: option.value_span };
         set_time(time, slot, &value)
     }
 
     /// Moves top-level time modifiers out of a condition.
-    pub(crate) fn take_time(&mut self, expr: SearchExpr, time: &mut TimeModifiers) -> Read<SearchExpr> {
+    pub(crate) fn take_time(&mut self, expr: SearchExpr, time: &mut TimeModifiers) -> ParseResult<SearchExpr> {
         let parts = match expr {
             SearchExpr::And(parts) => parts,
             other => vec![other],
@@ -456,7 +456,7 @@ fn time_modifier(expr: &SearchExpr) -> Option<(TimeSlot, &SearchPattern)> {
     Some((slot, value))
 }
 
-fn set_time(time: &mut TimeModifiers, slot: TimeSlot, value: &SearchPattern) -> Read<()> {
+fn set_time(time: &mut TimeModifiers, slot: TimeSlot, value: &SearchPattern) -> ParseResult<()> {
     if let Err(error) = parse_time(&value.text, 0, &TimeZone::UTC) {
         let hint = match value.text.to_ascii_lowercase().as_str() {
             "today" => "write earliest=@d",
@@ -476,7 +476,7 @@ fn set_time(time: &mut TimeModifiers, slot: TimeSlot, value: &SearchPattern) -> 
 }
 
 /// Time modifiers under OR or NOT stay where they are; those of index time must apply to the whole search.
-fn check_inner_time(expr: &SearchExpr) -> Read<()> {
+fn check_inner_time(expr: &SearchExpr) -> ParseResult<()> {
     match time_modifier(expr) {
         Some((TimeSlot::IndexEarliest | TimeSlot::IndexLatest, value)) => {
             let message = "unsupported: a time of arrival inside OR or NOT";

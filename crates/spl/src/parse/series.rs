@@ -2,7 +2,7 @@
 //!
 //! Binning options after a split field belong to that field.
 
-use super::cursor::{Parser, Read};
+use super::cursor::{ParseResult, Parser};
 use super::options::OptionArg;
 use crate::ast::{Aggregate, AggregateArg, BinOptions, CompareOp, SeriesFilter, SeriesOptions, SeriesTest, SplitField};
 use crate::diagnostic::Diagnostic;
@@ -28,7 +28,7 @@ impl Default for SeriesOptions {
 }
 
 impl Parser<'_> {
-    pub(crate) fn split_field(&mut self) -> Read<SplitField> {
+    pub(crate) fn split_field(&mut self) -> ParseResult<SplitField> {
         self.skip_separators();
         let field = self.expect_field("a field to split by")?.field();
         let mut bin = BinOptions::default();
@@ -41,7 +41,7 @@ impl Parser<'_> {
         Ok(SplitField { field, bin })
     }
 
-    pub(crate) fn require_chart(&mut self, empty: bool, command: &str) -> Read<()> {
+    pub(crate) fn require_chart(&mut self, empty: bool, command: &str) -> ParseResult<()> {
         if empty {
             let remark = Diagnostic::error(format!("{command}: no aggregate is given"), self.here());
             return Err(remark.with_hint("write a function such as `count` or `avg(field)`"));
@@ -55,7 +55,7 @@ impl Parser<'_> {
         option: &OptionArg,
         series: &mut SeriesOptions,
         command: &str,
-    ) -> Read<bool> {
+    ) -> ParseResult<bool> {
         match option.name.as_str() {
             "limit" => {
                 let lower = option.value.to_ascii_lowercase();
@@ -94,7 +94,7 @@ impl Parser<'_> {
     }
 
     /// Parses the text after `where`: `sum in top10`, `max > 5`.
-    pub(crate) fn series_filter(&mut self, command: &str, aggregates: &[Aggregate]) -> Read<SeriesFilter> {
+    pub(crate) fn series_filter(&mut self, command: &str, aggregates: &[Aggregate]) -> ParseResult<SeriesFilter> {
         self.skip_blank();
         let start = self.pos;
         let name = self.peek_name().to_ascii_lowercase();

@@ -3,7 +3,7 @@
 //! A command ends at the next `|` or `]` outside quotes and brackets. Commands with errors are dropped from the
 //! pipeline with a diagnostic.
 
-use super::cursor::{Parser, Read};
+use super::cursor::{ParseResult, Parser};
 use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
 use crate::ast::{Command, CustomCommand, Pipeline, Span, Stage};
 use crate::commands::{
@@ -257,13 +257,13 @@ impl Parser<'_> {
         None
     }
 
-    fn search_stage(&mut self, first: bool) -> Read<Option<Vec<Command>>> {
+    fn search_stage(&mut self, first: bool) -> ParseResult<Option<Vec<Command>>> {
         let command = self.search_command(first)?;
         self.expect_end("search")?;
         Ok(Some(vec![command.into()]))
     }
 
-    fn named_command(&mut self, first: bool) -> Read<Option<Vec<Command>>> {
+    fn named_command(&mut self, first: bool) -> ParseResult<Option<Vec<Command>>> {
         let start = self.pos;
         let written = self.peek_name();
         if written.is_empty() {
@@ -279,7 +279,7 @@ impl Parser<'_> {
     }
 
     /// Parses the arguments of the command of this lower-case name, if there is one.
-    pub(crate) fn arguments_of(&mut self, name: &str, is_first: bool) -> Read<Option<Vec<Command>>> {
+    pub(crate) fn arguments_of(&mut self, name: &str, is_first: bool) -> ParseResult<Option<Vec<Command>>> {
         let call = Call { name, is_first };
         let commands = match entry(name) {
             Some(entry) => (entry.parse)(self, call)?,
@@ -331,7 +331,7 @@ impl Parser<'_> {
     }
 
     /// `[ SEARCH ]`.
-    pub(crate) fn subsearch(&mut self) -> Read<Pipeline> {
+    pub(crate) fn subsearch(&mut self) -> ParseResult<Pipeline> {
         self.expect('[', "before a subsearch")?;
         let open = Span { start: self.pos - 1, end: self.pos };
         let close = self.boundary(false);
@@ -358,8 +358,8 @@ impl Parser<'_> {
         &mut self,
         command: &str,
         least: usize,
-        dataset: fn(&mut Self) -> Read<Option<Pipeline>>,
-    ) -> Read<Vec<Pipeline>> {
+        dataset: fn(&mut Self) -> ParseResult<Option<Pipeline>>,
+    ) -> ParseResult<Vec<Pipeline>> {
         let mut subsearches = Vec::new();
         loop {
             self.skip_separators();

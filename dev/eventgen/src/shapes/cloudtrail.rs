@@ -6,7 +6,7 @@
 use super::draw::{
     FOREIGN, Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, user, uuid,
 };
-use super::queries::{Asked, Field, Query, Roles};
+use super::queries::{Field, Query, QuestionList, Roles};
 use super::truth::push_quoted;
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
@@ -265,7 +265,7 @@ impl Shape for CloudTrail {
             number: Field::new("additionalEventData.bytesTransferredOut", "transferred"),
             id: Field::new("eventID", "event_id"),
         };
-        let mut asked = Asked::common(self.columns(), &roles, samples);
+        let mut asked = QuestionList::common(self.columns(), &roles, samples);
         asked.ask(
             "count by call and region",
             "stats count by eventName awsRegion",

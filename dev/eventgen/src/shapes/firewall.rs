@@ -5,7 +5,7 @@
 //! write.
 
 use super::draw::{Pool, address, between, happens, magnitude, noun, service, share, some_of, user};
-use super::queries::{Asked, Field, Query, Roles, word_in_raw};
+use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
 use crate::repeats::format_time;
@@ -167,7 +167,7 @@ impl Firewall {
     }
 
     /// Adds questions about the text messages, by rules and by phrases.
-    fn ask_of_messages(&self, asked: &mut Asked<'_>, samples: &Samples) {
+    fn ask_of_messages(&self, asked: &mut QuestionList<'_>, samples: &Samples) {
         asked.text(
             "count by code",
             "",
@@ -280,7 +280,7 @@ impl Shape for Firewall {
             number: Field::new("sentbyte", "sent"),
             id: Field::new("sessionid", "session"),
         };
-        let mut asked = Asked::common(self.columns(), &roles, samples);
+        let mut asked = QuestionList::common(self.columns(), &roles, samples);
         self.ask_of_messages(&mut asked, samples);
         asked.queries()
     }

@@ -4,7 +4,7 @@
 //! depth, its number of causes and how often frames repeat.
 
 use super::draw::{Pool, Words, between, happens, hex, magnitude, noun, share, some_of, user};
-use super::queries::{Asked, Field, Query, Roles, word_in_raw};
+use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
 use crate::repeats::format_time;
@@ -152,7 +152,7 @@ impl Shape for Java {
             number: Field::same("took"),
             id: Field::same("request"),
         };
-        let mut asked = Asked::common(self.columns(), &roles, samples);
+        let mut asked = QuestionList::common(self.columns(), &roles, samples);
         asked.text("count by level", "", "stats count by level", "select level, count(*) from parsed group by level");
         asked.text(
             "slowest",

@@ -4,7 +4,7 @@
 //! how often values contain quotes, pods and namespaces. Times have no year.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, uuid};
-use super::queries::{Asked, Field, Query, Roles, word_in_raw};
+use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
 use crate::repeats::format_time;
@@ -156,7 +156,7 @@ impl Shape for Klog {
             number: Field::new("latency_ms", "latency"),
             id: Field::new("UID", "uid"),
         };
-        let mut asked = Asked::common(self.columns(), &roles, samples);
+        let mut asked = QuestionList::common(self.columns(), &roles, samples);
         asked.ask(
             "count by place",
             "stats count by file line",

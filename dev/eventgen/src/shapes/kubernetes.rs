@@ -4,7 +4,7 @@
 //! their names, how often numbers have decimals, texts have escapes, values are null, and lists are empty or long.
 
 use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, service, share, some_of};
-use super::queries::{Asked, Field, Query, Roles, word_in_raw};
+use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::truth::push_quoted;
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
@@ -220,7 +220,7 @@ impl Shape for Kubernetes {
             number: Field::new("attributes.duration_ms", "duration"),
             id: Field::new("trace_id", "trace"),
         };
-        let mut asked = Asked::common(self.columns(), &roles, samples);
+        let mut asked = QuestionList::common(self.columns(), &roles, samples);
         asked.ask(
             "boolean",
             "stats count by attributes.retry",

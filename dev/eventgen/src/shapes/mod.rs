@@ -169,7 +169,7 @@ pub fn shapes(seed: u64) -> Vec<Box<dyn Shape>> {
         Box::new(otlp::Otlp::draw(&mut chance(8))),
         Box::new(klog::Klog::draw(&mut chance(9))),
         Box::new(postgres::Postgres::draw(&mut chance(10))),
-        Box::new(sourcetype_mix::Mixed::draw(&mut chance(11))),
+        Box::new(sourcetype_mix::SourcetypeMix::draw(&mut chance(11))),
     ]
 }
 

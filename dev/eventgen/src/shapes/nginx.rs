@@ -4,7 +4,7 @@
 //! whether quotes in headers are written `\"` or `\x22`, requests that are not HTTP, very long queries.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, user};
-use super::queries::{Asked, Field, Query, Roles, word_in_raw};
+use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
 use crate::repeats::format_time;
@@ -176,7 +176,7 @@ impl Shape for Nginx {
             id: Field::same("sid"),
         };
         // `sid` is not a field of the access log: automatic key=value extraction finds it in the query string.
-        let mut asked = Asked::common(self.columns(), &roles, samples);
+        let mut asked = QuestionList::common(self.columns(), &roles, samples);
         asked.ask("count by status", "stats count by status", "select status, count(*) from parsed group by status");
         asked.ask(
             "count by agent",

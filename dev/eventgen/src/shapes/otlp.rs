@@ -5,7 +5,7 @@
 //! administrator would.
 
 use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, noun, service, share, some_of};
-use super::queries::{Asked, Field, Query, Roles};
+use super::queries::{Field, Query, QuestionList, Roles};
 use super::truth::push_quoted;
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
@@ -190,7 +190,7 @@ impl Shape for Otlp {
             number: Field::same("took"),
             id: Field::new(record("traceId"), "trace"),
         };
-        let mut asked = Asked::common(self.columns(), &roles, samples);
+        let mut asked = QuestionList::common(self.columns(), &roles, samples);
         asked.ask(
             "count by scope",
             "stats count by \"resourceLogs{}.scopeLogs{}.scope.name\"",

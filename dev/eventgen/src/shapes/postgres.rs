@@ -4,7 +4,7 @@
 //! fail, how many columns are empty, how long queries are.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share};
-use super::queries::{Asked, Field, Query, Roles};
+use super::queries::{Field, Query, QuestionList, Roles};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
 use crate::repeats::format_time;
@@ -165,7 +165,7 @@ impl Shape for Postgres {
             number: Field::same("took"),
             id: Field::new("connection_from", "client"),
         };
-        let mut asked = Asked::common(self.columns(), &roles, samples);
+        let mut asked = QuestionList::common(self.columns(), &roles, samples);
         asked.text(
             "count by severity",
             "",

@@ -4,7 +4,7 @@
 //! message is only words. All fields are extracted from the text by `rex`.
 
 use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, noun, service, share};
-use super::queries::{Asked, Field, Query, Roles, word_in_raw};
+use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
 use crate::repeats::format_time;
@@ -142,7 +142,7 @@ impl Shape for Prose {
             number: Field::same("attempts"),
             id: Field::same("ticket"),
         };
-        let mut asked = Asked::common(self.columns(), &roles, samples);
+        let mut asked = QuestionList::common(self.columns(), &roles, samples);
         asked.text("rex and count", "", "rex \"after (?<a>\\d+) attempts\" | stats count by a", "select part(raw, 'after (\\d+) attempts') as a, count(*) from parsed where part(raw, 'after (\\d+) attempts') is not null group by a");
         asked.text(
             "rex and dc",

@@ -76,16 +76,16 @@ pub(crate) struct Roles {
 }
 
 /// Collects the questions of a shape.
-pub(crate) struct Asked<'a> {
+pub(crate) struct QuestionList<'a> {
     columns: Vec<Column>,
     roles: &'a Roles,
     queries: Vec<Query>,
 }
 
-impl Asked<'_> {
+impl QuestionList<'_> {
     /// Starts with the questions that apply to every shape.
-    pub(crate) fn common<'a>(columns: Vec<Column>, roles: &'a Roles, samples: &Samples) -> Asked<'a> {
-        let mut asked = Asked { columns, roles, queries: Vec::new() };
+    pub(crate) fn common<'a>(columns: Vec<Column>, roles: &'a Roles, samples: &Samples) -> QuestionList<'a> {
+        let mut asked = QuestionList { columns, roles, queries: Vec::new() };
         asked.counts(samples);
         asked.many_groups();
         asked.conditions(samples);

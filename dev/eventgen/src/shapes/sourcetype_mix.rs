@@ -9,19 +9,19 @@ use super::java::Java;
 use super::klog::Klog;
 use super::kubernetes::Kubernetes;
 use super::nginx::Nginx;
-use super::queries::{Asked, Field, Query, Roles, word_in_raw};
+use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
 
 /// The shape.
-pub(super) struct Mixed {
+pub(super) struct SourcetypeMix {
     parts: Vec<Box<dyn Shape>>,
     widths: Vec<usize>,
     shares: Pool,
 }
 
-impl Mixed {
-    pub(super) fn draw(chance: &mut Chance) -> Mixed {
+impl SourcetypeMix {
+    pub(super) fn draw(chance: &mut Chance) -> SourcetypeMix {
         let parts: Vec<Box<dyn Shape>> = vec![
             Box::new(Nginx::draw(chance)),
             Box::new(Kubernetes::draw(chance)),
@@ -31,11 +31,11 @@ impl Mixed {
         ];
         let shares = Pool::of(&["0", "1", "2", "3", "4"], chance);
         let widths = parts.iter().map(|part| part.columns().len()).collect();
-        Mixed { parts, widths, shares }
+        SourcetypeMix { parts, widths, shares }
     }
 }
 
-impl Shape for Mixed {
+impl Shape for SourcetypeMix {
     fn name(&self) -> &'static str {
         "mixed"
     }
@@ -87,7 +87,7 @@ impl Shape for Mixed {
             number: Field::new("bytes", "nginx_bytes"),
             id: Field::new("sid", "nginx_sid"),
         };
-        let mut asked = Asked::common(self.columns(), &roles, samples);
+        let mut asked = QuestionList::common(self.columns(), &roles, samples);
         asked.text(
             "count by sourcetype",
             "",

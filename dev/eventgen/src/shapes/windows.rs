@@ -4,7 +4,7 @@
 //! line or many, single or double quotes, how often values are `-`, contain entities, or are long.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, share, some_of, user};
-use super::queries::{Asked, Field, Query, Roles, word_in_raw};
+use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
 use crate::repeats::format_time;
@@ -207,7 +207,7 @@ impl Shape for Windows {
             number: Field::new("ProcessID", "process_id"),
             id: Field::new("EventRecordID", "record"),
         };
-        let mut asked = Asked::common(self.columns(), &roles, samples);
+        let mut asked = QuestionList::common(self.columns(), &roles, samples);
         asked.ask(
             "count by event",
             "stats count by EventID",
@@ -254,7 +254,7 @@ impl Shape for Windows {
 }
 
 /// Adds questions about fields that come from rules.
-fn ask_given(asked: &mut Asked<'_>) {
+fn ask_given(asked: &mut QuestionList<'_>) {
     asked.ask("alias", "stats dc(src) by dest", "select computer, count(distinct ip) from parsed group by computer");
     let severity = "case when level = 1 then 'critical' when level = 2 then 'error' when level = 3 then 'warning' else 'information' end";
     asked.ask(

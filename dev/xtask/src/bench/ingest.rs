@@ -31,7 +31,7 @@ pub(super) fn run(input: &Path, data: &Path, name: &str, figures: &mut Figures) 
 }
 
 /// Cost of adding a file.
-pub(super) struct Added {
+pub(super) struct AddCost {
     /// Wall seconds.
     pub(super) wall_s: f64,
     /// User and system seconds.
@@ -41,7 +41,7 @@ pub(super) struct Added {
 }
 
 /// Adds a file to a data directory, with the given sourcetype or a guessed one.
-pub(super) fn add(input: &Path, sourcetype: Option<&str>, data: &Path) -> Result<Added, String> {
+pub(super) fn add(input: &Path, sourcetype: Option<&str>, data: &Path) -> Result<AddCost, String> {
     let before = cpu_seconds_of_children();
     let start = Instant::now();
     let mut add = quarry(data);
@@ -54,7 +54,7 @@ pub(super) fn add(input: &Path, sourcetype: Option<&str>, data: &Path) -> Result
     if !status.success() {
         return Err(format!("add oneshot {} ended with {status}", input.display()));
     }
-    Ok(Added { wall_s, cpu_s: cpu_seconds_of_children() - before, peak_bytes })
+    Ok(AddCost { wall_s, cpu_s: cpu_seconds_of_children() - before, peak_bytes })
 }
 
 /// Adds a file through the server of a data directory, even if it was added before.

@@ -32,9 +32,9 @@ struct Forwarder {
 }
 
 /// Kills a process when dropped.
-struct Killed(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Killed {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         // It may have ended already.
         drop(self.0.kill());
@@ -62,19 +62,19 @@ impl Forwarder {
     }
 
     /// Starts it; with `blocks`, a write that would make a file larger kills it.
-    fn start(&self, blocks: Option<u64>) -> Result<Killed, String> {
+    fn start(&self, blocks: Option<u64>) -> Result<KillOnDrop, String> {
         if let Some(blocks) = blocks {
             let mut shell = Command::new("sh");
             shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")]).arg(&self.binary);
             // Writing its log to a file would run into the limit, too.
             shell.arg("--data-dir").arg(&self.data).arg("forward").stdout(Stdio::null()).stderr(Stdio::null());
-            return shell.spawn().map(Killed).map_err(|error| format!("cannot start the forwarder: {error}"));
+            return shell.spawn().map(KillOnDrop).map_err(|error| format!("cannot start the forwarder: {error}"));
         }
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log);
         let log = log.map_err(|error| format!("cannot write {}: {error}", self.log.display()))?;
         let mut command = Command::new(&self.binary);
         command.arg("--data-dir").arg(&self.data).arg("forward").stdout(Stdio::null()).stderr(log);
-        command.spawn().map(Killed).map_err(|error| format!("cannot start the forwarder: {error}"))
+        command.spawn().map(KillOnDrop).map_err(|error| format!("cannot start the forwarder: {error}"))
     }
 }
 

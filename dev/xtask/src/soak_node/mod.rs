@@ -40,7 +40,7 @@ use self::documents::DocumentWriter;
 use self::node::{DiskErrors, Fault, Node};
 use self::objects::Editor;
 use self::packets::Packets;
-use self::senders::{Acked, FileWriter, Plain};
+use self::senders::{AckSender, FileWriter, PlainSender};
 use self::volumes::VolumeTotals;
 use crate::root;
 
@@ -304,7 +304,7 @@ fn one_world(
 ) -> Result<Totals, String> {
     let mut chance = Chance::of_seed(seed);
     let node = Node::prepare(binary, disk_fault, place)?;
-    let (mut plain, mut acked, mut packets) = (Plain::default(), Acked::default(), Packets::default());
+    let (mut plain, mut acked, mut packets) = (PlainSender::default(), AckSender::default(), Packets::default());
     let mut writer = FileWriter::new(&place.join("logs"))?;
     let (mut editor, mut documents) = (Editor::new(), DocumentWriter::default());
     let mut totals = Totals::default();

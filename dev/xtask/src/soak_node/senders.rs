@@ -108,13 +108,13 @@ impl Connection {
 
 /// Sends events and treats an answer as confirmation that they are stored.
 #[derive(Default)]
-pub(crate) struct Plain {
+pub(crate) struct PlainSender {
     pub(crate) ledger: Ledger,
     next: u64,
     again: Option<Request>,
 }
 
-impl Plain {
+impl PlainSender {
     /// Sends until the round or the node ends.
     pub(crate) fn send(&mut self, hec: &str, round: u64, mut chance: Chance, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(hec, PLAIN_TOKEN) else { return };
@@ -137,7 +137,7 @@ impl Plain {
 /// Sends events and asks later which are stored. It goes on asking for ids of earlier rounds, as a sender does that did
 /// not notice that the node was killed.
 #[derive(Default)]
-pub(crate) struct Acked {
+pub(crate) struct AckSender {
     pub(crate) ledger: Ledger,
     next: u64,
     again: Vec<Request>,
@@ -145,7 +145,7 @@ pub(crate) struct Acked {
     earlier: Vec<(u64, Request)>,
 }
 
-impl Acked {
+impl AckSender {
     /// Sends until the round or the node ends.
     pub(crate) fn send(&mut self, hec: &str, round: u64, mut chance: Chance, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(hec, ACK_TOKEN) else { return };

@@ -19,7 +19,7 @@ use quarry_s3world::{CONTAINER, FaultProxy, Faults, Gateway, KEY_ID, SECRET};
 use serde_json::Value;
 
 use super::node::{Fault, Node, Running, pause};
-use super::senders::{Acked, FileWriter, Plain};
+use super::senders::{AckSender, FileWriter, PlainSender};
 use super::{Chance, Ledger, Sent, verdict};
 
 /// Maximum time between the start of the senders and the kill, in milliseconds: some rounds end during the start of the
@@ -125,7 +125,7 @@ pub(super) fn one_world(
     let node = Node::prepare(binary, disk_fault, place)?;
     let mut world = World { node, place, gateway, proxy, main: PLACES[0], old: Ledger::new() };
     let mut chance = Chance::of_seed(seed);
-    let (mut plain, mut acked) = (Plain::default(), Acked::default());
+    let (mut plain, mut acked) = (PlainSender::default(), AckSender::default());
     let mut writer = FileWriter::new(&place.join("logs"))?;
     let mut totals = VolumeTotals::default();
     for _ in 0..rounds {
@@ -219,7 +219,7 @@ impl World<'_> {
     /// One life of the node, which ends with a kill.
     fn round(
         &mut self,
-        (plain, acked, writer): (&mut Plain, &mut Acked, &mut FileWriter),
+        (plain, acked, writer): (&mut PlainSender, &mut AckSender, &mut FileWriter),
         chance: &mut Chance,
         totals: &mut VolumeTotals,
     ) -> Result<(), String> {

@@ -53,7 +53,7 @@ enum Rotating {
 }
 
 /// Writes a log.
-struct Rotated {
+struct RotatedLog {
     ledger: Ledger,
     folder: PathBuf,
     way: Way,
@@ -64,10 +64,10 @@ struct Rotated {
     fault: Option<String>,
 }
 
-impl Rotated {
-    fn new(folder: &Path, way: Way) -> Rotated {
+impl RotatedLog {
+    fn new(folder: &Path, way: Way) -> RotatedLog {
         let (ledger, folder) = (Ledger::new(), folder.to_owned());
-        Rotated { ledger, folder, way, log: None, lines: 0, rotations: 0, rotating: None, fault: None }
+        RotatedLog { ledger, folder, way, log: None, lines: 0, rotations: 0, rotating: None, fault: None }
     }
 
     fn path(&self, suffix: &str) -> PathBuf {
@@ -185,7 +185,7 @@ pub(super) fn one_world(binary: &Path, disk_fault: &Path, place: &Path, chance: 
     let node = Node::prepare(binary, disk_fault, place)?;
     let logs = place.join("logs");
     let mut renamed = FileWriter::new(&logs)?;
-    let mut rotated = [Way::Copied, Way::Packed, Way::Emptied].map(|way| Rotated::new(&logs, way));
+    let mut rotated = [Way::Copied, Way::Packed, Way::Emptied].map(|way| RotatedLog::new(&logs, way));
     let mut totals = Totals::default();
     for _ in 0..ROUNDS_PER_WORLD {
         let fault = fault_by(chance, ROUND_MS_MAX);

@@ -5,7 +5,7 @@ use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers};
-use crate::columns::layout::{Layout, Stored};
+use crate::columns::layout::{ChunkPlaces, Layout};
 use crate::columns::shared_dictionary::read::{encode_entries, shifts_of};
 use crate::columns::shared_dictionary::table::EntryTable;
 use crate::columns::shared_dictionary::{
@@ -61,7 +61,7 @@ struct Use {
 }
 
 /// Slab, column and the position of its values.
-type Placed = (usize, u32, Stored);
+type PlacedColumn = (usize, u32, ChunkPlaces);
 
 /// Columns of one slab that may be coded together.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl SharedColumns {
         Ok(())
     }
 
-    fn place(&mut self, placed: Vec<Placed>) {
+    fn place(&mut self, placed: Vec<PlacedColumn>) {
         for (slab, column, stored) in placed {
             if let Some((_, layout)) = self.waiting.iter_mut().find(|(number, _)| *number == slab) {
                 layout.stored[column as usize].values = stored;
@@ -228,7 +228,7 @@ impl Group {
     }
 
     /// Writes the smaller form; returns the position of each column of each slab.
-    fn write(self, blocks: &mut BlockWriter) -> Result<Vec<Placed>, BucketError> {
+    fn write(self, blocks: &mut BlockWriter) -> Result<Vec<PlacedColumn>, BucketError> {
         if self.uses.is_empty() {
             return Ok(Vec::new());
         }
@@ -252,7 +252,7 @@ impl Group {
     }
 
     /// Writes the numbers that the provisional codes represent.
-    fn write_ordinary(&self, blocks: &mut BlockWriter) -> Result<Vec<Placed>, BucketError> {
+    fn write_ordinary(&self, blocks: &mut BlockWriter) -> Result<Vec<PlacedColumn>, BucketError> {
         let mut placed = Vec::new();
         let (mut chunk, mut numbers) = (Vec::new(), Vec::new());
         let shifts = shifts_of(&self.components);
@@ -273,7 +273,7 @@ impl Group {
                         }
                     });
                 }
-                placed.push((used.slab, *column, Stored::Blocks { offset, lens }));
+                placed.push((used.slab, *column, ChunkPlaces::Blocks { offset, lens }));
             }
         }
         Ok(placed)
@@ -284,7 +284,7 @@ impl Group {
         dictionary: BlockAt,
         renamed: &[u32],
         blocks: &mut BlockWriter,
-    ) -> Result<Vec<Placed>, BucketError> {
+    ) -> Result<Vec<PlacedColumn>, BucketError> {
         let mut placed = Vec::new();
         let (mut chunk, mut codes) = (Vec::new(), Vec::new());
         for used in &self.uses {
@@ -304,7 +304,7 @@ impl Group {
                 lens.push(blocks.write_stored(BlockKind::ColumnChunk, &chunk));
             }
             for (component, column) in (0u32..).zip(&used.columns) {
-                let stored = Stored::Shared { dictionary, component, offset, lens: lens.clone() };
+                let stored = ChunkPlaces::Shared { dictionary, component, offset, lens: lens.clone() };
                 placed.push((used.slab, *column, stored));
             }
         }

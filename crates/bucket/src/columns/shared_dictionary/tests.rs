@@ -7,7 +7,7 @@ use quarry_event::{Anywhere, EventBatch, PageColumns, PageSet, TermQuery};
 use super::read::encode_entries;
 use super::*;
 use crate::block::tests::CHECKSUMS_DECIDE;
-use crate::columns::layout::Stored;
+use crate::columns::layout::ChunkPlaces;
 use crate::columns::tests::batch_of;
 use crate::{BucketReader, EncodeOptions, EncodedBucket, Locators, MemoryObject, TermFilter, encode, verify_against};
 
@@ -55,7 +55,7 @@ fn open(encoded: &EncodedBucket) -> BucketReader {
 
 fn shared_columns(reader: &BucketReader, slab: usize) -> usize {
     let stored = &reader.columns(slab).unwrap().unwrap().layout.stored;
-    stored.iter().filter(|column| matches!(column.values, Stored::Shared { .. })).count()
+    stored.iter().filter(|column| matches!(column.values, ChunkPlaces::Shared { .. })).count()
 }
 
 #[test]

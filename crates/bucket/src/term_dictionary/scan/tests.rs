@@ -6,7 +6,7 @@ use super::*;
 use crate::term_dictionary::rare_tokens::tests::format_and_numbers;
 
 /// Whether some text contains a requested token.
-fn truth(texts: &[Vec<u8>], wanted: Wanted<'_>) -> bool {
+fn truth(texts: &[Vec<u8>], wanted: TokenPattern<'_>) -> bool {
     let (mut found, mut lower) = (false, Vec::new());
     for text in texts {
         for_each_token(text, |token| {
@@ -73,7 +73,7 @@ fn questions(texts: &[Vec<u8>]) -> Vec<Vec<u8>> {
 
 fn assert_agrees((column, values, texts): &(Column, ColumnValues, Vec<Vec<u8>>), exact: bool) {
     for question in questions(texts).iter().filter(|question| !question.is_empty()) {
-        for wanted in [Wanted::Token(question), Wanted::Prefix(question)] {
+        for wanted in [TokenPattern::Token(question), TokenPattern::Prefix(question)] {
             let test = RareTest::of(column, wanted);
             let (found, truth) = (test.holds(values), truth(texts, wanted));
             let said = format!("{} in {}: {test:?}", question.escape_ascii(), texts.join(&b' ').escape_ascii());
@@ -101,9 +101,9 @@ proptest! {
 fn tokens_do_not_cross_from_one_text_to_the_next() {
     let (column, values, _) = texts(&[".b", "c.", "de"]);
     for (token, expected) in [("bc", false), ("b", true), ("c", true), ("de", true), ("d", false)] {
-        assert_eq!(RareTest::of(&column, Wanted::Token(token.as_bytes())).holds(&values), expected, "{token}");
+        assert_eq!(RareTest::of(&column, TokenPattern::Token(token.as_bytes())).holds(&values), expected, "{token}");
     }
-    assert!(RareTest::of(&column, Wanted::Prefix(b"d")).holds(&values));
+    assert!(RareTest::of(&column, TokenPattern::Prefix(b"d")).holds(&values));
 }
 
 #[test]
@@ -113,10 +113,10 @@ fn columns_that_cannot_hold_a_token_are_not_read() {
     for (column, token) in
         [(&ids, "868229"), (&ids, "xyz"), (&users, "99999"), (&users, "1000000"), (&users, "84dc9f24")]
     {
-        assert!(matches!(RareTest::of(column, Wanted::Token(token.as_bytes())), RareTest::Never), "{token}");
+        assert!(matches!(RareTest::of(column, TokenPattern::Token(token.as_bytes())), RareTest::Never), "{token}");
     }
-    let test = RareTest::of(&users, Wanted::Token(b"868229"));
+    let test = RareTest::of(&users, TokenPattern::Token(b"868229"));
     assert!(matches!(test, RareTest::Numbers(NumberTest::Either(868_229, -868_229))), "{test:?}");
     let dictionary = Column { kind: ColumnKind::Dictionary { len: 2 }, ..users };
-    assert!(matches!(RareTest::of(&dictionary, Wanted::Token(b"868229")), RareTest::Never));
+    assert!(matches!(RareTest::of(&dictionary, TokenPattern::Token(b"868229")), RareTest::Never));
 }

@@ -32,7 +32,7 @@ const WAITING_BYTES_MAX: usize = 16 << 20;
 const WAITING_SHARE: usize = 32;
 
 /// A finished transaction.
-struct Closed {
+struct FinishedTransaction {
     time: TimeNs,
     /// Order in which transactions ended.
     number: u64,
@@ -51,7 +51,7 @@ pub(super) struct Ending {
 
 /// Rows of the result so far.
 pub(super) struct ClosedRows {
-    waiting: Vec<Closed>,
+    waiting: Vec<FinishedTransaction>,
     /// Approximate bytes of waiting transactions.
     pub(super) waiting_bytes: usize,
     /// Rows and bytes at which waiting transactions are examined again.
@@ -86,7 +86,7 @@ impl ClosedRows {
         let bytes = members.iter().map(Member::weight).sum();
         self.waiting_bytes += bytes;
         self.next += 1;
-        self.waiting.push(Closed { time, number: self.next, members, ending, bytes });
+        self.waiting.push(FinishedTransaction { time, number: self.next, members, ending, bytes });
     }
 
     /// Whether it is time to turn waiting transactions into rows.
@@ -108,11 +108,11 @@ impl ClosedRows {
         if self.waiting.len() - ready > WAITING_ROWS_MAX || left > self.bytes_max / 2 {
             ready = self.waiting.len();
         }
-        let rows: Vec<Closed> = self.waiting.drain(..ready).collect();
+        let rows: Vec<FinishedTransaction> = self.waiting.drain(..ready).collect();
         let mut rest = rows.as_slice();
         while let Some(first) = rest.first() {
             let mut bytes = 0;
-            let fits = |row: &&Closed| {
+            let fits = |row: &&FinishedTransaction| {
                 bytes += row.bytes;
                 bytes <= BATCH_BYTES
             };
@@ -160,7 +160,7 @@ impl ClosedRows {
 }
 
 fn batch_of_rows(
-    closed: &[Closed],
+    closed: &[FinishedTransaction],
     command: &TransactionCommand,
     names: &Names,
 ) -> Result<arrow::record_batch::RecordBatch, EngineError> {
@@ -205,7 +205,7 @@ fn batch_of_rows(
 }
 
 /// The values of a field: the concatenated text of all events, a list with an entry per event, or a set.
-fn field_column(closed: &[Closed], field: u32, name: &str, command: &TransactionCommand) -> ArrayRef {
+fn field_column(closed: &[FinishedTransaction], field: u32, name: &str, command: &TransactionCommand) -> ArrayRef {
     let (is_raw, is_list) = (name == "_raw", is_list(name, command));
     let mut column = ColumnBuilder::new(closed.len());
     let mut values: Vec<Cow<'_, str>> = Vec::new();

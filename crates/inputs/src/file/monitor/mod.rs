@@ -29,7 +29,7 @@ use quarry_stdx::SharedClock;
 
 use self::roster::{Job, Roster};
 use self::stanza::Stanza;
-use self::tail::{Counted, Tail};
+use self::tail::{ReadCounts, Tail};
 use self::watcher::Watcher;
 use self::worker::Worker;
 use crate::{InputError, Sink};
@@ -142,7 +142,7 @@ impl Monitor {
         MonitorCounters { files: self.roster.len() as u64, bytes: read(&self.bytes), events: read(&self.events) }
     }
 
-    fn count(&self, before: Counted, after: Counted) {
+    fn count(&self, before: ReadCounts, after: ReadCounts) {
         self.bytes.fetch_add(after.bytes.saturating_sub(before.bytes), Ordering::Relaxed);
         self.events.fetch_add(after.events.saturating_sub(before.events), Ordering::Relaxed);
     }
@@ -153,7 +153,7 @@ impl Monitor {
     }
 
     /// Counts what a file yielded since `before`, and reports dates whose order is ambiguous.
-    fn note_taken(&self, job: &Job, before: Counted, tail: &Tail) {
+    fn note_taken(&self, job: &Job, before: ReadCounts, tail: &Tail) {
         self.count(before, tail.counted);
         if let Some(told) = tail.about_dates() {
             self.tell_new(job, format!("{}: {told}", job.path.display()));

@@ -40,7 +40,7 @@ pub(crate) struct Notices {
 
 /// Notifications of a period.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct NoticeBatch {
     /// Paths to examine.
     pub(crate) paths: BTreeSet<PathBuf>,
     /// Whether notifications were lost.
@@ -71,8 +71,8 @@ impl Notices {
     }
 
     /// Notifications received within `wait`.
-    pub(crate) fn wait(&mut self, wait: Duration) -> Told {
-        let mut told = Told::default();
+    pub(crate) fn wait(&mut self, wait: Duration) -> NoticeBatch {
+        let mut told = NoticeBatch::default();
         let limit = Timespec::try_from(wait).ok();
         let mut polled = [PollFd::new(&self.kernel, PollFlags::IN)];
         // An interrupting signal is treated as no notification.

@@ -55,7 +55,7 @@ pub(crate) struct TailOptions<'a> {
 }
 
 /// Result of opening a file.
-pub(crate) enum Opened {
+pub(crate) enum OpenOutcome {
     Tail(Box<Tail>),
     /// The file is stored completely.
     AtEnd,
@@ -96,12 +96,12 @@ pub(crate) struct Tail {
     recent: Recent,
     milestones: Vec<u32>,
     batch: EventBatch,
-    pub(crate) counted: Counted,
+    pub(crate) counted: ReadCounts,
 }
 
 /// Counts of what was handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct ReadCounts {
     pub(crate) bytes: u64,
     pub(crate) events: u64,
 }
@@ -119,7 +119,7 @@ pub(crate) enum Standing {
 
 /// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reached {
+pub(crate) enum ReadOutcome {
     /// Nothing is left for now.
     End {
         /// Whether anything was read.
@@ -138,55 +138,55 @@ impl Tail {
         options: &TailOptions,
         props: &PropsResolver,
         sink: &mut dyn Sink,
-    ) -> Result<Opened, InputError> {
+    ) -> Result<OpenOutcome, InputError> {
         let wrong = |error: io::Error| InputError::read(path, &error);
         let opened = match options.held {
             Some(held) => Handle::of(Arc::clone(&held.file)).map(Some),
             None => Handle::open(path),
         };
-        let Some(handle) = opened.map_err(wrong)? else { return Ok(Opened::Changed) };
+        let Some(handle) = opened.map_err(wrong)? else { return Ok(OpenOutcome::Changed) };
         let node = Inode::of(&handle.metadata);
         let is_named = || options.held.is_some_and(HeldFile::has_no_name) || Tail::is_at(node, path);
         if node != options.node || !is_named() {
-            return Ok(Opened::Changed);
+            return Ok(OpenOutcome::Changed);
         }
         let age = handle.modified_ns().map(|modified| options.context.now.saturating_sub(modified));
         if handle.is_unclear && age.is_some_and(|age| (0..UNCLEAR_MAX_NS).contains(&age)) {
-            return Ok(Opened::Unclear);
+            return Ok(OpenOutcome::Unclear);
         }
         if handle.packing != Packing::None {
-            return Ok(Opened::Packed);
+            return Ok(OpenOutcome::Packed);
         }
         let text = path.display().to_string();
         let start = Start::find(&handle, path, &text, options.scope, (false, options.rotation), sink)?;
         if !is_named() {
-            return Ok(Opened::Changed);
+            return Ok(OpenOutcome::Changed);
         }
         let is_new = start.offset == 0 && start.identity.variant == 0;
         let skipped = if is_new && options.follow_tail { last_line(&handle).map_err(wrong)? } else { 0 };
         let is_fresh = age.is_some_and(|age| age < FRESH_NS);
         match start.next {
-            Next::Undecided { origin_offset } => return Ok(Opened::Undecided { origin_offset }),
-            Next::AtEnd if skipped == 0 => return Ok(Opened::AtEnd),
+            Next::Undecided { origin_offset } => return Ok(OpenOutcome::Undecided { origin_offset }),
+            Next::AtEnd if skipped == 0 => return Ok(OpenOutcome::AtEnd),
             Next::Copied { tail_hash, was_read } => {
                 let Start { identity, offset, .. } = start;
                 let end = FilePosition { identity, offset, tail_hash, path: text, milestones: Vec::new() };
-                return Ok(Opened::Copied { end, was_read });
+                return Ok(OpenOutcome::Copied { end, was_read });
             }
             Next::Read if start.offset == 0 && is_fresh && options.may_be_begun_copy => {
                 if is_begun_copy(&handle, path, options.scope, &start, sink)? {
-                    return Ok(Opened::Undecided { origin_offset: 0 });
+                    return Ok(OpenOutcome::Undecided { origin_offset: 0 });
                 }
             }
             Next::Read | Next::AtEnd => {}
         }
         let offset = start.offset.max(skipped);
         if offset == 0 && left_out(&handle, &options.info, props).map_err(wrong)?.is_some() {
-            return Ok(Opened::Packed);
+            return Ok(OpenOutcome::Packed);
         }
         let before = read_before(&handle, offset).map_err(wrong)?;
         let pipeline = pipeline_at(offset, &handle, path, options, props)?;
-        Ok(Opened::Tail(Box::new(Tail {
+        Ok(OpenOutcome::Tail(Box::new(Tail {
             head: first_bytes(&handle, offset).map_err(wrong)?,
             milestones: milestones::of_plain(&handle, offset).map_err(wrong)?,
             handle,
@@ -199,7 +199,7 @@ impl Tail {
             kept: start.offset,
             recent: Recent::new(before, offset, None),
             batch: EventBatch::default(),
-            counted: Counted::default(),
+            counted: ReadCounts::default(),
         })))
     }
 
@@ -347,21 +347,21 @@ impl Tail {
         limit: usize,
         buffer: &mut [u8],
         sink: &mut dyn Sink,
-    ) -> Result<Reached, InputError> {
+    ) -> Result<ReadOutcome, InputError> {
         let (bytes, modified) = self.handle.content_bytes_now().map_err(|error| self.wrong(&error))?;
         if bytes < self.fed {
-            return Ok(Reached::Shrunk);
+            return Ok(ReadOutcome::Shrunk);
         }
         self.pipeline.set_now(now, modified);
         let mut read_bytes = 0;
         let reached = loop {
             match self.handle.read_at(buffer, self.fed) {
-                Ok(0) => break Reached::End { has_grown: read_bytes > 0 },
+                Ok(0) => break ReadOutcome::End { has_grown: read_bytes > 0 },
                 Ok(read) => {
                     // If it was truncated and rewritten since it was opened, it is another file under the old identity.
                     let (begin, head) = (&buffer[..read], &self.identity.head);
                     if self.fed == 0 && begin.iter().zip(head).any(|(now, then)| now != then) {
-                        return Ok(Reached::Shrunk);
+                        return Ok(ReadOutcome::Shrunk);
                     }
                     self.take(&buffer[..read]);
                     read_bytes += read;
@@ -376,7 +376,7 @@ impl Tail {
                 self.hand_over(self.safe(), sink)?;
             }
             if read_bytes >= limit {
-                break Reached::More;
+                break ReadOutcome::More;
             }
         };
         self.hand_over(self.safe(), sink)?;

@@ -27,9 +27,9 @@ use crate::{FilePosition, Sink, SinkError};
 /// A sink that outlives workers, and checks that a file's positions were looked up before anything of it is handed
 /// over.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<MemorySink>>, Option<(String, Vec<u8>)>, Arc<Mutex<Option<PathBuf>>>);
+struct SharedSink(Arc<Mutex<MemorySink>>, Option<(String, Vec<u8>)>, Arc<Mutex<Option<PathBuf>>>);
 
-impl Sink for Kept {
+impl Sink for SharedSink {
     fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError> {
         self.1 = Some((scope.to_owned(), head.to_vec()));
         if let Some(emptied) = self.2.lock().unwrap().take() {
@@ -58,7 +58,7 @@ impl Sink for Kept {
 struct World {
     folder: tempfile::TempDir,
     clock: Arc<ManualClock>,
-    sink: Kept,
+    sink: SharedSink,
     told: Arc<Mutex<Vec<String>>>,
     stanza: String,
     monitor: &'static Monitor,
@@ -75,7 +75,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let stanza = format!("[{kind}://{}/{files}]\nsourcetype = lines\n{settings}", folder.path().display());
         let clock = ManualClock::shared(1_795_244_400 * NANOSECONDS);
-        let (sink, told) = (Kept::default(), Arc::default());
+        let (sink, told) = (SharedSink::default(), Arc::default());
         let (monitor, worker) = begin(&stanza, &clock, &sink, &told);
         World { folder, clock, sink, told, stanza, monitor, watcher: Watcher::new(monitor), worker }
     }
@@ -146,7 +146,7 @@ impl World {
 fn begin(
     stanza: &str,
     clock: &Arc<ManualClock>,
-    sink: &Kept,
+    sink: &SharedSink,
     told: &Arc<Mutex<Vec<String>>>,
 ) -> (&'static Monitor, Worker<'static>) {
     let local = |file: &str, text: &str| ConfSource {

@@ -19,7 +19,7 @@ use super::held_files::HeldFile;
 use super::roster::{FileNumber, Job};
 use super::session::{Due, Session, wait_ns};
 use super::stanza::Stanza;
-use super::tail::{Counted, Opened, Reached, Standing, Tail, TailOptions};
+use super::tail::{OpenOutcome, ReadCounts, ReadOutcome, Standing, Tail, TailOptions};
 use super::{Monitor, NANOSECONDS};
 use crate::file::open::{Handle, READ_CHUNK_BYTES};
 use crate::file::{NoProgress, OneshotOptions, Rotation, add_file};
@@ -222,11 +222,11 @@ impl<'a> Worker<'a> {
             follow_tail: stanza.settings.follow_tail,
         };
         let opened = Tail::open(&job.path, &options, self.props, &mut *self.sink)?;
-        if !matches!(opened, Opened::Undecided { .. }) && undecided.is_some() {
+        if !matches!(opened, OpenOutcome::Undecided { .. }) && undecided.is_some() {
             self.undecided.remove(&job.number);
         }
         match opened {
-            Opened::Undecided { origin_offset } => {
+            OpenOutcome::Undecided { origin_offset } => {
                 if self.undecided.len() >= UNDECIDED_MAX {
                     self.undecided.clear();
                 }
@@ -236,27 +236,27 @@ impl<'a> Worker<'a> {
                 self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
                 Ok(false)
             }
-            Opened::Unclear => {
+            OpenOutcome::Unclear => {
                 self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS / 4);
                 Ok(false)
             }
-            Opened::Copied { end, was_read } => self.keep_copy(job, end, was_read).map(|()| false),
-            Opened::Tail(tail) => {
+            OpenOutcome::Copied { end, was_read } => self.keep_copy(job, end, was_read).map(|()| false),
+            OpenOutcome::Tail(tail) => {
                 let now = self.now();
                 let session = Session::new(tail, Job { held: None, ..job.clone() }, now);
                 self.due.insert((now, job.number));
                 self.open.insert(job.number, session);
                 Ok(true)
             }
-            Opened::AtEnd => {
+            OpenOutcome::AtEnd => {
                 // A file found empty is about to be written.
                 if let Some(held) = job.held.clone().filter(HeldFile::is_empty) {
                     self.monitor.roster.hold(job.number, held);
                 }
                 self.end(job).map(|()| false)
             }
-            Opened::Packed => self.add_packed(job).map(|()| false),
-            Opened::Changed => {
+            OpenOutcome::Packed => self.add_packed(job).map(|()| false),
+            OpenOutcome::Changed => {
                 self.seek(job);
                 Ok(false)
             }
@@ -317,15 +317,15 @@ impl<'a> Worker<'a> {
         let reached = session.tail.read(wall, TURN_BYTES, &mut self.buffer, &mut *self.sink);
         self.monitor.note_taken(&session.job, before, &session.tail);
         match reached? {
-            Reached::More => {
+            ReadOutcome::More => {
                 session.note(now, true, kept);
                 self.monitor.roster.want(job.number);
             }
-            Reached::Shrunk => {
+            ReadOutcome::Shrunk => {
                 self.cut(job.number)?;
                 self.monitor.roster.want(job.number);
             }
-            Reached::End { has_grown } => {
+            ReadOutcome::End { has_grown } => {
                 session.note(now, has_grown, kept);
                 if self.is_long_quiet(&job.path, self.stanza(job)) {
                     return self.finish(job.number);
@@ -515,7 +515,7 @@ impl<'a> Worker<'a> {
             now: self.monitor.options.clock.now_ns(),
         };
         let report = add_file(&job.path, &options, self.props, &mut *self.sink, &mut NoProgress)?;
-        self.monitor.count(Counted::default(), Counted { bytes: report.bytes, events: report.events });
+        self.monitor.count(ReadCounts::default(), ReadCounts { bytes: report.bytes, events: report.events });
         for warning in &report.warnings {
             (self.monitor.options.tell)(&format!("{}: {warning}", job.path.display()));
         }

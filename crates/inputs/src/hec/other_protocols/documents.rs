@@ -15,7 +15,7 @@ use super::bulk::{self, Document};
 use super::{Sent, answer_of_bulk, bulk_of_kind, elastic, refused, sent, wait};
 use crate::hec::Collector;
 use crate::hec::body::{BodyError, Share};
-use crate::hec::receive::{Receiver, Stated};
+use crate::hec::receive::{Receiver, RequestMetadata};
 
 /// Sent by old clients below the type `_doc`.
 const BULK: &str = "_bulk";
@@ -74,7 +74,7 @@ async fn take(collector: Arc<Collector>, index: String, id: Option<String>, requ
             return Err(share.refusal());
         };
         let document = Document { action: "index".to_owned(), index, id: Some(id), event };
-        let mut receiver = Receiver::new(&collector.destination, &token, &Stated::default(), &sender, now);
+        let mut receiver = Receiver::new(&collector.destination, &token, &RequestMetadata::default(), &sender, now);
         let outcome = answer_of_bulk(&document, 0, &mut receiver);
         wait(receiver).map_err(BodyError::Told)?;
         Ok(told(&document, outcome))

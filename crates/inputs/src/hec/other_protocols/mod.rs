@@ -28,9 +28,9 @@ use quarry_conf::HttpToken;
 use serde_json::{Value, json};
 
 use super::answer::{self, Answer, Code};
-use super::body::{BodyError, Kept, Share};
+use super::body::{BodyError, BudgetedBody, Share};
 use super::envelope::Envelope;
-use super::receive::{Receiver, Stated, answer_of};
+use super::receive::{Receiver, RequestMetadata, answer_of};
 use super::{Collector, Query, TOO_SLOW, answered, sender, swells, weight};
 
 /// Version reported to Elasticsearch's clients; they send what that version accepted.
@@ -169,7 +169,7 @@ struct Sent {
     collector: Arc<Collector>,
     token: Arc<HttpToken>,
     sender: String,
-    kept: Kept,
+    kept: BudgetedBody,
     headers: HeaderMap,
 }
 
@@ -182,7 +182,7 @@ async fn sent(collector: Arc<Collector>, mut request: Request) -> Result<Sent, B
     }
     let token = collector.authorise(request.headers(), &Query::of(request.uri()))?;
     let (sender, headers) = (sender(&request, &token), request.headers().clone());
-    let kept = Kept::of(request, &collector.budget).await?;
+    let kept = BudgetedBody::of(request, &collector.budget).await?;
     Ok(Sent { collector, token, sender, kept, headers })
 }
 
@@ -209,8 +209,13 @@ async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
         if read(&kept.bytes, form, &mut events).is_none() {
             return Err(events.share.refusal());
         }
-        let mut receiver =
-            Receiver::new(&collector.destination, &token, &Stated::default(), &sender, collector.clock.now_ns());
+        let mut receiver = Receiver::new(
+            &collector.destination,
+            &token,
+            &RequestMetadata::default(),
+            &sender,
+            collector.clock.now_ns(),
+        );
         for (at, mut event) in std::mem::take(&mut events.read).into_iter().enumerate() {
             if let Some(name) = event.index.take() {
                 let refused = |code| BodyError::Told(Answer::about(code, at as u64 + 1));
@@ -303,8 +308,13 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
         let Some(documents) = bulk::documents(&body, index.as_deref(), &mut share, &lend) else {
             return Err(share.refusal());
         };
-        let mut receiver =
-            Receiver::new(&collector.destination, &token, &Stated::default(), &sender, collector.clock.now_ns());
+        let mut receiver = Receiver::new(
+            &collector.destination,
+            &token,
+            &RequestMetadata::default(),
+            &sender,
+            collector.clock.now_ns(),
+        );
         let (mut items, mut has_errors) = (String::new(), false);
         for (number, document) in documents.iter().enumerate() {
             let outcome = answer_of_bulk(document, number as u64, &mut receiver);

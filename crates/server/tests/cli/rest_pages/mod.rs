@@ -13,7 +13,7 @@ use quarry_s3world::Gateway;
 use serde_json::Value;
 
 use self::page::{Names, Step, filled, read_page};
-use self::schema::{Answered, Description};
+use self::schema::{AnswerFacts, Description};
 use crate::permissions::with_users;
 use crate::remote_volumes::{copies, is_uploaded, on_s3};
 use crate::server::Server;
@@ -140,7 +140,7 @@ impl World {
         let Some(description) = &self.description else { return };
         let media_type = answer.headers.iter().find(|(name, _)| name == "content-type").map(|(_, kind)| kind.as_str());
         let (path, status, text) = (path.split('?').next().unwrap_or_default(), answer.status, answer.text.as_str());
-        if let Some(fault) = description.fault(&Answered { method, path, status, media_type, text }) {
+        if let Some(fault) = description.fault(&AnswerFacts { method, path, status, media_type, text }) {
             self.undescribed.insert(format!("{method} {path} answers {status} outside its schema: {fault}"));
         }
     }

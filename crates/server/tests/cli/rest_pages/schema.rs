@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 pub(super) struct Description(Value);
 
 /// Properties of an answer that the document describes.
-pub(super) struct Answered<'a> {
+pub(super) struct AnswerFacts<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
     pub(super) status: u16,
@@ -25,7 +25,7 @@ impl Description {
     }
 
     /// Difference between an answer and its description.
-    pub(super) fn fault(&self, answer: &Answered<'_>) -> Option<String> {
+    pub(super) fn fault(&self, answer: &AnswerFacts<'_>) -> Option<String> {
         let Some(row) = row_of(answer.method, answer.path) else {
             // Nothing is served there.
             return (answer.status < 400).then(|| "no endpoint of the description is asked".to_owned());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::analyse::required_fields;
 use crate::diagnostic::Severity;
 use crate::parse::{
-    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse_condition, parse_expression,
+    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, ParsedSearch, parse_condition, parse_expression,
 };
 
 const SMALL_STACK_BYTES: usize = 256 << 10;
@@ -33,7 +33,7 @@ impl Dice {
     }
 }
 
-fn check(text: &str) -> Parsed {
+fn check(text: &str) -> ParsedSearch {
     let parsed = crate::parse(text);
     for remark in &parsed.diagnostics {
         assert!(remark.span.start <= remark.span.end, "{text:?}: {remark:?}");

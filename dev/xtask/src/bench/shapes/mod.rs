@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 use self::answers::{Answer, differs, from_csv};
 use self::load::Load;
 use self::peer::Peer;
-use self::report::{Asked, Cost, Engine, Report};
+use self::report::{AnsweredQuestion, Cost, Engine, Report};
 use super::ingest;
 use super::keep_partial_states;
 use super::server::{Connection, Server};
@@ -270,7 +270,7 @@ fn ask(
     connection: &mut Connection<'_>,
     duckdb: &mut Peer,
     chdb: Option<&mut Peer>,
-) -> Result<Asked, String> {
+) -> Result<AnsweredQuestion, String> {
     let cpu_before = duckdb.cpu_of(server.process())?;
     let start = Instant::now();
     let answered = connection.search(&query.spl);
@@ -299,5 +299,12 @@ fn ask(
             Err(fault) => remarks.push(format!("{} cannot: {fault}", engine.name())),
         }
     }
-    Ok(Asked { shape: shape.to_owned(), query: query.clone(), rows: found.rows.len(), costs, differences, remarks })
+    Ok(AnsweredQuestion {
+        shape: shape.to_owned(),
+        query: query.clone(),
+        rows: found.rows.len(),
+        costs,
+        differences,
+        remarks,
+    })
 }

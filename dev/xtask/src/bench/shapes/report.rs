@@ -59,7 +59,7 @@ pub(super) struct Cost {
 }
 
 /// A question with its costs.
-pub(super) struct Asked {
+pub(super) struct AnsweredQuestion {
     pub(super) shape: String,
     pub(super) query: Query,
     /// Rows of Quarry's answer.
@@ -71,7 +71,7 @@ pub(super) struct Asked {
     pub(super) remarks: Vec<String>,
 }
 
-impl Asked {
+impl AnsweredQuestion {
     fn cost(&self, engine: Engine) -> Option<Cost> {
         self.costs.iter().find(|(known, _)| *known == engine).map(|(_, cost)| *cost)
     }
@@ -109,7 +109,7 @@ impl Asked {
 pub(super) struct Report {
     seed: u64,
     lines: BufWriter<File>,
-    asked: Vec<Asked>,
+    asked: Vec<AnsweredQuestion>,
 }
 
 impl Report {
@@ -142,7 +142,7 @@ impl Report {
     }
 
     /// Records a question.
-    pub(super) fn asked(&mut self, asked: Asked) -> Result<(), String> {
+    pub(super) fn asked(&mut self, asked: AnsweredQuestion) -> Result<(), String> {
         let line = asked.json(self.seed);
         self.line(&line);
         let milliseconds =
@@ -161,9 +161,9 @@ impl Report {
 
     /// Prints the means and the slowest questions of a shape.
     pub(super) fn shape_ended(&mut self, shape: &str) {
-        let of_shape: Vec<&Asked> = self.asked.iter().filter(|asked| asked.shape == shape).collect();
+        let of_shape: Vec<&AnsweredQuestion> = self.asked.iter().filter(|asked| asked.shape == shape).collect();
         print_means(&of_shape);
-        let mut worst: Vec<(f64, &Asked)> =
+        let mut worst: Vec<(f64, &AnsweredQuestion)> =
             of_shape.iter().filter_map(|asked| Some((asked.ratio(Engine::DuckDbParsed, false)?, *asked))).collect();
         worst.sort_by(|(one, _), (other, _)| other.total_cmp(one));
         for (ratio, asked) in worst.iter().take(WORST) {
@@ -181,7 +181,7 @@ impl Report {
                 println!("remark on {}, {}: {remark}", asked.shape, asked.query.name);
             }
         }
-        let wrong: Vec<&Asked> = self.asked.iter().filter(|asked| !asked.differences.is_empty()).collect();
+        let wrong: Vec<&AnsweredQuestion> = self.asked.iter().filter(|asked| !asked.differences.is_empty()).collect();
         for asked in &wrong {
             println!("{}, {}: {}", asked.shape, asked.query.name, asked.query.spl);
             for difference in &asked.differences {
@@ -200,13 +200,16 @@ impl Report {
     /// Prints every question that misses a goal, those that miss it by most first.
     fn print_missed(&self) {
         let beyond = |engine, limit: f64| {
-            let ratio = move |asked: &Asked| asked.ratio(engine, false).filter(|ratio| *ratio > limit);
-            (format!("above {limit}x of {}", engine.name()), Box::new(ratio) as Box<dyn Fn(&Asked) -> Option<f64>>)
+            let ratio = move |asked: &AnsweredQuestion| asked.ratio(engine, false).filter(|ratio| *ratio > limit);
+            (
+                format!("above {limit}x of {}", engine.name()),
+                Box::new(ratio) as Box<dyn Fn(&AnsweredQuestion) -> Option<f64>>,
+            )
         };
-        let is_needle = |asked: &Asked| asked.query.name.starts_with("needle");
+        let is_needle = |asked: &AnsweredQuestion| asked.query.name.starts_with("needle");
         let needle_ms =
-            move |asked: &Asked| Some(asked.cost(Engine::Quarry)?.wall_s * 1e3).filter(|_| is_needle(asked));
-        let slow = move |asked: &Asked| needle_ms(asked).filter(|wall_ms| *wall_ms > NEEDLE_MS_MAX);
+            move |asked: &AnsweredQuestion| Some(asked.cost(Engine::Quarry)?.wall_s * 1e3).filter(|_| is_needle(asked));
+        let slow = move |asked: &AnsweredQuestion| needle_ms(asked).filter(|wall_ms| *wall_ms > NEEDLE_MS_MAX);
         let goals = [
             beyond(Engine::DuckDbParsed, RATIO_MAX),
             beyond(Engine::DuckDbRaw, 1.0),
@@ -217,7 +220,7 @@ impl Report {
             let mut missed: Vec<_> = self.asked.iter().filter_map(|asked| Some((miss(asked)?, asked))).collect();
             missed.sort_by(|(one, _), (other, _)| other.total_cmp(one));
             println!("{} {name}", missed.len());
-            for (figure, Asked { shape, query, .. }) in missed {
+            for (figure, AnsweredQuestion { shape, query, .. }) in missed {
                 println!("    {figure:>6.1}  {shape}, {}: {}", query.name, query.spl);
             }
         }
@@ -231,7 +234,7 @@ impl Report {
 }
 
 /// Geometric means of Quarry's CPU and wall time over those of each engine, and how many questions take too long.
-fn print_means(asked: &[&Asked]) {
+fn print_means(asked: &[&AnsweredQuestion]) {
     for engine in Engine::PEERS {
         let mean = |of_wall| geometric_mean(asked.iter().filter_map(|asked| asked.ratio(engine, of_wall)));
         if let (Some(cpu), Some(wall)) = (mean(false), mean(true)) {

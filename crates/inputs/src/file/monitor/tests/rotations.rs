@@ -15,7 +15,7 @@ use quarry_stdx::Clock;
 use super::World;
 use crate::file::Rotation;
 use crate::file::monitor::roster::Inode;
-use crate::file::monitor::tail::{Opened, Reached, Tail, TailOptions};
+use crate::file::monitor::tail::{OpenOutcome, ReadOutcome, Tail, TailOptions};
 
 /// Long enough to identify a file by its first bytes.
 const PADDING: usize = 60;
@@ -446,10 +446,10 @@ fn a_file_that_is_written_anew_between_its_opening_and_its_reading_is_opened_aga
     };
     let (props, mut sink) = (PropsResolver::new(&Layers::new([])), world.sink.clone());
     let opened = Tail::open(&path, &options, &props, &mut sink).unwrap();
-    let Opened::Tail(mut tail) = opened else { panic!("it has something to read") };
+    let OpenOutcome::Tail(mut tail) = opened else { panic!("it has something to read") };
     std::fs::write(&path, "what it holds when it is read\n").unwrap();
     let read = tail.read(world.clock.now_ns(), 1_000, &mut [0; 1_000], &mut sink).unwrap();
-    assert_eq!((read, tail.is_waiting(), world.events().len()), (Reached::Shrunk, false, 0));
+    assert_eq!((read, tail.is_waiting(), world.events().len()), (ReadOutcome::Shrunk, false, 0));
 }
 
 #[test]
