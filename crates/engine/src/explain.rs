@@ -14,7 +14,9 @@ use quarry_eval::context::CommandContext;
 use quarry_event::term::MetaField;
 use quarry_event::{TermQuery, TimeRange};
 use quarry_scan::EventScan;
-use quarry_scan::plan::{Extraction, ExtractionKind, FieldSource, Order, Scan};
+use quarry_scan::plan::{
+    Extraction, ExtractionKind, FieldSource, FirstRows, Order, RowLimit, RowSelection, Scan, TopK,
+};
 use quarry_spl::ast::{Command, Pipeline, Span, Stage};
 use quarry_spl::commands::Kind;
 use quarry_store::{IndexSelector, Segment};
@@ -360,19 +362,41 @@ impl SubsearchExplainer for Explainer {
     }
 }
 
+fn text_of_top(top: &TopK) -> String {
+    let order = if top.descending { "largest" } else { "smallest" };
+    format!("the {} {order} by {}", top.count, top.key.field.text)
+}
+
+fn text_of_first(first: &FirstRows) -> String {
+    format!("the first {} of each {} of every page", first.count, first.fields.join(", "))
+}
+
+fn text_of_selection(selection: &RowSelection) -> String {
+    let commands = match selection.commands {
+        0 => None,
+        1 => Some("those that the first command keeps".to_owned()),
+        count => Some(format!("those that the first {count} commands keep")),
+    };
+    let limit = selection.limit.as_ref().map(|limit| match limit {
+        RowLimit::Top(top) => text_of_top(top),
+        RowLimit::First(first) => text_of_first(first),
+        RowLimit::Oldest(count) => format!("the {count} oldest"),
+    });
+    let kept: Vec<String> = commands.into_iter().chain(limit).collect();
+    let fields: Vec<&str> = selection.projection.fields.iter().map(String::as_str).collect();
+    let by = if fields.is_empty() { "_time".to_owned() } else { fields.join(", ") };
+    format!("all fields of {}, found by {by}", kept.join(", and of these "))
+}
+
 /// Work that a scan does on behalf of later commands, besides extractions.
 fn pushed_into(scan: &Scan) -> Vec<String> {
     let mut pushed = Vec::new();
     if scan.fields == FieldSource::IndexTime {
         pushed.push("index-time fields alone".to_owned());
     }
-    if let Some(top) = &scan.top {
-        let order = if top.descending { "largest" } else { "smallest" };
-        pushed.push(format!("the {} {order} by {}", top.count, top.key.field.text));
-    }
-    if let Some(first) = &scan.first {
-        pushed.push(format!("the first {} of each {} of every page", first.count, first.fields.join(", ")));
-    }
+    pushed.extend(scan.top.as_ref().map(text_of_top));
+    pushed.extend(scan.first.as_ref().map(text_of_first));
+    pushed.extend(scan.selection.as_ref().map(text_of_selection));
     if scan.counts {
         pushed.push("events with the same values as one row and their count".to_owned());
     } else if scan.extremes {

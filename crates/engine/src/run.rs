@@ -33,7 +33,7 @@ use quarry_store::{IndexSelector, Snapshot};
 use self::bounds::bounds_of_rows;
 pub(crate) use self::chain::{apply, fold};
 use self::preview::{Preparation, Previews};
-use crate::commands::empty_columns::DropEmptyColumns;
+use crate::commands::empty_columns::WithoutEmptyColumns;
 use crate::commands::execution;
 use crate::commands::makeresults::make_results;
 use crate::custom_commands::CommandSource;
@@ -41,7 +41,7 @@ use crate::environment::Surroundings;
 use crate::field_formats::ShownFormats;
 use crate::knowledge::labels::Labels;
 use crate::knowledge::{KnowledgeSource, NoKnowledge};
-use crate::lowering::Step;
+use crate::lowering::{Step, row};
 use crate::node::NodeSource;
 use crate::plan::name::partial_name;
 use crate::plan::{InnerSearch, Plan, Planner, RowTimes, SearchChecker, Source, Subsearches};
@@ -189,21 +189,34 @@ impl Runner {
     /// The events of a plan without a fold, newest first.
     fn events(&self, scan: &Scan, plan: &Plan, context: &CommandContext) -> Result<RowIter, EngineError> {
         let exchange = plan.exchange();
-        let rows = OrderedRows::new(self.event_scan(scan, context)?, context.clone())?;
+        let rows = OrderedRows::new(self.selecting_scan(scan, plan, context)?, context.clone())?;
         Ok(Box::new(rows.inspect(move |rows| {
             let is_admitted = |rows| exchange.as_ref().is_some_and(|exchange| exchange.admits(rows));
             assert!(rows.as_ref().map_or(true, is_admitted), "a scan gives the columns that its plan announces");
         })))
     }
 
+    /// The scan of a plan without a fold. It selects rows by the first commands of the plan.
+    fn selecting_scan(&self, scan: &Scan, plan: &Plan, context: &CommandContext) -> Result<EventScan, EngineError> {
+        let mut events = self.event_scan(scan, context)?;
+        if let Some(selection) = &scan.selection {
+            let steps = self.steps(plan.reduce.get(..selection.commands).unwrap_or_default(), context)?;
+            let commands = steps.into_iter().filter_map(Step::into_row).collect();
+            self.with_environment(scan, context, |environment| environment.select_rows(&mut events, scan, commands))?;
+        }
+        Ok(events)
+    }
+
     /// The steps that run once on the rows of a plan's source.
     fn steps_of_rows(&self, plan: &Plan, context: &CommandContext) -> Result<Vec<Step>, EngineError> {
-        let mut steps = self.steps(&plan.reduce, context)?;
-        let is_cut = |scan: &Scan| scan.top.is_some() && scan.is_open();
-        if plan.fold.is_none() && matches!(&plan.source, Source::Scan(scan) if is_cut(scan)) {
-            // Dropping rows may leave columns without a value.
-            steps.insert(1, Step::Blocking(Arc::new(DropEmptyColumns)));
+        if plan.fold.is_some() || !matches!(&plan.source, Source::Scan(scan) if scan.is_open()) {
+            return self.steps(&plan.reduce, context);
         }
+        // Dropping rows may leave columns without a value. How many depends on which rows were read at all.
+        let (first, rest) = plan.reduce.split_at(dropping(&plan.reduce));
+        let mut steps = self.steps(first, context)?;
+        steps.push(row(|| WithoutEmptyColumns));
+        steps.extend(self.steps(rest, context)?);
         Ok(steps)
     }
 
@@ -289,13 +302,23 @@ impl Runner {
         snapshot: Snapshot,
         context: &CommandContext,
     ) -> Result<EventScan, EngineError> {
+        self.with_environment(scan, context, |environment| environment.scan(scan, snapshot))
+    }
+
+    /// Runs `act` with the environment of a scan.
+    fn with_environment<T>(
+        &self,
+        scan: &Scan,
+        context: &CommandContext,
+        act: impl FnOnce(&ScanEnvironment<'_>) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
         // Index-time fields need no knowledge objects.
         let knowledge: &dyn KnowledgeSource = match scan.fields {
             FieldSource::IndexTime => &NoKnowledge,
             FieldSource::SearchTime => self.knowledge.as_ref(),
         };
         let expressions = context.expressions();
-        let environment = ScanEnvironment {
+        act(&ScanEnvironment {
             rules: &self.rules,
             lookups: &self.lookups,
             labels: &Labels::new(knowledge, &expressions),
@@ -303,8 +326,7 @@ impl Runner {
             summaries: &self.summaries,
             progress: &self.progress,
             context,
-        };
-        environment.scan(scan, snapshot)
+        })
     }
 
     /// The condition with event types and tags expanded.
@@ -348,6 +370,24 @@ impl PreparedFold {
         };
         apply(rows, self.after, context)
     }
+}
+
+/// Number of leading commands up to the last that drops rows, if no other command comes before it that looks at which
+/// columns there are.
+fn dropping(stages: &[Stage]) -> usize {
+    let drops = |command: &Command| match command {
+        Command::Search(_)
+        | Command::Where(_)
+        | Command::Regex(_)
+        | Command::Dedup(_)
+        | Command::Head(_)
+        | Command::Tail(_) => true,
+        Command::Sort(sort) => sort.limit > 0,
+        _ => false,
+    };
+    let is_leading = |stage: &&Stage| drops(&stage.command) || matches!(stage.command, Command::Eval(_));
+    let leading: Vec<&Stage> = stages.iter().take_while(is_leading).collect();
+    leading.iter().rposition(|stage| drops(&stage.command)).map_or(0, |last| last + 1)
 }
 
 /// Whether the results of these commands may depend on the order of rows. They do not if the first command that is not

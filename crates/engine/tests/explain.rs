@@ -245,8 +245,18 @@ fn macros_subsearches_and_saved_searches_are_told_as_what_they_become() {
 #[test]
 fn what_the_scan_takes_over_is_told() {
     for (text, wanted) in [
-        ("* | sort 10 -took", vec!["the 10 largest by took"]),
-        ("* | sort 0 took | head 3", vec!["the 3 smallest by took"]),
+        ("* | sort 10 -took | table took", vec!["the 10 largest by took"]),
+        ("* | sort 0 took | head 3 | table took", vec!["the 3 smallest by took"]),
+        ("* | sort 10 -took", vec!["all fields of the 10 largest by took, found by took"]),
+        ("* | where took>1", vec!["all fields of those that the first command keeps, found by took"]),
+        (
+            "* | eval s=took/1000 | where s>1 | dedup 2 user",
+            vec![
+                "all fields of those that the first 2 commands keep, and of these the first 2 of each user of every page, \
+                 found by took, user",
+            ],
+        ),
+        ("* | tail 5", vec!["all fields of the 5 oldest, found by _time"]),
         ("* | stats count by user", vec!["events with the same values as one row and their count"]),
         ("* | stats sum(took) by user", vec![]),
         (

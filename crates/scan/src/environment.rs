@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use quarry_conf::PropsResolver;
 use quarry_eval::EngineError;
+use quarry_eval::command::MakeRowCommand;
 use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::LookupSource;
 use quarry_store::Snapshot;
@@ -16,6 +17,7 @@ use crate::filter::{EventFilter, Origins};
 use crate::labels::LabelSource;
 use crate::plan::{FieldSource, Scan};
 use crate::rexes::Rexes;
+use crate::row_selector::RowSelector;
 use crate::summary::{SummaryRead, SummaryStore};
 use crate::template_pages::{KnownTemplates, Slabs};
 use crate::top_k::TopKThreshold;
@@ -94,11 +96,27 @@ impl ScanEnvironment<'_> {
             top_k: plan.top.as_ref().map(|top| TopKThreshold::new(top, &plan.extractions)),
             first: plan.first.clone(),
             demands,
+            selector: None,
             summary,
             extremes: plan.extremes,
             counts: plan.counts,
             progress: Arc::clone(self.progress),
         })
+    }
+
+    /// Lets the scan select rows by these commands, the first ones after it, as its plan says.
+    pub fn select_rows(
+        &self,
+        scan: &mut EventScan,
+        plan: &Scan,
+        commands: Vec<MakeRowCommand>,
+    ) -> Result<(), EngineError> {
+        let Some(selection) = &plan.selection else { return Ok(()) };
+        let narrow = Scan { projection: selection.projection.clone(), selection: None, ..plan.clone() };
+        let narrow = self.scan(&narrow, scan.snapshot.clone())?;
+        scan.shown.admit(selection.projection.fields.iter());
+        scan.selector = Some(RowSelector::new(narrow, commands, selection.limit.as_ref()));
+        Ok(())
     }
 
     /// Compiles the condition and the demands, and prepares the search-time fields that the condition tests.

@@ -22,7 +22,7 @@ use quarry_stdx::number::u32_of;
 use quarry_store::{PageInfo, SearchReads, Segment, Snapshot, StoreError};
 
 use crate::demands::Demands;
-use crate::derive::Derivations;
+use crate::derive::{Derivations, Way};
 use crate::event_fields;
 use crate::fields::{self, FieldRules, Projection, ShownFields, text_buffer};
 use crate::filter::EventFilter;
@@ -30,6 +30,7 @@ use crate::page::{Demanded, PageRef};
 use crate::partial_states::WindowPart;
 use crate::plan::FirstRows;
 use crate::rexes::Rexes;
+use crate::row_selector::{PlacedRows, RowSelector};
 use crate::summary::SummaryRead;
 use crate::template_pages::{LaterSlab, Slabs, TemplateRows};
 use crate::top_k::TopKThreshold;
@@ -68,6 +69,8 @@ pub struct EventScan {
     pub(crate) first: Option<FirstRows>,
     /// Conditions of the commands after the scan.
     pub(crate) demands: Demands,
+    /// Finds the rows that the first commands keep, before all their fields are extracted.
+    pub(crate) selector: Option<RowSelector>,
     /// Summaries to read instead of events.
     pub summary: Option<SummaryRead>,
     /// Whether a run of identical events may be represented by its first and last event.
@@ -173,7 +176,12 @@ impl EventScan {
 
     /// Whether all pages are read regardless of the order of rows.
     pub(crate) fn reads_all(&self) -> bool {
-        self.top_k.is_some()
+        self.has_threshold()
+    }
+
+    /// Whether the rows that are read of a page depend on other pages, so that a second read may give fewer.
+    pub(crate) fn has_threshold(&self) -> bool {
+        self.top_k.is_some() || self.selector.as_ref().is_some_and(RowSelector::has_threshold)
     }
 
     /// Whether only summaries are read and this segment has none.
@@ -289,7 +297,14 @@ impl EventScan {
         left: &mut usize,
     ) -> Result<Option<RecordBatch>, EngineError> {
         let before = *left;
-        let rows = self.rows_of_page(page, coded, context, left);
+        let rows = match &self.selector {
+            // The few rows of a rare page are read at once.
+            Some(selector) if !coded && !page.is_rare => {
+                selector.select(page, context, left).and_then(|selected| self.rows_at(page, selected, context))
+            }
+            _ => self.rows_of_page(page, coded, context, left),
+        };
+        let rows = rows.map(|placed| placed.map(|placed| placed.rows));
         let rows = match coded {
             true => rows,
             false => rows.and_then(|rows| rows.map(|rows| self.wanted_rows(rows, left)).transpose()),
@@ -306,12 +321,52 @@ impl EventScan {
         coded: bool,
         context: &CommandContext,
         left: &mut usize,
-    ) -> Result<Option<RecordBatch>, EngineError> {
+    ) -> Result<Option<PlacedRows>, EngineError> {
         let way = self.derivations.way_of(&page.segment, &context.messages)?;
         if way.by_text {
-            return self.read_derived(page, context);
+            return self.read_plain(page, self.all_columns(page), None, context);
         }
-        let columns = PageColumns {
+        let columns = self.columns_of_page(page, &way);
+        match self.read_templates(page, columns, &way, coded, context, left)? {
+            TemplateRows::Rows(rows) => Ok(rows),
+            TemplateRows::PlainTexts => self.read_plain(page, columns, None, context),
+        }
+    }
+
+    /// The matching rows of a page, coded, with their positions.
+    pub(crate) fn placed_rows(
+        &self,
+        page: &PageRef,
+        context: &CommandContext,
+        left: &mut usize,
+    ) -> Result<Option<PlacedRows>, EngineError> {
+        self.rows_of_page(page, false, context, left)
+    }
+
+    /// The rows of a page at these positions, which match, from their texts.
+    fn rows_at(
+        &self,
+        page: &PageRef,
+        selected: Vec<u32>,
+        context: &CommandContext,
+    ) -> Result<Option<PlacedRows>, EngineError> {
+        if selected.is_empty() {
+            return Ok(None);
+        }
+        let way = self.derivations.way_of(&page.segment, &context.messages)?;
+        if way.by_text {
+            return self.read_plain(page, self.all_columns(page), Some(selected), context);
+        }
+        let columns = self.columns_of_page(page, &way);
+        match self.read_templates_at(page, &selected, columns, &way, context)? {
+            TemplateRows::Rows(rows) => Ok(rows),
+            TemplateRows::PlainTexts => self.read_plain(page, columns, Some(selected), context),
+        }
+    }
+
+    /// Columns of a page from which its rows are made.
+    fn columns_of_page(&self, page: &PageRef, way: &Way) -> PageColumns {
+        PageColumns {
             raw: self.needs_raw() || way.computed.is_some(),
             index_time: self.projection.index_time
                 || way.index_time
@@ -319,11 +374,13 @@ impl EventScan {
                 || self.filter.names_field("_indextime"),
             fields: (self.projection.needs_text() || self.filter.tests_fields())
                 && page.segment.may_hold_fields(page.page),
-        };
-        match self.read_templates(page, columns, &way, coded, context, left)? {
-            TemplateRows::Rows(rows) => Ok(rows),
-            TemplateRows::PlainTexts => self.read_plain(page, columns, context),
         }
+    }
+
+    /// All columns, for events to which rules add fields. They are extracted from text, so the storage layout does not
+    /// matter.
+    fn all_columns(&self, page: &PageRef) -> PageColumns {
+        PageColumns { raw: true, index_time: true, fields: page.segment.may_hold_fields(page.page) }
     }
 
     /// The rows that may pass the commands after the scan, as plain columns; `left` counts the others.
@@ -353,14 +410,6 @@ impl EventScan {
         }
     }
 
-    /// The rows of a page to whose events rules add fields. They are extracted from text, so the storage layout does
-    /// not matter.
-    fn read_derived(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
-        let fields = page.segment.may_hold_fields(page.page);
-        let columns = PageColumns { raw: true, index_time: true, fields };
-        self.read_plain(page, columns, context)
-    }
-
     fn noted(
         &self,
         page: &PageRef,
@@ -380,15 +429,18 @@ impl EventScan {
         }
     }
 
+    /// The matching rows among those at these positions, or among all within the time range.
     fn read_plain(
         &self,
         page: &PageRef,
         columns: PageColumns,
+        selected: Option<Vec<u32>>,
         context: &CommandContext,
-    ) -> Result<Option<RecordBatch>, EngineError> {
+    ) -> Result<Option<PlacedRows>, EngineError> {
         let events = page.segment.read_page(page.page, columns)?;
-        let selected = self.in_range(&events, &page.info);
-        Ok(self.matching(&events, selected, context)?.map(|(rows, _)| rows))
+        let selected = selected.unwrap_or_else(|| self.in_range(&events, &page.info));
+        let found = self.matching(&events, selected, context)?;
+        Ok(found.map(|(rows, positions)| PlacedRows { rows, positions }))
     }
 
     /// The matching rows of a page, read as text, and their positions in the page.
@@ -397,8 +449,7 @@ impl EventScan {
         page: &PageRef,
         context: &CommandContext,
     ) -> Result<Option<(RecordBatch, Vec<u32>)>, EngineError> {
-        let columns = PageColumns { raw: true, index_time: true, fields: page.segment.may_hold_fields(page.page) };
-        let events = match page.segment.read_page(page.page, columns) {
+        let events = match page.segment.read_page(page.page, self.all_columns(page)) {
             Ok(events) => events,
             Err(error) => return damaged_or_fail(context, error).map(|()| None),
         };
@@ -431,11 +482,13 @@ impl EventScan {
 
     /// Reads a page only to have its blocks fetched; it does not count as read.
     pub(crate) fn begin(&self, page: &PageRef, coded: bool, context: &CommandContext) -> Result<(), EngineError> {
-        if !(coded && self.only_counts() && self.holds_whole(page)) {
-            // Rows that are left out are counted by the worker that reads the page.
-            self.rows_of_page(page, coded, context, &mut 0)?;
+        if coded && self.only_counts() && self.holds_whole(page) {
+            return Ok(());
         }
-        Ok(())
+        // Which rows a selector keeps is decided when the page is read.
+        let scan = self.selector.as_ref().filter(|_| !coded).map_or(self, |selector| &selector.scan);
+        // Rows that are left out are counted by the worker that reads the page.
+        scan.rows_of_page(page, coded, context, &mut 0).map(drop)
     }
 
     fn needs_raw(&self) -> bool {

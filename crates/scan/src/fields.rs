@@ -46,6 +46,11 @@ const SEARCH_FIELDS_MAX: usize = 1_000;
 pub(crate) struct ShownFields(Mutex<BTreeSet<String>>);
 
 impl ShownFields {
+    /// Makes room for fields that commands read.
+    pub(crate) fn admit<'a>(&self, names: impl Iterator<Item = &'a String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(names.cloned());
+    }
+
     /// Admits a field if it is known or there is room for one more.
     fn admits(&self, name: &str) -> bool {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);

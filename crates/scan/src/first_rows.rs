@@ -2,7 +2,7 @@
 //!
 //! If `dedup` keeps N rows per combination, a row after N others of its page with the same values cannot be in the
 //! result, regardless of other pages, because the order of all rows preserves that within each page. Rows are compared
-//! by codes alone, so no text of a skipped row is rebuilt. Rows that lack a field are kept.
+//! by codes alone, so no text of a skipped row is rebuilt. Rows that lack a field are kept if `dedup` keeps them.
 //!
 //! Not here: the final choice of rows, which the command makes (engine).
 
@@ -25,7 +25,11 @@ impl FirstRows {
         let columns: Option<Vec<ColumnReader>> =
             self.fields.iter().map(|field| rows::column(&rows, field).map(ColumnReader::new)).collect();
         let times = rows::column(&rows, "_time").and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>());
-        let (Some(columns), Some(times)) = (columns, times) else { return Ok(rows) };
+        let Some(columns) = columns else {
+            // No row has all fields.
+            return Ok(if self.keeps_empty { rows } else { rows.slice(0, 0) });
+        };
+        let Some(times) = times else { return Ok(rows) };
         if !columns.iter().all(has_codes) {
             return Ok(rows);
         }
@@ -41,6 +45,7 @@ impl FirstRows {
             let mut key = [0; FIELDS_MAX];
             let codes = key.iter_mut().zip(&columns);
             if codes.into_iter().any(|(place, column)| code_of(column, row).map(|code| *place = code).is_none()) {
+                kept[row] = self.keeps_empty;
                 continue;
             }
             let before = seen.entry(key).or_insert(0);
@@ -79,13 +84,15 @@ mod tests {
         let coded: ArrayRef = Arc::new(DictionaryArray::try_new(codes, texts).unwrap());
         let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![9, 1, 5, 5, 5, 7]));
         let rows = rows::batch_of([("_time", times), ("f", coded)], 6).unwrap();
-        let times_of = |count: usize, field: &str| -> Vec<i64> {
-            let first = FirstRows { fields: vec![field.to_owned()], count };
+        let times_of = |count: usize, field: &str, keeps_empty: bool| -> Vec<i64> {
+            let first = FirstRows { fields: vec![field.to_owned()], count, keeps_empty };
             let kept = first.take(rows.clone()).unwrap();
             kept.column(0).as_primitive::<TimestampNanosecondType>().values().to_vec()
         };
-        assert_eq!(times_of(1, "f"), [9, 5, 7]);
-        assert_eq!(times_of(2, "f"), [9, 1, 5, 5, 7]);
-        assert_eq!(times_of(1, "missing"), [9, 1, 5, 5, 5, 7]);
+        assert_eq!(times_of(1, "f", true), [9, 5, 7]);
+        assert_eq!(times_of(2, "f", true), [9, 1, 5, 5, 7]);
+        assert_eq!(times_of(1, "f", false), [9, 7]);
+        assert_eq!(times_of(1, "missing", true), [9, 1, 5, 5, 5, 7]);
+        assert_eq!(times_of(1, "missing", false), [0; 0]);
     }
 }

@@ -24,6 +24,7 @@ mod partial_states;
 pub mod plan;
 mod remote_segments;
 mod rexes;
+mod row_selector;
 mod slices;
 mod sourcetype_renames;
 pub mod spath;

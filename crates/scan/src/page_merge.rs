@@ -144,7 +144,7 @@ impl OrderedRows {
         pages.sort_unstable_by_key(|page| (page.info.time_max, page.arrival()));
         let open = Arc::<OpenPages>::default();
         // With a top-k threshold, a second read could drop different rows.
-        if scan.top_k.is_none() {
+        if !scan.has_threshold() {
             let open: Weak<OpenPages> = Arc::downgrade(&open);
             context.holdings.add(open);
         }
@@ -269,7 +269,7 @@ impl OrderedRows {
         self.ready.reverse();
         // Other searches should not wait for a slow consumer. With a top-k threshold, a second read could drop
         // different rows.
-        if self.scan.top_k.is_none() && self.context.dataflow.wide_pages().is_wanted() {
+        if !self.scan.has_threshold() && self.context.dataflow.wide_pages().is_wanted() {
             open.iter_mut().filter(|page| page.is_wide()).for_each(|page| page.rows = None);
         }
         Ok(())

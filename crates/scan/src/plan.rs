@@ -35,6 +35,8 @@ pub struct Scan {
     /// Conditions that the first commands after the scan make of each row: they drop the rows that fail one, so the scan
     /// need not extract more fields of these.
     pub demands: Vec<SearchExpr>,
+    /// Rows to select before their other fields are extracted, if all fields are read.
+    pub selection: Option<RowSelection>,
     /// Whether events that differ only in `_time` may be represented by their first and last.
     pub extremes: bool,
     /// Whether events with equal values may be represented by one row with a count.
@@ -119,6 +121,8 @@ pub struct TopK {
     pub descending: bool,
     /// Rows wanted.
     pub count: usize,
+    /// Whether there are no further keys, so that of rows with equal values the first ones, the newest, are wanted.
+    pub is_only_key: bool,
 }
 
 /// The first rows of each combination of values.
@@ -128,6 +132,31 @@ pub struct FirstRows {
     pub fields: Vec<String>,
     /// Rows wanted of each.
     pub count: usize,
+    /// Whether rows that lack a field are wanted.
+    pub keeps_empty: bool,
+}
+
+/// The rows that the first commands after a scan keep. They are found by few fields of the events; the other fields are
+/// extracted from these rows alone. The commands run on them again, so rows that they drop may be among them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RowSelection {
+    /// Fields that decide.
+    pub projection: FieldNeeds,
+    /// Number of row commands that run on these fields.
+    pub commands: usize,
+    /// Rows wanted of those that remain; all if absent.
+    pub limit: Option<RowLimit>,
+}
+
+/// Limit of the command that follows the row commands of a [`RowSelection`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum RowLimit {
+    /// Those of a top-k sort.
+    Top(TopK),
+    /// Those of a `dedup`.
+    First(FirstRows),
+    /// The oldest, for `tail`.
+    Oldest(usize),
 }
 
 /// Summaries of a data model object.
@@ -162,6 +191,7 @@ impl Scan {
             top: None,
             first: None,
             demands: Vec::new(),
+            selection: None,
             extremes: false,
             counts: false,
             summary: None,
@@ -201,6 +231,16 @@ impl fmt::Display for Scan {
         }
         if let Some(first) = &self.first {
             write!(f, " first={} of {}", first.count, first.fields.join(","))?;
+        }
+        if let Some(selection) = &self.selection {
+            let fields: Vec<&str> = selection.projection.fields.iter().map(String::as_str).collect();
+            write!(f, " selects by={} commands={}", fields.join(","), selection.commands)?;
+            match &selection.limit {
+                Some(RowLimit::Top(top)) => write!(f, " top={} by {}", top.count, top.key.field.text)?,
+                Some(RowLimit::First(first)) => write!(f, " first={} of {}", first.count, first.fields.join(","))?,
+                Some(RowLimit::Oldest(count)) => write!(f, " oldest={count}")?,
+                None => {}
+            }
         }
         for (is, what) in [(self.extremes, "extremes"), (self.counts, "counts"), (self.summary.is_some(), "summary")] {
             if is {

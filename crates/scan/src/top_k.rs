@@ -2,7 +2,8 @@
 //!
 //! The best rows so far, by the first sort key, give a threshold. A row that is worse than as many others as are
 //! requested cannot be in the result, whatever the other keys and the order of arrival are. The threshold is consulted
-//! before a row's columns or text are built. Rows that tie with it are kept.
+//! before a row's columns or text are built. Rows that tie with it are kept, or, if there is only one key, those of them
+//! that are no older than as many others as are requested: rows come newest first, and the sort keeps their order.
 //!
 //! Not here: the sort order itself ([`rows::rank`]).
 
@@ -10,12 +11,13 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::{Mutex, PoisonError};
 
-use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayRef, AsArray as _};
+use arrow::datatypes::{DataType, TimestampNanosecondType};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows::rank::{MISSING, NUMBER, rank};
 use quarry_eval::rows::{self, ColumnReader, DictionaryColumn};
+use quarry_event::TimeNs;
 use quarry_spl::ast::{SortKey, SortKind};
 
 use crate::plan::{Extraction, TopK};
@@ -28,6 +30,7 @@ pub(crate) struct TopKThreshold {
     key: SortKey,
     descending: bool,
     count: usize,
+    is_only_key: bool,
     /// Whether a command that the scan runs makes the field, so that its values are not those that events have.
     is_made: bool,
     ranks: Mutex<BinaryHeap<Rank>>,
@@ -41,9 +44,21 @@ struct Rank {
     number: Option<f64>,
     text: Option<Box<str>>,
     descending: bool,
+    /// Time of the row, if it decides among equal values.
+    time: Option<TimeNs>,
 }
 
 impl Rank {
+    /// The order of a row with this time; without one, it ties with all rows that have an equal value.
+    fn compare_at(&self, class: i64, number: Option<f64>, text: Option<&str>, time: Option<TimeNs>) -> Ordering {
+        self.compare(class, number, text).then_with(|| self.compare_times(time))
+    }
+
+    /// Newer rows come first.
+    fn compare_times(&self, time: Option<TimeNs>) -> Ordering {
+        time.zip(self.time).map_or(Ordering::Equal, |(other, mine)| other.cmp(&mine))
+    }
+
     fn compare(&self, class: i64, number: Option<f64>, text: Option<&str>) -> Ordering {
         let values = || {
             let numbers = self.number.zip(number).map_or(Ordering::Equal, |(mine, other)| mine.total_cmp(&other));
@@ -56,7 +71,7 @@ impl Rank {
 
 impl Ord for Rank {
     fn cmp(&self, other: &Rank) -> Ordering {
-        self.compare(other.class, other.number, other.text.as_deref())
+        self.compare_at(other.class, other.number, other.text.as_deref(), other.time)
     }
 }
 
@@ -77,9 +92,9 @@ impl Eq for Rank {}
 impl TopKThreshold {
     /// No row seen yet of a scan that runs these commands.
     pub(crate) fn new(top: &TopK, extractions: &[Extraction]) -> TopKThreshold {
-        let TopK { key, descending, count } = top.clone();
+        let TopK { key, descending, count, is_only_key } = top.clone();
         let is_made = extractions.iter().any(|known| known.names().any(|name| name == key.field.text));
-        TopKThreshold { key, descending, count, is_made, ranks: Mutex::default() }
+        TopKThreshold { key, descending, count, is_only_key, is_made, ranks: Mutex::default() }
     }
 
     /// Field of the first key.
@@ -92,8 +107,9 @@ impl TopKThreshold {
         Some(self.field()).filter(|_| !self.is_made)
     }
 
-    /// Mask of the rows that may be in the result, by their values of the field; `None` if all may.
-    pub(crate) fn keep(&self, values: Option<&ArrayRef>, count: usize) -> Option<Vec<bool>> {
+    /// Mask of the rows that may be in the result, by their values of the field and, if they are known, their times;
+    /// `None` if all may.
+    pub(crate) fn keep(&self, values: Option<&ArrayRef>, times: Option<&[TimeNs]>, count: usize) -> Option<Vec<bool>> {
         let worst = {
             let ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
             if ranks.len() < self.count {
@@ -101,13 +117,16 @@ impl TopKThreshold {
             }
             ranks.peek()?.clone()
         };
-        let is_kept = |class, number, text: Option<&str>| worst.compare(class, number, text).is_ge();
+        let times = times.filter(|_| self.is_only_key);
+        let time_at = |row: usize| times.and_then(|times| times.get(row)).copied();
         if let Some(ColumnReader::Dictionary(coded)) = values.map(ColumnReader::new) {
-            let kept = self.keep_codes(&coded, is_kept);
+            let kept = self.keep_codes(&coded, &worst, time_at);
             return kept.contains(&false).then_some(kept);
         }
         let mut kept = Vec::with_capacity(count);
-        self.each_rank(values, count, |class, number, text| kept.push(worst.compare(class, number, text).is_ge()));
+        self.each_rank(values, count, |row, class, number, text| {
+            kept.push(worst.compare_at(class, number, text, time_at(row)).is_ge());
+        });
         assert_eq!(kept.len(), count, "each row has its rank");
         kept.contains(&false).then_some(kept)
     }
@@ -116,16 +135,19 @@ impl TopKThreshold {
     fn keep_codes(
         &self,
         coded: &DictionaryColumn,
-        is_kept: impl Fn(i64, Option<f64>, Option<&str>) -> bool,
+        worst: &Rank,
+        time_at: impl Fn(usize) -> Option<TimeNs>,
     ) -> Vec<bool> {
-        let missing = is_kept(MISSING, None, None);
-        let mut known: Vec<Option<bool>> = vec![None; coded.texts.len()];
+        let missing = worst.compare(MISSING, None, None);
+        let mut known: Vec<Option<Ordering>> = vec![None; coded.texts.len()];
         let rows = (0..coded.codes.len()).map(|row| {
-            let Some(code) = coded.code(row) else { return missing };
-            *known[code].get_or_insert_with(|| {
-                let (class, number, text) = rank(self.key.kind, Some(coded.texts.value(code)));
-                is_kept(self.turned(class), number, text)
-            })
+            let order = coded.code(row).map_or(missing, |code| {
+                *known[code].get_or_insert_with(|| {
+                    let (class, number, text) = rank(self.key.kind, Some(coded.texts.value(code)));
+                    worst.compare(self.turned(class), number, text)
+                })
+            });
+            order.then_with(|| worst.compare_times(time_at(row))).is_ge()
         });
         rows.collect()
     }
@@ -137,17 +159,14 @@ impl TopKThreshold {
 
     /// The rows that may be in the result; they count towards the threshold from now on.
     pub(crate) fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let values = rows::column(&rows, self.field()).cloned();
-        let rows = match self.keep(values.as_ref(), rows.num_rows()) {
-            Some(kept) => rows::filter(&rows, &kept.into())?,
-            None => rows,
-        };
-        let values = rows::column(&rows, self.field());
+        let rows = self.kept_rows(rows)?;
+        let (values, times) = (rows::column(&rows, self.field()), times_of(&rows).filter(|_| self.is_only_key));
         let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
-        self.each_rank(values, rows.num_rows(), |class, number, text| {
-            let is_better = ranks.peek().is_none_or(|worst| worst.compare(class, number, text).is_gt());
+        self.each_rank(values, rows.num_rows(), |row, class, number, text| {
+            let time = times.and_then(|times| times.get(row)).copied();
+            let is_better = ranks.peek().is_none_or(|worst| worst.compare_at(class, number, text, time).is_gt());
             if ranks.len() < self.count || is_better {
-                ranks.push(Rank { class, number, text: text.map(Box::from), descending: self.descending });
+                ranks.push(Rank { class, number, text: text.map(Box::from), descending: self.descending, time });
             }
             if ranks.len() > self.count {
                 ranks.pop();
@@ -158,11 +177,28 @@ impl TopKThreshold {
         Ok(rows)
     }
 
-    /// Rank of each value: class, number, text.
-    fn each_rank(&self, values: Option<&ArrayRef>, count: usize, mut each: impl FnMut(i64, Option<f64>, Option<&str>)) {
+    /// Like [`TopKThreshold::take`], but rows that others of the same batch exclude are left out as well.
+    pub(crate) fn take_tightly(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        self.kept_rows(self.take(rows)?)
+    }
+
+    fn kept_rows(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        match self.keep(rows::column(&rows, self.field()), times_of(&rows), rows.num_rows()) {
+            Some(kept) => rows::filter(&rows, &kept.into()),
+            None => Ok(rows),
+        }
+    }
+
+    /// Rank of each row: class, number, text of its value.
+    fn each_rank(
+        &self,
+        values: Option<&ArrayRef>,
+        count: usize,
+        mut each: impl FnMut(usize, i64, Option<f64>, Option<&str>),
+    ) {
         let turned = |class: i64| self.turned(class);
         let Some(values) = values else {
-            return (0..count).for_each(|_| each(MISSING, None, None));
+            return (0..count).for_each(|row| each(row, MISSING, None, None));
         };
         let reader = ColumnReader::new(values);
         let is_number = matches!(values.data_type(), DataType::Int64 | DataType::Decimal64(..));
@@ -170,11 +206,46 @@ impl TopKThreshold {
         let mut scratch = String::new();
         for row in 0..values.len() {
             if is_number && let Some(number) = reader.number(row) {
-                each(turned(NUMBER), Some(number), None);
+                each(row, turned(NUMBER), Some(number), None);
                 continue;
             }
             let (class, number, text) = rank(self.key.kind, reader.text(row, &mut scratch));
-            each(turned(class), number, text);
+            each(row, turned(class), number, text);
+        }
+    }
+}
+
+/// Times of rows.
+fn times_of(rows: &RecordBatch) -> Option<&[TimeNs]> {
+    let times = rows::column(rows, "_time")?.as_primitive_opt::<TimestampNanosecondType>()?;
+    (times.null_count() == 0).then(|| times.values().as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{StringViewArray, TimestampNanosecondArray};
+    use quarry_spl::ast::{FieldPattern, Span};
+
+    use super::*;
+
+    #[test]
+    fn of_equal_values_the_newest_rows_are_wanted_if_no_other_key_decides() {
+        for (is_only_key, expected) in [(true, &[8, 6, 6][..]), (false, &[8, 5, 6, 6])] {
+            let field = FieldPattern { text: "f".to_owned(), span: Span::default() };
+            let key = SortKey { field, descending: true, kind: SortKind::Auto };
+            let top_k = TopKThreshold::new(&TopK { key, descending: true, count: 2, is_only_key }, &[]);
+            let kept = |times: &[i64], values: &[&str]| -> Vec<i64> {
+                let values: ArrayRef = Arc::new(StringViewArray::from_iter_values(values));
+                let columns: [(&str, ArrayRef); 2] =
+                    [("_time", Arc::new(TimestampNanosecondArray::from(times.to_vec()))), ("f", values)];
+                let rows = rows::batch_of(columns, times.len()).unwrap();
+                times_of(&top_k.take_tightly(rows).unwrap()).unwrap().to_vec()
+            };
+            assert_eq!(kept(&[4, 8, 5, 6, 6, 9], &["2", "3", "3", "3", "3", "1"]), expected);
+            assert_eq!(kept(&[3, 9], &["3", "1"]), if is_only_key { &[][..] } else { &[3] });
+            assert_eq!(kept(&[7], &["3"]), [7]);
         }
     }
 }

@@ -130,6 +130,7 @@ fn json_of_exchange(exchange: &Exchange) -> Value {
         ExchangedRows::Events => "events",
         ExchangedRows::TopEvents { .. } => "top events",
         ExchangedRows::FirstEvents { .. } => "first events",
+        ExchangedRows::OldestEvents { .. } => "oldest events",
         ExchangedRows::Groups => "groups",
         ExchangedRows::Times => "times",
     };

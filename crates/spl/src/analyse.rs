@@ -31,7 +31,7 @@ pub fn required_fields(commands: &[Stage]) -> FieldNeeds {
 }
 
 /// Fields needed before these commands, given those needed after them.
-pub(crate) fn needed_before(commands: &[Stage], after: FieldNeeds) -> FieldNeeds {
+pub fn needed_before(commands: &[Stage], after: FieldNeeds) -> FieldNeeds {
     commands.iter().rev().fold(after, |needs, stage| stage.command.node().fields_before(needs))
 }
 

@@ -1,9 +1,12 @@
-//! Removes columns without values, for results that need not have all fields of all rows.
+//! Removes columns without values, for results that need not have all fields of all rows: of the rows as a whole, or of
+//! each batch, where rows are passed on as they come.
 
 use std::collections::BTreeSet;
 
 use arrow::array::{Array, ArrayRef};
+use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, KeptRows, RowIter};
 
@@ -18,12 +21,29 @@ impl Blocking for DropEmptyColumns {
         let mut kept = KeptRows::new("rows whose columns may be empty", &context.dataflow);
         for batch in rows {
             let batch = batch?;
-            let has_value = |(_, column): &(_, &ArrayRef)| column.logical_null_count() < column.len();
-            let columns = batch.schema_ref().fields().iter().zip(batch.columns());
-            filled.extend(columns.filter(has_value).map(|(field, _)| field.name().clone()));
+            filled.extend(columns_with_values(&batch).map(str::to_owned));
             kept.push(&batch)?;
         }
         let shown = kept.into_rows().map(move |batch| rows::without(&batch?, |name| !filled.contains(name)));
         Ok(Box::new(shown))
     }
+}
+
+/// Removes the columns of a batch in which none of its rows has a value.
+pub(crate) struct WithoutEmptyColumns;
+
+impl RowCommand for WithoutEmptyColumns {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let filled: BTreeSet<&str> = columns_with_values(&rows).collect();
+        match filled.len() == rows.num_columns() {
+            true => Ok(rows),
+            false => rows::without(&rows, |name| !filled.contains(name)),
+        }
+    }
+}
+
+fn columns_with_values(rows: &RecordBatch) -> impl Iterator<Item = &str> {
+    let has_value = |(_, column): &(_, &ArrayRef)| column.logical_null_count() < column.len();
+    let columns = rows.schema_ref().fields().iter().zip(rows.columns());
+    columns.filter(has_value).map(|(field, _)| field.name().as_str())
 }

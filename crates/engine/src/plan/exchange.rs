@@ -1,8 +1,8 @@
 //! The exchange of a plan: the rows and columns that pass from *map*, which runs next to the data, to *reduce*, which
 //! runs once.
 //!
-//! Without a fold, events are exchanged: newest first, with the columns that the scan reads. A sort or a `dedup` pushed
-//! down to the scan only leaves out events that cannot be in the result. With a fold, groups are exchanged, in the
+//! Without a fold, events are exchanged: newest first, with the columns that the scan reads. What is pushed down to the
+//! scan, such as a sort, a `dedup` or the condition of a `where`, only leaves out events that cannot be in the result. With a fold, groups are exchanged, in the
 //! layout of the fold's partial states, whatever the scan does to fold fewer rows (counts of equal events, summaries,
 //! cached states). Rows are checked against the exchange wherever they are sent or received.
 //!
@@ -25,7 +25,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::wildcard_parts;
 use quarry_eval::rows::{ColumnType, is_hidden};
 use quarry_event::TimeNs;
-use quarry_scan::plan::{ExtractionKind, Scan};
+use quarry_scan::plan::{ExtractionKind, FirstRows, RowLimit, Scan, TopK};
 use serde::{Deserialize, Serialize};
 
 use super::{Plan, Source};
@@ -65,6 +65,11 @@ pub enum ExchangedRows {
         count: usize,
         /// The fields that are compared.
         fields: Vec<String>,
+    },
+    /// The same without events that have as many older ones.
+    OldestEvents {
+        /// Rows wanted.
+        count: usize,
     },
     /// Groups with their partial states, in any order. Several rows may be of one group.
     Groups,
@@ -210,14 +215,19 @@ impl Exchange {
             _ if is_text_value(name) => column(name, ColumnType::Integer, ColumnContent::TextValue),
             _ => column(name, ColumnType::Any, ColumnContent::Field),
         }));
-        let rows = match (&scan.top, &scan.first) {
-            (Some(top), _) => ExchangedRows::TopEvents {
-                count: top.count,
-                field: top.key.field.text.clone(),
-                descending: top.descending,
-            },
-            (None, Some(first)) => ExchangedRows::FirstEvents { count: first.count, fields: first.fields.clone() },
-            (None, None) => ExchangedRows::Events,
+        let top_events = |top: &TopK| ExchangedRows::TopEvents {
+            count: top.count,
+            field: top.key.field.text.clone(),
+            descending: top.descending,
+        };
+        let first_events =
+            |first: &FirstRows| ExchangedRows::FirstEvents { count: first.count, fields: first.fields.clone() };
+        let limit = scan.selection.as_ref().and_then(|selection| selection.limit.as_ref());
+        let rows = match (&scan.top, &scan.first, limit) {
+            (Some(top), ..) | (_, _, Some(RowLimit::Top(top))) => top_events(top),
+            (_, Some(first), _) | (_, _, Some(RowLimit::First(first))) => first_events(first),
+            (.., Some(RowLimit::Oldest(count))) => ExchangedRows::OldestEvents { count: *count },
+            (None, None, None) => ExchangedRows::Events,
         };
         Exchange { rows, columns, patterns }
     }
@@ -333,6 +343,7 @@ impl fmt::Display for Exchange {
             ExchangedRows::FirstEvents { count, fields } => {
                 write!(f, "events that may be among the first {count} of each {}: ", fields.join(", "))?;
             }
+            ExchangedRows::OldestEvents { count } => write!(f, "events that may be among the {count} oldest: ")?,
             ExchangedRows::Groups => match self.keys().as_slice() {
                 [] => write!(f, "one group: ")?,
                 keys => write!(f, "groups by {}: ", keys.join(", "))?,

@@ -5,9 +5,9 @@
 
 use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::pattern::Regex;
-use quarry_scan::plan::{Extraction, ExtractionKind, FirstRows, Order, Scan, TopK};
+use quarry_scan::plan::{Extraction, ExtractionKind, FirstRows, Order, RowLimit, RowSelection, Scan, TopK};
 use quarry_scan::{FIRST_ROWS_FIELDS_MAX, TOP_ROWS_MAX, pushable};
-use quarry_spl::analyse::required_fields;
+use quarry_spl::analyse::{FieldNeeds, needed_before, required_fields};
 use quarry_spl::ast::{
     Command, CompareOp, RexCommand, SearchExpr, SearchPattern, SortCommand, SpathCommand, Stage, TimeModifiers,
 };
@@ -27,6 +27,7 @@ pub(super) fn push_down(plan: &mut Plan) {
     push_top(plan);
     push_first(plan);
     push_demands(plan);
+    push_selection(plan);
 }
 
 fn scan_of(plan: &mut Plan) -> Option<&mut Scan> {
@@ -142,7 +143,7 @@ fn project(plan: &mut Plan) {
 /// Passes the limit of a top-k sort to the scan; the sort itself then returns no more rows.
 fn push_top(plan: &mut Plan) {
     let Some((top, sort)) = top_of(&plan.reduce).filter(|_| plan.fold.is_none()) else { return };
-    let Some(scan) = scan_of(plan) else { return };
+    let Some(scan) = scan_of(plan).filter(|scan| !scan.is_open()) else { return };
     scan.top = Some(top);
     if let Some(first) = plan.reduce.first_mut() {
         first.command = Command::Sort(sort);
@@ -152,17 +153,79 @@ fn push_top(plan: &mut Plan) {
 /// Passes the fields of a simple `dedup` to the scan, which skips duplicates. The command still decides which rows
 /// remain.
 fn push_first(plan: &mut Plan) {
-    let Some(Command::Dedup(dedup)) = plan.reduce.first().map(|stage| &stage.command) else { return };
-    let is_plain = !dedup.keep_events && !dedup.consecutive && dedup.sort_by.is_empty();
-    let is_named = dedup.fields.iter().all(|field| !field.text.contains('*'));
-    if !is_plain || !is_named || !(1..=FIRST_ROWS_FIELDS_MAX).contains(&dedup.fields.len()) || plan.fold.is_some() {
-        return;
-    }
-    let first = FirstRows { fields: dedup.fields.iter().map(|field| field.text.clone()).collect(), count: dedup.count };
+    let Some(first) = first_of(&plan.reduce).filter(|_| plan.fold.is_none()) else { return };
     // Rows that are left out could show columns that no other row has.
     if let Some(scan) = scan_of(plan).filter(|scan| !scan.is_open()) {
         scan.first = Some(first);
     }
+}
+
+/// The rows that a simple `dedup` at the beginning of these commands keeps.
+fn first_of(commands: &[Stage]) -> Option<FirstRows> {
+    let Command::Dedup(dedup) = &commands.first()?.command else { return None };
+    let is_plain = !dedup.keep_events && !dedup.consecutive && dedup.sort_by.is_empty();
+    let is_named = dedup.fields.iter().all(|field| !field.text.contains('*'));
+    let is_short = (1..=FIRST_ROWS_FIELDS_MAX).contains(&dedup.fields.len());
+    (is_plain && is_named && is_short).then(|| FirstRows {
+        fields: dedup.fields.iter().map(|field| field.text.clone()).collect(),
+        count: dedup.count,
+        keeps_empty: dedup.keep_empty,
+    })
+}
+
+/// Lets a scan that reads all fields select the rows that the first commands keep by the fields that these read.
+fn push_selection(plan: &mut Plan) {
+    let is_open = matches!(&plan.source, Source::Scan(scan) if scan.is_open() && scan.summary.is_none());
+    if !is_open || plan.fold.is_some() {
+        return;
+    }
+    let Some((selection, sort)) =
+        (0..=selecting(&plan.reduce)).rev().find_map(|count| selection_of(&plan.reduce, count))
+    else {
+        return;
+    };
+    if let (Some(sort), Some(stage)) = (sort, plan.reduce.get_mut(selection.commands)) {
+        stage.command = Command::Sort(sort);
+    }
+    if let Some(scan) = scan_of(plan) {
+        scan.selection = Some(selection);
+    }
+}
+
+/// Number of leading commands that drop rows, or set fields in them, the same way whenever they run.
+fn selecting(commands: &[Stage]) -> usize {
+    let is_selecting = |stage: &&Stage| match &stage.command {
+        Command::Search(search) => search.time == TimeModifiers::default() && search.expr.subsearches().is_empty(),
+        Command::Where(_) | Command::Regex(_) | Command::Eval(_) | Command::Rex(RexCommand::Extract(_)) => true,
+        _ => false,
+    };
+    commands.iter().take_while(is_selecting).take_while(|stage| stage.command.is_repeatable()).count()
+}
+
+/// The rows that the first `count` commands and a limit after them keep, with the limited sort; `None` if they keep all,
+/// or read fields that cannot be named.
+fn selection_of(commands: &[Stage], count: usize) -> Option<(RowSelection, Option<SortCommand>)> {
+    let (first, rest) = commands.split_at(count);
+    let (limit, sort) = match (top_of(rest), first_of(rest), rest.first().map(|stage| &stage.command)) {
+        (Some((top, sort)), ..) => (Some(RowLimit::Top(top)), Some(sort)),
+        (_, Some(first), _) => (Some(RowLimit::First(first)), None),
+        (.., Some(Command::Tail(tail))) if (1..=TOP_ROWS_MAX).contains(&tail.count) => {
+            (Some(RowLimit::Oldest(tail.count)), None)
+        }
+        _ => (None, None),
+    };
+    if limit.is_none() && !matches!(first.last()?.command, Command::Search(_) | Command::Where(_) | Command::Regex(_)) {
+        return None;
+    }
+    let mut needs = FieldNeeds::default();
+    match &limit {
+        Some(RowLimit::Top(top)) => needs.fields.extend([top.key.field.text.clone()]),
+        Some(RowLimit::First(first)) => needs.fields.extend(first.fields.iter().cloned()),
+        Some(RowLimit::Oldest(_)) | None => {}
+    }
+    let projection = needed_before(first, needs);
+    (!projection.all && projection.patterns.is_empty())
+        .then_some((RowSelection { projection, commands: count, limit }, sort))
 }
 
 /// Tells the scan what the first commands demand of each row: the conditions of `search`, and the fields that `stats`
@@ -187,8 +250,9 @@ fn push_demands(plan: &mut Plan) {
             _ => break,
         }
     }
-    // Rows that are left out could show columns that no other row has; summaries have rows of their own.
-    if let Some(scan) = scan_of(plan).filter(|scan| !scan.is_open() && scan.summary.is_none()) {
+    // Rows that are left out could show a fold columns that no other row has; summaries have rows of their own.
+    let is_folded = plan.fold.is_some();
+    if let Some(scan) = scan_of(plan).filter(|scan| !(is_folded && scan.is_open()) && scan.summary.is_none()) {
         scan.demands = demands;
     }
 }
@@ -233,6 +297,7 @@ fn top_of(commands: &[Stage]) -> Option<(TopK, SortCommand)> {
     let descending = key.descending != sort.reverse;
     // One additional row reveals that an implicit limit dropped rows.
     let is_told = !sort.has_limit && count == sort.limit;
-    let top = TopK { key, descending, count: count + usize::from(is_told) };
+    let is_only_key = sort.keys.len() == 1;
+    let top = TopK { key, descending, count: count + usize::from(is_told), is_only_key };
     Some((top, SortCommand { limit: count, has_limit: !is_told, ..sort.clone() }))
 }

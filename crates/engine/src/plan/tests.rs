@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use quarry_conf::{Layers, Permissions, PropsResolver};
 use quarry_event::TimeRange;
+use quarry_scan::plan::RowLimit;
 use quarry_spl::ast::Command;
 use quarry_store::MemoryStore;
 use quarry_testworld::OneTable;
@@ -65,7 +66,7 @@ fn scan(text: &str) -> Scan {
 fn commands_are_split_where_rows_are_folded() {
     for (text, wanted) in [
         ("*", "scan main fields=* newest first"),
-        ("* | where a>1 | eval b=a", "scan main fields=* newest first\nreduce where | eval"),
+        ("* | where a>1 | eval b=a", "scan main fields=* newest first selects by=a commands=1\nreduce where | eval"),
         (
             "* | where a>1 | eval b=a | stats count by b | sort b | head 1",
             "scan main fields=a\nmap where | eval\nfold stats\nreduce sort | head",
@@ -96,7 +97,10 @@ fn the_scan_takes_over_what_it_can() {
         ("* | eval l=len(_raw) | stats avg(l)", "scan main fields=__raw:0 length=__raw:0\nmap eval\nfold stats"),
         ("* | regex \"a+\" | stats count by u", "scan main fields=__raw:0,u match=__raw:0\nmap where\nfold stats"),
         ("* | regex \"a+\" | stats count by _raw", "scan main fields=_raw\nmap regex\nfold stats"),
-        ("* | eval l=len(_raw) | sort l", "scan main fields=* newest first\nreduce eval | sort"),
+        (
+            "* | eval l=len(_raw) | sort l",
+            "scan main fields=* newest first selects by=_raw commands=1 top=10001 by l\nreduce eval | sort",
+        ),
         // The results of the second search are not used, but the error of the third is reported.
         (
             "* | rex \"u=(?<u>\\w+)\" | rex \"v=(?<v>\\w+)\" | dedup u | rex \"(?<w>[a\" | stats count by u",
@@ -106,14 +110,21 @@ fn the_scan_takes_over_what_it_can() {
             "* | rex \"u=(?<u>\\w+)\" | sort 5 -u | table u",
             "scan main fields=u newest first rex=u top=5 by u\nreduce sort | table",
         ),
-        ("* | rex \"u=(?<u>\\w+)\" | sort 5 -u", "scan main fields=* newest first\nreduce rex | sort"),
+        (
+            "* | rex \"u=(?<u>\\w+)\" | sort 5 -u",
+            "scan main fields=* newest first selects by=_raw,u commands=1 top=5 by u\nreduce rex | sort",
+        ),
         // A later command needs the text itself.
         ("* | rex \"u=(?<u>\\w+)\" | stats count by u, _raw", "scan main fields=_raw,u\nmap rex\nfold stats"),
         ("* | rex field=host \"(?<u>.)\" | stats count by u", "scan main fields=host,u\nmap rex\nfold stats"),
         ("* | stats count by host", "scan main fields=host extremes counts\nfold stats"),
         ("* | stats sum(a) by host", "scan main fields=a,host\nfold stats"),
-        ("* | sort 5 -a", "scan main fields=* newest first top=5 by a\nreduce sort"),
-        ("* | sort 0 a | head 3", "scan main fields=* newest first top=3 by a\nreduce sort | head"),
+        ("* | sort 5 -a | table a", "scan main fields=a newest first top=5 by a\nreduce sort | table"),
+        ("* | sort 5 -a", "scan main fields=* newest first selects by=a commands=0 top=5 by a\nreduce sort"),
+        (
+            "* | sort 0 a | head 3",
+            "scan main fields=* newest first selects by=a commands=0 top=3 by a\nreduce sort | head",
+        ),
         ("* | sort 0 a", "scan main fields=* newest first\nreduce sort"),
         ("* | sort 0 a | head a>1", "scan main fields=* newest first\nreduce sort | head"),
     ] {
@@ -124,6 +135,41 @@ fn the_scan_takes_over_what_it_can() {
 }
 
 #[test]
+fn rows_are_selected_by_the_fields_that_the_first_commands_read() {
+    for (commands, wanted) in [
+        ("where a>b", Some(("a,b", 1, None))),
+        ("search a=1 word | eval c=a+d | where c>1", Some(("_raw,a,d", 3, None))),
+        ("where a>1 | eval c=a", Some(("a", 1, None))),
+        ("where a>1 | dedup b", Some(("a,b", 1, Some("first")))),
+        ("dedup 2 b c", Some(("b,c", 0, Some("first")))),
+        ("tail 5", Some(("", 0, Some("oldest")))),
+        ("regex \"a+\" | eval s=b | sort 5 s | where z=1", Some(("_raw,b", 2, Some("top")))),
+        // All rows are kept, in another order or with other fields.
+        ("eval c=a", None),
+        ("sort 0 a", None),
+        ("dedup a sortby b", None),
+        // Each run may keep other rows, or run another search.
+        ("where random()>5", None),
+        ("search [ search x | fields y ]", None),
+        ("search a*=1", None),
+        // Few fields are read anyway.
+        ("where a>1 | table b", None),
+    ] {
+        let selection = scan(&format!("* | {commands}")).selection;
+        let found = selection.as_ref().map(|selection| {
+            let fields: Vec<&str> = selection.projection.fields.iter().map(String::as_str).collect();
+            let limit = selection.limit.as_ref().map(|limit| match limit {
+                RowLimit::Top(_) => "top",
+                RowLimit::First(_) => "first",
+                RowLimit::Oldest(_) => "oldest",
+            });
+            (fields.join(","), selection.commands, limit)
+        });
+        assert_eq!(found, wanted.map(|(fields, count, limit)| (fields.to_owned(), count, limit)), "{commands}");
+    }
+}
+
+#[test]
 fn the_scan_hears_what_the_first_commands_demand_of_rows() {
     for (text, wanted) in [
         ("* | rex \"u=(?<u>\\w+)\" | search u=a v=b* | stats count by w, x", vec!["u", "v", "w", "x"]),
@@ -131,9 +177,10 @@ fn the_scan_hears_what_the_first_commands_demand_of_rows() {
         ("* | search a=1 | eval b=a | search b=1 | stats count by b", vec!["a"]),
         ("* | stats count by a | search a=1", vec!["a"]),
         ("* | search eventtype=e tag::host=t host=h _time>1 v*=1 [ search x | fields y ] | stats count", vec![]),
+        ("* | search a=1", vec!["a"]),
+        ("* | search a=1 | stats sum(b*)", vec!["a"]),
         // Rows that are left out could show columns that no other row has.
-        ("* | search a=1", vec![]),
-        ("* | search a=1 | stats sum(b*)", vec![]),
+        ("* | search a=1 | foreach b* [ eval <<FIELD>>=1 ] | stats count", vec![]),
     ] {
         let demands = scan(text).demands;
         let fields = demands.iter().map(|demand| {

@@ -78,7 +78,7 @@ fn prefetched_pages_count_when_they_are_read() {
     plan.projection = FieldNeeds { fields: ["size".to_owned()].into(), ..FieldNeeds::default() };
     let field = FieldPattern { text: "size".to_owned(), span: Span { start: 0, end: 0 } };
     let key = SortKey { field, descending: true, kind: SortKind::Auto };
-    plan.top = Some(TopK { key, descending: true, count: 5 });
+    plan.top = Some(TopK { key, descending: true, count: 5, is_only_key: true });
     let context = context();
     let lookups: Arc<dyn LookupSource> = Arc::new(NoTables);
     let summaries: Arc<dyn SummaryStore> = Arc::new(NoSummaries);

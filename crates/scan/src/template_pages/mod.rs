@@ -77,6 +77,7 @@ pub(crate) use self::slab::Slabs;
 use self::slab::{Asked, Slab};
 use super::event_fields::is_given;
 use super::fields::Projection;
+use super::row_selector::PlacedRows;
 use super::top_k::TopKThreshold;
 use super::{EventScan, PageRef};
 use crate::derive::Way;
@@ -91,7 +92,7 @@ pub(super) enum TemplateRows {
     /// The page is stored as plain text.
     PlainTexts,
     /// The matching rows.
-    Rows(Option<RecordBatch>),
+    Rows(Option<PlacedRows>),
 }
 
 /// Field locations in a slab, as far as its templates determine them.
@@ -137,20 +138,7 @@ impl EventScan {
         context: &CommandContext,
         left: &mut usize,
     ) -> Result<TemplateRows, EngineError> {
-        let names = self.cut_names();
-        let asked = Asked {
-            rules: &self.rules,
-            names: &names,
-            paths: self.rexes.paths(),
-            words: self.filter.conditions().words().len(),
-            tested: self.filter.conditions().tested().collect(),
-            computed: way.computed.as_ref(),
-            messages: &context.messages,
-        };
-        let Some(slab) = self.slabs.of(&page.segment, &asked)? else { return Ok(TemplateRows::PlainTexts) };
-        if !page.segment.has_templates(page.page) {
-            return Ok(TemplateRows::PlainTexts);
-        }
+        let Some(slab) = self.slab_of(page, way, context)? else { return Ok(TemplateRows::PlainTexts) };
         let mut reader = PageReader::new(&slab, page, columns);
         let in_range = self.rows_in_range(&mut reader, page)?;
         if in_range.is_empty() {
@@ -174,14 +162,43 @@ impl EventScan {
             && matches!(in_range, Rows::All(_))
             && let Some(rows) = self.counted(page, columns, &mut reader)?
         {
-            return Ok(TemplateRows::Rows(rows));
+            return Ok(TemplateRows::Rows(rows.map(of_several)));
         }
         let outcome = self.outcome(columns, &mut reader)?;
         if coded && self.tells_by_extremes(&outcome, &in_range, &slab) {
-            return self.extremes_of(page, &slab).map(|rows| TemplateRows::Rows(Some(rows)));
+            return self.extremes_of(page, &slab).map(|rows| TemplateRows::Rows(Some(of_several(rows))));
         }
         let rows = self.demanded_by_terms(page, split(outcome, in_range), &reader, left)?;
         Ok(TemplateRows::Rows(self.rows_of(rows, &mut reader, coded, context, left)?))
+    }
+
+    /// The rows of a page of a template slab at these positions, from their texts.
+    pub(super) fn read_templates_at(
+        &self,
+        page: &PageRef,
+        selected: &[u32],
+        columns: PageColumns,
+        way: &Way,
+        context: &CommandContext,
+    ) -> Result<TemplateRows, EngineError> {
+        let Some(slab) = self.slab_of(page, way, context)? else { return Ok(TemplateRows::PlainTexts) };
+        let (rows, positions) = self.maybe(selected.to_vec(), &mut PageReader::new(&slab, page, columns), context)?;
+        Ok(TemplateRows::Rows(rows.map(|rows| PlacedRows { rows, positions })))
+    }
+
+    /// The template slab of a page; `None` if the page is stored as plain text.
+    fn slab_of(&self, page: &PageRef, way: &Way, context: &CommandContext) -> Result<Option<Arc<Slab>>, EngineError> {
+        let names = self.cut_names();
+        let asked = Asked {
+            rules: &self.rules,
+            names: &names,
+            paths: self.rexes.paths(),
+            words: self.filter.conditions().words().len(),
+            tested: self.filter.conditions().tested().collect(),
+            computed: way.computed.as_ref(),
+            messages: &context.messages,
+        };
+        Ok(self.slabs.of(&page.segment, &asked)?.filter(|_| page.segment.has_templates(page.page)))
     }
 
     /// The rows of a page that match and those that may match, in order of arrival.
@@ -192,7 +209,7 @@ impl EventScan {
         coded: bool,
         context: &CommandContext,
         left: &mut usize,
-    ) -> Result<Option<RecordBatch>, EngineError> {
+    ) -> Result<Option<PlacedRows>, EngineError> {
         let slab = reader.slab;
         let mut sure = self.best_of(sure, reader, left)?;
         let computed = self.computed_columns(&mut sure, &mut maybe, reader)?;
@@ -308,7 +325,7 @@ impl EventScan {
             return Ok(sure);
         };
         let values = columns::field_column(field, &sure, reader)?;
-        let Some(kept) = top_k.keep(values.as_ref(), sure.len()) else { return Ok(sure) };
+        let Some(kept) = top_k.keep(values.as_ref(), None, sure.len()) else { return Ok(sure) };
         let rows: Vec<u32> = sure.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(row, _)| row).collect();
         *left += sure.len() - rows.len();
         Ok(Rows::Some(rows))
@@ -426,12 +443,13 @@ impl EventScan {
         reader: &mut PageReader<'_>,
         coded: bool,
         context: &CommandContext,
-    ) -> Result<Option<RecordBatch>, EngineError> {
+    ) -> Result<Option<PlacedRows>, EngineError> {
         let is_computed = self.projection.names.iter().any(|name| reader.slab.is_computed(name));
         let wants_text = self.projection.raw || self.projection.wants_unnamed();
         let by_text = wants_text || columns.fields || !self.rexes.is_empty() || is_computed;
         if rows.is_empty() || by_text || reader.slab.asks_patterns() {
-            return Ok(self.maybe(rows, reader, context)?.0);
+            let (rows, positions) = self.maybe(rows, reader, context)?;
+            return Ok(rows.map(|rows| PlacedRows { rows, positions }));
         }
         let mut answers = self.filter.conditions().of_rows(&rows, reader)?;
         assert_eq!(answers.len(), rows.len(), "each row has its answer");
@@ -623,27 +641,37 @@ fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
     }
 }
 
+/// Rows that represent several events each.
+fn of_several(rows: RecordBatch) -> PlacedRows {
+    PlacedRows { rows, positions: Vec::new() }
+}
+
 /// The rows certain to match and those that turned out to match, each with their positions.
 fn joined(
     (sure, sure_at): (Option<RecordBatch>, Vec<u32>),
     (maybe, maybe_at): (Option<RecordBatch>, Vec<u32>),
-) -> Result<Option<RecordBatch>, EngineError> {
+) -> Result<Option<PlacedRows>, EngineError> {
     Ok(match (sure, maybe) {
-        (Some(sure), Some(maybe)) => Some(merge(sure, &sure_at, maybe, &maybe_at)?),
-        (some, other) => some.or(other),
+        (Some(sure), Some(maybe)) => Some(merge(sure, sure_at, maybe, maybe_at)?),
+        (Some(rows), None) => Some(PlacedRows { rows, positions: sure_at }),
+        (None, Some(rows)) => Some(PlacedRows { rows, positions: maybe_at }),
+        (None, None) => None,
     })
 }
 
 /// Merges both kinds of rows in order of arrival.
-fn merge(sure: RecordBatch, sure_at: &[u32], maybe: RecordBatch, maybe_at: &[u32]) -> Result<RecordBatch, EngineError> {
-    assert_eq!(sure.num_rows(), sure_at.len(), "each row that matches has its place");
+fn merge(
+    sure: RecordBatch,
+    mut positions: Vec<u32>,
+    maybe: RecordBatch,
+    maybe_at: Vec<u32>,
+) -> Result<PlacedRows, EngineError> {
+    assert_eq!(sure.num_rows(), positions.len(), "each row that matches has its place");
     assert_eq!(maybe.num_rows(), maybe_at.len(), "each row that matches by its text has its place");
     let rows = concat_rows(vec![rows::plain(&sure)?, maybe])?;
+    positions.extend(maybe_at);
     let mut places: Vec<u32> = (0..u32_of(rows.num_rows())).collect();
-    let row_at = |place: &u32| {
-        let place = *place as usize;
-        if place < sure_at.len() { sure_at[place] } else { maybe_at[place - sure_at.len()] }
-    };
-    places.sort_by_key(row_at);
-    rows::take(&rows, &UInt32Array::from(places))
+    places.sort_by_key(|place| positions[*place as usize]);
+    positions.sort_unstable();
+    Ok(PlacedRows { rows: rows::take(&rows, &UInt32Array::from(places))?, positions })
 }

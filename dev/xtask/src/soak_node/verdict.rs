@@ -15,9 +15,10 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
     found.iter().for_each(|text| *counts.entry(text).or_default() += 1);
     let mut faults = Vec::new();
     // A line that is truncated away while it is read may be found partially.
+    let is_doubtful = |text: &str| text.starts_with(DOUBTFUL) || DOUBTFUL.starts_with(text);
     let begun: Vec<&str> = counts
         .keys()
-        .filter(|text| text.starts_with(DOUBTFUL) && !ledgers.iter().any(|ledger| ledger.contains_key(**text)))
+        .filter(|text| is_doubtful(text) && !ledgers.iter().any(|ledger| ledger.contains_key(**text)))
         .copied()
         .collect();
     for text in begun {
@@ -104,6 +105,7 @@ mod tests {
             check(&found.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), &[&ledger])
         };
         assert!(check(&["doubtful 7 z"], false).is_ok() && check(&[line], false).is_ok());
+        assert!(check(&["do", line], false).is_ok() && check(&["dx", line], false).is_err());
         assert!(check(&["doubtful ", line], false).is_ok() && check(&["doubtful ", line, next], false).is_err());
         let fault = |found: &[&str], acknowledged| check(found, acknowledged).unwrap_err();
         assert!(fault(&["doubtful 7 z", line], false).contains("nobody sent"));

@@ -1,0 +1,270 @@
+//! Late materialisation of fields: of a search that shows all fields, the rows that its first commands keep are found by
+//! the few fields that these commands read. Only of these rows are all fields extracted.
+//!
+//! `where`, `dedup`, `tail` or a short sort directly after a search drop most rows, but extracting all fields of a row
+//! costs ten to a hundred times as much as reading one from a column. So each page is read twice: by a scan of the
+//! fields that decide, on whose rows the commands run, and then the remaining rows as a whole, from their texts.
+//!
+//! The commands run again on the whole rows, so the selection need not be exact, but must not leave out a row that they
+//! keep. Not here: which commands decide (engine); limits of scans that read few fields ([`crate::top_k`],
+//! [`crate::first_rows`]).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::{AsArray as _, UInt32Array};
+use arrow::datatypes::{TimestampNanosecondType, UInt32Type};
+use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::{KeyTable, add_key_part};
+use quarry_eval::command::{MakeRowCommand, RowCommand};
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnReader};
+use quarry_event::TimeNs;
+
+use crate::event_scan::EventScan;
+use crate::page::PageRef;
+use crate::plan::{FirstRows, RowLimit};
+use crate::top_k::TopKThreshold;
+
+/// Maximum bytes of combinations whose first rows are tracked across pages.
+const KEYS_BYTES_MAX: usize = 16 << 20;
+/// Maximum rows wanted of a combination for which they are tracked across pages.
+const COMBINATION_ROWS_MAX: usize = 16;
+/// Hidden column of the position of a row in its page.
+const POSITION: &str = "__position";
+
+/// Rows of a page, and their positions in it, in order of arrival.
+pub(crate) struct PlacedRows {
+    /// The rows.
+    pub rows: RecordBatch,
+    /// A position per row; none if a row represents several events.
+    pub positions: Vec<u32>,
+}
+
+/// Finds the rows of a page that the first commands keep.
+pub(crate) struct RowSelector {
+    /// Reads the fields that decide.
+    pub(crate) scan: Box<EventScan>,
+    commands: Vec<MakeRowCommand>,
+    limit: Option<Limit>,
+}
+
+enum Limit {
+    Top(TopKThreshold),
+    First(FirstOfEach),
+    Oldest(OldestRows),
+}
+
+impl RowSelector {
+    /// A selector whose commands run on the rows of `scan`.
+    pub(crate) fn new(scan: EventScan, commands: Vec<MakeRowCommand>, limit: Option<&RowLimit>) -> RowSelector {
+        let limit = limit.map(|limit| match limit {
+            // The rank of a row is that of the value after the commands, so it does not matter whether they make it.
+            RowLimit::Top(top) => Limit::Top(TopKThreshold::new(top, &[])),
+            RowLimit::First(first) => Limit::First(FirstOfEach::new(first.clone())),
+            RowLimit::Oldest(count) => Limit::Oldest(OldestRows::new(*count)),
+        });
+        RowSelector { scan: Box::new(scan), commands, limit }
+    }
+
+    /// Whether the rows that are selected of a page depend on other pages.
+    pub(crate) fn has_threshold(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Positions of the rows of a page that the commands keep, ascending; adds to `left` the number of the others that
+    /// match.
+    pub(crate) fn select(
+        &self,
+        page: &PageRef,
+        context: &CommandContext,
+        left: &mut usize,
+    ) -> Result<Vec<u32>, EngineError> {
+        let Some(PlacedRows { rows, positions }) = self.scan.placed_rows(page, context, left)? else {
+            return Ok(Vec::new());
+        };
+        assert_eq!(rows.num_rows(), positions.len(), "each row has its position");
+        let count = positions.len();
+        let mut rows = rows::with_column(&rows, POSITION, Arc::new(UInt32Array::from(positions)))?;
+        let mut commands: Vec<Box<dyn RowCommand>> = self.commands.iter().map(|make| make()).collect();
+        for command in &mut commands {
+            rows = command.apply(rows)?;
+        }
+        let rows = match &self.limit {
+            Some(Limit::Top(top)) => top.take_tightly(rows)?,
+            Some(Limit::First(first)) => first.take(rows)?,
+            Some(Limit::Oldest(oldest)) => oldest.take(rows)?,
+            None => rows,
+        };
+        let kept: Vec<u32> = match rows::column(&rows, POSITION).and_then(|kept| kept.as_primitive_opt::<UInt32Type>())
+        {
+            Some(kept) => kept.values().to_vec(),
+            None => {
+                return Err(EngineError::Internal {
+                    stage: "rows were selected",
+                    message: "a command removed the position of its rows".to_owned(),
+                });
+            }
+        };
+        assert!(kept.is_sorted_by(|before, after| before < after), "row commands keep the order of rows, each once");
+        *left += count - kept.len();
+        Ok(kept)
+    }
+}
+
+/// Times of the first rows of each combination of values so far: a row that is older than as many others as are wanted
+/// of its combination cannot be in the result.
+struct FirstOfEach {
+    rule: FirstRows,
+    seen: Mutex<Combinations>,
+}
+
+#[derive(Default)]
+struct Combinations {
+    keys: KeyTable,
+    /// By combination, the times of its newest rows, the oldest of them first.
+    times: Vec<BinaryHeap<Reverse<TimeNs>>>,
+}
+
+impl FirstOfEach {
+    fn new(rule: FirstRows) -> FirstOfEach {
+        FirstOfEach { rule, seen: Mutex::default() }
+    }
+
+    /// The rows that may be in the result.
+    fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let rows = self.rule.take(rows)?;
+        let Some(times) =
+            rows::column(&rows, "_time").and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>())
+        else {
+            return Ok(rows);
+        };
+        if self.rule.count > COMBINATION_ROWS_MAX {
+            return Ok(rows);
+        }
+        let readers: Vec<ColumnReader> = self.rule.fields.iter().map(|field| rows::reader(&rows, field)).collect();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let Combinations { keys, times: newest } = &mut *seen;
+        let (mut key, mut scratch) = (Vec::new(), String::new());
+        let combinations: Vec<Combination> = (0..rows.num_rows())
+            .map(|row| {
+                key.clear();
+                for reader in &readers {
+                    match reader.text(row, &mut scratch) {
+                        Some(text) => add_key_part(&mut key, text, readers.len()),
+                        None => return Combination::Incomplete,
+                    }
+                }
+                let found = if keys.bytes() < KEYS_BYTES_MAX { Some(keys.intern(&key)) } else { keys.find(&key) };
+                let Some(at) = found.map(|at| at as usize) else { return Combination::Untracked };
+                newest.resize_with(newest.len().max(at + 1), BinaryHeap::new);
+                newest[at].push(Reverse(times.value(row)));
+                if newest[at].len() > self.rule.count {
+                    newest[at].pop();
+                }
+                Combination::Tracked(at)
+            })
+            .collect();
+        let is_kept = |(row, combination): (usize, Combination)| match combination {
+            Combination::Incomplete => self.rule.keeps_empty,
+            Combination::Untracked => true,
+            Combination::Tracked(at) if newest[at].len() < self.rule.count => true,
+            Combination::Tracked(at) => newest[at].peek().is_none_or(|Reverse(oldest)| times.value(row) >= *oldest),
+        };
+        let kept: Vec<bool> = combinations.into_iter().enumerate().map(is_kept).collect();
+        drop(seen);
+        if kept.contains(&false) { rows::filter(&rows, &kept.into()) } else { Ok(rows) }
+    }
+}
+
+/// Combination of values of a row.
+enum Combination {
+    /// A value is missing.
+    Incomplete,
+    /// There are too many others.
+    Untracked,
+    /// By its number.
+    Tracked(usize),
+}
+
+/// The times of the oldest rows so far, the newest of them first.
+struct OldestRows {
+    count: usize,
+    times: Mutex<BinaryHeap<TimeNs>>,
+}
+
+impl OldestRows {
+    fn new(count: usize) -> OldestRows {
+        OldestRows { count, times: Mutex::default() }
+    }
+
+    /// The rows that may be among the oldest; rows of the same time as the newest of these are among them.
+    fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let Some(times) =
+            rows::column(&rows, "_time").and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>())
+        else {
+            return Ok(rows);
+        };
+        let kept: Vec<bool> = {
+            let mut oldest = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+            for time in times.values() {
+                if oldest.len() < self.count || oldest.peek().is_some_and(|newest| time < newest) {
+                    oldest.push(*time);
+                }
+                if oldest.len() > self.count {
+                    oldest.pop();
+                }
+            }
+            let newest = oldest.peek().filter(|_| oldest.len() == self.count).copied().unwrap_or(TimeNs::MAX);
+            times.iter().map(|time| time.is_none_or(|time| time <= newest)).collect()
+        };
+        if kept.contains(&false) { rows::filter(&rows, &kept.into()) } else { Ok(rows) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, StringViewArray, TimestampNanosecondArray};
+
+    use super::*;
+
+    #[test]
+    fn rows_older_than_as_many_others_of_their_combination_are_left_out() {
+        for keeps_empty in [true, false] {
+            let rule = FirstRows { fields: vec!["a".to_owned(), "b".to_owned()], count: 1, keeps_empty };
+            let first = FirstOfEach::new(rule);
+            let times_of = |rows: &[(i64, Option<&str>, &str)]| -> Vec<i64> {
+                let times: ArrayRef =
+                    Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|(time, ..)| *time)));
+                let a: ArrayRef = Arc::new(rows.iter().map(|(_, a, _)| *a).collect::<StringViewArray>());
+                let b: ArrayRef = Arc::new(rows.iter().map(|(.., b)| Some(*b)).collect::<StringViewArray>());
+                let batch = rows::batch_of([("_time", times), ("a", a), ("b", b)], rows.len()).unwrap();
+                first.take(batch).unwrap().column(0).as_primitive::<TimestampNanosecondType>().values().to_vec()
+            };
+            assert_eq!(times_of(&[(4, Some("x"), "yz"), (5, Some("x"), "yz"), (3, Some("xy"), "z")]), [5, 3]);
+            assert_eq!(
+                times_of(&[(4, Some("x"), "yz"), (5, Some("x"), "yz"), (2, Some("xy"), "z")]),
+                [5],
+                "equal times"
+            );
+            assert_eq!(times_of(&[(1, None, "z"), (1, Some("x"), "z")]), if keeps_empty { &[1, 1][..] } else { &[1] });
+        }
+    }
+
+    #[test]
+    fn rows_newer_than_as_many_others_as_are_wanted_are_left_out() {
+        let oldest = OldestRows::new(2);
+        let times_of = |times: &[i64]| -> Vec<i64> {
+            let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(times.to_vec()));
+            let count = times.len();
+            let kept = oldest.take(rows::batch_of([("_time", times)], count).unwrap()).unwrap();
+            kept.column(0).as_primitive::<TimestampNanosecondType>().values().to_vec()
+        };
+        assert_eq!(times_of(&[9]), [9], "there are not enough others yet");
+        assert_eq!(times_of(&[7, 8, 5, 7]), [7, 5, 7], "equal times may come in any order");
+        assert_eq!(times_of(&[8, 9]), [0; 0]);
+        assert_eq!(times_of(&[6, 7, 1]), [1]);
+    }
+}
