@@ -35,7 +35,7 @@ const VERSION: i64 = 1;
 const WRITER_KIB: i64 = 4_096;
 /// Page cache of a reader, in KiB.
 const READER_KIB: i64 = 1_024;
-/// How the writer commits. The file keeps the journal mode, and a reader that set it too would contend with the writer.
+/// Settings of the writer. The file keeps the journal mode, and a reader that set it too would contend with the writer.
 const DURABLE: &str = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;";
 /// Size to which the log is truncated after a checkpoint.
 const LOG_BYTES_KEPT: i64 = 16 << 20;
