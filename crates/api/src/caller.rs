@@ -45,12 +45,13 @@ impl FromRequestParts<ApiState> for Caller {
         }
         let shown = shown_by(&parts.headers);
         let Ok(Whence(origin)) = Whence::from_request_parts(parts, state).await;
-        let identity = match state.auth.recognise(shown.as_deref(), &origin)? {
+        let refused = |error| ApiError::of_credentials(error, shown.as_deref());
+        let identity = match state.auth.recognise(shown.as_deref(), &origin).map_err(refused)? {
             Some(identity) => identity,
             None => {
                 let (auth, header) = (state.auth.clone(), shown.clone());
                 // Hashing a password must not block async threads.
-                blocking(move || auth.authenticate(header.as_deref(), &origin)).await??
+                blocking(move || auth.authenticate(header.as_deref(), &origin)).await?.map_err(refused)?
             }
         };
         let permissions = Arc::new(state.auth.permissions(&identity));

@@ -38,11 +38,17 @@ pub(crate) struct ApiError {
     status: StatusCode,
     messages: Vec<Message>,
     retry_after_s: Option<u64>,
+    /// Type of its messages.
+    kind: &'static str,
+    /// Whether the client may send a password instead.
+    asks_password: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Message {
     text: String,
+    /// Splunk's code for it.
+    code: Option<&'static str>,
     /// Position in the search, in bytes.
     place: Option<Span>,
     hint: Option<String>,
@@ -62,7 +68,45 @@ impl ApiError {
     /// An error with a specific status.
     pub(crate) fn with_status(status: StatusCode, text: impl Into<String>) -> ApiError {
         let message = Message { text: text.into(), ..Message::default() };
-        ApiError { status, messages: vec![message], retry_after_s: None }
+        ApiError::of_messages(status, vec![message])
+    }
+
+    fn of_messages(status: StatusCode, messages: Vec<Message>) -> ApiError {
+        let kind = match status {
+            StatusCode::UNAUTHORIZED => "WARN",
+            StatusCode::FORBIDDEN => "ERROR",
+            _ => "FATAL",
+        };
+        ApiError { status, messages, retry_after_s: None, kind, asks_password: false }
+    }
+
+    /// The path or the method is not served, in Splunk's type for the router's own refusals.
+    pub(crate) fn unserved(status: StatusCode, text: impl Into<String>) -> ApiError {
+        ApiError { kind: "ERROR", ..ApiError::with_status(status, text) }
+    }
+
+    /// The request is not that of a known user; `shown` are its credentials.
+    pub(crate) fn of_credentials(error: AuthError, shown: Option<&str>) -> ApiError {
+        let is_password =
+            shown.is_some_and(|shown| shown.get(..6).is_some_and(|kind| kind.eq_ignore_ascii_case("basic ")));
+        match error {
+            AuthError::Denied if is_password => {
+                let wrong = ApiError::with_status(StatusCode::UNAUTHORIZED, "Unauthorized");
+                ApiError { kind: "ERROR", asks_password: true, ..wrong }
+            }
+            AuthError::Missing | AuthError::Denied => ApiError {
+                asks_password: error == AuthError::Missing,
+                ..ApiError::with_status(StatusCode::UNAUTHORIZED, "call not properly authenticated")
+            },
+            error => error.into(),
+        }
+    }
+
+    /// A capability is missing.
+    pub(crate) fn requires(user: &str, capability: &str) -> ApiError {
+        ApiError::forbidden(format!(
+            "You (user={user}) do not have permission to perform this operation (requires capability: {capability})."
+        ))
     }
 
     /// The node failed.
@@ -82,7 +126,7 @@ impl ApiError {
         let Some(diagnostics) = error.diagnostics() else { return ApiError::with_status(status, error.to_string()) };
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
         let messages = errors.map(|diagnostic| message_of(text, diagnostic)).collect();
-        ApiError { status, messages, retry_after_s: None }
+        ApiError::of_messages(status, messages)
     }
 
     /// Whether the requested object does not exist.
@@ -96,28 +140,29 @@ impl ApiError {
     }
 
     fn rendered(&self, is_xml: bool) -> Response {
-        let kind = if self.status == StatusCode::UNAUTHORIZED { "WARN" } else { "FATAL" };
-        let (content_type, body) = if is_xml {
-            ("text/xml; charset=UTF-8", self.xml(kind))
-        } else {
-            ("application/json; charset=UTF-8", self.json(kind))
+        let (content_type, body) = match is_xml {
+            true => ("text/xml; charset=UTF-8", self.xml()),
+            false => ("application/json; charset=UTF-8", self.json()),
         };
         let mut response = (self.status, [(header::CONTENT_TYPE, content_type)], body).into_response();
         let headers = response.headers_mut();
         if let Some(seconds) = self.retry_after_s {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.status == StatusCode::UNAUTHORIZED {
+        if self.asks_password {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"/quarry\""));
         }
         response
     }
 
-    fn json(&self, kind: &str) -> String {
+    fn json(&self) -> String {
         let mut body = "{\"messages\":[".to_owned();
         for (at, message) in self.messages.iter().enumerate() {
             body.push_str(if at > 0 { ",{\"type\":\"" } else { "{\"type\":\"" });
-            body.push_str(kind);
+            body.push_str(self.kind);
+            if let Some(code) = message.code {
+                body.push_str(&format!("\",\"code\":\"{code}"));
+            }
             body.push_str("\",\"text\":");
             write_json_text(&message.text, &mut body);
             if let Some(place) = message.place {
@@ -133,8 +178,11 @@ impl ApiError {
         body
     }
 
-    fn xml(&self, kind: &str) -> String {
-        let message = |message: &Message| format!("    <msg type=\"{kind}\">{}</msg>\n", xml_text(&message.text));
+    fn xml(&self) -> String {
+        let message = |message: &Message| {
+            let code = message.code.map(|code| format!(" code=\"{code}\"")).unwrap_or_default();
+            format!("    <msg type=\"{}\"{code}>{}</msg>\n", self.kind, xml_text(&message.text))
+        };
         let messages: String = self.messages.iter().map(message).collect();
         format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <messages>\n{messages}  </messages>\n</response>\n"
@@ -154,7 +202,7 @@ fn message_of(search: &str, diagnostic: &Diagnostic) -> Message {
     if let Some(hint) = &diagnostic.hint {
         text.push_str(&format!("; {hint}"));
     }
-    Message { text, place: Some(diagnostic.span), hint: diagnostic.hint.clone() }
+    Message { text, code: None, place: Some(diagnostic.span), hint: diagnostic.hint.clone() }
 }
 
 /// A text escaped for XML; characters invalid in XML are dropped.
@@ -175,7 +223,13 @@ pub(crate) fn xml_text(text: &str) -> String {
 }
 
 impl From<AuthError> for ApiError {
+    /// The error of a login.
     fn from(error: AuthError) -> ApiError {
+        if error == AuthError::Denied {
+            let code = Some("incorrect_username_or_password");
+            let message = Message { text: "Login failed".to_owned(), code, ..Message::default() };
+            return ApiError::of_messages(StatusCode::UNAUTHORIZED, vec![message]);
+        }
         let (status, retry_after_s) = match error {
             AuthError::Missing | AuthError::Denied => (StatusCode::UNAUTHORIZED, None),
             AuthError::Throttled { retry_after_s } => (StatusCode::TOO_MANY_REQUESTS, Some(retry_after_s)),
@@ -309,7 +363,7 @@ mod tests {
         let wrong = Diagnostic::error("unknown command", Span { start: 5, end: 10 }).with_hint("did you mean `stats`?");
         let error = ApiError::of_search(search, SearchError::Syntax(vec![wrong]));
         assert_eq!(
-            error.json("FATAL"),
+            error.json(),
             "{\"messages\":[{\"type\":\"FATAL\",\"text\":\"unknown command (character 5: `stast`); did you mean \
              `stats`?\",\"start\":5,\"end\":10,\"hint\":\"did you mean `stats`?\"}]}"
         );
@@ -343,10 +397,6 @@ mod tests {
     #[test]
     fn xml_holds_any_text() {
         let error = ApiError::bad_request("a<b> & \u{1}c");
-        assert!(
-            error.xml("FATAL").contains("    <msg type=\"FATAL\">a&lt;b&gt; &amp; c</msg>\n"),
-            "{}",
-            error.xml("FATAL")
-        );
+        assert!(error.xml().contains("    <msg type=\"FATAL\">a&lt;b&gt; &amp; c</msg>\n"), "{}", error.xml());
     }
 }

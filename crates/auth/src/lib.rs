@@ -322,8 +322,7 @@ impl Auth {
             return Ok(());
         }
         Err(UserError::Forbidden(format!(
-            "user {} may not do this: tokens of other users require the capability {EDIT_TOKENS_ALL}, which none of \
-             the user's roles has",
+            "You (user={}) do not have permission to perform this operation (requires capability: {EDIT_TOKENS_ALL}).",
             by.user
         )))
     }
@@ -471,7 +470,7 @@ impl Auth {
         if !may {
             let takes = if is_own_password { CHANGE_OWN_PASSWORD } else { EDIT_USER };
             return Err(UserError::Forbidden(format!(
-                "user {} may not do this: it requires the capability {takes}, which none of the user's roles has",
+                "You (user={}) do not have permission to perform this operation (requires capability: {takes}).",
                 by.user
             )));
         }

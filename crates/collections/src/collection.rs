@@ -35,6 +35,8 @@ const VERSION: i64 = 1;
 const WRITER_KIB: i64 = 4_096;
 /// Page cache of a reader, in KiB.
 const READER_KIB: i64 = 1_024;
+/// Settings of the writer. The file keeps the journal mode, and a reader that set it too would contend with the writer.
+const DURABLE: &str = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;";
 /// Size to which the log is truncated after a checkpoint.
 const LOG_BYTES_KEPT: i64 = 16 << 20;
 
@@ -288,16 +290,16 @@ impl Collection {
         // A reader does not create the file: it may be removed by now.
         let existing = OpenFlags::default().difference(OpenFlags::SQLITE_OPEN_CREATE);
         let idle = locked(&self.idle).pop();
-        let connection = match idle.map_or_else(|| self.connect(READER_KIB, existing), Ok) {
+        let connection = match idle.map_or_else(|| self.connect(READER_KIB, existing, ""), Ok) {
             Err(_) if locked(&self.writer).is_removed => return Ok(None),
             connection => connection?,
         };
-        let run = || -> Result<T, Failure> {
-            let transaction = connection.unchecked_transaction()?;
+        let run = || -> Result<Option<T>, Failure> {
+            let Some(transaction) = self.begin_reading(&connection)? else { return Ok(None) };
             let kept = kept(&transaction)?;
             let done = work(&Reading { connection: &transaction, users, kept: &kept })?;
             transaction.finish()?;
-            Ok(done)
+            Ok(Some(done))
         };
         let done = match run() {
             // Its file went while it was read.
@@ -308,14 +310,41 @@ impl Collection {
         if idle.len() < IDLE_MAX {
             idle.push(connection);
         }
-        Ok(Some(done))
+        Ok(done)
     }
 
-    fn connect(&self, cache_kib: i64, flags: OpenFlags) -> Result<Connection, CollectionError> {
+    /// Begins a transaction of a reader; `None` if the file has no tables yet.
+    ///
+    /// A file exists a moment before its first transaction, which creates the tables, sets the version and migrates the
+    /// older documents at once. A reader that arrives in between waits for that transaction: older documents must not
+    /// seem to be missing meanwhile. If the file still has no tables then, its writer failed or is another process that
+    /// has written nothing yet.
+    fn begin_reading<'c>(&self, connection: &'c Connection) -> Result<Option<Transaction<'c>>, Failure> {
+        let begin = || -> Result<Option<Transaction<'c>>, rusqlite::Error> {
+            let transaction = connection.unchecked_transaction()?;
+            let version: i64 = transaction
+                .prepare_cached("SELECT user_version FROM pragma_user_version()")?
+                .query_row([], |row| row.get(0))?;
+            Ok((version > 0).then_some(transaction))
+        };
+        if let Some(transaction) = begin()? {
+            return Ok(Some(transaction));
+        }
+        if !self.former.is_file() {
+            drop(locked(&self.writer));
+            return Ok(begin()?);
+        }
+        match self.write(&CollectionDefinition::default(), |_| Ok(())) {
+            Err(CollectionError::Unknown) => Ok(None),
+            done => Ok(done.and(Ok(begin()?))?),
+        }
+    }
+
+    fn connect(&self, cache_kib: i64, flags: OpenFlags, setup: &str) -> Result<Connection, CollectionError> {
         let open = || -> Result<Connection, rusqlite::Error> {
             let connection = Connection::open_with_flags(&self.path, flags)?;
             connection.busy_timeout(BUSY_WAIT)?;
-            connection.execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;")?;
+            connection.execute_batch(setup)?;
             connection.pragma_update(None, "cache_size", -cache_kib)?;
             connection.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT)?;
             Ok(connection)
@@ -334,9 +363,8 @@ impl Collection {
             std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
             sync_folder(folder.parent()).map_err(|error| failed(&error))?;
         }
-        let mut connection = self.connect(WRITER_KIB, OpenFlags::default())?;
-        let is_imported =
-            self.set_up(&mut connection, is_new && self.former.is_file()).map_err(|failure| failure.at(&self.path))?;
+        let mut connection = self.connect(WRITER_KIB, OpenFlags::default(), DURABLE)?;
+        let is_imported = self.set_up(&mut connection).map_err(|failure| failure.at(&self.path))?;
         sync_folder(self.path.parent().filter(|_| is_new)).map_err(|error| failed(&error))?;
         if is_imported {
             migration::forget(&self.former, &self.name).map_err(|failure| failure.at(&self.former))?;
@@ -344,8 +372,8 @@ impl Collection {
         Ok(connection)
     }
 
-    /// Creates the tables and migrates older documents; returns whether there were any.
-    fn set_up(&self, connection: &mut Connection, takes_over: bool) -> Result<bool, Failure> {
+    /// Creates the tables of a new file and migrates older documents; returns whether there were any.
+    fn set_up(&self, connection: &mut Connection) -> Result<bool, Failure> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version > VERSION {
@@ -355,6 +383,8 @@ impl Collection {
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
         let mut file = File { transaction: &transaction, kept: Vec::new() };
+        // Not whether the file exists: a process that ended here left one without tables.
+        let takes_over = version == 0 && self.former.is_file();
         let documents = if takes_over { migration::documents(&self.former, &self.name)? } else { Vec::new() };
         for (key, body) in &documents {
             let members: Object = serde_json::from_str(body)

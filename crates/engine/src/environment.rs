@@ -19,7 +19,7 @@ use crate::knowledge::KnowledgeSource;
 use crate::lowering::{Environment, SearchEnvironment, Step, lower};
 use crate::node::NodeSource;
 use crate::plan::{Planner, Subsearches};
-use crate::run::Runner;
+use crate::run::{Runner, metered};
 use crate::source::SnapshotSource;
 
 /// A runner with the context of one pipeline.
@@ -36,7 +36,11 @@ impl<'a> Surroundings<'a> {
     pub(crate) fn steps(&self, stages: &[Stage]) -> Result<Vec<Step>, EngineError> {
         let mut steps = Vec::new();
         for stage in stages {
-            steps.extend(lower(stage, self)?);
+            let of_stage = lower(stage, self)?;
+            steps.extend(match self.context.costs.of_command(stage.command.name()) {
+                Some(meter) => metered(of_stage, &meter),
+                None => of_stage,
+            });
         }
         Ok(steps)
     }

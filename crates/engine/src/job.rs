@@ -19,6 +19,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::{Permissions, PropsResolver};
 use quarry_eval::EngineError;
 use quarry_eval::context::{CommandContext, Holdings, Stop, TransactionLimits};
+use quarry_eval::costs::Costs;
 use quarry_eval::dataflow::{Dataflow, Slicing};
 use quarry_eval::expr::{ExprContext, ExprTables};
 use quarry_eval::lookup::LookupSource;
@@ -33,6 +34,7 @@ use quarry_spl::ast::{DataModelName, PercentileMethod, Pipeline, Span};
 use quarry_spl::commands::Beginning;
 use quarry_spl::macros::{Expansion, SpanMap};
 use quarry_spl::{Diagnostic, ParsedSearch, Severity, excerpt};
+use quarry_stdx::SharedClock;
 use quarry_store::{DELETION_BYTES_MAX, MemoryStore};
 
 use self::row_source::{MadeRows, Work};
@@ -292,7 +294,7 @@ impl Engine {
     fn job_of(&self, row_thread: RowThread, work: Work, kind: ResultKind, spans: SpanMap, runner: Runner) -> Job {
         let (messages, stop) = (Arc::clone(&runner.context.messages), Arc::clone(&runner.context.stop));
         let (progress, id) = (Arc::clone(&runner.progress), Arc::clone(&runner.context.id));
-        let holdings = Arc::clone(&runner.context.holdings);
+        let (holdings, costs) = (Arc::clone(&runner.context.holdings), Arc::clone(&runner.context.costs));
         let previews = Arc::<Previews>::default();
         let made = MadeRows::new(runner, work, spans, Arc::clone(&previews));
         let rows = match row_thread {
@@ -301,7 +303,7 @@ impl Engine {
         };
         let dataflow = Arc::clone(&self.dataflow);
         let _threads = Arc::clone(&self.threads);
-        Job { id, rows, messages, stop, holdings, progress, previews, kind, dataflow, _threads }
+        Job { id, rows, messages, stop, holdings, costs, progress, previews, kind, dataflow, _threads }
     }
 
     /// Plans a search. Subsearches of its condition are run for this.
@@ -456,6 +458,7 @@ impl Engine {
             messages: Arc::default(),
             stop: Arc::default(),
             holdings: Arc::default(),
+            costs: Arc::default(),
             permissions: Arc::clone(&request.permissions),
         };
         Runner {
@@ -541,6 +544,7 @@ pub struct Job {
     messages: Arc<Messages>,
     stop: Arc<Stop>,
     holdings: Arc<Holdings>,
+    costs: Arc<Costs>,
     progress: Arc<ScanProgress>,
     previews: Arc<Previews>,
     kind: ResultKind,
@@ -591,6 +595,13 @@ impl Job {
     /// Like [`Job::progress`], for use on another thread.
     pub fn shared_progress(&self) -> Arc<ScanProgress> {
         Arc::clone(&self.progress)
+    }
+
+    /// Measures what its parts cost from now on; shared, for use on another thread. A search that its reader runs has
+    /// not begun before the first rows are requested.
+    pub fn measure_costs(&self, clock: SharedClock) -> Arc<Costs> {
+        self.costs.measure(clock);
+        Arc::clone(&self.costs)
     }
 
     /// Its previews; they are made once someone has begun to look at them.

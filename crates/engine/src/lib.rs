@@ -52,6 +52,7 @@ pub use plan::exchange::{ColumnContent, Exchange, ExchangeColumn, ExchangedRows}
 pub use plan::search_filter::is_search_filter;
 pub use quarry_eval::EngineError;
 pub use quarry_eval::context::TransactionLimits;
+pub use quarry_eval::costs::{CostFigures, CostReport, Costs, PruneFigures, ScanPart};
 pub use quarry_eval::dataflow::Slicing;
 pub use quarry_eval::extract::examples;
 pub use quarry_eval::lookup::{AddressLocations, FillTable, Location, LookupSource, LookupTable, ModelFile, TableTime};

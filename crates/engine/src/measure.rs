@@ -55,6 +55,7 @@ impl Folding {
             messages: Arc::<Messages>::default(),
             stop: Arc::<Stop>::default(),
             holdings: Arc::default(),
+            costs: Arc::default(),
             permissions: Arc::default(),
         };
         let parsed = quarry_spl::parse(search);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use quarry_conf::Permissions;
 use quarry_spl::ast::PercentileMethod;
 
+use crate::costs::Costs;
 use crate::dataflow::Dataflow;
 use crate::expr::{ExprContext, ExprTables};
 use crate::messages::Messages;
@@ -44,6 +45,8 @@ pub struct CommandContext {
     pub holdings: Arc<Holdings>,
     /// Permissions of the user.
     pub permissions: Arc<Permissions>,
+    /// Costs of its parts.
+    pub costs: Arc<Costs>,
 }
 
 impl CommandContext {

@@ -13,6 +13,7 @@ pub mod aggregate;
 pub mod coded_rows;
 pub mod command;
 pub mod context;
+pub mod costs;
 pub mod dataflow;
 mod error;
 pub mod expr;

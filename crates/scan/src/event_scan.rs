@@ -15,6 +15,7 @@ use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
+use quarry_eval::costs::ScanPart;
 use quarry_eval::rows;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
@@ -297,18 +298,21 @@ impl EventScan {
         left: &mut usize,
     ) -> Result<Option<RecordBatch>, EngineError> {
         let before = *left;
-        let rows = match &self.selector {
-            // The few rows of a rare page are read at once.
-            Some(selector) if !coded && !page.is_rare => {
-                selector.select(page, context, left).and_then(|selected| self.rows_at(page, selected, context))
+        let rows = context.costs.of_part(ScanPart::Pages, || {
+            let rows = match &self.selector {
+                // The few rows of a rare page are read at once.
+                Some(selector) if !coded && !page.is_rare => {
+                    let selected = selector.select(page, context, left)?;
+                    self.rows_at(page, selected, context)?
+                }
+                _ => self.rows_of_page(page, coded, context, left)?,
+            };
+            match (coded, rows) {
+                (false, Some(placed)) => self.wanted_rows(placed.rows, left).map(Some),
+                (_, rows) => Ok(rows.map(|placed| placed.rows)),
             }
-            _ => self.rows_of_page(page, coded, context, left),
-        };
-        let rows = rows.map(|placed| placed.map(|placed| placed.rows));
-        let rows = match coded {
-            true => rows,
-            false => rows.and_then(|rows| rows.map(|rows| self.wanted_rows(rows, left)).transpose()),
-        };
+        });
+        context.costs.note_text(page.info.raw_bytes);
         self.note_left(*left - before);
         self.noted(page, rows, context)
     }
@@ -437,7 +441,7 @@ impl EventScan {
         selected: Option<Vec<u32>>,
         context: &CommandContext,
     ) -> Result<Option<PlacedRows>, EngineError> {
-        let events = page.segment.read_page(page.page, columns)?;
+        let events = context.costs.of_part(ScanPart::RawData, || page.segment.read_page(page.page, columns))?;
         let selected = selected.unwrap_or_else(|| self.in_range(&events, &page.info));
         let found = self.matching(&events, selected, context)?;
         Ok(found.map(|(rows, positions)| PlacedRows { rows, positions }))
@@ -503,13 +507,13 @@ impl EventScan {
         context: &CommandContext,
     ) -> Result<Option<(RecordBatch, Vec<u32>)>, EngineError> {
         debug_assert!(selected.is_sorted(), "rows are in order of arrival");
-        self.filter.narrow(events, &mut selected);
+        context.costs.of_part(ScanPart::Filter, || self.filter.narrow(events, &mut selected));
         if selected.is_empty() {
             return Ok(None);
         }
         let mut batch = self.columns(events, &selected, context)?;
         if let Some(condition) = self.filter.exact() {
-            let keep = condition.matches(&batch)?;
+            let keep = context.costs.of_part(ScanPart::Filter, || condition.matches(&batch))?;
             batch = rows::filter(&batch, &keep)?;
             let mut kept = keep.values().iter();
             selected.retain(|_| kept.next().unwrap_or(false));
@@ -559,7 +563,9 @@ impl EventScan {
             return self.cut_columns(events, selected, &self.projection, context);
         };
         let rows = self.cut_columns(events, selected, &wide, context)?;
-        let rows = self.derivations.add(rows, events, selected, &wide, &context.messages)?;
+        let rows = context
+            .costs
+            .of_part(ScanPart::Rules, || self.derivations.add(rows, events, selected, &wide, &context.messages))?;
         assert_eq!(rows.num_rows(), selected.len(), "rules give fields to rows, and take none away");
         let keeps = |name: &str| match name {
             "_time" => true,
@@ -595,7 +601,9 @@ impl EventScan {
         }
         if projection.needs_text() || self.filter.tests_fields() {
             let projection = projection.with_fields_of(&self.filter);
-            columns.extend(fields::cut(events, selected, &projection, &self.rules, &self.shown, &context.messages)?);
+            columns.extend(context.costs.of_part(ScanPart::Fields, || {
+                fields::cut(events, selected, &projection, &self.rules, &self.shown, &context.messages)
+            })?);
         }
         columns.extend(self.filter.given().iter().map(|field| given_column(events, selected, field)));
         rows::batch_of(columns, selected.len())

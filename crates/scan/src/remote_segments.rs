@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
+use quarry_eval::costs::{PruneFigures, ScanPart};
 use quarry_eval::messages;
 use quarry_eval::panics::caught;
 use quarry_store::Segment;
@@ -220,6 +221,26 @@ impl EventScan {
     /// Pages of several segments that may hold a match, as [`EventScan::pages_of`]; remote segments are queried
     /// concurrently.
     pub(crate) fn pages_of_all(
+        &self,
+        segments: &[&Arc<dyn Segment>],
+        context: &CommandContext,
+    ) -> Result<Vec<Option<Vec<PageRef>>>, EngineError> {
+        let found = context.costs.of_part(ScanPart::Index, || self.query_all(segments, context))?;
+        context.costs.note_pruned(|| {
+            let all = &self.snapshot.segments;
+            let left = || found.iter().flatten().map(Vec::len);
+            PruneFigures {
+                slabs: all.len() as u64,
+                slabs_left: left().filter(|pages| *pages > 0).count() as u64,
+                pages: all.iter().map(|segment| segment.pages().len() as u64).sum(),
+                pages_left: left().sum::<usize>() as u64,
+                text_bytes: 0,
+            }
+        });
+        Ok(found)
+    }
+
+    fn query_all(
         &self,
         segments: &[&Arc<dyn Segment>],
         context: &CommandContext,

@@ -7,8 +7,8 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
 use quarry_engine::{
-    Engine, EngineError, Explanation, Job, NodeEntry, Previews, ResultKind, ScanProgress, SearchRequest, SearchShape,
-    SnapshotSource, Stopper, SummaryReport, SummaryRequest, allowed_indexes,
+    Costs, Engine, EngineError, Explanation, Job, NodeEntry, Previews, ResultKind, ScanProgress, SearchRequest,
+    SearchShape, SnapshotSource, Stopper, SummaryReport, SummaryRequest, allowed_indexes,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
@@ -547,6 +547,11 @@ impl RunningSearch {
     /// Like [`RunningSearch::progress`], shareable.
     pub fn shared_progress(&self) -> Arc<ScanProgress> {
         self.job.shared_progress()
+    }
+
+    /// Measures what its parts cost, before its first rows are requested.
+    pub(crate) fn measure_costs(&self) -> Arc<Costs> {
+        self.job.measure_costs(Arc::clone(&self.clock))
     }
 
     /// Its previews, shareable.

@@ -33,6 +33,8 @@ const SERVICES: &str = "/services";
 const REASON_COLUMNS: usize = 200;
 /// Rows of a job's result per request.
 const PAGE_ROWS: usize = 50_000;
+/// Told instead of the server's answer to wrong credentials, which has Splunk's words.
+const LOGIN_FAILED: &str = "login failed: wrong user name or password, or the session has ended";
 /// Connection timeout.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
@@ -275,7 +277,8 @@ impl Remote {
         match answer.status() {
             StatusCode::NOT_FOUND => Failure::NoApp(message),
             // The search may be correct, but the caller is refused.
-            StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => Failure::Usage(message),
+            StatusCode::UNAUTHORIZED => Failure::Usage(LOGIN_FAILED.to_owned()),
+            StatusCode::TOO_MANY_REQUESTS => Failure::Usage(message),
             status if status.is_client_error() => Failure::Search(message),
             _ => Failure::Storage(message),
         }

@@ -15,10 +15,11 @@ use crate::commands::Beginning;
 use crate::diagnostic::Diagnostic;
 use crate::lints;
 pub use field_needs::FieldNeeds;
+pub(crate) use field_needs::covers;
 pub(crate) use named_values::always_compared;
 pub use named_values::{
     EqualsWhat, FieldOrigin, ReadField, WhereEquals, asked_conditions, asked_values, asked_words, asks_for,
-    fields_as_values, is_gone, named_fields, removed_fields, subsearches_of, where_equals,
+    fields_as_values, is_gone, named_fields, negated_fields, removed_fields, subsearches_of, where_equals,
 };
 pub(crate) use read_fields::{RAW, TIME, lacking_fields};
 pub use read_fields::{expr_fields, search_fields};

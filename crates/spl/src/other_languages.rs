@@ -115,6 +115,8 @@ const AGGREGATES: &[Word] = &[
 const AFTER_EXPRESSIONS: &[Word] = &[
     ("&&", "write AND"),
     ("||", "write OR"),
+    ("&", "write AND for two conditions, bit_and(x, y) for the bits of numbers"),
+    ("?", "write if(condition, yes, no)"),
     ("~", "write match(field, \"regex\")"),
     ("^", "write pow(x, y) for powers"),
     ("between", "write field>=LOW AND field<=HIGH"),

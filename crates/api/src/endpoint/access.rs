@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -30,9 +30,8 @@ pub(crate) async fn authorise(
 ) -> Response {
     let method = if request.method() == Method::HEAD { Method::GET } else { request.method().clone() };
     let Some(row) = row_of(&method, path.as_str()) else {
-        let text = format!("{method} is not served here");
         note_unread_form(request).await;
-        return ApiError::with_status(StatusCode::METHOD_NOT_ALLOWED, text).into_response();
+        return unserved(&method, path.as_str());
     };
     if row.access == Access::Open {
         return next.run(request).await;
@@ -55,10 +54,28 @@ pub(crate) async fn authorise(
     answer
 }
 
+/// The answer for a method that a path does not have.
+fn unserved(method: &Method, path: &str) -> Response {
+    let path = path.strip_prefix(NAMESPACE).map_or_else(|| path.to_owned(), |rest| format!("{SERVICES}{rest}"));
+    let one = format!("{path}/{{");
+    let is_of_one = |row: &EndpointRow| row.method == method && row.path.starts_with(&one);
+    if *method == Method::DELETE && ENDPOINTS.iter().any(is_of_one) {
+        let text = format!("Cannot perform action \"{method}\" without a target name to act on.");
+        return ApiError::unserved(StatusCode::BAD_REQUEST, text).into_response();
+    }
+    let text = format!("{method} is not served here");
+    let mut answer = ApiError::unserved(StatusCode::METHOD_NOT_ALLOWED, text).into_response();
+    let served = ENDPOINTS.iter().filter(|row| row.path == path).map(|row| row.method.as_str());
+    if let Ok(served) = HeaderValue::from_str(&served.collect::<Vec<_>>().join(", ")) {
+        answer.headers_mut().insert(header::ALLOW, served);
+    }
+    answer
+}
+
 /// The answer for an unknown path.
 pub(crate) async fn not_found(request: Request) -> ApiError {
     note_unread_form(request).await;
-    ApiError::with_status(StatusCode::NOT_FOUND, "Not Found")
+    ApiError::unserved(StatusCode::NOT_FOUND, "Not Found")
 }
 
 /// The caller of a request, if the row admits it.
@@ -67,10 +84,7 @@ async fn admitted(state: &ApiState, row: &EndpointRow, parts: &mut Parts) -> Res
     if let Access::Capability(capability) = row.access
         && !holds(&caller, capability)
     {
-        let user = &caller.identity.user;
-        return Err(ApiError::forbidden(format!(
-            "user {user} may not do this: it requires the capability {capability}, which none of the user's roles has"
-        )));
+        return Err(ApiError::requires(&caller.identity.user, capability));
     }
     check_query(parts.uri.query().unwrap_or_default())?;
     Ok(caller)

@@ -67,6 +67,7 @@ pub(crate) const NO_CONTENT: Content = Content::new("none", EMPTY);
 /// A message of an answer; those of refused searches have a position.
 const MESSAGE: Shape = Shape::Object(&[
     ("type", Shape::Word(&["INFO", "WARN", "ERROR", "FATAL"])),
+    ("code", Shape::Optional(&Shape::Text)),
     ("text", Shape::Text),
     ("start", Shape::Optional(&Shape::Count)),
     ("end", Shape::Optional(&Shape::Count)),

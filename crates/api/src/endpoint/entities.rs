@@ -192,30 +192,35 @@ const SAVED_SEARCH: Fields = Fields {
     ],
 };
 
+/// Parameters of event types.
+const EVENT_TYPE: Fields = Fields {
+    required: &["search"],
+    optional: &["color", "description", "disabled", "priority", "tags"],
+    wildcard: &[],
+};
+
+/// Parameters of macros.
+const MACRO: Fields = Fields {
+    required: &["definition"],
+    optional: &["args", "description", "disabled", "errormsg", "iseval", "validation"],
+    wildcard: &[],
+};
+
+/// Further paths of collections.
+static OTHER_PATHS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    vec![
+        kind("search/eventtypes", "eventtypes", "eventtypes", EVENT_TYPE),
+        kind("data/macros", "macros", "macros", MACRO),
+        kind("search/macros", "macros", "macros", MACRO),
+    ]
+});
+
 /// The collections.
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     vec![
         Kind { more: &["dispatch", "history"], ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH) },
-        kind(
-            "saved/eventtypes",
-            "eventtypes",
-            "eventtypes",
-            Fields {
-                required: &["search"],
-                optional: &["color", "description", "disabled", "priority", "tags"],
-                wildcard: &[],
-            },
-        ),
-        kind(
-            "admin/macros",
-            "macros",
-            "macros",
-            Fields {
-                required: &["definition"],
-                optional: &["args", "description", "disabled", "errormsg", "iseval", "validation"],
-                wildcard: &[],
-            },
-        ),
+        kind("saved/eventtypes", "eventtypes", "eventtypes", EVENT_TYPE),
+        kind("admin/macros", "macros", "macros", MACRO),
         Kind {
             holds: is_lookup,
             ..kind(
@@ -430,7 +435,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         read_only_rows(kind, Access::Capability(capability))
     };
     let banner = single_rows(&GLOBAL_BANNER, [Access::Capability(REST_PROPERTIES), Access::Capability(EDIT_SERVER)]);
-    KINDS.iter().flat_map(of).chain(SHOWN_KINDS.iter().flat_map(shown)).chain(banner).collect()
+    KINDS.iter().chain(OTHER_PATHS.iter()).flat_map(of).chain(SHOWN_KINDS.iter().flat_map(shown)).chain(banner).collect()
 }
 
 /// A handler for entities of one kind.

@@ -26,6 +26,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer_shape::AnswerShape;
 use super::blocking;
+use super::job_costs::cost_lines;
 use super::jobs::{COLLECTIONS, job_of, unread};
 use super::row::{Access, Endpoint};
 use super::search_jobs::{
@@ -553,6 +554,7 @@ async fn log(State(state): State<ApiState>, parts: PathParts, caller: Caller) ->
             waited_ns / 1_000_000
         )
     }));
+    lines.extend(cost_lines(&status).into_iter().map(|line| format!("{began} INFO  {line}")));
     let body = lines.join("\n") + "\n";
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=UTF-8")], body).into_response())
 }

@@ -18,8 +18,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_search::cell::iso_time;
 use quarry_search::jobs::{
-    CreateError, JobFolderError, JobOptions, JobState, JobStatus, ROWS_MAX, ReadFigures, SAVED_TTL_S, SearchJob,
-    StartedJob, TTL_S,
+    CreateError, JobFolderError, JobOptions, JobState, JobStatus, ROWS_MAX, SAVED_TTL_S, SearchJob, StartedJob, TTL_S,
 };
 use quarry_search::{SearchError, SearchParams, SearchService};
 use quarry_stdx::{Fault, log};
@@ -28,6 +27,7 @@ use serde_json::{Map, Value, json};
 use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT, SID};
 use super::blocking;
 use super::job_arguments::{shape_of, told_of};
+use super::job_costs::performance;
 use super::job_results::COUNT_MAX;
 use super::listing::{LISTED, page_in_order};
 use super::permissions::acl_entry;
@@ -546,7 +546,7 @@ fn content(status: &JobStatus) -> Map<String, Value> {
         "eventIsTruncated": status.is_truncated, "eventSorting": if status.is_events { "desc" } else { "none" },
         "isEventsPreviewEnabled": status.is_events, "isRemoteTimeline": false, "isTimeCursored": status.is_events,
         "resultCount": status.rows, "resultIsStreaming": status.is_events, "resultPreviewCount": status.rows_shown,
-        "scanCount": status.scanned, "performance": performance(&status.reads),
+        "scanCount": status.scanned, "performance": performance(status),
     });
     let members = [of_search, of_state, of_rows].into_iter().flat_map(|part| match part {
         Value::Object(members) => members,
@@ -558,20 +558,6 @@ fn content(status: &JobStatus) -> Map<String, Value> {
         content.insert("searchLatestTime".to_owned(), json!(seconds(Some(latest))));
     }
     content
-}
-
-/// Reads of buckets on remote volumes by the job, under Splunk's names; empty if there were none.
-fn performance(reads: &ReadFigures) -> Value {
-    if reads.is_empty() {
-        return json!({});
-    }
-    json!({
-        "command.search.rawdata.bucketcache.hit": { "invocations": reads.cached_reads, "bytes": reads.cached_bytes },
-        "command.search.rawdata.bucketcache.miss": {
-            "invocations": reads.requests, "bytes": reads.fetched_bytes,
-            "duration_secs": reads.waited_ns as f64 / NS_PER_SEC as f64,
-        },
-    })
 }
 
 /// A search split before its first reporting command.

@@ -21,6 +21,7 @@ pub(crate) mod folders;
 pub(crate) mod indexes;
 pub(crate) mod inputs;
 mod job_arguments;
+mod job_costs;
 pub(crate) mod job_results;
 pub(crate) mod job_stream;
 pub(crate) mod jobs;

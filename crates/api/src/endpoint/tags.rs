@@ -1,7 +1,7 @@
 //! `search/tags` and `search/fields`: tags of values of fields, which are settings of stanzas of tags.conf.
 //!
 //! A tag's entries are the pairs of field and value that have it, written `FIELD::VALUE`. Changes take effect at once.
-//! Fields are those of fields.conf and those with tags. Not here: searching by tag (engine), the stanzas themselves
+//! Fields are those that every event has, those of fields.conf and those with tags. Not here: searching by tag (engine), the stanzas themselves
 //! (`configs/conf-tags`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +24,8 @@ use crate::message::ApiError;
 /// The conf of tags, and that of fields.
 const TAGS: &str = "tags";
 const FIELDS: &str = "fields";
+/// Fields that are stored with every event.
+const INDEXED_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
 /// Value of the setting of a tag, and of one that overrides a tag of an app.
 const ENABLED: &str = "enabled";
 const DISABLED: &str = "disabled";
@@ -223,25 +225,34 @@ async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
 
 async fn fields(request: ObjectRequest) -> Result<Response, ApiError> {
     let tagged = read(&request).await?.into_values().flatten().map(|(field, _)| (field, Map::new()));
-    let mut found: BTreeMap<String, Map<String, serde_json::Value>> = tagged.collect();
+    let mut found: ConfiguredFields = tagged.collect();
     found.extend(configured(&request).await?);
     let entries = found.into_iter().map(|(field, members)| entry("search/fields", field, members)).collect();
     page(FIELDS, "/services/search/fields".to_owned(), entries, &request.parameters)
 }
 
-/// The stanzas of fields.conf with their settings.
-async fn configured(request: &ObjectRequest) -> Result<Vec<(String, Map<String, serde_json::Value>)>, ApiError> {
+/// Fields with settings.
+type ConfiguredFields = BTreeMap<String, Map<String, serde_json::Value>>;
+
+/// The fields that every event has, and the stanzas of fields.conf with their settings.
+async fn configured(request: &ObjectRequest) -> Result<ConfiguredFields, ApiError> {
     let scope = request.scope.clone();
     let stanzas = request.with(move |objects, viewer| objects.list(FIELDS, &scope, viewer)).await?;
-    let members =
-        |stanza: &ConfObject| stanza.settings.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect();
-    Ok(stanzas.iter().map(|stanza| (stanza.name.clone(), members(stanza))).collect())
+    let members = |stanza: &ConfObject| -> Map<String, serde_json::Value> {
+        stanza.settings.iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
+    };
+    let indexed = || Map::from_iter([("INDEXED".to_owned(), "true".into())]);
+    let mut found: ConfiguredFields = INDEXED_FIELDS.iter().map(|name| ((*name).to_owned(), indexed())).collect();
+    for stanza in &stanzas {
+        found.entry(stanza.name.clone()).or_default().extend(members(stanza));
+    }
+    Ok(found)
 }
 
 async fn show_field(request: ObjectRequest) -> Result<Response, ApiError> {
     let name = request.name.clone();
     let is_tagged = read(&request).await?.into_values().flatten().any(|(field, _)| field == name);
-    let members = configured(&request).await?.into_iter().find(|(field, _)| *field == name).map(|(_, members)| members);
+    let members = configured(&request).await?.remove(&name);
     let members = members.or_else(|| is_tagged.then(Map::new)).ok_or_else(|| missing(&name))?;
     let path = "/services/search/fields".to_owned();
     Ok(request.answer(FIELDS, path, entry("search/fields", name, members)))

@@ -133,6 +133,86 @@ fn a_reader_is_not_in_the_way_of_a_writer() {
     assert_eq!(find(&collection, &[NOBODY], &everything()).len(), 4);
 }
 
+/// Reads in every way; returns the number of documents.
+fn read_all(collection: &Collection) -> usize {
+    let found = find(collection, &[NOBODY], &everything()).len();
+    collection
+        .document(&[NOBODY], "k")
+        .map(drop)
+        .or_else(|error| match error {
+            CollectionError::Unknown => Ok(()),
+            error => Err(error),
+        })
+        .unwrap();
+    collection.each(NOBODY, &mut |_, _| Ok(())).unwrap();
+    collection.count(NOBODY).unwrap();
+    collection.size().unwrap();
+    found
+}
+
+#[test]
+fn a_file_without_tables_is_a_collection_without_documents() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kvstore/search/c.sqlite");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, "").unwrap();
+    let collections = Collections::of_data_dir(folder.path());
+    let collection = collections.get("search", "c").unwrap();
+    assert_eq!(read_all(&collection), 0);
+    // Another process is about to commit the tables.
+    let mut other = Connection::open(&path).unwrap();
+    other.execute_batch(DURABLE).unwrap();
+    assert_eq!(read_all(&collection), 0);
+    let transaction = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    transaction.execute_batch(SCHEMA).unwrap();
+    transaction.pragma_update(None, "user_version", VERSION).unwrap();
+    assert_eq!(read_all(&collection), 0);
+    transaction.execute("INSERT INTO documents (user, key, body) VALUES ('nobody', 'k', '{}')", []).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(read_all(&collection), 1);
+}
+
+#[test]
+fn a_first_write_may_be_read_at_any_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let collections = Collections::of_data_dir(folder.path());
+    let plain = CollectionDefinition::default();
+    for round in 0..60 {
+        let collection = collections.get("search", &format!("c{round}")).unwrap();
+        let is_written = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut seen = 0;
+                    while !is_written.load(Ordering::Acquire) {
+                        let found = read_all(&collection);
+                        assert!(found >= seen, "a document that was there is gone");
+                        seen = found;
+                    }
+                    assert_eq!(read_all(&collection), 1);
+                });
+            }
+            collection.insert(NOBODY, object(json!({"_key": "k"})), &plain).unwrap();
+            is_written.store(true, Ordering::Release);
+        });
+    }
+}
+
+#[test]
+fn older_documents_are_migrated_into_a_file_that_was_left_without_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let former = folder.path().join("kvstore/collections.sqlite");
+    let path = folder.path().join("kvstore/search/c.sqlite");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let old = Connection::open(&former).unwrap();
+    old.execute_batch("CREATE TABLE documents (place INTEGER PRIMARY KEY, collection TEXT, key TEXT, body TEXT)")
+        .unwrap();
+    old.execute("INSERT INTO documents (collection, key, body) VALUES ('c', 'k', '{\"a\":1}')", []).unwrap();
+    std::fs::write(&path, "").unwrap();
+    let collection = Collections::of_data_dir(folder.path()).get("search", "c").unwrap();
+    assert_eq!(read_all(&collection), 1);
+}
+
 #[test]
 fn documents_of_the_former_file_are_taken_over_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -162,7 +162,12 @@ impl Preparation {
         if !previews.is_begun() || !plan.commands().all(may_run_again) {
             return None;
         }
-        let context = CommandContext { messages: Arc::default(), holdings: Arc::default(), ..context.clone() };
+        let context = CommandContext {
+            messages: Arc::default(),
+            holdings: Arc::default(),
+            costs: Arc::default(),
+            ..context.clone()
+        };
         Some(Preparation {
             runner: Runner { context: context.clone(), ..runner.clone() },
             plan: plan.clone(),

@@ -20,6 +20,7 @@ use super::{AggregatePlan, Argument, finish, keys};
 use crate::EngineError;
 use crate::command::RowCommand;
 use crate::context::CommandContext;
+use crate::costs::Meter;
 use crate::dataflow::Dataflow;
 use crate::rows::{self, ColumnReader, RowIter, batch_of};
 
@@ -50,6 +51,8 @@ pub struct Folder {
     dataflow: Arc<Dataflow>,
     bytes_max: usize,
     rows_until_check: usize,
+    /// Measures what its rows cost.
+    meter: Option<Meter>,
 }
 
 /// Groups and states of a folder, which can be merged into other folders any number of times.
@@ -123,9 +126,16 @@ impl Folder {
             dataflow: Arc::clone(&context.dataflow),
             bytes_max,
             rows_until_check: 0,
+            meter: None,
         };
         folder.restart();
         folder
+    }
+
+    /// Measures what adding rows costs.
+    pub fn metered(mut self, meter: Meter) -> Folder {
+        self.meter = Some(meter);
+        self
     }
 
     /// Applies `shape` to rows first.
@@ -136,6 +146,13 @@ impl Folder {
 
     /// Adds rows of a slice, of which `place` rows were added before. Slices ascend with the order of rows.
     pub fn add(&mut self, rows: &RecordBatch, slice: u64, place: u64) -> Result<(), EngineError> {
+        match self.meter.clone() {
+            Some(meter) => meter.call(rows::events_of(rows), || self.add_rows(rows, slice, place)),
+            None => self.add_rows(rows, slice, place),
+        }
+    }
+
+    fn add_rows(&mut self, rows: &RecordBatch, slice: u64, place: u64) -> Result<(), EngineError> {
         let shaped = self.shape.as_mut().map(|shape| shape.apply(rows.clone())).transpose()?;
         let rows = shaped.as_ref().unwrap_or(rows);
         let columns: Vec<ColumnReader> = self.plan.key_fields().map(|name| rows::reader(rows, name)).collect();

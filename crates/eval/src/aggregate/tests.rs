@@ -33,6 +33,7 @@ fn context() -> CommandContext {
         messages: Arc::<Messages>::default(),
         stop: Arc::<Stop>::default(),
         holdings: Arc::default(),
+        costs: Arc::default(),
         permissions: Arc::default(),
     }
 }

@@ -54,6 +54,7 @@ fn context() -> CommandContext {
         messages: Arc::default(),
         stop: Arc::default(),
         holdings: Arc::default(),
+        costs: Arc::default(),
         permissions: Arc::default(),
     }
 }

@@ -55,6 +55,7 @@ use arrow::array::{Array, ArrayRef, Int64Array, TimestampNanosecondArray, UInt32
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
+use quarry_eval::costs::ScanPart;
 use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows::{self, concat_rows};
@@ -145,12 +146,10 @@ impl EventScan {
             return Ok(TemplateRows::Rows(None));
         }
         if page.is_rare
-            && let Some(rows) = page.segment.candidate_rows(
-                page.page,
-                self.filter.terms(),
-                &KnownSlab(Some(slab.as_ref())),
-                RARE_ROWS,
-            )?
+            && let Some(rows) = context.costs.of_part(ScanPart::Index, || {
+                let known = KnownSlab(Some(slab.as_ref()));
+                page.segment.candidate_rows(page.page, self.filter.terms(), &known, RARE_ROWS)
+            })?
         {
             let rows = match in_range {
                 Rows::All(_) => rows,
@@ -164,7 +163,7 @@ impl EventScan {
         {
             return Ok(TemplateRows::Rows(rows.map(of_several)));
         }
-        let outcome = self.outcome(columns, &mut reader)?;
+        let outcome = context.costs.of_part(ScanPart::Filter, || self.outcome(columns, &mut reader))?;
         if coded && self.tells_by_extremes(&outcome, &in_range, &slab) {
             return self.extremes_of(page, &slab).map(|rows| TemplateRows::Rows(Some(of_several(rows))));
         }
@@ -212,7 +211,8 @@ impl EventScan {
     ) -> Result<Option<PlacedRows>, EngineError> {
         let slab = reader.slab;
         let mut sure = self.best_of(sure, reader, left)?;
-        let computed = self.computed_columns(&mut sure, &mut maybe, reader)?;
+        let costs = &context.costs;
+        let computed = costs.of_part(ScanPart::Rules, || self.computed_columns(&mut sure, &mut maybe, reader))?;
         let mut rexes = self.rexes.readers(&reader.segment());
         if !self.projection.wants_unnamed() {
             add_extracts(&mut rexes, slab, |name| {
@@ -221,7 +221,8 @@ impl EventScan {
             });
         }
         let known = self.demanded_by_groups(&mut rexes, &mut sure, reader, left)?;
-        let mut groups = read_groups(&mut rexes, known, &mut sure, &mut maybe, reader)?;
+        let mut groups =
+            costs.of_part(ScanPart::Fields, || read_groups(&mut rexes, known, &mut sure, &mut maybe, reader))?;
         let sure_rows = match sure.is_empty() {
             true => None,
             false => {
@@ -229,7 +230,7 @@ impl EventScan {
                 let rows = with_extracts(rows, &rexes, &mut groups, slab)?;
                 let rows = self.with_computed(rows, &sure, computed, reader)?;
                 let rows = with_commands(rows, &rexes, &mut groups, slab)?;
-                let rows = self.with_paths(rows, &sure, reader)?;
+                let rows = costs.of_part(ScanPart::Fields, || self.with_paths(rows, &sure, reader))?;
                 let rows = self.with_lengths(rows, &sure, reader)?;
                 assert_eq!(rows.num_rows(), sure.len(), "columns that are added leave the rows as they are");
                 Some(rows)
@@ -451,7 +452,8 @@ impl EventScan {
             let (rows, positions) = self.maybe(rows, reader, context)?;
             return Ok(rows.map(|rows| PlacedRows { rows, positions }));
         }
-        let mut answers = self.filter.conditions().of_rows(&rows, reader)?;
+        let mut answers =
+            context.costs.of_part(ScanPart::Filter, || self.filter.conditions().of_rows(&rows, reader))?;
         assert_eq!(answers.len(), rows.len(), "each row has its answer");
         let slab = reader.slab;
         let fields: Vec<&FieldLocations> = self.projection.names.iter().filter_map(|name| slab.field(name)).collect();
@@ -493,7 +495,7 @@ impl EventScan {
     ) -> Result<RecordBatch, EngineError> {
         if self.projection.wants_unnamed() {
             let rows: Vec<u32> = sure.iter().collect();
-            let events = reader.rebuilt(&rows)?;
+            let events = context.costs.of_part(ScanPart::RawData, || reader.rebuilt(&rows))?;
             let all: Vec<u32> = (0..u32_of(rows.len())).collect();
             let batch = self.columns(&events, &all, context)?;
             return self.without_extra(batch);
@@ -509,7 +511,7 @@ impl EventScan {
         }
         if self.projection.raw {
             let rows: Vec<u32> = sure.iter().collect();
-            let texts = reader.texts(TEXT_COLUMN, &rows)?;
+            let texts = context.costs.of_part(ScanPart::RawData, || reader.texts(TEXT_COLUMN, &rows))?;
             columns.push(("_raw".into(), columns::text_array(&texts.bytes, &texts.ends)?));
         }
         for field in METADATA_FIELDS.into_iter().filter(|field| self.projection.wants(field)) {
@@ -525,7 +527,8 @@ impl EventScan {
                 continue;
             }
             let Some(field) = reader.slab.field(name) else { continue };
-            if let Some(column) = columns::field_column(field, sure, reader)? {
+            let column = context.costs.of_part(ScanPart::Fields, || columns::field_column(field, sure, reader))?;
+            if let Some(column) = column {
                 columns.push((name.clone(), column));
             }
         }
@@ -556,7 +559,7 @@ impl EventScan {
         if maybe.is_empty() {
             return Ok((None, maybe));
         }
-        let events = reader.rebuilt(&maybe)?;
+        let events = context.costs.of_part(ScanPart::RawData, || reader.rebuilt(&maybe))?;
         let all = (0..u32_of(maybe.len())).collect();
         let found = self.matching(&events, all, context)?;
         Ok(match found {

@@ -13,12 +13,13 @@ mod indexes;
 mod outcome;
 mod probe;
 mod span_edges;
+mod subsearches;
 mod time_range;
 mod unmet_conditions;
 mod unseen_fields;
 
 use quarry_spl::Diagnostic;
-use quarry_spl::analyse::{ReadField, asked_values, named_fields};
+use quarry_spl::analyse::{ReadField, asked_values, named_fields, negated_fields};
 use quarry_spl::ast::Stage;
 
 use self::probe::{Ask, BoundedProbes};
@@ -39,7 +40,11 @@ pub fn hints(found: &SearchOutcome<'_>, ask: &mut dyn Probes) -> Vec<Diagnostic>
     if !parsed.is_ok() {
         return Vec::new();
     }
-    let mut notes = lacking(found, &parsed, &mut BoundedProbes { probes: ask, left: PROBES_MAX });
+    let mut probes = BoundedProbes { probes: ask, left: PROBES_MAX };
+    let mut notes = lacking(found, &parsed, &mut probes);
+    if notes.is_empty() && (found.is_watched || !found.is_whole()) {
+        notes = subsearches::wrong_fields(found, &parsed.pipeline.commands, &mut probes);
+    }
     if found.is_watched && found.rows > 0 {
         notes.extend(span_edges::remark(found.text, &parsed.pipeline.commands, found.offset_s));
         notes.extend(unseen_fields::remark(found, &parsed.pipeline.commands));
@@ -69,7 +74,7 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::ParsedSearch, ask: As
         return generators::hints(found, commands, ask);
     }
     let asked_indexes = asked_values(commands, "index");
-    let wanted: Vec<&ReadField> = read.iter().filter(|field| !found.shows(field, commands)).collect();
+    let wanted = wanted_of(found, commands, &read);
     let is_done = found.is_whole() && (wanted.is_empty() || !found.is_watched);
     if is_done && asked_indexes.is_empty() {
         return Vec::new();
@@ -116,6 +121,18 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::ParsedSearch, ask: As
         notes.extend(unmet_conditions::remark(found, commands, &scope, ask));
     }
     notes
+}
+
+/// The fields that the answer does not show to exist. Rows need not have a field that is only negated, which is worth a
+/// note if they are there although it is misspelt.
+fn wanted_of<'r>(found: &SearchOutcome<'_>, commands: &[Stage], read: &'r [ReadField]) -> Vec<&'r ReadField> {
+    let negated = negated_fields(commands);
+    let is_negated = |field: &ReadField| field.stage == commands[0].span && negated.contains(&field.name);
+    let is_wanted = |field: &&ReadField| match is_negated(field) {
+        true => found.is_whole(),
+        false => !found.shows(field, commands),
+    };
+    read.iter().filter(is_wanted).collect()
 }
 
 /// Notes on words that no event contains, and on hosts and sources that none has.

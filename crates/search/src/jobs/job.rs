@@ -9,13 +9,14 @@ use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
-use quarry_engine::{Previews, ScanProgress, SearchShape, Stopper};
+use quarry_engine::{CostReport, Costs, Previews, ScanProgress, SearchShape, Stopper};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::{SharedClock, log};
 use quarry_store::ReadFigures;
 use serde_json::{Value, json};
 
+use super::costs;
 use super::counts::Counts;
 use super::record::JobRecord;
 use super::rounds::{Round, Rounds};
@@ -106,6 +107,8 @@ pub struct JobStatus {
     pub matched: u64,
     /// Counters of reads of buckets on remote volumes.
     pub reads: ReadFigures,
+    /// Costs of the parts of its search; empty for a real-time search.
+    pub costs: CostReport,
     /// Run time in milliseconds.
     pub elapsed_ms: u64,
     /// Size of its rows on disk.
@@ -137,6 +140,7 @@ pub(super) struct Changing {
     pub(super) is_removed: bool,
     priority: u8,
     pub(super) counts: Counts,
+    costs: CostReport,
     elapsed_ms: u64,
     /// Start of its run.
     started_ns: Option<i64>,
@@ -162,6 +166,7 @@ pub struct SearchJob {
     /// Stops its search; `None` for a job of an earlier process.
     pub(super) stopper: Option<Stopper>,
     progress: Option<Arc<ScanProgress>>,
+    costs: Option<Arc<Costs>>,
     /// Previews of its report; `None` for a job of an earlier process and for a real-time search.
     previews: Option<Arc<Previews>>,
     /// Stops the current round of a real-time search.
@@ -201,6 +206,7 @@ impl StartedJob {
             changed: Condvar::new(),
             stopper: Some(running.stopper()),
             progress: rounds.is_none().then(|| running.shared_progress()),
+            costs: rounds.is_none().then(|| running.measure_costs()),
             previews: rounds.is_none().then(|| running.previews()),
             round_stopper: Mutex::default(),
             seen_s: AtomicI64::new(clock.now_ns().div_euclid(NS_PER_SEC)),
@@ -228,7 +234,8 @@ impl StartedJob {
             self.job.locked().is_truncated = true;
         }
         if ended.is_ok() {
-            let hints = self.hints();
+            let mut hints = self.hints();
+            hints.extend(self.why_slow());
             self.job.locked().hints = hints;
         }
         let mut messages = self.running.messages();
@@ -272,6 +279,12 @@ impl StartedJob {
         };
         let watch = self.watch.as_ref().filter(|_| !self.running.is_partial() && !is_cut());
         watch.map(|watch| watch.hints(&is_cut)).unwrap_or_default()
+    }
+
+    /// The part that made it slow, if its client wants hints.
+    fn why_slow(&self) -> Option<String> {
+        let costs = self.job.costs.as_ref().filter(|_| self.watch.is_some())?;
+        costs::why_slow(&costs.report(), self.running.elapsed_ms())
     }
 
     fn take_rows(&mut self) -> Result<(), JobFailure> {
@@ -337,6 +350,7 @@ impl Changing {
             is_removed: false,
             priority: record.priority,
             counts: Counts::default(),
+            costs: CostReport::default(),
             elapsed_ms: 0,
             started_ns: None,
             ttl_s: None,
@@ -391,6 +405,7 @@ impl SearchJob {
             is_unread: facts["partial"].as_bool().unwrap_or_else(|| flag("finalized")),
             is_saved: flag("saved_by_user"),
             counts: Counts::of_facts(facts),
+            costs: costs::of_facts(&facts["costs"]),
             elapsed_ms: number("elapsed_ms"),
             until_s: facts["until"].as_i64(),
             ..Changing::new(state, rows, &record)
@@ -405,6 +420,7 @@ impl SearchJob {
             changed: Condvar::new(),
             stopper: None,
             progress: None,
+            costs: None,
             previews: None,
             round_stopper: Mutex::default(),
             seen_s: AtomicI64::new(clock.now_ns().div_euclid(NS_PER_SEC)),
@@ -544,6 +560,10 @@ impl SearchJob {
             scanned: counts.scanned,
             matched: counts.matched,
             reads: counts.reads,
+            costs: match &self.costs {
+                Some(costs) if !changing.state.is_over() => costs.report(),
+                _ => changing.costs.clone(),
+            },
             elapsed_ms,
             bytes: changing.rows.bytes(),
             range: self.range,
@@ -643,6 +663,9 @@ impl SearchJob {
         if let Some(progress) = &self.progress {
             changing.counts = Counts::of(progress);
         }
+        if let Some(costs) = &self.costs {
+            changing.costs = costs.report();
+        }
         changing.until_s = Some(self.now_s().saturating_add(changing.ttl_of(&self.record)));
         let ended = ended.and_then(|()| changing.rows.flush().map_err(|error| SearchError::from(error).into()));
         match ended {
@@ -679,6 +702,9 @@ impl SearchJob {
             "hints": changing.hints, "earliest_ns": self.range.earliest, "latest_ns": self.range.latest, "timeline": changing.timeline,
         });
         changing.counts.record(&mut more);
+        if !changing.costs.is_empty() {
+            more["costs"] = costs::to_facts(&changing.costs);
+        }
         match &changing.failure {
             Some(failure) => more["failure"] = failure.as_str().into(),
             None => more["bytes"] = changing.rows.bytes().into(),

@@ -10,6 +10,7 @@
 //!
 //! Not here: limits on concurrent searches and the form of answers (api), previews of reports (engine).
 
+mod costs;
 mod counts;
 mod job;
 mod record;

@@ -255,7 +255,7 @@ fn every_refusal_is_in_splunks_form() {
         ("POST", jobs, &form, "search=x&exec_mode=oneshot&earliest_time=someday", "400"),
         ("POST", jobs, &form, deep.as_str(), "400"),
         ("GET", "/services/search/jobs/export", &form, "", "400"),
-        ("DELETE", jobs, &form, "", "405"),
+        ("DELETE", jobs, &form, "", "400"),
         ("GET", "/services/nothing", &form, "", "404"),
     ] {
         let answer = request(&place, method, &format!("{path}?output_mode=json"), headers, body);
@@ -273,7 +273,11 @@ fn every_refusal_is_in_splunks_form() {
     let xml = request(&place, "POST", jobs, &form, "search=search+x+%7C+stast&exec_mode=oneshot");
     assert!(xml.contains("<msg type=\"FATAL\">") && xml.contains("text/xml"), "{xml}");
     let denied = request(&place, "POST", LOGIN, "", "username=admin&password=x");
-    assert!(denied.contains("<msg type=\"WARN\">login failed") && denied.starts_with("HTTP/1.1 401"), "{denied}");
+    assert!(
+        denied.contains("<msg type=\"WARN\" code=\"incorrect_username_or_password\">Login failed")
+            && denied.starts_with("HTTP/1.1 401"),
+        "{denied}"
+    );
     let page = request(&place, "GET", "/", "Accept: text/html\r\n", "");
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("<pre>curl -u admin http://127.0.0.1/"), "{page}");
     let text = request(&place, "GET", "/", "Accept: */*\r\n", "");

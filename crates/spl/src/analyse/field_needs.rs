@@ -96,7 +96,7 @@ impl FieldNeeds {
 }
 
 /// Whether a pattern with `*` matches a name.
-fn covers(pattern: &str, name: &str) -> bool {
+pub(crate) fn covers(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else {

@@ -192,10 +192,30 @@ pub fn subsearches_of(commands: &[Stage]) -> Vec<&Pipeline> {
     parts.filter_map(|part| if let SearchExpr::Subsearch(inner) = part { Some(&**inner) } else { None }).collect()
 }
 
-/// Fields that commands of a search remove or rename.
+/// Fields, or patterns of them, that commands of a search remove or rename.
 pub fn removed_fields(commands: &[Stage]) -> BTreeSet<String> {
     let made = commands.iter().skip(1).filter_map(|stage| stage.command.node().makes());
     made.flat_map(|made| made.removed).map(|(name, _)| name).collect()
+}
+
+/// Fields that the leading search compares only under `NOT`: its rows need not have them.
+pub fn negated_fields(commands: &[Stage]) -> BTreeSet<String> {
+    let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return BTreeSet::new() };
+    let (mut all, mut plain) = (BTreeSet::new(), BTreeSet::new());
+    compared(&search.expr, &mut all);
+    compared_plainly(&search.expr, &mut plain);
+    all.difference(&plain).cloned().collect()
+}
+
+/// Fields that a condition compares without `NOT` around.
+fn compared_plainly(expr: &SearchExpr, fields: &mut BTreeSet<String>) {
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| compared_plainly(part, fields)),
+        SearchExpr::Not(_) => {}
+        one => {
+            compared(one, fields);
+        }
+    }
 }
 
 /// Whether rows certainly lack a field after these commands.
@@ -292,10 +312,10 @@ fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
     let mut between = Vec::new();
     for stage in rest.iter().rev() {
         let made = stage.command.node().makes()?;
-        if made.names.iter().any(|known| known == name) {
+        if made.has(name) {
             return None;
         }
-        if let Some((_, new_name)) = made.removed.into_iter().find(|(removed, _)| removed == name) {
+        if let Some(new_name) = made.removal_of(name) {
             return Some(FieldOrigin::Removed { command: stage.command.name().to_owned(), new_name });
         }
         between.extend(made.names);
@@ -322,6 +342,7 @@ fn compared(expr: &SearchExpr, fields: &mut BTreeSet<String>) -> Option<()> {
             fields.insert(field.text.clone());
             Some(())
         }
+        SearchExpr::Not(inner) => compared(inner, fields),
         SearchExpr::Subsearch(_) => None,
         _ => Some(()),
     }

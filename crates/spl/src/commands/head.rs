@@ -14,6 +14,9 @@ const DEFAULT_ROWS: usize = 10;
 /// Options; any other `name=` starts a condition.
 const OPTION_NAMES: &[&str] = &["limit", "null", "keeplast"];
 
+/// Modifiers of a search that are often written after `head`.
+const TIME_RANGE: &[&str] = &["earliest", "latest"];
+
 /// `head [N] [(CONDITION)]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeadCommand {
@@ -84,10 +87,14 @@ impl Semantics for HeadCommand {
         }
         if let Some(Expr { kind: ExprKind::Binary(BinaryOp::Compare(CompareOp::Eq), left, _), .. }) = &self.condition
             && let ExprKind::Field(name) = &left.kind
-            && let Some(near) = nearest(name, OPTION_NAMES.iter().copied())
         {
             let remark = format!("`{name}` is read as a field of a condition that rows must meet");
-            found.push(Diagnostic::warning(remark, left.span).with_hint(format!("did you mean the option `{near}=`?")));
+            let remark = Diagnostic::warning(remark, left.span);
+            if TIME_RANGE.contains(&name.as_str()) {
+                found.push(remark.with_hint("a time range belongs to the search: write it before the first `|`"));
+            } else if let Some(near) = nearest(name, OPTION_NAMES.iter().copied()) {
+                found.push(remark.with_hint(format!("did you mean the option `{near}=`?")));
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ mod registry;
 mod substitution;
 mod unsupported_commands;
 
-use crate::analyse::{FieldNeeds, TIME};
+use crate::analyse::{FieldNeeds, TIME, covers};
 use crate::ast::*;
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
@@ -345,11 +345,12 @@ pub enum InnerSearchText<'a> {
 /// The fields that a command creates, and those that it removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MadeFields {
-    /// Names of the created fields.
+    /// Names of the created fields; with `*` for those of a renaming by pattern.
     pub(crate) names: Vec<String>,
     /// Whether its rows have no other fields.
     pub(crate) alone: bool,
-    /// Removed fields, each with its new name if it is renamed. A field may be created as well.
+    /// Removed fields, or patterns of them, each with its new name or pattern if it is renamed. A field may be created
+    /// as well.
     pub(crate) removed: Vec<(String, Option<String>)>,
 }
 
@@ -365,17 +366,43 @@ impl MadeFields {
             .then_some(MadeFields { names, ..MadeFields::default() })
     }
 
-    /// These instead of others, each pair the removed field and its new name.
+    /// These instead of others, each pair the removed field and its new name, or two patterns of as many `*`.
     pub(crate) fn instead<'n>(pairs: impl Iterator<Item = (&'n str, Option<&'n str>)> + Clone) -> Option<MadeFields> {
-        let made = MadeFields::beside(pairs.clone().filter_map(|(_, to)| to))?;
-        let removed = pairs.filter(|(from, _)| !from.contains('*'));
-        let removed = removed.map(|(from, to)| (from.to_owned(), to.map(str::to_owned))).collect();
-        Some(MadeFields { removed, ..made })
+        let names: Vec<String> = pairs.clone().filter_map(|(_, to)| to).map(str::to_owned).collect();
+        let removed = pairs.map(|(from, to)| (from.to_owned(), to.map(str::to_owned))).collect();
+        let is_known = !names.iter().any(|name| name.contains(['{', '$']));
+        is_known.then_some(MadeFields { names, removed, alone: false })
+    }
+
+    /// Whether it creates a field, or may by a pattern.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|made| selects_field(made, name))
+    }
+
+    /// The removal of a field, with its new name.
+    pub(crate) fn removal_of(&self, name: &str) -> Option<Option<String>> {
+        // A later pair renames what an earlier one has left.
+        let (pattern, new) = self.removed.iter().find(|(removed, _)| selects_field(removed, name))?;
+        Some(new.as_ref().map(|new| renamed(name, pattern, new)))
     }
 
     /// The command's rows have these fields and no others.
     pub(crate) fn alone<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<MadeFields> {
         MadeFields::beside(names).map(|made| MadeFields { alone: true, ..made })
+    }
+}
+
+/// Whether a name or pattern is that of a field; `*` alone does not select internal fields.
+fn selects_field(pattern: &str, name: &str) -> bool {
+    covers(pattern, name) && (pattern.starts_with('_') || !name.starts_with('_'))
+}
+
+/// The new name of a field that a pattern renames; the new pattern itself if it has several `*`.
+fn renamed(name: &str, pattern: &str, new: &str) -> String {
+    let middle = pattern.split_once('*').and_then(|(before, after)| name.strip_prefix(before)?.strip_suffix(after));
+    match middle {
+        Some(middle) if new.matches('*').count() == 1 => new.replace('*', middle),
+        _ => new.to_owned(),
     }
 }
 

@@ -73,6 +73,11 @@ impl Semantics for StatsCommand {
 
     fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.aggregates, found);
+        let having = self.by.iter().skip(1).find(|field| field.text.eq_ignore_ascii_case("having"));
+        if let Some(having) = having {
+            let remark = Diagnostic::warning(format!("`{}` is read as a field", having.text), having.span);
+            found.push(remark.with_hint("write `| where CONDITION` after it"));
+        }
     }
 }
 

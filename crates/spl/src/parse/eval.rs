@@ -79,7 +79,8 @@ impl Parser<'_> {
         }
         self.chain = 0;
         let expr = self.expression()?;
-        if gives_boolean(&expr) {
+        // `x=a>1 ? b : c` has a fault that comes later.
+        if gives_boolean(&expr) && self.peek() != Some('?') {
             let remark = Diagnostic::error(format!("eval: `{}` cannot hold a boolean", word.text), expr.span);
             self.report(remark.with_hint("write if(..., \"true\", \"false\")"));
         }
@@ -428,7 +429,12 @@ impl Parser<'_> {
                 break;
             }
         }
-        self.expect(')', "after the arguments")?;
+        self.expect(')', "after the arguments").map_err(|remark| {
+            match crate::other_languages::after_expression(self.rest()) {
+                Some(hint) => remark.with_hint(hint),
+                None => remark,
+            }
+        })?;
         Ok(args)
     }
 }

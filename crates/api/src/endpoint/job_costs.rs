@@ -1,0 +1,97 @@
+//! The costs of a job under the names of Splunk's job inspector.
+//!
+//! `command.search` is the reading of events; the names below it are parts of it: finding pages (`.index`), reading texts
+//! (`.rawdata`), extracting fields (`.kv`), testing the condition (`.filter`), and the rules of props.conf (`.rules`).
+//! `.rows` are `search` commands after the first.
+//! Times are those of all workers together.
+//!
+//! Not here: measuring them (engine), and advice from them (search).
+
+use quarry_engine::{CostFigures, ScanPart};
+use quarry_event::time::NS_PER_SEC;
+use quarry_search::jobs::{JobStatus, ReadFigures};
+use serde_json::{Map, Value, json};
+
+/// The reading of events.
+const SEARCH: &str = "command.search";
+
+/// The costs of a job so far, by part; empty for a real-time search.
+pub(super) fn performance(status: &JobStatus) -> Value {
+    let mut parts = Map::new();
+    let costs = &status.costs;
+    let (index, pages) = (costs.of_scan(ScanPart::Index), costs.of_scan(ScanPart::Pages));
+    if index.calls > 0 {
+        parts.insert(
+            SEARCH.to_owned(),
+            json!({
+                "duration_secs": seconds(index.time_ns.saturating_add(pages.time_ns)), "invocations": pages.calls,
+                "input_count": status.scanned, "output_count": status.matched,
+            }),
+        );
+        let pruned = costs.pruned;
+        parts.insert(
+            format!("{SEARCH}.index"),
+            json!({
+                "duration_secs": seconds(index.time_ns), "invocations": index.calls, "slabs": pruned.slabs,
+                "slabs_left": pruned.slabs_left, "pages": pruned.pages, "pages_left": pruned.pages_left,
+                "text_bytes_read": pruned.text_bytes,
+            }),
+        );
+    }
+    for (part, name) in [
+        (ScanPart::RawData, "rawdata"),
+        (ScanPart::Fields, "kv"),
+        (ScanPart::Filter, "filter"),
+        (ScanPart::Rules, "rules"),
+    ] {
+        let of = costs.of_scan(part);
+        if of.calls > 0 {
+            let timed = json!({ "duration_secs": seconds(of.time_ns), "invocations": of.calls });
+            parts.insert(format!("{SEARCH}.{name}"), timed);
+        }
+    }
+    for (name, of) in &costs.commands {
+        let name = if name == "search" { format!("{SEARCH}.rows") } else { format!("command.{name}") };
+        parts.insert(name, of_command(of));
+    }
+    add_remote_reads(&status.reads, &mut parts);
+    Value::Object(parts)
+}
+
+fn of_command(of: &CostFigures) -> Value {
+    json!({
+        "duration_secs": seconds(of.time_ns), "invocations": of.calls,
+        "input_count": of.rows_in, "output_count": of.rows_out,
+    })
+}
+
+/// Reads of buckets on remote volumes, if there were any.
+fn add_remote_reads(reads: &ReadFigures, parts: &mut Map<String, Value>) {
+    if reads.is_empty() {
+        return;
+    }
+    let hit = json!({ "invocations": reads.cached_reads, "bytes": reads.cached_bytes });
+    let miss = json!({
+        "invocations": reads.requests, "bytes": reads.fetched_bytes, "duration_secs": seconds(reads.waited_ns),
+    });
+    parts.insert(format!("{SEARCH}.rawdata.bucketcache.hit"), hit);
+    parts.insert(format!("{SEARCH}.rawdata.bucketcache.miss"), miss);
+}
+
+fn seconds(time_ns: u64) -> f64 {
+    time_ns as f64 / NS_PER_SEC as f64
+}
+
+/// The same as lines of the job's log, the largest first.
+pub(super) fn cost_lines(status: &JobStatus) -> Vec<String> {
+    let Value::Object(parts) = performance(status) else { return Vec::new() };
+    let took = |of: &Value| of["duration_secs"].as_f64().unwrap_or(0.0);
+    let mut parts: Vec<(String, Value)> = parts.into_iter().collect();
+    parts.sort_by(|(_, one), (_, other)| took(other).total_cmp(&took(one)));
+    let line = |(name, of): (String, Value)| {
+        let figures = of.as_object().into_iter().flatten();
+        let figures: Vec<String> = figures.map(|(figure, value)| format!("{figure}={value}")).collect();
+        format!("{name}: {}", figures.join(" "))
+    };
+    parts.into_iter().map(line).collect()
+}

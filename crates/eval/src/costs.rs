@@ -1,0 +1,384 @@
+//! The cost of each part of a search: time, calls, rows in and out, and what was left out before reading.
+//!
+//! Nothing is measured until [`Costs::measure`] provides a clock: nobody asks for the costs of a search that returns its
+//! rows at once. A part's time excludes the time of the parts whose rows it takes, and is the sum over all workers, so it
+//! may exceed the run time of the search. Commands of subsearches count under their own names.
+//!
+//! Not here: the names under which clients see the parts (api), and advice (search).
+
+use std::fmt::{self, Debug, Formatter};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use arrow::record_batch::RecordBatch;
+use quarry_stdx::SharedClock;
+
+use crate::EngineError;
+use crate::rows::RowIter;
+
+/// A part of reading events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanPart {
+    /// Finding the pages and rows that may match, by times, filters and term dictionaries.
+    Index,
+    /// Reading pages, which includes all the parts below.
+    Pages,
+    /// Reading the text of events.
+    RawData,
+    /// Extracting fields.
+    Fields,
+    /// Testing the condition.
+    Filter,
+    /// Computing fields by the rules of sources: aliases, calculated fields, lookups, event types, tags.
+    Rules,
+}
+
+impl ScanPart {
+    /// All parts.
+    pub const ALL: [ScanPart; 6] =
+        [ScanPart::Index, ScanPart::Pages, ScanPart::RawData, ScanPart::Fields, ScanPart::Filter, ScanPart::Rules];
+}
+
+/// Figures of one part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CostFigures {
+    /// Time, in nanoseconds of all workers together.
+    pub time_ns: u64,
+    /// Number of calls.
+    pub calls: u64,
+    /// Rows that it received.
+    pub rows_in: u64,
+    /// Rows that it passed on.
+    pub rows_out: u64,
+}
+
+/// Slabs and pages within the time range, and those that were left to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PruneFigures {
+    /// Slabs that overlap the time range.
+    pub slabs: u64,
+    /// Those with a page that may hold a match.
+    pub slabs_left: u64,
+    /// Pages of all these slabs.
+    pub pages: u64,
+    /// Those that may hold a match.
+    pub pages_left: u64,
+    /// Bytes of the text of the pages that were read.
+    pub text_bytes: u64,
+}
+
+/// Costs of a search so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CostReport {
+    /// By part of reading events.
+    pub scan: [CostFigures; ScanPart::ALL.len()],
+    /// By name of the command, in the order in which they were prepared.
+    pub commands: Vec<(String, CostFigures)>,
+    /// Data left out before reading.
+    pub pruned: PruneFigures,
+}
+
+impl CostReport {
+    /// The figures of a part of reading events.
+    pub fn of_scan(&self, part: ScanPart) -> CostFigures {
+        self.scan[part as usize]
+    }
+
+    /// Whether nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        *self == CostReport::default()
+    }
+}
+
+/// Costs of one search, shared by its workers.
+#[derive(Debug, Default)]
+pub struct Costs(OnceLock<Measurement>);
+
+#[derive(Debug)]
+struct Measurement {
+    clock: SharedClock,
+    scan: [Counter; ScanPart::ALL.len()],
+    /// By name; a search has few distinct ones.
+    commands: Mutex<Vec<(String, Arc<Counter>)>>,
+    pruned: Mutex<PruneFigures>,
+    text_bytes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Counter {
+    time_ns: AtomicU64,
+    calls: AtomicU64,
+    rows_in: AtomicU64,
+    rows_out: AtomicU64,
+}
+
+impl Counter {
+    fn figures(&self) -> CostFigures {
+        CostFigures {
+            time_ns: self.time_ns.load(Ordering::Relaxed),
+            calls: self.calls.load(Ordering::Relaxed),
+            rows_in: self.rows_in.load(Ordering::Relaxed),
+            rows_out: self.rows_out.load(Ordering::Relaxed),
+        }
+    }
+
+    fn add_call(&self, time_ns: i64) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.add_time(time_ns);
+    }
+
+    fn add_time(&self, time_ns: i64) {
+        self.time_ns.fetch_add(u64::try_from(time_ns).unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+impl Costs {
+    /// Measures from now on; without effect if it does already.
+    pub fn measure(&self, clock: SharedClock) {
+        self.0.get_or_init(|| Measurement {
+            clock,
+            scan: Default::default(),
+            commands: Mutex::default(),
+            pruned: Mutex::default(),
+            text_bytes: AtomicU64::new(0),
+        });
+    }
+
+    /// Runs a part of reading events.
+    pub fn of_part<T>(&self, part: ScanPart, work: impl FnOnce() -> T) -> T {
+        let Some(measurement) = self.0.get() else { return work() };
+        let began_ns = measurement.clock.elapsed_ns();
+        let done = work();
+        measurement.scan[part as usize].add_call(measurement.clock.elapsed_ns() - began_ns);
+        done
+    }
+
+    /// Counts slabs and pages before they are read.
+    pub fn note_pruned(&self, count: impl FnOnce() -> PruneFigures) {
+        let Some(measurement) = self.0.get() else { return };
+        let new = count();
+        let mut all = measurement.pruned.lock().unwrap_or_else(PoisonError::into_inner);
+        all.slabs += new.slabs;
+        all.slabs_left += new.slabs_left;
+        all.pages += new.pages;
+        all.pages_left += new.pages_left;
+    }
+
+    /// Counts the text of a page that was read.
+    pub fn note_text(&self, bytes: u64) {
+        if let Some(measurement) = self.0.get() {
+            measurement.text_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// The meter of a command; `None` if nothing is measured.
+    pub fn of_command(&self, name: &str) -> Option<Meter> {
+        let measurement = self.0.get()?;
+        let mut commands = measurement.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let counter = match commands.iter().find(|(known, _)| known == name) {
+            Some((_, counter)) => Arc::clone(counter),
+            None => {
+                let counter = Arc::<Counter>::default();
+                commands.push((name.to_owned(), Arc::clone(&counter)));
+                counter
+            }
+        };
+        Some(Meter { clock: Arc::clone(&measurement.clock), counter })
+    }
+
+    /// The costs so far.
+    pub fn report(&self) -> CostReport {
+        let Some(measurement) = self.0.get() else { return CostReport::default() };
+        let commands = measurement.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let pruned = *measurement.pruned.lock().unwrap_or_else(PoisonError::into_inner);
+        CostReport {
+            scan: std::array::from_fn(|part| measurement.scan[part].figures()),
+            commands: commands.iter().map(|(name, counter)| (name.clone(), counter.figures())).collect(),
+            pruned: PruneFigures { text_bytes: measurement.text_bytes.load(Ordering::Relaxed), ..pruned },
+        }
+    }
+}
+
+/// Measures one command.
+#[derive(Clone)]
+pub struct Meter {
+    clock: SharedClock,
+    counter: Arc<Counter>,
+}
+
+impl Debug for Meter {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        self.counter.fmt(out)
+    }
+}
+
+impl Meter {
+    /// Runs a call of the command on this many rows.
+    pub fn call<T>(&self, rows_in: u64, work: impl FnOnce() -> T) -> T {
+        let began_ns = self.clock.elapsed_ns();
+        let done = work();
+        self.counter.add_call(self.clock.elapsed_ns() - began_ns);
+        self.counter.rows_in.fetch_add(rows_in, Ordering::Relaxed);
+        done
+    }
+
+    /// Counts rows that the command passes on.
+    pub fn note_out(&self, rows: u64) {
+        self.counter.rows_out.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Rows made by a command from the rows that it takes, without the time in which these are made.
+    pub fn pass(
+        &self,
+        rows: RowIter,
+        command: impl FnOnce(RowIter) -> Result<RowIter, EngineError>,
+    ) -> Result<RowIter, EngineError> {
+        let waited_ns = Arc::<AtomicU64>::default();
+        let input = Input { rows, meter: self.clone(), waited_ns: Arc::clone(&waited_ns) };
+        let watch = Stopwatch { meter: self.clone(), waited_ns };
+        let made = watch.call(|| command(Box::new(input)))?;
+        Ok(Box::new(Output { rows: made, watch }))
+    }
+}
+
+/// Times a command without what its input takes.
+struct Stopwatch {
+    meter: Meter,
+    /// Time spent in the command's input.
+    waited_ns: Arc<AtomicU64>,
+}
+
+impl Stopwatch {
+    fn call<T>(&self, work: impl FnOnce() -> T) -> T {
+        let waited_ns = self.waited_ns.load(Ordering::Relaxed);
+        let began_ns = self.meter.clock.elapsed_ns();
+        let done = work();
+        let took_ns = self.meter.clock.elapsed_ns() - began_ns;
+        let waited_ns = self.waited_ns.load(Ordering::Relaxed).saturating_sub(waited_ns);
+        self.meter.counter.add_call(took_ns - i64::try_from(waited_ns).unwrap_or(took_ns));
+        done
+    }
+}
+
+/// The rows that a command takes.
+struct Input {
+    rows: RowIter,
+    meter: Meter,
+    waited_ns: Arc<AtomicU64>,
+}
+
+impl Iterator for Input {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let began_ns = self.meter.clock.elapsed_ns();
+        let next = self.rows.next();
+        let took_ns = self.meter.clock.elapsed_ns() - began_ns;
+        self.waited_ns.fetch_add(u64::try_from(took_ns).unwrap_or(0), Ordering::Relaxed);
+        if let Some(Ok(rows)) = &next {
+            self.meter.counter.rows_in.fetch_add(rows.num_rows() as u64, Ordering::Relaxed);
+        }
+        next
+    }
+}
+
+/// The rows that a command makes.
+struct Output {
+    rows: RowIter,
+    watch: Stopwatch,
+}
+
+impl Iterator for Output {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.watch.call(|| self.rows.next());
+        if let Some(Ok(rows)) = &next {
+            self.watch.meter.note_out(rows.num_rows() as u64);
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI64;
+
+    use quarry_stdx::Clock;
+
+    use super::*;
+    use crate::rows::{batch_of, of_batches};
+
+    /// A clock that its test moves.
+    #[derive(Debug, Default)]
+    struct Hand(AtomicI64);
+
+    impl Clock for Hand {
+        fn now_ns(&self) -> i64 {
+            self.elapsed_ns()
+        }
+        fn elapsed_ns(&self) -> i64 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    fn rows(count: usize) -> RecordBatch {
+        batch_of(Vec::<(String, _)>::new(), count).unwrap()
+    }
+
+    #[test]
+    fn a_command_costs_its_own_time_and_not_that_of_its_input() {
+        let hand = Arc::<Hand>::default();
+        let wait = |ns: i64| {
+            let hand = Arc::clone(&hand);
+            move || {
+                hand.0.fetch_add(ns, Ordering::Relaxed);
+            }
+        };
+        let costs = Costs::default();
+        costs.measure(Arc::clone(&hand) as SharedClock);
+        let source = of_batches(vec![rows(5), rows(3)]).inspect({
+            let wait = wait(100);
+            move |_| wait()
+        });
+        let first = costs.of_command("eval").unwrap();
+        let made = first.pass(Box::new(source), |rows| {
+            let wait = wait(7);
+            Ok(Box::new(rows.inspect(move |_| wait())))
+        });
+        let second = costs.of_command("sort").unwrap();
+        let sorted = second.pass(made.unwrap(), |input| {
+            let all: Vec<RecordBatch> = input.map(|rows| rows.unwrap()).collect();
+            wait(1_000)();
+            Ok(of_batches(vec![all[0].clone()]))
+        });
+        assert_eq!(sorted.unwrap().count(), 1);
+        costs.of_command("eval").unwrap().call(2, wait(10));
+        let report = costs.report();
+        let eval = CostFigures { time_ns: 24, calls: 5, rows_in: 10, rows_out: 8 };
+        let sort = CostFigures { time_ns: 1_000, calls: 3, rows_in: 8, rows_out: 5 };
+        assert_eq!(report.commands, [("eval".to_owned(), eval), ("sort".to_owned(), sort)]);
+    }
+
+    #[test]
+    fn parts_of_a_scan_and_what_it_left_out_are_added_up() {
+        let hand = Arc::<Hand>::default();
+        let costs = Costs::default();
+        let prune = || PruneFigures { slabs: 3, slabs_left: 1, pages: 9, pages_left: 2, text_bytes: 0 };
+        let run = |costs: &Costs| {
+            costs.of_part(ScanPart::Filter, || hand.0.fetch_add(4, Ordering::Relaxed));
+            costs.note_pruned(prune);
+            costs.note_text(10);
+        };
+        run(&costs);
+        assert!(costs.report().is_empty() && costs.of_command("eval").is_none(), "it is not measured");
+        costs.measure(Arc::clone(&hand) as SharedClock);
+        run(&costs);
+        run(&costs);
+        let report = costs.report();
+        assert_eq!(report.of_scan(ScanPart::Filter), CostFigures { time_ns: 8, calls: 2, ..CostFigures::default() });
+        assert_eq!(report.of_scan(ScanPart::Index), CostFigures::default());
+        let pruned = PruneFigures { slabs: 6, slabs_left: 2, pages: 18, pages_left: 4, text_bytes: 20 };
+        assert_eq!(report.pruned, pruned);
+    }
+}

@@ -1,0 +1,43 @@
+//! Notes on the fields of subsearches (`append`, `join`, `union` and the like). Their rows are mixed with others, so that
+//! the answer does not show which fields they lack.
+//!
+//! A subsearch is not run again: its events are sampled, as those of the search itself. Only likely misspellings are
+//! told, because nothing is known to be missing.
+
+use std::collections::BTreeSet;
+
+use quarry_spl::Diagnostic;
+use quarry_spl::analyse::{ReadField, asked_values, begins_with_events, named_fields};
+use quarry_spl::ast::{Pipeline, Stage};
+
+use super::outcome::SearchOutcome;
+use super::probe::{Ask, events_by};
+use super::{fields, generators, indexes};
+
+/// Maximum subsearches that are looked at.
+const SUBSEARCHES_MAX: usize = 3;
+
+/// Notes on the first subsearch with a field that is never there.
+pub(super) fn wrong_fields(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
+    let inner = commands.iter().flat_map(|stage| stage.command.subsearches()).take(SUBSEARCHES_MAX);
+    let mut notes = inner.map(|inner| of_subsearch(found, inner, ask));
+    notes.find(|notes| !notes.is_empty()).unwrap_or_default()
+}
+
+fn of_subsearch(found: &SearchOutcome<'_>, inner: &Pipeline, ask: Ask<'_>) -> Vec<Diagnostic> {
+    let commands = &inner.commands;
+    let read = named_fields(commands);
+    let nowhere: Vec<Diagnostic> =
+        read.iter().filter_map(|field| fields::cut_off(found.text, commands, field)).collect();
+    if !nowhere.is_empty() || read.is_empty() || !begins_with_events(commands) || generators::is_of_metrics(commands) {
+        return nowhere;
+    }
+    let scope = indexes::scope(commands, &asked_values(commands, "index"));
+    let listed = format!("| metadata type=sourcetypes {}", indexes::indexes_of(&scope));
+    let sourcetypes = events_by(&listed, "sourcetype", "totalCount", ask).unwrap_or_default();
+    let nothing = BTreeSet::new();
+    // As of an answer that lacks nothing.
+    let outcome = SearchOutcome { rows: 1, empty: &[], filled: &nothing, zeros: &nothing, ..*found };
+    let wanted: Vec<&ReadField> = read.iter().collect();
+    fields::wrong_fields(&outcome, commands, &wanted, (&scope, &sourcetypes), ask)
+}
