@@ -574,7 +574,13 @@ impl Request {
     /// The settings in the request.
     fn settings(&self) -> Vec<(String, String)> {
         let is_setting = |key: &str| !matches!(key, "output_mode" | "name" | "namespace");
-        self.parameters.clone().all().into_iter().filter(|(key, _)| is_setting(key)).collect()
+        let given = self.parameters.clone().all().into_iter().filter(|(key, _)| is_setting(key));
+        // Clients compare it with what Splunk stores, however it was sent.
+        let stored = |(key, value): (String, String)| match parse_bool(&value).filter(|_| key == "iseval") {
+            Some(is_set) => (key, u8::from(is_set).to_string()),
+            None => (key, value),
+        };
+        given.map(stored).collect()
     }
 
     fn entry(&self, object: &ConfObject) -> Entry {
