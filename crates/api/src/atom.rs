@@ -10,6 +10,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use quarry_apps::objects::ObjectSharing;
 use quarry_event::TimeNs;
+use quarry_event::time::NS_PER_SEC;
 use quarry_search::cell::iso_time;
 use serde_json::{Map, Value, json};
 
@@ -116,13 +117,15 @@ pub(crate) struct Feed {
     pub(crate) told: Option<&'static str>,
 }
 
-/// A name encoded as a path segment.
+/// A name encoded as a path segment. A slash is encoded twice, as in Splunk: clients decode a link once and use it as a
+/// path.
 pub(crate) fn escaped(name: &str) -> String {
-    form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20")
+    form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20").replace("%2F", "%252F")
 }
 
+/// A time of an entity, in milliseconds as in Splunk.
 fn time(time: TimeNs) -> String {
-    iso_time(time, &jiff::tz::TimeZone::UTC)
+    iso_time(time - time.rem_euclid(NS_PER_SEC / 1_000), &jiff::tz::TimeZone::UTC)
 }
 
 impl Entry {

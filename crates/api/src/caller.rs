@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
-use quarry_auth::{Identity, Origin};
+use axum::http::{HeaderMap, HeaderValue, header};
+use quarry_auth::{Identity, Origin, SESSION_IDLE_LIMIT_S};
 use quarry_conf::Permissions;
 
 use crate::ApiState;
@@ -73,17 +73,33 @@ pub(crate) fn cookie_name(headers: &HeaderMap) -> String {
     format!("{COOKIE}{}", port.filter(is_port).unwrap_or(PORT))
 }
 
-/// The credentials of a request: its `Authorization` header, or its session cookie, preferring this node's.
+/// A cookie that holds the key of a session, for as long as the session lasts without requests.
+pub(crate) fn session_cookie(headers: &HeaderMap, key: &str) -> String {
+    format!("{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_IDLE_LIMIT_S}", cookie_name(headers))
+}
+
+/// The cookie with its time extended, if a request is authenticated by it.
+pub(crate) fn renewed_cookie(headers: &HeaderMap) -> Option<HeaderValue> {
+    let key = cookie_of(headers).filter(|_| !headers.contains_key(header::AUTHORIZATION))?;
+    session_cookie(headers, key).parse().ok()
+}
+
+/// The credentials of a request: its `Authorization` header, or its session cookie.
 fn shown_by(headers: &HeaderMap) -> Option<String> {
-    let text = |name| headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
-    if let Some(shown) = text(header::AUTHORIZATION) {
+    if let Some(shown) = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()) {
         return Some(shown.to_owned());
     }
+    cookie_of(headers).map(|key| format!("Splunk {key}"))
+}
+
+/// The key in a session cookie, preferring this node's.
+fn cookie_of(headers: &HeaderMap) -> Option<&str> {
     let own = cookie_name(headers);
-    let cookies = text(header::COOKIE)?.split(';').filter_map(|cookie| cookie.trim().split_once('='));
+    let text = headers.get(header::COOKIE)?.to_str().ok()?;
+    let cookies = text.split(';').filter_map(|cookie| cookie.trim().split_once('='));
     let cookies: Vec<(&str, &str)> = cookies.filter(|(name, _)| name.starts_with(COOKIE)).collect();
     let (_, key) = cookies.iter().find(|(name, _)| *name == own).or(cookies.first())?;
-    Some(format!("Splunk {}", key.trim_matches('"')))
+    Some(key.trim_matches('"'))
 }
 
 #[cfg(test)]

@@ -55,15 +55,16 @@ pub fn router(state: ApiState) -> Router {
     Router::new().fallback_service(endpoints(state)).layer(from_fn(as_clients_write))
 }
 
-/// Normalises paths as clients write them: drops a trailing slash, and reads a plus sign in a name as a blank.
+/// Normalises paths as clients write them: drops a trailing slash, reads a plus sign in a name as a blank, and a slash
+/// that is encoded twice as one that is encoded once.
 async fn as_clients_write(mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let bare = path.trim_end_matches('/');
-    let is_other = (!bare.is_empty() && bare.len() < path.len()) || path.contains('+');
+    let is_other = (!bare.is_empty() && bare.len() < path.len()) || path.contains('+') || path.contains("%25");
     if is_other {
         let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
         let bare = if bare.is_empty() { path } else { bare };
-        if let Ok(uri) = format!("{}{query}", bare.replace('+', "%20")).parse::<Uri>() {
+        if let Ok(uri) = format!("{}{query}", bare.replace('+', "%20").replace("%252F", "%2F").replace("%252f", "%2F")).parse::<Uri>() {
             *request.uri_mut() = uri;
         }
     }

@@ -4,6 +4,7 @@
 //! capability. Paths below `/servicesNS/USER/APP` are treated like those below `/services`. Changes of objects are
 //! recorded in `_audit` after they succeed.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -17,7 +18,7 @@ use super::row::{Access, EndpointRow, NAMESPACE, SERVICES};
 use super::table::ENDPOINTS;
 use crate::ApiState;
 use crate::atom::EntryPath;
-use crate::caller::Caller;
+use crate::caller::{Caller, renewed_cookie};
 use crate::message::ApiError;
 use crate::parameters::{check_query, note_unread_form};
 
@@ -30,8 +31,7 @@ pub(crate) async fn authorise(
 ) -> Response {
     let method = if request.method() == Method::HEAD { Method::GET } else { request.method().clone() };
     let Some(row) = row_of(&method, path.as_str()) else {
-        note_unread_form(request).await;
-        return unserved(&method, path.as_str());
+        return refused_method(&state, &method, path.as_str(), request).await;
     };
     if row.access == Access::Open {
         return next.run(request).await;
@@ -46,7 +46,11 @@ pub(crate) async fn authorise(
     };
     let changed = operation_of(row).map(|operation| (operation, caller.clone(), parts.uri.path().to_owned()));
     parts.extensions.insert(caller);
-    let answer = next.run(Request::from_parts(parts, body)).await;
+    let cookie = renewed_cookie(&parts.headers);
+    let mut answer = next.run(Request::from_parts(parts, body)).await;
+    if let Some(cookie) = cookie.filter(|_| answer.status().is_success()) {
+        answer.headers_mut().entry(header::SET_COOKIE).or_insert(cookie);
+    }
     if let Some((operation, Caller { identity, origin, .. }, path)) = changed.filter(|_| answer.status().is_success()) {
         let path = answer.extensions().get::<EntryPath>().map_or(path, |entry| entry.0.clone());
         state.auth.note_change(&identity, &origin, operation, path);
@@ -54,9 +58,17 @@ pub(crate) async fn authorise(
     answer
 }
 
-/// The answer for a method that a path does not have.
+/// The answer for a method that a path does not have. Who is not logged in does not learn which it has, unless the path
+/// is open.
+async fn refused_method(state: &ApiState, method: &Method, path: &str, request: Request) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let is_open = ENDPOINTS.iter().any(|row| row.access == Access::Open && row_path(path) == row.path);
+    let caller = if is_open { Ok(()) } else { Caller::from_request_parts(&mut parts, state).await.map(drop) };
+    note_unread_form(Request::from_parts(parts, body)).await;
+    caller.map_or_else(IntoResponse::into_response, |()| unserved(method, &row_path(path)))
+}
+
 fn unserved(method: &Method, path: &str) -> Response {
-    let path = path.strip_prefix(NAMESPACE).map_or_else(|| path.to_owned(), |rest| format!("{SERVICES}{rest}"));
     let one = format!("{path}/{{");
     let is_of_one = |row: &EndpointRow| row.method == method && row.path.starts_with(&one);
     if *method == Method::DELETE && ENDPOINTS.iter().any(is_of_one) {
@@ -135,7 +147,11 @@ static ROWS: LazyLock<BTreeMap<(&'static str, &'static str), &'static EndpointRo
     LazyLock::new(|| ENDPOINTS.iter().map(|row| ((row.path.as_str(), row.method.as_str()), row)).collect());
 
 fn row_of(method: &Method, path: &str) -> Option<&'static EndpointRow> {
-    let below = path.strip_prefix(NAMESPACE).map(|rest| format!("{SERVICES}{rest}"));
-    let row = ROWS.get(&(below.as_deref().unwrap_or(path), method.as_str())).copied();
-    row.filter(|row| below.is_none() || row.is_namespaced)
+    let row = ROWS.get(&(row_path(path).as_ref(), method.as_str())).copied();
+    row.filter(|row| !path.starts_with(NAMESPACE) || row.is_namespaced)
+}
+
+/// A path without its namespace.
+fn row_path(path: &str) -> Cow<'_, str> {
+    path.strip_prefix(NAMESPACE).map_or(Cow::Borrowed(path), |rest| format!("{SERVICES}{rest}").into())
 }

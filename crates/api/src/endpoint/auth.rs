@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::APP_SYSTEM;
-use quarry_auth::{SESSION_IDLE_LIMIT_S, ShownSession};
+use quarry_auth::ShownSession;
 use quarry_event::time::strftime;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ use super::shape::Shape;
 use super::{blocking, json};
 use crate::ApiState;
 use crate::atom::{Acl, Entry};
-use crate::caller::{Caller, Whence, cookie_name};
+use crate::caller::{Caller, Whence, session_cookie};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
@@ -110,8 +110,7 @@ async fn login(
     let (user, password) = (parameters.required("username")?.to_owned(), parameters.required("password")?.to_owned());
     let key = blocking(move || auth.login(&user, &password, &origin)).await??;
     // Cross-site requests do not send it, and scripts cannot read it.
-    let cookie =
-        format!("{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_IDLE_LIMIT_S}", cookie_name(&headers));
+    let cookie = session_cookie(&headers, &key);
     let cookie = parameters.is_set("cookie").then_some([(header::SET_COOKIE, cookie)]);
     if parameters.get("output_mode") == Some("json") {
         return Ok(

@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{AclChange, ConfObject, NOBODY, ObjectError, ObjectSharing, Objects, Place, Scope};
 use quarry_auth::ADMIN_ROLE;
-use quarry_conf::Permissions;
+use quarry_conf::{Permissions, parse_bool};
 use quarry_conf::permissions::{ADMIN_ALL_OBJECTS, SEARCH};
 use quarry_conf::settings::authorize::AUTHORIZE_CONF;
 use quarry_conf::text::DEFAULT_STANZA;
@@ -579,7 +579,13 @@ impl Request {
     /// The settings in the request.
     fn settings(&self) -> Vec<(String, String)> {
         let is_setting = |key: &str| !matches!(key, "output_mode" | "name" | "namespace");
-        self.parameters.clone().all().into_iter().filter(|(key, _)| is_setting(key)).collect()
+        let given = self.parameters.clone().all().into_iter().filter(|(key, _)| is_setting(key));
+        // Clients compare it with what Splunk stores, however it was sent.
+        let stored = |(key, value): (String, String)| match parse_bool(&value).filter(|_| key == "iseval") {
+            Some(is_set) => (key, u8::from(is_set).to_string()),
+            None => (key, value),
+        };
+        given.map(stored).collect()
     }
 
     fn entry(&self, object: &ConfObject) -> Entry {

@@ -63,6 +63,7 @@ const IDLE: &[&str] = &[
     "rt_maxblocksecs",
     "rt_queue_size",
     "search_listener",
+    "segmentation",
     "spawn_process",
     "sync_bundle_replication",
     "time_format",

@@ -93,6 +93,12 @@ fn parts_of(name: &str) -> Option<(String, String)> {
     }
 }
 
+/// The name that a request means: its last colon may be missing.
+fn requested(request: &ObjectRequest) -> String {
+    let whole = format!("{}:", request.name);
+    if parts_of(&request.name).is_none() && parts_of(&whole).is_some() { whole } else { request.name.clone() }
+}
+
 fn shown(object: &ConfObject, secret: &Secret) -> Option<Entry> {
     let name = object.name.strip_prefix(STANZA)?.to_owned();
     let (realm, user) = parts_of(&name)?;
@@ -136,7 +142,7 @@ fn answer(request: &ObjectRequest, entry: Entry) -> Response {
 }
 
 async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
-    Ok(answer(&request, one(&request, request.name.clone()).await?))
+    Ok(answer(&request, one(&request, requested(&request)).await?))
 }
 
 async fn create(request: ObjectRequest) -> Result<Response, ApiError> {
@@ -161,18 +167,18 @@ async fn create(request: ObjectRequest) -> Result<Response, ApiError> {
 
 async fn edit(request: ObjectRequest) -> Result<Response, ApiError> {
     let password = request.parameters.required("password")?.to_owned();
-    let (stanza, scope) = (format!("{STANZA}{}", request.name), request.scope.clone());
+    let (stanza, scope) = (format!("{STANZA}{}", requested(&request)), request.scope.clone());
     let edit = request.change(CONF, move |objects: &Objects, viewer: &Permissions| {
         let settings = [("password".to_owned(), objects.secret()?.seal(&password)?)];
         objects.edit(CONF, &stanza, &settings, &scope, viewer)
     });
     edit.await?;
-    Ok(answer(&request, one(&request, request.name.clone()).await?))
+    Ok(answer(&request, one(&request, requested(&request)).await?))
 }
 
 async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
-    one(&request, request.name.clone()).await?;
-    let (stanza, scope) = (format!("{STANZA}{}", request.name), request.scope.clone());
+    one(&request, requested(&request)).await?;
+    let (stanza, scope) = (format!("{STANZA}{}", requested(&request)), request.scope.clone());
     request.change(CONF, move |objects, viewer| objects.remove(CONF, &stanza, &scope, viewer)).await?;
     list(request.without_parameters()).await
 }

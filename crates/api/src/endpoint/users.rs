@@ -73,7 +73,10 @@ const USER: &[Member] = &[
     ("email", Shape::Text),
     ("defaultApp", Shape::Text),
     ("tz", Shape::Text),
+    ("password", Shape::Text),
 ];
+/// Shown in place of a password.
+const HIDDEN: &str = "********";
 
 /// A user's name and roles.
 type User = (String, Vec<String>);
@@ -172,7 +175,11 @@ async fn remove(
     let name = name_of(&parts);
     let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
     let removal = UserChange::Remove { name: name.clone() };
-    blocking(move || auth.change(&identity, &removal, &origin)).await??;
+    blocking(move || auth.change(&identity, &removal, &origin)).await?.map_err(|error| match error {
+        // As in Splunk, which answers 404 for users only where one is read.
+        UserError::Unknown(_) => ApiError::bad_request(error.to_string()),
+        error => error.into(),
+    })?;
     state.turns.forget(&name);
     let mut entries = Vec::new();
     let users = if is_admin(&caller) { state.auth.users() } else { Vec::new() };
@@ -232,7 +239,7 @@ async fn entry(state: &ApiState, caller: &Caller, (name, roles): User) -> Result
     let identity = Identity { user: name.clone(), roles: roles.clone(), is_console: false };
     let content = json!({
         "roles": roles, "type": "Splunk", "capabilities": state.auth.permissions(&identity).capabilities,
-        "locked-out": false, "defaultAppIsUserOverride": said.contains_key("default_namespace"),
+        "locked-out": false, "password": HIDDEN, "defaultAppIsUserOverride": said.contains_key("default_namespace"),
     });
     let mut content = if let Value::Object(members) = content { members } else { Map::new() };
     for (parameter, setting) in DETAILS {
