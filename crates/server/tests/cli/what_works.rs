@@ -116,14 +116,14 @@ fn cell(text: &str) -> String {
 
 fn commands_part(page: &mut String) {
     let (idle, working): (Vec<&CommandHelp>, Vec<&CommandHelp>) =
-        commands::help().iter().partition(|help| help.group == Group::Nothing);
+        commands::help().iter().partition(|help| help.group == Group::NoEffect);
     writeln!(
         page,
         "## Search commands\n\n{} are supported; `quarry help COMMAND` shows each with examples.\n",
         working.len()
     )
     .unwrap();
-    for group in Group::ALL.into_iter().filter(|group| *group != Group::Nothing) {
+    for group in Group::ALL.into_iter().filter(|group| *group != Group::NoEffect) {
         let names: Vec<String> =
             working.iter().filter(|help| help.group == group).map(|help| format!("`{}`", help.name)).collect();
         writeln!(page, "- **{}**: {}", group.title(), names.join(", ")).unwrap();

@@ -48,7 +48,7 @@ impl Syntax for LoadJobCommand {
         names: &["loadjob"],
         syntax: "loadjob SID | savedsearch=\"USER:APP:NAME\"",
         summary: "Loads the results of a finished search",
-        group: Group::Making,
+        group: Group::Generating,
         kind: Kind::Generating,
         page: Some("rest"),
         ..CommandInfo::DEFAULT

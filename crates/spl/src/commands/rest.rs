@@ -40,7 +40,7 @@ impl Syntax for RestCommand {
         names: &["rest"],
         syntax: "rest PATH [count=N] [search=TEXT] [f=FIELD]",
         summary: "Reads a REST endpoint of this node",
-        group: Group::Making,
+        group: Group::Generating,
         kind: Kind::Generating,
         ..CommandInfo::DEFAULT
     };

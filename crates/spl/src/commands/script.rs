@@ -30,7 +30,7 @@ impl Syntax for CustomCommand {
         names: &["script", "run"],
         syntax: "script [python|perl] NAME [ARGUMENT...]",
         summary: "Passes the rows through a program of an app",
-        group: Group::Keeping,
+        group: Group::Storing,
         capability: Some(CUSTOM_CAPABILITY),
         kind: Kind::Generating,
         ..CommandInfo::DEFAULT
