@@ -66,7 +66,7 @@ fn pair(
         _ => {
             let labels = Labels::new(actual, predicted, rows)?;
             match method {
-                "accuracy_score" => one(labels.accuracy(options.truth("normalize", true)?)),
+                "accuracy_score" => one(labels.accuracy(options.boolean("normalize", true)?)),
                 "confusion_matrix" => Ok(labels.matrix()),
                 "precision_recall_fscore_support" => Ok(labels.report()),
                 _ => labels.average(method, options),
