@@ -120,7 +120,7 @@ impl Channels {
     pub(crate) fn ask(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, Option<SentRequest>)> {
         let Inner { channels, pending, .. } = &mut *self.lock();
         let mut channel = channels.get_mut(&(token.to_owned(), name.to_owned()));
-        let mut told = Vec::with_capacity(numbers.len());
+        let mut reported = Vec::with_capacity(numbers.len());
         for number in numbers {
             let stored = channel.as_mut().and_then(|channel| {
                 channel.used_ns = now_ns;
@@ -129,9 +129,9 @@ impl Channels {
                 *pending -= before - channel.pending.len();
                 stored
             });
-            told.push((*number, stored));
+            reported.push((*number, stored));
         }
-        told
+        reported
     }
 
     /// Puts back requests whose report was never sent, so that the sender may ask again. A forgotten channel is left
@@ -196,8 +196,8 @@ mod tests {
 
     /// Whether each of these requests is reported as stored.
     fn ask(channels: &Channels, token: &str, name: &str, numbers: &[u64]) -> Vec<(u64, bool)> {
-        let told = channels.ask(token, name, numbers, 10_000_000_000);
-        told.into_iter().map(|(number, sent)| (number, sent == Some(SENT))).collect()
+        let reported = channels.ask(token, name, numbers, 10_000_000_000);
+        reported.into_iter().map(|(number, sent)| (number, sent == Some(SENT))).collect()
     }
 
     struct Switch(Arc<AtomicBool>, bool);
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(ask(&channels, "t", "a", &[0, 7]), [(0, false), (7, false)]);
         two.store(true, Ordering::Relaxed);
         assert_eq!(ask(&channels, "t", "a", &[0]), [(0, true)]);
-        assert_eq!(ask(&channels, "t", "a", &[0]), [(0, false)], "told before");
+        assert_eq!(ask(&channels, "t", "a", &[0]), [(0, false)], "reported before");
         assert_eq!(add(&channels, "t", "a", vec![], 0), 1);
     }
 

@@ -364,11 +364,11 @@ mod tests {
         let objects = |depth: usize| format!("{{\"event\":{}1{}}}", "{\"a\":".repeat(depth), "}".repeat(depth));
         let read = |body: &str| {
             let mut count = 0;
-            let told = read_body(body, &mut |_, _| {
+            let outcome = read_body(body, &mut |_, _| {
                 count += 1;
                 Ok(())
             });
-            (count, told.err())
+            (count, outcome.err())
         };
         let brackets = format!("{{\"event\":\"\\\"{}\"}}", "[".repeat(2 * DEPTH_MAX));
         // Without optimisation the parser takes far more stack than a server provides.

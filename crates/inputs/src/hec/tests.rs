@@ -12,7 +12,9 @@ use quarry_event::EventBatch;
 use quarry_stdx::SystemClock;
 
 use super::channels::PENDING_MAX;
-use super::{AckNumbers, Answer, AnswerNote, BodyError, Code, Collector, CollectorReply, asked, collect, numbers_of};
+use super::{
+    AckNumbers, Answer, AnswerNote, BodyError, Code, Collector, CollectorReply, acks_of_request, collect, numbers_of,
+};
 use crate::{AppendError, EventStore, Receipt};
 
 const TOKENS: &str = "[http://plain]\ntoken = 1\n[http://acked]\ntoken = 2\nuseACK = 1\n";
@@ -102,7 +104,7 @@ async fn send_until_told(collector: &Arc<Collector>, token: &str, body: &str) ->
     let taken = collect(Arc::clone(collector), request(token, body), |receiver, body| receiver.events(body)).await;
     let Ok(CollectorReply { outcome, note }) = taken else { panic!("it begins") };
     match outcome {
-        Ok(answer) | Err(BodyError::Told(answer)) => (answer, note),
+        Ok(answer) | Err(BodyError::Refused(answer)) => (answer, note),
         Err(BodyError::TooLarge(_) | BodyError::Swells(_) | BodyError::TooSlow) => panic!("it is small"),
     }
 }
@@ -117,7 +119,7 @@ async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
 async fn ask(collector: &Arc<Collector>, numbers: &[u64]) -> (Vec<bool>, Option<AnswerNote>) {
     let mut question = request("2", &serde_json::json!({ "acks": numbers }).to_string());
     *question.uri_mut() = "/services/collector/ack".parse().unwrap();
-    let Ok((told, note)) = asked(collector, question).await else { panic!("it is a question") };
+    let Ok((told, note)) = acks_of_request(collector, question).await else { panic!("it is a question") };
     (numbers.iter().map(|number| told["acks"][number.to_string()] == true).collect(), note)
 }
 

@@ -294,7 +294,7 @@ impl Shared {
             Security::TlsBeyond(acceptor) => {
                 let begun = tokio::select! {
                     begun = tokio::time::timeout(self.bounds.head_wait, beginning_of(&stream)) => begun,
-                    () = waiter.told_to_close() => return,
+                    () = waiter.close_requested() => return,
                     _ = stopping.wait_for(|stopping| *stopping) => return,
                 };
                 match begun {
@@ -315,7 +315,7 @@ impl Shared {
         let notes = stream.notes();
         let shaken = tokio::select! {
             shaken = tokio::time::timeout(self.bounds.handshake_wait, acceptor.accept(stream)) => shaken,
-            () = waiter.told_to_close() => return,
+            () = waiter.close_requested() => return,
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
         let Ok(Ok(stream)) = shaken else {
@@ -376,7 +376,7 @@ impl Shared {
                 biased;
                 // The result does not matter: the client has the answer or has disconnected.
                 _ = serving.as_mut() => return,
-                () = waiter.told_to_close() => {
+                () = waiter.close_requested() => {
                     if !waiter.is_at_work() {
                         return;
                     }
@@ -384,7 +384,7 @@ impl Shared {
                     serving.as_mut().graceful_shutdown();
                 }
                 () = first_head.as_mut(), if is_first => {
-                    if !waiter.has_asked() {
+                    if !waiter.has_had_request() {
                         return;
                     }
                     is_first = false;

@@ -102,17 +102,17 @@ pub(super) async fn secured(
     let Some(acceptor) = acceptor else { return Some(Box::new(stream)) };
     let shaken = tokio::select! {
         shaken = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)) => shaken,
-        () = place.told_to_close() => return None,
+        () = place.close_requested() => return None,
     };
     match shaken {
         Ok(Ok(stream)) => Some(Box::new(stream)),
         Ok(Err(error)) => {
-            limits.tell_fault(&format!("{peer}: no TLS connection: {error}"));
+            limits.log_fault(&format!("{peer}: no TLS connection: {error}"));
             None
         }
         Err(_) => {
             let seconds = HANDSHAKE_MAX.as_secs();
-            limits.tell_fault(&format!("{peer}: no TLS connection: its handshake took more than {seconds} seconds"));
+            limits.log_fault(&format!("{peer}: no TLS connection: its handshake took more than {seconds} seconds"));
             None
         }
     }
@@ -136,7 +136,7 @@ impl Session<'_> {
                 biased;
                 () = stopped(&mut stopping) => break,
                 read = first_bytes(connection) => read,
-                () = self.place.told_to_close() => break,
+                () = self.place.close_requested() => break,
                 () = tokio::time::sleep(silence), if !self.stream.is_idle() => {
                     self.end_events().await;
                     continue;
@@ -146,7 +146,7 @@ impl Session<'_> {
             if first.is_empty() {
                 break;
             }
-            self.place.has_spoken();
+            self.place.mark_active();
             if !is_full_probe(&first) {
                 tokio::time::sleep(GATHER).await;
             }

@@ -110,8 +110,8 @@ fn time_of(value: &Value) -> Option<TimeNs> {
     TimeNs::try_from(time.as_nanosecond()).ok()
 }
 
-/// The answer about a document.
-pub(super) fn told(document: &Document, number: usize, outcome: Result<(), (u16, String)>) -> Value {
+/// The item of the answer for a document.
+pub(super) fn item(document: &Document, number: usize, outcome: Result<(), (u16, String)>) -> Value {
     // Nobody requests a document by id, but senders expect one.
     let id = document.id.clone().unwrap_or_else(|| number.to_string());
     let about = match outcome {

@@ -76,8 +76,8 @@ async fn take(collector: Arc<Collector>, index: String, id: Option<String>, requ
         let document = Document { action: "index".to_owned(), index, id: Some(id), event };
         let mut receiver = Receiver::new(&collector.destination, &token, &RequestMetadata::default(), &sender, now);
         let outcome = answer_of_bulk(&document, 0, &mut receiver);
-        wait(receiver).map_err(BodyError::Told)?;
-        Ok(told(&document, outcome))
+        wait(receiver).map_err(BodyError::Refused)?;
+        Ok(document_response(&document, outcome))
     };
     match desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
         Ok((status, body)) => elastic(status, &body),
@@ -86,7 +86,7 @@ async fn take(collector: Arc<Collector>, index: String, id: Option<String>, requ
 }
 
 /// The answer for a single document.
-fn told(document: &Document, outcome: Result<(), (u16, String)>) -> (StatusCode, Value) {
+fn document_response(document: &Document, outcome: Result<(), (u16, String)>) -> (StatusCode, Value) {
     match outcome {
         Ok(()) => {
             let body = json!({
