@@ -212,15 +212,15 @@ impl Auth {
     pub fn issue_token(
         &self,
         by: &Identity,
-        asked: NewToken,
+        request: NewToken,
         node: &str,
         origin: &Origin,
     ) -> Result<(String, String), UserError> {
-        self.check_token_change(by, &asked.user)?;
+        self.check_token_change(by, &request.user)?;
         let mut id = [0; 16];
         (self.random)(&mut id);
         let id = tokens::hex(&id);
-        let NewToken { user, audience, expires_s, not_before_s } = asked;
+        let NewToken { user, audience, expires_s, not_before_s } = request;
         let (issuer, issued_s) = (format!("{} from {node}", by.user), self.clock.now_ns().div_euclid(1_000_000_000));
         let _alone = self.begin_change()?;
         let (mut draft, token, record) = {

@@ -17,7 +17,7 @@ use quarry_conf::IndexSettings;
 use quarry_event::time::NS_PER_SEC;
 use quarry_store::ExpiredBucket;
 
-use quarry_programs::{LOOK_MS, Pipes, Program, ProgramGroup, keep_complaints, spawn};
+use quarry_programs::{LOOK_MS, Pipes, Program, ProgramGroup, capture_stderr, spawn};
 use quarry_stdx::Fault;
 
 /// Timeout of a script, in seconds.
@@ -98,10 +98,10 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     let program = Program { executable: expand(data_dir, &executable)?, arguments, folder: data_dir.to_owned() };
     let home = ("SPLUNK_HOME".to_owned(), data_dir.display().to_string());
     let (mut group, Pipes { stdin, stdout, stderr }) = ProgramGroup::start(&program, &[home], None)?;
-    let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
-    let kept = Arc::clone(&complaints);
+    let error_output: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let kept = Arc::clone(&error_output);
     spawn("frozen-read", move || read_away(stdin, stdout))?;
-    spawn("frozen-read", move || keep_complaints(stderr, &kept))?;
+    spawn("frozen-read", move || capture_stderr(stderr, &kept))?;
     for _ in 0..SCRIPT_SECS_MAX * 1_000 / LOOK_MS {
         if group.has_ended() {
             break;
@@ -116,8 +116,8 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     if status.is_some_and(|status| status.success()) {
         return Ok(());
     }
-    let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
-    let told: String = String::from_utf8_lossy(&complaints).trim().chars().take(COMPLAINT_CHARS_MAX).collect();
+    let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
+    let told: String = String::from_utf8_lossy(&error_output).trim().chars().take(COMPLAINT_CHARS_MAX).collect();
     let status = status.map_or_else(|| "an unknown status".to_owned(), |status| status.to_string());
     Err(Fault::unavailable(format!("{executable} ended with {status} {told}")))
 }

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::zone;
 
 /// Configuration errors reported last, relative to the data directory.
-const TOLD_FAULTS: &str = "run/told_faults";
+const REPORTED_FAULTS: &str = "run/told_faults";
 
 /// Configuration as used by verbs.
 pub(crate) struct Settings {
@@ -63,7 +63,7 @@ impl Settings {
     /// Reports errors that were not reported before, or all of them `again`; returns those.
     pub(crate) fn tell_faults(&self, data_dir: &Path, again: bool) -> Vec<String> {
         let faults = self.faults();
-        let (file, text) = (data_dir.join(TOLD_FAULTS), faults.join("\n"));
+        let (file, text) = (data_dir.join(REPORTED_FAULTS), faults.join("\n"));
         let told = std::fs::read_to_string(&file).unwrap_or_default();
         if (faults.is_empty() && told.is_empty()) || (told == text && !again) {
             return Vec::new();

@@ -95,12 +95,12 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // Dropping the engine joins its threads, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
-    let asked = ListenAddresses { management: address, tls, hec, s2s };
+    let listen = ListenAddresses { management: address, tls, hec, s2s };
     let rest = Arc::clone(&searching.rest);
     rest.connect(Arc::new(OwnEntries { state: state.clone(), runtime: runtime.handle().clone() }));
     let following = shared.map(|shared| follow_other_nodes(shared, node.clone(), Arc::clone(&state.auth)));
     let following = following.map(|following| runtime.spawn(following));
-    let served = runtime.block_on(serve(data_dir, asked, state, node.clone()));
+    let served = runtime.block_on(serve(data_dir, listen, state, node.clone()));
     following.inspect(JoinHandle::abort);
     jobs.leave();
     // The interface holds the searches, which hold the connection.
@@ -139,22 +139,22 @@ struct ListenAddresses {
     s2s: Option<SocketAddr>,
 }
 
-async fn serve(data_dir: &Path, asked: ListenAddresses, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
-    let address = asked.management;
+async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
+    let address = listen.management;
     raise_open_files();
     let cannot = |error: std::io::Error| cannot_listen(address, error);
-    let security = match &asked.tls {
+    let security = match &listen.tls {
         Some(tls) => Security::beyond(data_dir, &node.ingest.settings.host, tls)?,
         None => Security::Clear,
     };
-    let scheme = if asked.tls.is_some() { "https" } else { "http" };
+    let scheme = if listen.tls.is_some() { "https" } else { "http" };
     let listener = listen_on(address).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let (ingest, inputs) = (&node.ingest, &node.ingest.settings);
     let sinks: Arc<dyn Sinks> = Arc::<Ingest>::clone(ingest);
     let events: Arc<dyn EventStore> = Arc::<Ingest>::clone(ingest);
-    let collector = listen_for_events(data_dir, asked.hec, inputs, Arc::clone(&events)).await?;
-    let mut listeners = Listeners::start(data_dir, inputs, asked.s2s, &|_| Arc::clone(&events)).await?;
+    let collector = listen_for_events(data_dir, listen.hec, inputs, Arc::clone(&events)).await?;
+    let mut listeners = Listeners::start(data_dir, inputs, listen.s2s, &|_| Arc::clone(&events)).await?;
     if let Some(listening) = &collector {
         node.tokens.attach(&listening.collector);
     }

@@ -47,8 +47,8 @@ fn it_keeps_them_whatever_lies_between() {
         let proxy = FaultProxy::start(gateway.address(), faults);
         let store = open(S3Settings { prefix: format!("seed/{seed}"), ..settings(&[&proxy.url()]) });
         conformance(&store);
-        let harmed = proxy.seen().iter().filter(|seen| seen.harmed).count();
-        assert!(harmed > 50 && store.traffic().repetitions > 30, "{harmed} {:?}", store.traffic());
+        let faulty = proxy.seen().iter().filter(|seen| seen.faulty).count();
+        assert!(faulty > 50 && store.traffic().repetitions > 30, "{faulty} {:?}", store.traffic());
     }
 }
 

@@ -19,7 +19,7 @@ use quarry_stdx::{Fault, HasKind};
 /// Rows passed to a model at once.
 const CHUNK_ROWS: usize = 4_096;
 /// Maximum number of model names in a message.
-const NAMES_TOLD_MAX: usize = 20;
+const NAMES_LISTED_MAX: usize = 20;
 
 /// Reads the values of a field. An empty text counts as missing, as in Splunk's toolkit.
 pub(super) struct FieldValues(ColumnReader);
@@ -121,7 +121,7 @@ pub(super) fn no_model(name: &ModelName, models: &dyn LookupSource) -> String {
     known.dedup();
     let told = match known.len() {
         0 => "there are no models; `fit ... into NAME` creates one".to_owned(),
-        count if count > NAMES_TOLD_MAX => format!("`| listmodels` shows the {count} existing ones"),
+        count if count > NAMES_LISTED_MAX => format!("`| listmodels` shows the {count} existing ones"),
         _ => format!("there are {}", known.join(", ")),
     };
     let whose = if name.shared { " that the app shares" } else { "" };

@@ -76,7 +76,7 @@ pub(crate) struct Guard {
 /// Name prefix of summary columns that tell which objects an event belongs to.
 const MEMBER_COLUMN: &str = "__in_";
 /// Maximum number of names in a message.
-const NAMES_TOLD_MAX: usize = 20;
+const NAMES_LISTED_MAX: usize = 20;
 /// Value of the membership column for an event of the object.
 pub(crate) const MEMBER_VALUE: &str = "1";
 
@@ -594,9 +594,9 @@ fn computed(calculation: &Calculation) -> Result<CalculationCommand, Fault> {
 
 /// The first few names, as part of a sentence.
 fn listed(names: &[String]) -> String {
-    let mut text = names.iter().take(NAMES_TOLD_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if names.len() > NAMES_TOLD_MAX {
-        text.push_str(&format!(" and {} more", names.len() - NAMES_TOLD_MAX));
+    let mut text = names.iter().take(NAMES_LISTED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.len() > NAMES_LISTED_MAX {
+        text.push_str(&format!(" and {} more", names.len() - NAMES_LISTED_MAX));
     }
     text
 }

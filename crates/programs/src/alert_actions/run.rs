@@ -9,9 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::group::{
-    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, spawn,
-};
+use crate::group::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, spawn};
 
 /// Maximum lines reported, the last ones.
 const LINES_MAX: usize = 20;
@@ -43,21 +41,21 @@ pub(super) fn run(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Vec<String>, Fault> {
     let (mut group, Pipes { stdin, stdout, stderr }) = ProgramGroup::start(program, environment, Some(CPU_SECS_MAX))?;
-    let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
-    let kept = Arc::clone(&complaints);
+    let error_output: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let kept = Arc::clone(&error_output);
     let (closes, closed) = channel::<()>();
     spawn("alert-write", move || write(stdin, &payload))?;
     spawn("alert-read", move || read_away(stdout))?;
     spawn("alert-stderr", move || {
-        keep_complaints(stderr, &kept);
+        capture_stderr(stderr, &kept);
         drop(closes);
     })?;
     let waited = wait(&group, &closed, seconds, is_cancelled);
     let status = group.end();
     // A process that left the group may hold its end of the pipe open.
     closed.recv_timeout(Duration::from_millis(LOOK_MS * END_ROUNDS as u64)).ok();
-    let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut told = lines_of(&String::from_utf8_lossy(&complaints));
+    let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut told = lines_of(&String::from_utf8_lossy(&error_output));
     match waited {
         WaitOutcome::Cancelled => return Err(cancelled()),
         WaitOutcome::TooLong => {

@@ -16,7 +16,7 @@ use quarry_engine::{CommandChunk, CommandProcess};
 use quarry_stdx::Fault;
 
 use crate::group::{
-    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, no_answer, spawn,
+    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, no_answer, spawn,
 };
 
 /// Maximum length of a response's header line in bytes.
@@ -52,7 +52,7 @@ impl RunningProgram {
         let running = RunningProgram { group, requests: Some(requests), responses, error_output, limits };
         spawn("command-write", move || write_requests(stdin, &to_write))?;
         spawn("command-read", move || read_responses(stdout, limits.chunk_bytes, &to_respond))?;
-        spawn("command-stderr", move || keep_complaints(stderr, &shared_output))?;
+        spawn("command-stderr", move || capture_stderr(stderr, &shared_output))?;
         Ok(running)
     }
 

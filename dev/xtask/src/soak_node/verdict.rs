@@ -7,7 +7,7 @@ use super::{Ledger, Sent};
 /// Prefix of lines that may be truncated away before they are read.
 const DOUBTFUL: &str = "doubtful ";
 /// Maximum number of faults listed.
-const TOLD_MAX: usize = 8;
+const LISTED_MAX: usize = 8;
 
 /// Compares the texts that were found with the ledgers.
 pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String> {
@@ -37,7 +37,7 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
     if faults.is_empty() {
         return Ok(());
     }
-    let told = faults[..faults.len().min(TOLD_MAX)].join("\n  ");
+    let told = faults[..faults.len().min(LISTED_MAX)].join("\n  ");
     Err(format!("{} events are not as they should be:\n  {told}", faults.len()))
 }
 
