@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_index_that_does_not_exist_is_told_once() {
+    fn each_index_that_does_not_exist_is_reported_once() {
         let text = "[http://shop]\ntoken = abc\nindex = shpo\nindexes = shop, audit ,shpo\n[monitor:///a]\nindex = audit\n\
                     [udp://514]\nindex = off\ndisabled = true\n[tcp://1]\nindex = default\n";
         let file = "etc/system/local/inputs.conf".to_owned();

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_outside_the_table_are_told() {
+    fn edges_outside_the_table_are_reported() {
         let good = [package("quarry-blob", &["quarry-bucket", "quarry-event", "bytes"]), package("quarry", &["clap"])];
         assert!(faults(&good).is_empty());
         assert_eq!(faults(&[package("quarry-event", &["quarry-conf"])]), ["event must not use conf"]);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_nothing_needs_are_told() {
+    fn rows_that_nothing_needs_are_reported() {
         let packages = [package("quarry", &["quarry-api", "clap"]), package("quarry-api", &[]), package("clap", &[])];
         let told = |edges: Table<'_>, owners: Table<'_>| {
             let mut faults = Vec::new();

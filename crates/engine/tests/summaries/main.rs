@@ -178,7 +178,7 @@ fn damage_is_noticed_and_events_are_read() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_and_tried_again() {
+fn failed_writes_are_reported_and_retried() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 150);
     world.append("main", 0, 300, 0);

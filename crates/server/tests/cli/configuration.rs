@@ -3,7 +3,7 @@
 use crate::support::Place;
 
 #[test]
-fn faults_are_listed_and_told_once() {
+fn faults_are_listed_and_reported_once() {
     let place = Place::new();
     assert_eq!(place.run(&["btool", "check"]).good(), "no faults found\n");
     std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();

@@ -131,7 +131,7 @@ fn a_users_password_is_not_changed_in_a_directory_that_is_not_there() {
 }
 
 #[test]
-fn who_may_not_log_in_is_told_in_a_sentence() {
+fn a_refused_login_is_explained_in_a_sentence() {
     let place = Place::new();
     let _server = Server::start(&place);
     let text = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();

@@ -147,7 +147,7 @@ fn a_damaged_catalog_is_an_error_and_never_an_answer() {
 }
 
 #[test]
-fn damage_of_the_log_is_told_before_the_server_serves() {
+fn damage_of_the_log_is_reported_before_the_server_serves() {
     let place = Place::new();
     let server = Server::start(&place);
     let mut answer = String::new();

@@ -47,7 +47,7 @@ fn an_explanation_names_pruning_steps_stages_and_macros() {
 }
 
 #[test]
-fn without_data_the_plan_is_told_and_faults_have_their_place() {
+fn without_data_the_plan_is_explained_and_faults_have_positions() {
     let place = Place::new();
     let told = place.run(&["spl", "explain", "a | dedup user | stats count", "--earliest", "-1d@d"]);
     assert_eq!(told.code, 0, "{told:?}");

@@ -209,7 +209,7 @@ fn a_job_is_watched_to_its_end() {
 }
 
 #[test]
-fn times_are_told_as_instants() {
+fn times_are_reported_as_instants() {
     let place = Place::new();
     with_users(&place, &[("eva", &["user"])]);
     let server = Server::start(&place);

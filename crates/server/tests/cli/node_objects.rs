@@ -131,7 +131,7 @@ fn objects_are_added_changed_listed_and_removed_with_a_server_and_without() {
 }
 
 #[test]
-fn paths_are_absolute_and_one_that_is_not_there_is_told() {
+fn paths_are_absolute_and_a_missing_one_is_reported() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));
     let added = place.run(&["add", "monitor", "a.log"]);
@@ -151,7 +151,7 @@ fn paths_are_absolute_and_one_that_is_not_there_is_told() {
 }
 
 #[test]
-fn a_user_is_added_by_either_verb_and_a_data_folder_that_is_not_there_is_told() {
+fn a_user_is_added_by_either_verb_and_a_missing_data_folder_is_reported() {
     let place = Place::new();
     let missing = place.run(&["list", "user"]);
     assert_eq!((missing.code, missing.err.contains("no data directory")), (4, true), "{missing:?}");
@@ -239,7 +239,7 @@ fn a_job_is_dispatched_shown_and_removed() {
 }
 
 #[test]
-fn what_takes_effect_otherwise_than_one_may_think_is_told() {
+fn unexpected_effects_of_changes_are_reported() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();

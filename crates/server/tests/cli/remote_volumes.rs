@@ -92,7 +92,7 @@ fn buckets_live_on_an_s3_store() {
 }
 
 #[test]
-fn what_a_search_reads_of_volumes_is_told() {
+fn reads_of_a_search_from_volumes_are_reported() {
     let Some(gateway) = Gateway::start() else { return };
     let place = on_s3(&gateway);
     with_users(&place, &[("admin", &["admin"])]);
@@ -271,7 +271,7 @@ fn an_index_moves_to_a_folder_and_back_to_the_data_folder() {
 }
 
 #[test]
-fn a_store_that_is_gone_is_told_with_what_is_missing() {
+fn a_missing_store_is_reported_with_what_is_missing() {
     let Some(gateway) = Gateway::start() else { return };
     let place = on_s3(&gateway);
     add(&place, 0..100, "main");

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lost_doubled_and_half_written_documents_are_told() {
+    fn lost_duplicate_and_partial_documents_are_reported() {
         let of = |number: u64, key: &str| json!({ "number": number, "_key": key, "group": 1 });
         let document = |key: Option<&str>| Document { key: key.map(str::to_owned), group: 1 };
         let state = State::from([(1, document(Some("a"))), (2, document(None))]);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_doubles_and_strangers_are_told() {
+    fn lost_duplicate_and_unknown_events_are_reported() {
         let of = |times, acknowledged| Sent { times, acknowledged, ..Sent::default() };
         let ledger: Ledger = [("a", of(1, true)), ("b", of(1, false)), ("c", of(2, true))]
             .map(|(text, sent)| (text.to_owned(), sent))
