@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_told_apart_but_for_numbers_in_paths() {
+    fn sources_are_distinguished_except_for_numbers_in_paths() {
         let orders = DateOrders::default();
         orders.note(orders.key("/var/log/app-2026-11-05.log"), DateOrder::DayMonthYear);
         orders.note(orders.key("tcp:514"), DateOrder::MonthDayYear);

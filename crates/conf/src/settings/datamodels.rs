@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_carried_out_is_told() {
+    fn settings_without_effect_are_reported() {
         let text = "[Web]\nacceleration = yes\nacceleration.manual_rebuilds = true\nacceleration.max_tyme = 5\n";
         let layers = Layers::new([local("datamodels", text)]);
         let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();

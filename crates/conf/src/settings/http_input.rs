@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_told_and_left_out() {
+    fn an_invalid_value_is_reported_and_ignored() {
         let layers = Layers::new([local("inputs", "[http://a]\ntoken = 1\nuseACK = perhaps\n")]);
         assert!(!HttpInputSettings::new(&layers).tokens[0].use_ack);
         assert_eq!(layers.warnings().len(), 1);

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_merge_setting_is_told_with_its_place_and_falls_back() {
+    fn an_invalid_merge_setting_is_reported_with_its_position_and_falls_back() {
         let merge = |text: &str| {
             let layers = Layers::new([local("indexes", text)]);
             let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();

@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_input_would_read_are_told() {
+    fn stanza_names_that_no_input_reads_are_reported() {
         let text = "[monitor:/var/log]\n[Monitor:///x]\n[tcp:514]\n[script://]\n[fschange:etc]\n[tcp-ssl:6514]\n\
                     [splunktcp-ssl:9998]\n[monitor:///fine]\n[http://token]\ntoken = t\n";
         let faults = ProgramInputs::new(&Layers::new([local("inputs", text)])).faults;

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_carried_out_is_told_with_its_place() {
+    fn unsupported_settings_are_reported_with_their_position() {
         let remote = "[volume:cold]\nstorageType = remote\npath = s3://c\n";
         for (text, told) in [
             ("[volume:x]\nstorageType = remote\npath = /x\n", "[volume:x]: path = /x: a remote volume is at s3://"),

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_told_as_stored_once_and_only_when_all_of_it_is() {
+    fn a_request_is_reported_as_stored_once_and_only_when_all_of_it_is() {
         let channels = channels();
         let (one, two) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
         let number =
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_never_told_as_stored() {
+    fn failed_requests_are_never_reported_as_stored() {
         let channels = channels();
         let done = Arc::new(AtomicBool::new(true));
         add(&channels, "t", "a", vec![Box::new(Switch(done, false))], 0);

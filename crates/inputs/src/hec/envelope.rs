@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bad_event_is_told_by_its_number_and_those_before_it_are_given() {
+    fn the_first_bad_event_is_reported_by_its_number_and_those_before_it_are_stored() {
         for (body, code, number) in [
             (r#"{"event":"a"}{"event":""}{"event":"#, Code::EventBlank, 1),
             (r#"{"event":null}"#, Code::EventBlank, 0),
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_as_they_are() {
+    fn messages_name_the_actual_limits() {
         for (text, limit) in [
             (TOO_MANY_FIELDS, FIELDS_MAX),
             (FIELD_NAME, FIELD_NAME_BYTES_MAX),

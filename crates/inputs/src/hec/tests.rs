@@ -100,7 +100,7 @@ fn send_and_go(collector: &Arc<Collector>, hands: &Hands, token: &str) {
     hands.lets_in.send(()).unwrap();
 }
 
-async fn send_until_told(collector: &Arc<Collector>, token: &str, body: &str) -> (Answer, Option<AnswerNote>) {
+async fn send_until_answered(collector: &Arc<Collector>, token: &str, body: &str) -> (Answer, Option<AnswerNote>) {
     let taken = collect(Arc::clone(collector), request(token, body), |receiver, body| receiver.events(body)).await;
     let Ok(CollectorReply { outcome, note }) = taken else { panic!("it begins") };
     match outcome {
@@ -110,7 +110,7 @@ async fn send_until_told(collector: &Arc<Collector>, token: &str, body: &str) ->
 }
 
 async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
-    let (answer, note) = send_until_told(collector, token, body).await;
+    let (answer, note) = send_until_answered(collector, token, body).await;
     note.map_or(Ok(()), |note| note.leaves()).unwrap();
     answer
 }
@@ -143,7 +143,7 @@ async fn an_answer_that_never_left_the_port_is_none() {
         hands.lets_in.send(()).unwrap();
         hands.stores.send(Ok(())).unwrap();
     }
-    let (answer, note) = send_until_told(&collector, "1", BODY).await;
+    let (answer, note) = send_until_answered(&collector, "1", BODY).await;
     assert_eq!((answer.code, hands.comes.try_recv()), (Code::Success, Ok(2)));
     drop(note);
     assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);

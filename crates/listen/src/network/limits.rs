@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn many_faults_are_counted_and_not_told() {
+    fn many_faults_are_counted_and_not_logged() {
         let limits = Limits::of(1);
         (0..FAULTS_LOGGED_MAX + 5).for_each(|_| limits.log_fault("a connection is odd"));
         assert_eq!(limits.unlogged_faults.load(Ordering::Relaxed), 5);

@@ -123,7 +123,7 @@ mod tests {
     use super::lines_of;
 
     #[test]
-    fn lines_are_told_by_their_level() {
+    fn lines_are_logged_by_their_level() {
         let text = "DEBUG nothing\nINFO sent 3 mails\nWARN: slow\nERROR no such room\nTraceback\n\nINFO\n";
         assert_eq!(lines_of(text), ["sent 3 mails", "warning: slow", "error: no such room", "Traceback"]);
         assert_eq!(lines_of(&"x\n".repeat(50)).len(), super::LINES_MAX);

@@ -443,7 +443,7 @@ fn a_variable_that_could_hold_the_start_is_asked_first() {
 }
 
 #[test]
-fn expressions_that_cannot_be_planned_are_told() {
+fn expressions_that_cannot_be_planned_are_reported() {
     for pattern in [r"a(?=b)", r"(a)\1", r"\d*", r"x?", r"^"] {
         assert!(Planner::new(&Regex::new(pattern).unwrap(), [0]).is_none(), "{pattern}");
     }

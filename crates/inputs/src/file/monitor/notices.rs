@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_written_file_is_told() {
+    fn a_written_file_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let mut notices = Notices::new().unwrap();
         assert!(notices.watch(folder.path()) && notices.watch(Path::new("/no/such/folder")));

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_told_to_come_again() {
+    fn only_transient_failures_ask_for_a_retry() {
         let status = |code: Code| Refusal::from(BodyError::from(code)).status;
         assert_eq!(status(Code::Busy), Status::Unavailable);
         assert_eq!(status(Code::ServerError), Status::Unavailable);
