@@ -117,9 +117,9 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
         return Ok(());
     }
     let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
-    let told: String = String::from_utf8_lossy(&error_output).trim().chars().take(COMPLAINT_CHARS_MAX).collect();
+    let error_text: String = String::from_utf8_lossy(&error_output).trim().chars().take(COMPLAINT_CHARS_MAX).collect();
     let status = status.map_or_else(|| "an unknown status".to_owned(), |status| status.to_string());
-    Err(Fault::unavailable(format!("{executable} ended with {status} {told}")))
+    Err(Fault::unavailable(format!("{executable} ended with {status} {error_text}")))
 }
 
 /// Splits a command line; quotes group words.

@@ -20,10 +20,10 @@ pub(crate) fn notes(layers: &Layers, store: &Store) -> Vec<String> {
 }
 
 fn notes_beside(layers: &Layers, known: &[String]) -> Vec<String> {
-    let mut told = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let mut notes = Vec::new();
     for stanza in layers.conf("inputs").stanzas().iter().filter(|stanza| !is_disabled(stanza)) {
-        for index in indexes_of(stanza).filter(|index| told.insert((*index).to_owned())) {
+        for index in indexes_of(stanza).filter(|index| seen.insert((*index).to_owned())) {
             let note = new_index_note(index, known, FATE);
             notes.extend(note.map(|note| format!("inputs.conf [{}]: {note}", stanza.name)));
         }

@@ -203,9 +203,9 @@ fn common_prefix(keys: &Rows) -> usize {
 /// The bytes behind the prefix as a number, which orders most keys without a look at them.
 fn head(key: &[u8], prefix: usize) -> u64 {
     let mut first = [0; 8];
-    let told = key.get(prefix..).unwrap_or_default();
-    let len = told.len().min(first.len());
-    first[..len].copy_from_slice(&told[..len]);
+    let tail = key.get(prefix..).unwrap_or_default();
+    let len = tail.len().min(first.len());
+    first[..len].copy_from_slice(&tail[..len]);
     u64::from_be_bytes(first)
 }
 

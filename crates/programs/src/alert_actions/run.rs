@@ -55,19 +55,19 @@ pub(super) fn run(
     // A process that left the group may hold its end of the pipe open.
     closed.recv_timeout(Duration::from_millis(LOOK_MS * END_ROUNDS as u64)).ok();
     let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut told = lines_of(&String::from_utf8_lossy(&error_output));
+    let mut messages = lines_of(&String::from_utf8_lossy(&error_output));
     match waited {
         WaitOutcome::Cancelled => return Err(cancelled()),
         WaitOutcome::TooLong => {
-            told.push(format!("its program was ended after the limit of {seconds} seconds (maxtime)"))
+            messages.push(format!("its program was ended after the limit of {seconds} seconds (maxtime)"))
         }
         WaitOutcome::Ended => match status {
             Some(status) if status.success() => {}
-            Some(status) => told.push(format!("its program failed ({status}); the rows are as they were")),
-            None => told.push("the exit status of its program is unknown".to_owned()),
+            Some(status) => messages.push(format!("its program failed ({status}); the rows are as they were")),
+            None => messages.push("the exit status of its program is unknown".to_owned()),
         },
     }
-    Ok(told)
+    Ok(messages)
 }
 
 /// Waits for the end of the program.
@@ -93,7 +93,7 @@ fn wait(group: &ProgramGroup, closed: &Receiver<()>, seconds: u64, is_cancelled:
 
 /// Messages from the lines of a program.
 fn lines_of(text: &str) -> Vec<String> {
-    let told = |line: &str| {
+    let message = |line: &str| {
         let line = line.trim();
         let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let level = LEVELS.iter().find(|(level, _)| first.trim_end_matches(':').eq_ignore_ascii_case(level));
@@ -102,7 +102,7 @@ fn lines_of(text: &str) -> Vec<String> {
             None => Some(line.to_owned()),
         }
     };
-    let mut lines: Vec<String> = text.lines().filter_map(told).filter(|line| !line.is_empty()).collect();
+    let mut lines: Vec<String> = text.lines().filter_map(message).filter(|line| !line.is_empty()).collect();
     lines.drain(..lines.len().saturating_sub(LINES_MAX));
     lines
 }

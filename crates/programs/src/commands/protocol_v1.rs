@@ -75,8 +75,8 @@ impl ProgramV1 {
         }
     }
 
-    fn getinfo(&mut self, told: &Value, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
-        let info = &told["searchinfo"];
+    fn getinfo(&mut self, metadata: &Value, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
+        let info = &metadata["searchinfo"];
         let texts = info["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
         self.arguments = texts.map(str::to_owned).collect();
         self.program = Some((self.find)(&mut self.arguments)?);
@@ -158,22 +158,22 @@ impl ProgramV1 {
         let status = group.end().filter(|status| by_itself && !status.success());
         drop(complains.join());
         let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = String::from_utf8_lossy(&error_output).trim().to_owned();
+        let error_text = String::from_utf8_lossy(&error_output).trim().to_owned();
         match (output, status) {
             (Ok(output), None) => Ok(output),
-            (Ok(_), Some(status)) => Err(Fault::unavailable(format!("its program failed ({status}): {told}"))),
-            (Err(fault), _) if told.is_empty() => Err(fault),
-            (Err(fault), _) => Err(fault.reworded(|fault| format!("{fault}: {told}"))),
+            (Ok(_), Some(status)) => Err(Fault::unavailable(format!("its program failed ({status}): {error_text}"))),
+            (Err(fault), _) if error_text.is_empty() => Err(fault),
+            (Err(fault), _) => Err(fault.reworded(|fault| format!("{fault}: {error_text}"))),
         }
     }
 }
 
 impl CommandProcess for ProgramV1 {
     fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
-        let told: Value = serde_json::from_str(&chunk.metadata).map_err(|error| Fault::bug(error.to_string()))?;
-        match told["action"].as_str() {
-            Some("getinfo") => self.getinfo(&told, is_cancelled),
-            _ => self.execute(told["finished"] == Value::Bool(true), &chunk.body, is_cancelled),
+        let metadata: Value = serde_json::from_str(&chunk.metadata).map_err(|error| Fault::bug(error.to_string()))?;
+        match metadata["action"].as_str() {
+            Some("getinfo") => self.getinfo(&metadata, is_cancelled),
+            _ => self.execute(metadata["finished"] == Value::Bool(true), &chunk.body, is_cancelled),
         }
     }
 }

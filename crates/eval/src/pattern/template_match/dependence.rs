@@ -758,11 +758,11 @@ fn apart_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> Apa
             Some((start, registers[2 + at * 2]))
         };
         let answers: Vec<_> = finals.iter().map(of_match).collect();
-        let told = answers.iter().map(|answer| match answer {
+        let verdicts = answers.iter().map(|answer| match answer {
             Some(_) => Verdict::Answer(answers.iter().position(|known| known == answer).unwrap_or_default()),
             None => Verdict::Nothing,
         });
-        let mut parts = deciding_parts(layers, told.collect());
+        let mut parts = deciding_parts(layers, verdicts.collect());
         for answer in answers.iter().flatten() {
             if let (Some(start), Some(end)) = *answer {
                 parts.extend(part_of(start, false)..part_of(end, true));
@@ -843,15 +843,15 @@ fn deciding_parts(layers: &[Layer], mut behind: Vec<Verdict>) -> Vec<usize> {
     for Layer { variable, next } in layers.iter().rev() {
         let only = |numbers: &Vec<usize>| {
             let all = numbers.iter().map(|number| behind.get(*number).copied().unwrap_or(Verdict::Open));
-            let told = all.reduce(|one, other| match (one, other) {
-                (Verdict::Nothing, told) | (told, Verdict::Nothing) => told,
+            let verdict = all.reduce(|one, other| match (one, other) {
+                (Verdict::Nothing, verdict) | (verdict, Verdict::Nothing) => verdict,
                 (one, other) if one == other => one,
                 _ => Verdict::Open,
             });
-            told.unwrap_or(Verdict::Open)
+            verdict.unwrap_or(Verdict::Open)
         };
         let before: Vec<Verdict> = next.iter().map(only).collect();
-        let parts = next.iter().zip(&before).any(|(numbers, told)| numbers.len() != 1 && *told == Verdict::Open);
+        let parts = next.iter().zip(&before).any(|(numbers, verdict)| numbers.len() != 1 && *verdict == Verdict::Open);
         if let Some(variable) = variable.filter(|_| parts) {
             deciding.push(variable);
         }
