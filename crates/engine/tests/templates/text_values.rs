@@ -129,8 +129,8 @@ fn lengths_count_characters_of_numbers_and_texts_of_any_form() {
         let ask = |search: &str| answer(&engine, &source, search, TimeRange::ALL);
         for condition in ["*", "n>5", "h=00*"] {
             let found = ask(&format!("search {condition} | eval n=len(_raw) | table _time n"));
-            let told = ask(&format!("search {condition} | eval held=_raw | eval n=len(held) | table _time n"));
-            assert_eq!(found, told, "{condition} {manner:?}");
+            let reported = ask(&format!("search {condition} | eval held=_raw | eval n=len(held) | table _time n"));
+            assert_eq!(found, reported, "{condition} {manner:?}");
         }
     }
 }

@@ -119,8 +119,8 @@ async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
 async fn ask(collector: &Arc<Collector>, numbers: &[u64]) -> (Vec<bool>, Option<AnswerNote>) {
     let mut question = request("2", &serde_json::json!({ "acks": numbers }).to_string());
     *question.uri_mut() = "/services/collector/ack".parse().unwrap();
-    let Ok((told, note)) = acks_of_request(collector, question).await else { panic!("it is a question") };
-    (numbers.iter().map(|number| told["acks"][number.to_string()] == true).collect(), note)
+    let Ok((reported, note)) = acks_of_request(collector, question).await else { panic!("it is a question") };
+    (numbers.iter().map(|number| reported["acks"][number.to_string()] == true).collect(), note)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -163,12 +163,12 @@ async fn who_never_heard_that_requests_are_stored_may_ask_again() {
     for _ in 0..3 {
         hands.stores.send(Ok(())).unwrap();
     }
-    let (told, note) = ask(&collector, &[0, 1]).await;
-    assert_eq!(told, [true, true]);
+    let (reported, note) = ask(&collector, &[0, 1]).await;
+    assert_eq!(reported, [true, true]);
     assert_eq!(ask(&collector, &[0]).await.0, [false], "another request gets the acknowledgment at that moment");
     drop(note);
-    let (told, note) = ask(&collector, &[0, 1, 2, 3]).await;
-    assert_eq!(told, [true, true, true, false]);
+    let (reported, note) = ask(&collector, &[0, 1, 2, 3]).await;
+    assert_eq!(reported, [true, true, true, false]);
     note.unwrap().leaves().unwrap();
     assert_eq!(ask(&collector, &[0, 1, 2]).await.0, [false; 3], "it is acknowledged once");
 }

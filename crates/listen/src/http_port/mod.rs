@@ -160,12 +160,12 @@ fn is_within_machine(here: IpAddr, peer: IpAddr) -> bool {
 
 /// Tells a client to use TLS.
 async fn tell_of_tls(mut stream: TcpStream) {
-    let told = async {
+    let reported = async {
         stream.write_all(NOT_IN_CLEAR).await?;
         Lingering::new(stream, REFUSAL_MAX).shutdown().await
     };
     // The client may have disconnected.
-    drop(tokio::time::timeout(REFUSAL_MAX, told).await);
+    drop(tokio::time::timeout(REFUSAL_MAX, reported).await);
 }
 
 /// A connection's permit, and its claim to be awaited at shutdown.
@@ -275,12 +275,12 @@ impl Shared {
         }
         let Ok(permit) = Arc::clone(refusals).try_acquire_owned() else { return };
         tokio::spawn(async move {
-            let told = async {
+            let reported = async {
                 stream.write_all(REFUSAL).await?;
                 Lingering::new(stream, REFUSAL_MAX).shutdown().await
             };
             // The client may have disconnected.
-            drop(tokio::time::timeout(REFUSAL_MAX, told).await);
+            drop(tokio::time::timeout(REFUSAL_MAX, reported).await);
             drop(permit);
         });
     }

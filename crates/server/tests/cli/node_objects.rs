@@ -245,7 +245,7 @@ fn unexpected_effects_of_changes_are_reported() {
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     place.run(&["add", "monitor", &log, "-index", "web"]).good();
-    for (arguments, told) in [
+    for (arguments, reported) in [
         (&["edit", "monitor", &log, "-index", "main"][..], "are read again into main"),
         (&["add", "tcp", &port], "a program listens on port"),
         (
@@ -254,16 +254,16 @@ fn unexpected_effects_of_changes_are_reported() {
         ),
     ] {
         let ran = place.run(arguments);
-        assert!(ran.code == 0 && ran.err.contains(told), "{ran:?}");
+        assert!(ran.code == 0 && ran.err.contains(reported), "{ran:?}");
     }
-    for (arguments, told) in [
+    for (arguments, reported) in [
         (&["edit", "saved-search", "s", "-cron_schedule", "99 * * * *"][..], "Invalid cron_schedule=\"99 * * * *\""),
         (&["search", "x", "--sourcetype", "web"], "write sourcetype=web in the search"),
         (&["serach", "x"], "a similar subcommand exists: 'search'"),
         (&["add", "oneshot", &log, "-sourcetyp", "web"], "a similar argument exists: '--sourcetype'"),
     ] {
         let ran = place.run(arguments);
-        assert!(ran.code == 2 && ran.err.contains(told) && !ran.err.contains("here:"), "{ran:?}");
+        assert!(ran.code == 2 && ran.err.contains(reported) && !ran.err.contains("here:"), "{ran:?}");
     }
 }
 

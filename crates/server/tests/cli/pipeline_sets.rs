@@ -47,9 +47,9 @@ fn files_are_read_in_parallel_and_reported_in_order() {
     arguments.pop();
     let again = place.run(&arguments);
     assert!(again.out.starts_with("added 5,000 events from 5 files"), "{again:?}");
-    let told: Vec<char> =
+    let reported: Vec<char> =
         again.err.lines().filter_map(|line| line.split(".log: continues").next()?.chars().last()).collect();
-    assert_eq!(told, ['a', 'b', 'c', 'd', 'e'], "{}", again.err);
+    assert_eq!(reported, ['a', 'b', 'c', 'd', 'e'], "{}", again.err);
     files.iter().for_each(|file| assert_in_order(&place, file, 3_000));
     arguments.push("--again");
     assert!(place.run(&arguments).good().starts_with("added 15,000 events from 5 files"));

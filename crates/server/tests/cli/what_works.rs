@@ -240,10 +240,10 @@ fn differences_part(page: &mut String) {
         let paragraphs = prose.split("\n\n").flat_map(|paragraph| paragraph.split("\n- "));
         for paragraph in paragraphs.filter(|paragraph| paragraph.contains("Splunk") && !paragraph.starts_with('|')) {
             let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-            let told: Vec<&str> =
+            let reported: Vec<&str> =
                 line.split_inclusive(". ").filter(|part| part.contains("Splunk")).map(str::trim).collect();
-            let told = told.join(" ").trim_start_matches("- ").to_owned();
-            writeln!(page, "| [{name}](../spl/{name}.md) | {} |", cell(&told)).unwrap();
+            let reported = reported.join(" ").trim_start_matches("- ").to_owned();
+            writeln!(page, "| [{name}](../spl/{name}.md) | {} |", cell(&reported)).unwrap();
         }
     }
 }

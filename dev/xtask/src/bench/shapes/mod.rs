@@ -242,8 +242,8 @@ fn index(
     let files: Vec<PathBuf> = shape.files().iter().map(|file| folder.join(file.name)).collect();
     for (name, level) in [("zstd -3 MB", 3), ("zstd -19 MB", 19)] {
         if level == 3 || !options.is_quick {
-            let told = duckdb.ask(&json!({"zstd": files, "level": level}))?;
-            figures.push((name, told["bytes"].as_f64().unwrap_or_default() / megabyte));
+            let reply = duckdb.ask(&json!({"zstd": files, "level": level}))?;
+            figures.push((name, reply["bytes"].as_f64().unwrap_or_default() / megabyte));
         }
     }
     Ok(figures)
