@@ -142,7 +142,7 @@ fn rows(mut job: Job) -> Vec<RecordBatch> {
 }
 
 #[test]
-fn what_a_request_changes_is_planned_and_explained_as_it_runs() {
+fn options_of_a_request_are_planned_and_explained_as_they_run() {
     let folder = tempdir().unwrap();
     let (engine, source) = (engine(), Arc::new(Source(store(folder.path()))));
     let none = SearchShape::default;

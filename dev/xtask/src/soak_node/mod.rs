@@ -183,7 +183,7 @@ fn print(totals: &Totals) {
         totals.doubled,
         totals.doubled_unrecorded,
         totals.flips,
-        totals.flips_told
+        totals.flips_reported
     );
     totals.volumes.print();
     println!(
@@ -224,7 +224,7 @@ struct Totals {
     /// Others of these, if the disk did not take the records of answers.
     doubled_unrecorded: u64,
     flips: u64,
-    flips_told: u64,
+    flips_reported: u64,
     /// Acknowledged changes of objects and jobs.
     changes: u64,
     /// Answered writes of documents.
@@ -271,7 +271,7 @@ impl Totals {
         self.doubled += other.doubled;
         self.doubled_unrecorded += other.doubled_unrecorded;
         self.flips += other.flips;
-        self.flips_told += other.flips_told;
+        self.flips_reported += other.flips_reported;
         self.changes += other.changes;
         self.documents += other.documents;
         self.rotated += other.rotated;
@@ -362,7 +362,7 @@ fn one_world(
     node.check_log()?;
     node.verify()?;
     let flips = damage::check(&node, place, &found, &mut chance)?;
-    (totals.flips, totals.flips_told) = (flips.all, flips.told);
+    (totals.flips, totals.flips_reported) = (flips.all, flips.reported);
     Ok(totals)
 }
 
