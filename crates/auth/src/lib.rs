@@ -652,7 +652,7 @@ impl Auth {
         let record = state.users.iter().find(|record| record.name == attempt.user);
         let Some(record) = record else { return Ok(None) };
         let identity = Identity { user: record.name.clone(), roles: record.roles.clone(), is_console: false };
-        // Whoever logs in here is trusted here, also when the password was hashed for another address.
+        // From now on the user is trusted at this address, even if the hash was computed for another one.
         state.throttle.succeeded(attempt.user_hash, attempt.origin, now_ns);
         found(&mut state, &identity, self.clock.now_ns());
         Ok(Some(identity))

@@ -1,10 +1,10 @@
-//! Claims on file beginnings: files that start with the same bytes are added one after the other, whichever pipeline set
-//! reads them.
+//! Claims on file beginnings: files that start with the same bytes are added one after the other, whichever pipeline
+//! set reads them.
 //!
 //! A file is identified by its first bytes. Two files with the same beginning may be copies, one of which must be
-//! skipped, or need different variants of their identity. Both decisions require that the first has been
-//! read. A file therefore claims its first bytes until then, and another with the same beginning waits. If the end of the
-//! first is still on its way to the log, the second also waits until the store has settled.
+//! skipped, or need different variants of their identity. Both decisions require that the first has been read. A file
+//! therefore claims its first bytes until then, and another with the same beginning waits. If the end of the first is
+//! still on its way to the log, the second also waits until the store has settled.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

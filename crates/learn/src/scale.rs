@@ -46,7 +46,7 @@ fn without_zeros(mut scales: Vec<f64>) -> Vec<f64> {
     scales
 }
 
-/// `quantile_range=25-75`, also with a comma, as fractions of 1.
+/// `quantile_range=25-75` or `25,75`, as fractions of 1.
 fn quantile_range(options: &Options) -> Result<(f64, f64), LearnError> {
     let Some(text) = options.get("quantile_range") else { return Ok((0.25, 0.75)) };
     let text = text.trim_matches(['(', ')']);

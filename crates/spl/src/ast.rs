@@ -146,7 +146,7 @@ pub enum SearchExpr {
     Subsearch(Box<Pipeline>),
 }
 
-/// A literal of a search expression. Asterisks are wildcards, also inside quotes.
+/// A literal of a search expression. Asterisks are wildcards, even inside quotes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchPattern {
     /// Text without quotes, escapes resolved.
