@@ -374,7 +374,7 @@ fn reader_storm(server: &Server, wide: usize, asks: Asks, reads: Reads) -> Resul
     verdict(&what, server, before, quiet, worst?)
 }
 
-/// Clients that search meanwhile, one after the other: the same user and another one.
+/// Clients that search during a storm, one after the other: the same user and another one.
 struct Others<'scope> {
     same: ScopedJoinHandle<'scope, Result<Duration, String>>,
     other: ScopedJoinHandle<'scope, Result<Duration, String>>,

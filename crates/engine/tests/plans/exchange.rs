@@ -136,7 +136,7 @@ fn divided(world: &World, text: &str, expected: Answer) -> Result<Vec<Exchange>,
     };
     let rows = if exchange.rows == ExchangedRows::Groups { rows } else { merged(&rows) };
     let (found, last) = parted(world.reduced(plan, rows, text));
-    // Remarks on the text are told by whoever has it, not by a plan.
+    // Remarks on the text come from whoever parses it, not from a plan.
     let remarks = quarry_spl::parse(text).diagnostics;
     let remarks = remarks.iter().map(|remark| remark.told(text));
     let told: BTreeSet<String> =

@@ -412,7 +412,7 @@ impl Planner {
         plan
     }
 
-    /// Starts over if the automaton's cache was cleared meanwhile, since state ids are invalid then.
+    /// Starts over if the automaton's cache was cleared in between, since state ids are invalid then.
     fn forget_if_cleared(&mut self) -> bool {
         let cleared = self.cache.clear_count() > 0;
         if cleared {

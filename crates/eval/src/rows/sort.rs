@@ -3,7 +3,7 @@
 //! Rows are collected into runs that fit into memory. A single run is sorted in memory. Several runs are sorted one
 //! after the other, buffered again ([`KeptRows`], which may spill), and merged several at a time with a small batch of
 //! each in memory. Keys are compared as bytes of arrow's row format, so that the order does not depend on the method.
-//! The sort is stable. Meanwhile rows keep only the columns that have values ([`super::present_columns`]).
+//! The sort is stable. While they are sorted, rows keep only the columns that have values ([`super::present_columns`]).
 //!
 //! Not here: sort keys (engine).
 

@@ -21,7 +21,7 @@ pub struct CustomCommand {
     pub raw_arguments: Vec<String>,
     /// Whether it is the first command and must generate rows.
     pub is_first: bool,
-    /// Place in the text.
+    /// Position in the text.
     pub span: Span,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Word {
     pub(crate) text: String,
     /// Whether it was quoted.
     pub(crate) quoted: bool,
-    /// Place in the text.
+    /// Position in the text.
     pub(crate) span: Span,
 }
 

@@ -27,7 +27,7 @@ const GROUPS: u64 = 5;
 /// Maximum documents of a batch.
 const BATCH_MAX: u64 = 12;
 
-/// A document: its key, unless the answer that would have told it was lost, and its group.
+/// A document: its key, unless the answer with the key was lost, and its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Document {
     key: Option<String>,

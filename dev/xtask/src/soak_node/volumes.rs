@@ -204,7 +204,7 @@ impl World<'_> {
         self.node.write_conf("server.conf", &server)
     }
 
-    /// Adds a file while no node runs, which seals all events in memory; one in two is killed meanwhile.
+    /// Adds a file while no node runs, which seals all events in memory; one in two is killed while doing so.
     fn seal(&mut self, chance: &mut Chance, totals: &mut VolumeTotals) -> Result<(), String> {
         let path = old_file(self.place, &mut self.old, chance)?;
         let add = ["add", "oneshot", &path, "--index", "old", "--sourcetype", "soak_lines"];

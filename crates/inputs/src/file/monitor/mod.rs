@@ -160,7 +160,7 @@ impl Monitor {
         }
     }
 
-    /// Reports what is odd about a file, unless it was the last thing reported about it.
+    /// Reports an oddity of a file, unless it was the last thing reported about the file.
     fn tell_new(&self, job: &Job, text: String) {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         if faults.get(&job.number) != Some(&text) && (faults.len() < FAULTS_MAX || faults.contains_key(&job.number)) {
