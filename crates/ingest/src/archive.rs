@@ -23,7 +23,7 @@ use quarry_stdx::Fault;
 /// Timeout of a script, in seconds.
 const SCRIPT_SECS_MAX: u64 = 600;
 /// Maximum characters of a script's error output that are logged.
-const COMPLAINT_CHARS_MAX: usize = 300;
+const ERROR_CHARS_MAX: usize = 300;
 /// Folder of the objects, relative to the data directory.
 const OBJECTS: &str = "db";
 /// Folder of the buckets shown to scripts, relative to the data directory.
@@ -100,7 +100,7 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     let (mut group, Pipes { stdin, stdout, stderr }) = ProgramGroup::start(&program, &[home], None)?;
     let error_output: Arc<Mutex<Vec<u8>>> = Arc::default();
     let kept = Arc::clone(&error_output);
-    spawn("frozen-read", move || read_away(stdin, stdout))?;
+    spawn("frozen-read", move || drain(stdin, stdout))?;
     spawn("frozen-read", move || capture_stderr(stderr, &kept))?;
     for _ in 0..SCRIPT_SECS_MAX * 1_000 / LOOK_MS {
         if group.has_ended() {
@@ -117,7 +117,7 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
         return Ok(());
     }
     let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
-    let error_text: String = String::from_utf8_lossy(&error_output).trim().chars().take(COMPLAINT_CHARS_MAX).collect();
+    let error_text: String = String::from_utf8_lossy(&error_output).trim().chars().take(ERROR_CHARS_MAX).collect();
     let status = status.map_or_else(|| "an unknown status".to_owned(), |status| status.to_string());
     Err(Fault::unavailable(format!("{executable} ended with {status} {error_text}")))
 }
@@ -148,7 +148,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// Closes the script's input and discards its output.
-fn read_away(stdin: ChildStdin, mut stdout: ChildStdout) {
+fn drain(stdin: ChildStdin, mut stdout: ChildStdout) {
     drop(stdin);
     let mut buffer = [0; 4_096];
     while let Ok(1..) = stdout.read(&mut buffer) {}

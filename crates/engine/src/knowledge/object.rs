@@ -89,7 +89,8 @@ const EVENT_FIELDS: [&str; 9] =
     ["_time", "_raw", "host", "source", "sourcetype", "index", "_indextime", "splunk_server", "linecount"];
 
 impl ModelObject {
-    /// The object `name` of a model; without a name, the only root or the one that the `mentioned` names begin with.
+    /// The object `name` of a model; without a name, the only root object, or the one whose name begins the `mentioned`
+    /// names.
     pub(crate) fn new(
         model: &DataModel,
         name: Option<&str>,
@@ -434,7 +435,7 @@ fn default_of<'e>(expr: &'e Expr, field: &str) -> Option<&'e str> {
     (is_null && is_empty).then_some(text.as_str())
 }
 
-/// The root object that is meant if none is named.
+/// The root object to use if the search names none.
 fn root_of(model: &DataModel, mentioned: &BTreeSet<String>) -> Result<String, EngineError> {
     let roots: Vec<&DataObject> = model.roots().collect();
     let begins = |root: &DataObject| {

@@ -1,7 +1,7 @@
 //! A small thread pool for decoding large bodies.
 //!
-//! Decoding multiplies a body's size, and the allocator retains memory freed by a thread for that thread: decoded on
-//! hundreds of threads, bodies would occupy that much for each long after they were stored. Large bodies therefore
+//! Decoding multiplies a body's size, and the allocator retains memory freed by a thread for that thread. If hundreds of
+//! threads decoded bodies, each would retain that much memory long after its body was stored. Large bodies therefore
 //! queue here, together with their share of the body budget.
 //!
 //! Not here: the body budget ([`super::body`]).
@@ -23,12 +23,12 @@ const UNPACKED_RATIO: usize = 32;
 const THREADS: (usize, usize) = (2, 4);
 
 /// Maximum bytes of large bodies being decoded or queued, unless there is only one: a sender that waits too long gives
-/// up and repeats what is then stored.
+/// up and resends events that are stored nevertheless.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The threads, which end with it.
+/// The pool; dropping it ends the threads.
 #[derive(Default)]
 pub(super) struct Desk {
     queue: OnceLock<Option<Sender<Work>>>,

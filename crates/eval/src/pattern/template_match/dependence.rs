@@ -93,7 +93,7 @@ struct Configuration {
     matched: Option<Registers>,
 }
 
-/// A configuration as a planner keeps it, from one thread to another.
+/// A configuration in the form that a planner caches, which another thread may use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct KeptConfiguration {
     behind: Behind,
@@ -829,7 +829,7 @@ fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> 
 /// Result of the texts that pass through a configuration, as far as it is determined there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Its texts have no result that matters.
+    /// The result of its texts does not matter.
     Nothing,
     /// All its texts have this result.
     Answer(usize),
