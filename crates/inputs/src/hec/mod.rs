@@ -12,7 +12,7 @@ mod answer;
 mod answer_note;
 mod body;
 mod channels;
-mod desk;
+mod decoding_pool;
 mod envelope;
 mod other_protocols;
 mod receive;
@@ -46,7 +46,7 @@ pub(crate) use envelope::seconds;
 use answer::{Answer, AnswerBody, Code};
 use body::{BodyError, Budget, BudgetedBody, Share};
 use channels::{ChannelError, Channels, Receipts};
-use desk::Desk;
+use decoding_pool::DecodingPool;
 use receive::{Destination, Receiver, RequestMetadata, answer_of};
 use retries::{Attempt, Retries, Submission};
 
@@ -66,7 +66,7 @@ pub struct Collector {
     clock: SharedClock,
     budget: Budget,
     /// Threads for large bodies.
-    desk: Arc<Desk>,
+    decoding_pool: Arc<DecodingPool>,
 }
 
 impl std::fmt::Debug for Collector {
@@ -99,7 +99,7 @@ impl Collector {
             },
             clock,
             budget: Budget::new(body_bytes_max),
-            desk: Arc::default(),
+            decoding_pool: Arc::default(),
         }
     }
 
@@ -342,7 +342,7 @@ async fn collect(
     };
     let destination = Arc::clone(&collector.destination.store);
     let outcome = attempt.as_ref().map(|attempt| attempt.outcome());
-    let desk = Arc::clone(&collector.desk);
+    let pool = Arc::clone(&collector.decoding_pool);
     // A body that waits for an earlier request must not occupy a thread that the earlier one may need.
     let bytes = if earlier.is_some() { 0 } else { kept.bytes.len() };
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
@@ -372,7 +372,7 @@ async fn collect(
         stored
     };
     // Dropped here if the sender closes its connection; the work continues.
-    let outcome = desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()));
+    let outcome = pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()));
     // A request answered with an id counts as answered when its sender has asked for that id.
     let has_number = matches!(&outcome, Ok(Answer { ack: Some(_), .. }));
     let sent = sent.filter(|_| !has_number && !must_repeat(&outcome));

@@ -178,7 +178,7 @@ impl Session<'_> {
                     // Time spent waiting for a turn does not count against the forwarder.
                     let waited = self.elapsed().saturating_sub(asked);
                     self.since = self.since.map(|since| since.saturating_add(waited));
-                    let flow = turn.run(|desk| self.read(connection, &first, &mut desk.buffer));
+                    let flow = turn.run(|buffers| self.read(connection, &first, &mut buffers.buffer));
                     drop(turn);
                     let flow = flow.unwrap_or(Ok(ControlFlow::Break(())))?;
                     self.check_progress()?;

@@ -61,7 +61,7 @@ async fn take(collector: Arc<Collector>, index: String, id: Option<String>, requ
         Ok(sent) => sent,
         Err(error) => return refused(error),
     };
-    let (desk, bytes) = (Arc::clone(&collector.desk), kept.bytes.len());
+    let (pool, bytes) = (Arc::clone(&collector.decoding_pool), kept.bytes.len());
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
         let kept = kept.unpack(&headers)?;
@@ -79,7 +79,7 @@ async fn take(collector: Arc<Collector>, index: String, id: Option<String>, requ
         wait(receiver).map_err(BodyError::Refused)?;
         Ok(document_response(&document, outcome))
     };
-    match desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
+    match pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
         Ok((status, body)) => elastic(status, &body),
         Err(error) => refused(error),
     }

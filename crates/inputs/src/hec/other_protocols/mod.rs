@@ -194,7 +194,7 @@ async fn take(collector: Arc<Collector>, request: Request, form: Form, read: Rea
 /// Stores the events of a body.
 async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
     let Sent { collector, token, sender, kept, mut headers } = sent;
-    let (desk, bytes) = (Arc::clone(&collector.desk), kept.bytes.len());
+    let (pool, bytes) = (Arc::clone(&collector.decoding_pool), kept.bytes.len());
     let is_packed = matches!(form, Form::Snappy) || headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
         if matches!(form, Form::Snappy) {
@@ -227,7 +227,7 @@ async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
         }
         wait(receiver).map_err(BodyError::Refused)
     };
-    desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()))
+    pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()))
 }
 
 /// Waits until everything is on disk.
@@ -298,7 +298,7 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
         Ok(sent) => sent,
         Err(error) => return refused(error),
     };
-    let (desk, bytes) = (Arc::clone(&collector.desk), kept.bytes.len());
+    let (pool, bytes) = (Arc::clone(&collector.decoding_pool), kept.bytes.len());
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
         let kept = kept.unpack(&headers)?;
@@ -328,7 +328,7 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
         // Written directly as text: as JSON values, the answer would be many times larger than the request.
         Ok(format!("{{\"took\":0,\"errors\":{has_errors},\"items\":[{items}]}}"))
     };
-    match desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
+    match pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
         Ok(body) => as_elastic(answer::json_text(StatusCode::OK, body)),
         Err(error) => refused(error),
     }

@@ -30,12 +30,12 @@ type Work = Box<dyn FnOnce() + Send>;
 
 /// The pool; dropping it ends the threads.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct DecodingPool {
     queue: OnceLock<Option<Sender<Work>>>,
     waiting_bytes: Arc<AtomicUsize>,
 }
 
-impl Desk {
+impl DecodingPool {
     /// Runs `work` on a body of this size; fails if too much is queued, or if it panics.
     pub(super) async fn run<T: Send + 'static>(
         &self,
@@ -111,14 +111,14 @@ mod tests {
 
     #[tokio::test]
     async fn large_bodies_are_read_on_few_threads_and_a_panic_ends_none() {
-        let desk = Arc::new(Desk::default());
+        let pool = Arc::new(DecodingPool::default());
         let (large, packed) = (LARGE_BYTES + 1, LARGE_BYTES / UNPACKED_RATIO + 1);
-        assert!(matches!(desk.run::<()>(large, false, || panic!("of this test")).await, Err(Code::ServerError)));
+        assert!(matches!(pool.run::<()>(large, false, || panic!("of this test")).await, Err(Code::ServerError)));
         let running: Vec<_> = (0..200)
             .map(|at| {
-                let desk = Arc::clone(&desk);
+                let pool = Arc::clone(&pool);
                 let bytes = if at % 2 == 0 { large } else { packed };
-                tokio::spawn(async move { desk.run(bytes, at % 2 != 0, || thread::current().id()).await })
+                tokio::spawn(async move { pool.run(bytes, at % 2 != 0, || thread::current().id()).await })
             })
             .collect();
         let mut threads = BTreeSet::new();
@@ -126,7 +126,7 @@ mod tests {
             threads.insert(format!("{:?}", run.await.unwrap().unwrap()));
         }
         assert!((1..=THREADS.1).contains(&threads.len()), "{threads:?}");
-        let small = desk.run(LARGE_BYTES, false, || thread::current().id()).await.unwrap();
+        let small = pool.run(LARGE_BYTES, false, || thread::current().id()).await.unwrap();
         assert!(!threads.contains(&format!("{small:?}")));
     }
 
