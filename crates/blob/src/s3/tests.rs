@@ -162,8 +162,8 @@ fn a_request_that_cannot_succeed_is_sent_once() {
 
 #[test]
 fn a_missing_access_key_is_reported() {
-    let told = requests::with_advice("Error performing PUT http://169.254.169.254/latest/api/token".to_owned());
-    assert!(told.starts_with("no access key is set") && told.ends_with("/token"), "{told}");
+    let reported = requests::with_advice("Error performing PUT http://169.254.169.254/latest/api/token".to_owned());
+    assert!(reported.starts_with("no access key is set") && reported.ends_with("/token"), "{reported}");
     assert_eq!(requests::with_advice("a reset".to_owned()), "a reset");
 }
 

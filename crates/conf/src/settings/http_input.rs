@@ -238,8 +238,8 @@ mod tests {
         let edge = &settings.tokens[1];
         assert_eq!((edge.index.as_deref(), edge.in_query, edge.disabled), (Some("edge"), true, true));
         assert_eq!(edge.connection_host, ConnectionHost::ProxiedAddress);
-        let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
-        assert!(told.is_empty(), "{told:?}");
+        let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+        assert!(warnings.is_empty(), "{warnings:?}");
     }
 
     #[test]

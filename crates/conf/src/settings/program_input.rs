@@ -448,8 +448,8 @@ mod tests {
         assert_eq!((etc.input.name.as_str(), etc.poll_seconds, etc.hash_bytes_max), ("/etc", 5, Some(100)));
         assert_eq!((etc.filters.len(), etc.full_bytes_max), (0, None));
         assert!(all.faults.is_empty(), "{:?}", all.faults);
-        let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
-        assert!(told.is_empty(), "{told:?}");
+        let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+        assert!(warnings.is_empty(), "{warnings:?}");
     }
 
     #[test]

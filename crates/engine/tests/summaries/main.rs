@@ -219,10 +219,10 @@ fn summaries_only_reads_what_is_summarised() {
     // After a merge, old summaries are kept until the merged slab has one.
     world.store.compact_all().unwrap();
     assert_eq!(ask(&with, &world, only, None), expected);
-    let told = ask(&without, &world, only, None);
-    assert_eq!(told.rows, ["count=0"]);
-    assert!(told.messages[0].contains("data model Web is not accelerated"), "{told:?}");
-    assert!(told.messages[0].contains("acceleration=true"), "{told:?}");
+    let reported = ask(&without, &world, only, None);
+    assert_eq!(reported.rows, ["count=0"]);
+    assert!(reported.messages[0].contains("data model Web is not accelerated"), "{reported:?}");
+    assert!(reported.messages[0].contains("acceleration=true"), "{reported:?}");
 }
 
 #[test]

@@ -422,10 +422,13 @@ async fn plain_http_from_another_machine_is_answered_with_the_reason() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     tokio::spawn(tell_of_tls(listener.accept().await.unwrap().0));
-    let told = all_of(stream).await;
-    let (head, body) = told.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 400 ") && head.contains(&format!("Content-Length: {}", body.len())), "{told}");
-    assert!(body.contains("https://"), "{told}");
+    let reported = all_of(stream).await;
+    let (head, body) = reported.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 400 ") && head.contains(&format!("Content-Length: {}", body.len())),
+        "{reported}"
+    );
+    assert!(body.contains("https://"), "{reported}");
 }
 
 /// A request of `/noted`.

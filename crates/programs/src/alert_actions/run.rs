@@ -45,7 +45,7 @@ pub(super) fn run(
     let kept = Arc::clone(&error_output);
     let (closes, closed) = channel::<()>();
     spawn("alert-write", move || write(stdin, &payload))?;
-    spawn("alert-read", move || read_away(stdout))?;
+    spawn("alert-read", move || drain(stdout))?;
     spawn("alert-stderr", move || {
         capture_stderr(stderr, &kept);
         drop(closes);
@@ -113,7 +113,7 @@ fn write(mut stdin: ChildStdin, payload: &str) {
 }
 
 /// Discards the program's standard output.
-fn read_away(mut stdout: ChildStdout) {
+fn drain(mut stdout: ChildStdout) {
     let mut buffer = [0; 4_096];
     while let Ok(1..) = stdout.read(&mut buffer) {}
 }

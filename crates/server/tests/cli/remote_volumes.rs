@@ -220,8 +220,8 @@ fn a_lost_catalog_comes_back_from_an_s3_store() {
     assert_eq!((listed.code, stores.len()), (2, 1), "{}", listed.err);
     assert!(listed.err.contains("--store ID"), "{}", listed.err);
     let id = stores[0]["store"].as_str().unwrap();
-    let told = lost.run(&["bucket", "rebuild-catalog", "--store", id]).good();
-    assert!(told.contains(" buckets with "), "{told}");
+    let reported = lost.run(&["bucket", "rebuild-catalog", "--store", id]).good();
+    assert!(reported.contains(" buckets with "), "{reported}");
     assert_eq!(answers(&lost), before);
     let again = lost.run(&["bucket", "rebuild-catalog", "--store", id]);
     assert!(again.code != 0 && again.err.contains("there is a catalog already"), "{}", again.err);

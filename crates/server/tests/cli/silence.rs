@@ -50,10 +50,10 @@ fn following_an_index_that_does_not_exist_is_reported() {
     let _server = Server::start(&place);
     let mut following =
         place.command(&["search", "-f", "index=mian"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let told = BufReader::new(following.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    let reported = BufReader::new(following.stderr.take().unwrap()).lines().next().unwrap().unwrap();
     following.kill().unwrap();
     following.wait().unwrap();
-    assert_eq!(told, "note: there is no index `mian`");
+    assert_eq!(reported, "note: there is no index `mian`");
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn following_words_that_read_as_a_command_is_reported() {
     ] {
         let mut following =
             place.command(&["search", "-f", search]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut told = BufReader::new(following.stderr.take().unwrap()).lines().map(Result::unwrap);
-        assert!(told.any(|line| line.contains(says)), "{search}");
+        let mut reported = BufReader::new(following.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(reported.any(|line| line.contains(says)), "{search}");
         following.kill().unwrap();
         following.wait().unwrap();
     }
@@ -208,10 +208,10 @@ fn events_in_the_future_are_reported() {
         let ahead = place.write("ahead.log", format!("{} started\n", now + hours * 3_600));
         let previewed = place.run(&["preview", &ahead]).good();
         assert!(previewed.contains("note: 1 of the events shown lies in the future"), "{previewed}");
-        let told = place.run(&["add", "oneshot", &ahead]).err;
+        let reported = place.run(&["add", "oneshot", &ahead]).err;
         assert!(
-            told.starts_with("note: the newest of these events is ") && told.contains(" h in the future"),
-            "{told}"
+            reported.starts_with("note: the newest of these events is ") && reported.contains(" h in the future"),
+            "{reported}"
         );
         // Earlier notes are not repeated.
         assert_eq!(place.run(&["add", "oneshot", &past, "--again"]).err, "");

@@ -171,7 +171,7 @@ fn print(totals: &Totals) {
     println!(
         "soak-node: {} kills, {} of them in a write, {} after faults of the disk; {} events acknowledged ({} in packets), \
          {} lines watched, {} lines forwarded, all stored once; {} sent again, {} of them on a channel stored twice, and {} after \
-         faults of the disk of their records; of {} flipped bits {} were told, the others changed no answer",
+         faults of the disk of their records; of {} flipped bits {} were reported, the others changed no answer",
         totals.kills,
         totals.torn_writes,
         totals.disk_faults,

@@ -37,8 +37,8 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
     if faults.is_empty() {
         return Ok(());
     }
-    let told = faults[..faults.len().min(LISTED_MAX)].join("\n  ");
-    Err(format!("{} events are not as they should be:\n  {told}", faults.len()))
+    let reported = faults[..faults.len().min(LISTED_MAX)].join("\n  ");
+    Err(format!("{} events are not as they should be:\n  {reported}", faults.len()))
 }
 
 /// The lines marked as doubtful that begin with a text.

@@ -155,8 +155,8 @@ impl Monitor {
     /// Counts what a file yielded since `before`, and reports dates whose order is ambiguous.
     fn note_taken(&self, job: &Job, before: ReadCounts, tail: &Tail) {
         self.count(before, tail.counted);
-        if let Some(told) = tail.about_dates() {
-            self.tell_new(job, format!("{}: {told}", job.path.display()));
+        if let Some(reported) = tail.about_dates() {
+            self.tell_new(job, format!("{}: {reported}", job.path.display()));
         }
     }
 
