@@ -132,7 +132,7 @@ fn entries_of(app: &Path) -> Result<Vec<PackedEntry>, ObjectError> {
         let entries = std::fs::read_dir(&folder).map_err(|error| failed(&folder, error))?;
         for entry in entries {
             let entry = entry.map_err(|error| failed(&folder, error))?;
-            // A file may be removed meanwhile; a name that is no text cannot be in the archive.
+            // A file may have been removed since it was listed; a name that is not UTF-8 cannot be in the archive.
             let (Ok(metadata), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { continue };
             let (path, name) = (entry.path(), format!("{prefix}{name}"));
             let is_left_out = name == SECRETS || entry.file_name().as_encoded_bytes().starts_with(b".");
@@ -171,7 +171,7 @@ fn write_package(path: &Path, app: &str, entries: &[PackedEntry]) -> io::Result<
             write_header(&mut out, &format!("{name}/"), TarEntry::Folder, 0, seconds)?;
             continue;
         }
-        // A header states the size before the content, so a file that grows or shrinks meanwhile must be read first.
+        // A header states the size before the content, so a file that may grow or shrink must be read first.
         let mut content = Vec::new();
         match File::open(&entry.path) {
             Ok(file) => file.take(APP_BYTES_MAX).read_to_end(&mut content)?,

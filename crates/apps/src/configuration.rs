@@ -110,32 +110,32 @@ fn collect(folder: &Path, layer: Layer, app: Option<String>, sources: &mut Vec<C
 }
 
 /// Warnings already logged; files are read again for each namespace.
-static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static LOGGED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 /// Maximum remembered warnings; beyond it they are logged again.
-const TOLD_MAX: usize = 1_000;
+const LOGGED_MAX: usize = 1_000;
 
-fn tell_once(text: String) {
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    if told.contains(&text) {
+fn log_once(text: String) {
+    let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+    if logged.contains(&text) {
         return;
     }
     log::warning(&text);
-    if told.len() < TOLD_MAX {
-        told.insert(text);
+    if logged.len() < LOGGED_MAX {
+        logged.insert(text);
     }
 }
 
 /// The text of a file; an existing but unreadable one is reported.
 pub(crate) fn read_text(path: &Path) -> Option<String> {
     if path.metadata().is_ok_and(|metadata| metadata.len() > CONF_BYTES_MAX) {
-        tell_once(format!("{}: larger than {CONF_BYTES_MAX} bytes, not read", path.display()));
+        log_once(format!("{}: larger than {CONF_BYTES_MAX} bytes, not read", path.display()));
         return None;
     }
     match std::fs::read(path) {
         Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => {
-            tell_once(format!("{}: {error}, not read", path.display()));
+            log_once(format!("{}: {error}, not read", path.display()));
             None
         }
     }

@@ -212,15 +212,15 @@ impl Auth {
     pub fn issue_token(
         &self,
         by: &Identity,
-        asked: NewToken,
+        request: NewToken,
         node: &str,
         origin: &Origin,
     ) -> Result<(String, String), UserError> {
-        self.check_token_change(by, &asked.user)?;
+        self.check_token_change(by, &request.user)?;
         let mut id = [0; 16];
         (self.random)(&mut id);
         let id = tokens::hex(&id);
-        let NewToken { user, audience, expires_s, not_before_s } = asked;
+        let NewToken { user, audience, expires_s, not_before_s } = request;
         let (issuer, issued_s) = (format!("{} from {node}", by.user), self.clock.now_ns().div_euclid(1_000_000_000));
         let _alone = self.begin_change()?;
         let (mut draft, token, record) = {
@@ -651,7 +651,7 @@ impl Auth {
         let record = state.users.iter().find(|record| record.name == attempt.user);
         let Some(record) = record else { return Ok(None) };
         let identity = Identity { user: record.name.clone(), roles: record.roles.clone(), is_console: false };
-        // Whoever logs in here is trusted here, also when the password was hashed for another address.
+        // From now on the user is trusted at this address, even if the hash was computed for another one.
         state.throttle.succeeded(attempt.user_hash, attempt.origin, now_ns);
         found(&mut state, &identity, self.clock.now_ns());
         Ok(Some(identity))

@@ -105,9 +105,9 @@ fn wrong_logins_wait_before_anything_is_hashed_whether_or_not_there_is_such_a_us
         );
         drop(held);
         let events = auth.take_audit();
-        let told: Vec<_> = events.iter().map(|record| (record.event.reason.unwrap(), record.count)).collect();
+        let reported: Vec<_> = events.iter().map(|record| (record.event.reason.unwrap(), record.count)).collect();
         let wrong = u64::from(FREE_OF_USER_AT_ADDRESS);
-        assert_eq!(told, [("too many failed logins", 1), ("wrong user name or password", wrong)]);
+        assert_eq!(reported, [("too many failed logins", 1), ("wrong user name or password", wrong)]);
         clock.advance_ns(SECOND_NS);
         assert_eq!(auth.login(name, "wrong once more", &AFAR), Err(AuthError::Denied));
     }
@@ -167,11 +167,12 @@ fn the_first_password_is_good_on_this_machine_only() {
             "and its cached credentials do not help other addresses"
         );
     }
-    let told = auth.take_audit();
+    let reported = auth.take_audit();
     assert!(
-        told.iter()
+        reported
+            .iter()
             .any(|record| record.event.reason == Some("the first password, from another machine or through a proxy")),
-        "{told:?}"
+        "{reported:?}"
     );
     let console = auth.authenticate(Some(&format!("Splunk {}", auth.local_token())), &Origin::LOCAL).unwrap();
     let change = UserChange::Edit {

@@ -50,7 +50,7 @@ impl LocalFolder {
         self.root.join(format!("{name}{}", name::UNFINISHED))
     }
 
-    /// A file as an object; `None` where it went meanwhile or has no name of an object.
+    /// A file as an object; `None` if it was removed since it was listed, or its name is not that of an object.
     fn listed(&self, path: &Path) -> Option<Listed> {
         let name = path.strip_prefix(&self.root).ok().and_then(Path::to_str)?.to_owned();
         let facts = fs::metadata(path).ok()?;

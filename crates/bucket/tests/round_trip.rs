@@ -68,7 +68,7 @@ proptest! {
 }
 
 #[test]
-fn several_pages_are_told_apart() {
+fn several_pages_are_distinguished() {
     let slabs = [numbered_batch(2 * MAX_PAGE_EVENTS + 10), numbered_batch(3)];
     let reader = assert_round_trip(&slabs);
     assert_eq!(reader.slabs()[0].pages.len(), 3);

@@ -27,7 +27,8 @@ pub struct Collections {
 struct Open {
     /// By app and name, with the sequence number of the last access.
     collections: BTreeMap<(String, String), (Arc<Collection>, u64)>,
-    asked: u64,
+    /// Sequence number of the last access.
+    accesses: u64,
 }
 
 /// All instances in this process, by folder: the one that removes a file must be the one that has it open.
@@ -55,16 +56,16 @@ impl Collections {
     pub fn get(&self, app: &str, name: &str) -> Result<Arc<Collection>, CollectionError> {
         let (folder, file) = (file_name(app)?, file_name(name)?);
         let mut open = self.open();
-        open.asked += 1;
-        let asked = open.asked;
+        open.accesses += 1;
+        let access = open.accesses;
         let key = (app.to_owned(), name.to_owned());
         if let Some((collection, last)) = open.collections.get_mut(&key) {
-            *last = asked;
+            *last = access;
             return Ok(Arc::clone(collection));
         }
         let path = self.folder.join(folder).join(format!("{file}{ENDING}"));
         let collection = Arc::new(Collection::new(path, name, self.folder.join(FORMER_FILE)));
-        open.collections.insert(key, (Arc::clone(&collection), asked));
+        open.collections.insert(key, (Arc::clone(&collection), access));
         while open.collections.len() > OPEN_MAX {
             // Collections in use stay open: two handles for one file would still be serialised by SQLite.
             let idle = open.collections.iter().filter(|(_, (collection, _))| Arc::strong_count(collection) == 1);

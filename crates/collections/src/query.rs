@@ -67,7 +67,7 @@ impl Relation {
     }
 }
 
-fn wrong(text: impl Into<String>) -> CollectionError {
+fn invalid(text: impl Into<String>) -> CollectionError {
     CollectionError::invalid(format!("query: {}", text.into()))
 }
 
@@ -77,7 +77,7 @@ impl Query {
         if text.trim().is_empty() {
             return Ok(Query::default());
         }
-        let value: Value = serde_json::from_str(text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
+        let value: Value = serde_json::from_str(text).map_err(|error| invalid(format!("is not JSON: {error}")))?;
         Query::of_json(&value)
     }
 
@@ -87,7 +87,7 @@ impl Query {
         match value {
             Value::Null => Ok(Query::default()),
             Value::Object(members) => reader.conditions(members, 0).map(Query),
-            _ => Err(wrong("give a JSON object")),
+            _ => Err(invalid("give a JSON object")),
         }
     }
 
@@ -147,10 +147,10 @@ impl Reader {
     fn count(&mut self, depth: usize) -> Result<(), CollectionError> {
         self.conditions += 1;
         if self.conditions > CONDITIONS_MAX {
-            return Err(wrong(format!("has more than the maximum of {CONDITIONS_MAX} conditions")));
+            return Err(invalid(format!("has more than the maximum of {CONDITIONS_MAX} conditions")));
         }
         if depth > DEPTH_MAX {
-            return Err(wrong(format!("is nested more than {DEPTH_MAX} deep, the maximum")));
+            return Err(invalid(format!("is nested more than {DEPTH_MAX} deep, the maximum")));
         }
         Ok(())
     }
@@ -169,13 +169,13 @@ impl Reader {
                 Value::Object(members) => {
                     Ok(Condition::Not(Box::new(Condition::All(self.conditions(members, depth + 1)?))))
                 }
-                _ => Err(wrong("$not expects an object")),
+                _ => Err(invalid("$not expects an object")),
             },
             name if name.starts_with('$') => {
-                Err(wrong(format!("{name} is not known: expected $and, $or, $nor or $not")))
+                Err(invalid(format!("{name} is not known: expected $and, $or, $nor or $not")))
             }
             name => {
-                let path = FieldPath::new(name).ok_or_else(|| wrong("a name has too many parts between dots"))?;
+                let path = FieldPath::new(name).ok_or_else(|| invalid("a name has too many parts between dots"))?;
                 Ok(Condition::Field(path, self.test(value, depth)?))
             }
         }
@@ -183,10 +183,10 @@ impl Reader {
 
     fn list(&mut self, name: &str, value: &Value, depth: usize) -> Result<Vec<Condition>, CollectionError> {
         let list = value.as_array().filter(|list| !list.is_empty());
-        let list = list.ok_or_else(|| wrong(format!("{name} expects a list that is not empty")))?;
+        let list = list.ok_or_else(|| invalid(format!("{name} expects a list that is not empty")))?;
         let one = |condition: &Value| match condition {
             Value::Object(members) => Ok(Condition::All(self.conditions(members, depth + 1)?)),
-            _ => Err(wrong(format!("{name} expects a list of objects"))),
+            _ => Err(invalid(format!("{name} expects a list of objects"))),
         };
         list.iter().map(one).collect()
     }
@@ -215,7 +215,7 @@ impl Reader {
         self.count(depth)?;
         let values = || {
             let list = value.as_array().cloned();
-            list.ok_or_else(|| wrong(format!("{name} expects a list of values")))
+            list.ok_or_else(|| invalid(format!("{name} expects a list of values")))
         };
         Ok(match name {
             "$eq" => Test::Equal(value.clone()),
@@ -230,19 +230,19 @@ impl Reader {
             "$regex" => Test::Matches(pattern(value, beside.get("$options"))?),
             "$not" => match value {
                 Value::Object(_) => Test::Not(Box::new(self.test(value, depth + 1)?)),
-                _ => return Err(wrong("$not expects an object with operators")),
+                _ => return Err(invalid("$not expects an object with operators")),
             },
             other => {
                 let known = "$eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $exists, $regex, $not";
-                return Err(wrong(format!("{other} is not known: the operators of a field are {known}")));
+                return Err(invalid(format!("{other} is not known: the operators of a field are {known}")));
             }
         })
     }
 }
 
 fn pattern(pattern: &Value, options: Option<&Value>) -> Result<Regex, CollectionError> {
-    let text = pattern.as_str().ok_or_else(|| wrong("$regex takes a text"))?;
-    let options = options.map_or(Some(""), Value::as_str).ok_or_else(|| wrong("$options takes a text"))?;
+    let text = pattern.as_str().ok_or_else(|| invalid("$regex takes a text"))?;
+    let options = options.map_or(Some(""), Value::as_str).ok_or_else(|| invalid("$options takes a text"))?;
     let mut builder = RegexBuilder::new(text);
     builder.size_limit(PATTERN_BYTES_MAX);
     for option in options.chars() {
@@ -251,10 +251,10 @@ fn pattern(pattern: &Value, options: Option<&Value>) -> Result<Regex, Collection
             'm' => builder.multi_line(true),
             's' => builder.dot_matches_new_line(true),
             'x' => builder.ignore_whitespace(true),
-            other => return Err(wrong(format!("$options: {other} is not known: give i, m, s or x"))),
+            other => return Err(invalid(format!("$options: {other} is not known: give i, m, s or x"))),
         };
     }
-    builder.build().map_err(|error| wrong(format!("$regex: {error}")))
+    builder.build().map_err(|error| invalid(format!("$regex: {error}")))
 }
 
 #[cfg(test)]
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_fit_as_in_mongodb() {
+    fn documents_match_as_in_mongodb() {
         let document = json!({"n": 10, "t": "ten", "b": true, "tags": ["x", "y"], "at": {"city": "Ulm", "zip": null},
             "parts": [{"id": 1}, {"id": 2}], "z": null});
         let yes = [
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_query_is_an_error() {
+    fn malformed_queries_are_errors() {
         for text in [
             "nonsense",
             "[]",

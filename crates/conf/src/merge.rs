@@ -46,14 +46,14 @@ impl Layers {
             rank(a).cmp(&rank(b)).then(apps).then_with(|| a.layer.cmp(&b.layer))
         });
         for source in &followed {
-            let told = layers.warnings.len();
+            let warnings_before = layers.warnings.len();
             layers.lay(source, |name, conf| {
                 view.keep_seen(name, source, conf);
                 readable.keep(name, source, conf);
             });
             // Only user files are not checked above.
             if source.layer != Layer::User {
-                layers.warnings.truncate(told);
+                layers.warnings.truncate(warnings_before);
             }
         }
         layers

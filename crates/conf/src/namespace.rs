@@ -99,7 +99,7 @@ impl Sharing {
     }
 
     /// The value of the most specific stanza along `path`, excluding the stanza for everything.
-    fn says(&self, path: &[&str]) -> Option<bool> {
+    fn nearest_value(&self, path: &[&str]) -> Option<bool> {
         (1..=path.len()).rev().find_map(|length| {
             let part: Vec<String> = path[..length].iter().map(|part| (*part).to_owned()).collect();
             self.exports.get(&part).copied()
@@ -108,12 +108,12 @@ impl Sharing {
 
     /// Whether other apps see the object at `path`: its kind, its name, optionally a setting of it.
     pub fn exports(&self, path: &[&str]) -> bool {
-        self.says(path).unwrap_or_else(|| self.exports_all())
+        self.nearest_value(path).unwrap_or_else(|| self.exports_all())
     }
 
     /// Like [`Sharing::exports`] for an object known under two kinds; the first kind with a value applies.
     pub fn exports_either(&self, kinds: [&str; 2], name: &str) -> bool {
-        let said = kinds.iter().find_map(|kind| self.says(&[kind, name]));
+        let said = kinds.iter().find_map(|kind| self.nearest_value(&[kind, name]));
         said.unwrap_or_else(|| self.exports_all())
     }
 

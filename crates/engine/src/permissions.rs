@@ -86,7 +86,7 @@ impl SnapshotSource for PermittedSource {
 
 fn not_writable(permissions: &Permissions, index: &str) -> Fault {
     Fault::denied(format!(
-        "user {} may not write into index {index}: names with a leading _ take the capability {}",
+        "user {} may not write into index {index}: names with a leading _ require the capability {}",
         permissions.user,
         quarry_conf::permissions::INDEXES_EDIT
     ))
@@ -131,7 +131,7 @@ impl Runner {
     fn permit_text(&self, command: &Command, span: Span, texts: &mut Texts) -> Result<(), EngineError> {
         self.permit(command, span)?;
         if let Some(text) = self.text_run_by(command) {
-            texts.note(text, span);
+            texts.add(text, span);
         }
         Ok(())
     }
@@ -184,7 +184,7 @@ enum RunText {
 struct Texts(Vec<(RunText, Span)>);
 
 impl Texts {
-    fn note(&mut self, text: RunText, span: Span) {
+    fn add(&mut self, text: RunText, span: Span) {
         if self.0.len() < TEXTS_MAX && self.0.iter().all(|(known, _)| *known != text) {
             self.0.push((text, span));
         }

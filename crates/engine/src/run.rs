@@ -101,7 +101,7 @@ impl Runner {
         self.execute_shown(plan, None)
     }
 
-    /// The rows of a plan; previews are made meanwhile if someone looks at them.
+    /// The rows of a plan; previews are made while it runs if a client reads them.
     pub(crate) fn execute_shown(
         &self,
         plan: Plan,

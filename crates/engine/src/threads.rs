@@ -146,10 +146,10 @@ mod tests {
         gates.iter().for_each(|gate| gate.send(()).unwrap());
         let distinct: BTreeSet<String> = gates.iter().map(|_| format!("{:?}", heard.recv().unwrap())).collect();
         assert_eq!(distinct.len(), IDLE_MAX + 8);
-        let (told, hears) = channel::<()>();
+        let (reported, hears) = channel::<()>();
         threads
             .run(move || {
-                let _told = told;
+                let _told = reported;
                 std::panic::resume_unwind(Box::new("as wanted"));
             })
             .unwrap();

@@ -101,9 +101,9 @@ fn nothing_is_done_when_a_later_command_is_refused() {
                         true => text.replace("REFUSED", &behind),
                         false => format!("{text} {behind}"),
                     };
-                    let (outcome, doings) = run(&text);
+                    let (outcome, effects) = run(&text);
                     assert!(matches!(outcome, Err(EngineError::Invalid { .. })), "{text}: {outcome:?}");
-                    assert_eq!(doings, Vec::<String>::new(), "{text}");
+                    assert_eq!(effects, Vec::<String>::new(), "{text}");
                 }
             }
         }
@@ -124,22 +124,22 @@ fn nothing_is_done_when_the_first_command_is_refused() {
     ] {
         for writing in WRITING {
             let text = format!("| {first} | append [{writing}]");
-            let (outcome, doings) = run(&text);
+            let (outcome, effects) = run(&text);
             assert!(matches!(outcome, Err(EngineError::Invalid { .. })), "{text}: {outcome:?}");
-            assert_eq!(doings, Vec::<String>::new(), "{text}");
+            assert_eq!(effects, Vec::<String>::new(), "{text}");
         }
     }
 }
 
 #[test]
-fn searches_without_fault_do_what_they_say() {
+fn valid_searches_have_their_side_effects() {
     for writing in WRITING {
         for around in AROUND {
             let text = around.replace("WRITING", writing).replace("REFUSED", "| stats count");
-            let (outcome, doings) = run(&text);
+            let (outcome, effects) = run(&text);
             let only_tried = writing.contains("launch") || writing.contains("script") || writing.contains("sendalert");
             assert!(outcome.is_ok() || only_tried, "{text}: {outcome:?}");
-            assert!(!doings.is_empty() || writing.contains("sendalert"), "{text}: {outcome:?}");
+            assert!(!effects.is_empty() || writing.contains("sendalert"), "{text}: {outcome:?}");
         }
     }
 }
@@ -156,7 +156,7 @@ fn a_search_may_read_what_it_wrote_before() {
          | fit LinearRegression y from x into m] | apply m",
         "| makeresults | outputlookup [| makeresults | return $nosuch]new",
     ] {
-        let (outcome, doings) = run(text);
-        assert!(outcome.is_ok() && !doings.is_empty(), "{text}: {outcome:?} {doings:?}");
+        let (outcome, effects) = run(text);
+        assert!(outcome.is_ok() && !effects.is_empty(), "{text}: {outcome:?} {effects:?}");
     }
 }

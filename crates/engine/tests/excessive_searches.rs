@@ -178,7 +178,7 @@ fn numbers_written_differently_are_series_of_their_own() {
 }
 
 #[test]
-fn options_without_effect_are_told() {
+fn options_without_effect_are_reported() {
     let store = Arc::new(MemoryStore::new("main"));
     for (search, option) in [
         ("| makeresults | eval a=1 | stats allnum=true sum(*)", "allnum="),

@@ -142,7 +142,7 @@ fn rows(mut job: Job) -> Vec<RecordBatch> {
 }
 
 #[test]
-fn what_a_request_changes_is_planned_and_explained_as_it_runs() {
+fn options_of_a_request_are_planned_and_explained_as_they_run() {
     let folder = tempdir().unwrap();
     let (engine, source) = (engine(), Arc::new(Source(store(folder.path()))));
     let none = SearchShape::default;
@@ -223,7 +223,7 @@ fn pruning_steps_count_what_is_left() {
 }
 
 #[test]
-fn macros_subsearches_and_saved_searches_are_told_as_what_they_become() {
+fn macros_subsearches_and_saved_searches_are_explained_as_their_expansions() {
     let found = explain("`failed(503)` [search index=other disk | head 1 | fields user] | table user");
     assert_eq!(found.macros, [("failed(503)".to_owned(), "status>=503 error".to_owned())]);
     assert!(found.expanded.starts_with("status>=503 error ["), "{}", found.expanded);
@@ -243,7 +243,7 @@ fn macros_subsearches_and_saved_searches_are_told_as_what_they_become() {
 }
 
 #[test]
-fn what_the_scan_takes_over_is_told() {
+fn push_down_to_the_scan_is_explained() {
     for (text, wanted) in [
         ("* | sort 10 -took | table took", vec!["the 10 largest by took"]),
         ("* | sort 0 took | head 3 | table took", vec!["the 3 smallest by took"]),
@@ -269,7 +269,7 @@ fn what_the_scan_takes_over_is_told() {
 }
 
 #[test]
-fn faults_are_told_at_their_place() {
+fn faults_are_reported_at_their_position() {
     let found = engine().explain(request("* | rex \"(?<x>[a\" | stats count"), None).unwrap_err();
     assert_eq!((found[0].span.start, found[0].span.end), (8, 17), "{found:?}");
     let found = engine().explain(request("* | join user [search x | lookup nothing user]"), None).unwrap_err();

@@ -1,5 +1,5 @@
-//! Reports that slabs answer from value counts equal those from reading the events: over buckets as they
-//! are sealed, with values of every kind that columns are made of.
+//! Reports answered from value counts equal those that read the events: over sealed buckets, with values of every kind
+//! of column.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -89,7 +89,7 @@ fn rows(engine: &Engine, store: &Arc<Store>, search: &str) -> Vec<String> {
 }
 
 #[test]
-fn counts_of_values_tell_what_the_events_do() {
+fn value_counts_and_events_give_the_same_reports() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     let engine = engine(&EngineOptions::default());

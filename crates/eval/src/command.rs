@@ -56,7 +56,7 @@ pub trait Reduce: Send + Sync {
     }
     /// The result rows from the folders of all workers.
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError>;
-    /// The same rows in any order, for one who does not look at it.
+    /// The same rows in any order, for callers to which the order does not matter.
     fn finish_unordered(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
         self.finish(folders, context)
     }

@@ -194,9 +194,9 @@ mod tests {
             let stop = Stop::default();
             stop.pause();
             thread::scope(|scope| {
-                let (told, hears) = channel();
+                let (reported, hears) = channel();
                 let stop = &stop;
-                scope.spawn(move || told.send(stop.stops_reading()));
+                scope.spawn(move || reported.send(stop.stops_reading()));
                 assert!(hears.try_recv().is_err(), "it waits");
                 end(stop);
                 assert_eq!(hears.recv(), Ok(stops));

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_are_told_of_the_search_that_had_them() {
+    fn losses_are_reported_by_the_search_that_had_them() {
         let (one, other) = (Arc::new(Messages::default()), Arc::new(Messages::default()));
         note(Loss::Match);
         let noted = work_for(Some(Arc::clone(&one)));

@@ -356,9 +356,9 @@ impl SortKey<'_> {
             SortKey::Address(address) => u64::from(*address),
             SortKey::Text(text) => {
                 let mut first = [0; 8];
-                let told = text.as_bytes().get(prefix..).unwrap_or_default();
-                let len = told.len().min(first.len());
-                first[..len].copy_from_slice(&told[..len]);
+                let tail = text.as_bytes().get(prefix..).unwrap_or_default();
+                let len = tail.len().min(first.len());
+                first[..len].copy_from_slice(&tail[..len]);
                 u64::from_be_bytes(first) >> CLASS_BITS
             }
         };

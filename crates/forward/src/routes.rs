@@ -18,7 +18,7 @@ const ALL: &str = "*";
 /// Maximum groups: their numbers are bits.
 pub(crate) const GROUPS_MAX: usize = 64;
 /// Maximum unknown names that are logged.
-const TOLD_MAX: usize = 100;
+const UNKNOWN_NAMES_MAX: usize = 100;
 
 /// A set of groups, as bits of their numbers.
 pub(crate) type Groups = u64;
@@ -78,7 +78,7 @@ impl Routes {
             match self.group(name) {
                 Some(group) => groups |= group,
                 None if name == ALL => groups |= self.all(),
-                None => self.note_unknown(name),
+                None => self.add_unknown(name),
             }
         }
         if groups == 0 { self.default } else { groups }
@@ -88,9 +88,9 @@ impl Routes {
         (0..self.names.len()).map(|at| 1 << at).sum()
     }
 
-    fn note_unknown(&self, name: &str) {
+    fn add_unknown(&self, name: &str) {
         let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
-        if unknown.len() < TOLD_MAX && !unknown.contains(&format!("\0{name}")) {
+        if unknown.len() < UNKNOWN_NAMES_MAX && !unknown.contains(&format!("\0{name}")) {
             unknown.insert(name.to_owned());
         }
     }

@@ -17,13 +17,13 @@ use quarry_conf::IndexSettings;
 use quarry_event::time::NS_PER_SEC;
 use quarry_store::ExpiredBucket;
 
-use quarry_programs::{LOOK_MS, Pipes, Program, ProgramGroup, keep_complaints, spawn};
+use quarry_programs::{LOOK_MS, Pipes, Program, ProgramGroup, capture_stderr, spawn};
 use quarry_stdx::Fault;
 
 /// Timeout of a script, in seconds.
 const SCRIPT_SECS_MAX: u64 = 600;
 /// Maximum characters of a script's error output that are logged.
-const COMPLAINT_CHARS_MAX: usize = 300;
+const ERROR_CHARS_MAX: usize = 300;
 /// Folder of the objects, relative to the data directory.
 const OBJECTS: &str = "db";
 /// Folder of the buckets shown to scripts, relative to the data directory.
@@ -98,10 +98,10 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     let program = Program { executable: expand(data_dir, &executable)?, arguments, folder: data_dir.to_owned() };
     let home = ("SPLUNK_HOME".to_owned(), data_dir.display().to_string());
     let (mut group, Pipes { stdin, stdout, stderr }) = ProgramGroup::start(&program, &[home], None)?;
-    let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
-    let kept = Arc::clone(&complaints);
-    spawn("frozen-read", move || read_away(stdin, stdout))?;
-    spawn("frozen-read", move || keep_complaints(stderr, &kept))?;
+    let error_output: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let kept = Arc::clone(&error_output);
+    spawn("frozen-read", move || drain(stdin, stdout))?;
+    spawn("frozen-read", move || capture_stderr(stderr, &kept))?;
     for _ in 0..SCRIPT_SECS_MAX * 1_000 / LOOK_MS {
         if group.has_ended() {
             break;
@@ -116,10 +116,10 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     if status.is_some_and(|status| status.success()) {
         return Ok(());
     }
-    let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
-    let told: String = String::from_utf8_lossy(&complaints).trim().chars().take(COMPLAINT_CHARS_MAX).collect();
+    let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
+    let error_text: String = String::from_utf8_lossy(&error_output).trim().chars().take(ERROR_CHARS_MAX).collect();
     let status = status.map_or_else(|| "an unknown status".to_owned(), |status| status.to_string());
-    Err(Fault::unavailable(format!("{executable} ended with {status} {told}")))
+    Err(Fault::unavailable(format!("{executable} ended with {status} {error_text}")))
 }
 
 /// Splits a command line; quotes group words.
@@ -148,7 +148,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// Closes the script's input and discards its output.
-fn read_away(stdin: ChildStdin, mut stdout: ChildStdout) {
+fn drain(stdin: ChildStdin, mut stdout: ChildStdout) {
     drop(stdin);
     let mut buffer = [0; 4_096];
     while let Ok(1..) = stdout.read(&mut buffer) {}

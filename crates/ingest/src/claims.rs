@@ -1,14 +1,15 @@
-//! Claims: files that begin alike are added one after the other, whichever pipeline set reads them.
+//! Claims on file beginnings: files that start with the same bytes are added one after the other, whichever pipeline
+//! set reads them.
 //!
 //! A file is identified by its first bytes. Two files with the same beginning may be copies, one of which must be
-//! skipped, or need different variants of their identity. Both decisions depend on what is known of the first when the
-//! second begins. A file therefore claims its first bytes until it is added, and another with the same beginning waits.
-//! If the end of the first is still on its way to the log, the second waits until the store has settled.
+//! skipped, or need different variants of their identity. Both decisions require that the first has been read. A file
+//! therefore claims its first bytes until then, and another with the same beginning waits. If the end of the first is
+//! still on its way to the log, the second also waits until the store has settled.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The files being added.
+/// Claims of the files being added.
 #[derive(Debug, Default)]
 pub struct Claims {
     inner: Mutex<Inner>,
@@ -25,8 +26,8 @@ struct Inner {
 struct ActiveClaim {
     index: String,
     head: Vec<u8>,
-    /// Whether more of the file may follow.
-    is_read: bool,
+    /// Whether the file is still being read, so that more of it may follow.
+    is_being_read: bool,
 }
 
 /// A claim to a file's first bytes; released when the last holder drops it.
@@ -41,13 +42,13 @@ impl Claims {
     /// unsettled appends of such files. Must not be called while reading a file: two callers could wait for each other.
     pub fn claim(self: &Arc<Claims>, index: &str, head: &[u8]) -> (Arc<Claim>, bool) {
         let mut inner = self.lock();
-        while inner.alike(index, head).any(|claimed| claimed.is_read) {
+        while inner.with_equal_head(index, head).any(|claimed| claimed.is_being_read) {
             inner = self.ended.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
-        let is_unsettled = inner.alike(index, head).next().is_some();
+        let is_unsettled = inner.with_equal_head(index, head).next().is_some();
         let number = inner.next;
         inner.next += 1;
-        inner.claimed.insert(number, ActiveClaim { index: index.to_owned(), head: head.to_vec(), is_read: true });
+        inner.claimed.insert(number, ActiveClaim { index: index.to_owned(), head: head.to_vec(), is_being_read: true });
         (Arc::new(Claim { claims: self.clone(), number }), is_unsettled)
     }
 
@@ -57,14 +58,14 @@ impl Claims {
 }
 
 impl Inner {
-    fn alike(&self, index: &str, head: &[u8]) -> impl Iterator<Item = &ActiveClaim> {
-        let is_alike = move |claimed: &&ActiveClaim| {
+    fn with_equal_head(&self, index: &str, head: &[u8]) -> impl Iterator<Item = &ActiveClaim> {
+        let has_equal_head = move |claimed: &&ActiveClaim| {
             // An empty file has no checkpoint.
             let is_empty = head.is_empty() || claimed.head.is_empty();
             let fits = head.starts_with(&claimed.head) || claimed.head.starts_with(head);
             claimed.index == index && !is_empty && fits
         };
-        self.claimed.values().filter(is_alike)
+        self.claimed.values().filter(has_equal_head)
     }
 }
 
@@ -72,7 +73,7 @@ impl Claim {
     /// The file has been read completely; appends may still be in progress.
     pub fn end(&self) {
         if let Some(claimed) = self.claims.lock().claimed.get_mut(&self.number) {
-            claimed.is_read = false;
+            claimed.is_being_read = false;
         }
         self.claims.ended.notify_all();
     }

@@ -14,8 +14,8 @@ use crate::metrics::Throughput;
 use crate::monitors::Sinks;
 use crate::store_sink::{StoreSink, checkpoint_of, set_of};
 
-/// Maximum distinct messages that are logged once; further ones are dropped.
-const TOLD_MAX: usize = 1_000;
+/// Maximum number of distinct messages that are logged, each once; further ones are dropped.
+const LOGGED_MAX: usize = 1_000;
 
 /// The write side of a running node.
 pub struct Ingest {
@@ -27,7 +27,7 @@ pub struct Ingest {
     /// Counters of indexed events.
     pub(crate) throughput: Arc<Throughput>,
     /// Messages already logged.
-    told: Mutex<BTreeSet<String>>,
+    logged: Mutex<BTreeSet<String>>,
     /// Batches distributed round-robin over the pipeline sets.
     sets_used: AtomicUsize,
 }
@@ -40,7 +40,7 @@ impl Ingest {
             settings: Arc::new(settings),
             claims: Arc::default(),
             throughput: Arc::default(),
-            told: Mutex::default(),
+            logged: Mutex::default(),
             sets_used: AtomicUsize::new(0),
         }
     }
@@ -51,9 +51,9 @@ impl Ingest {
     }
 
     /// Logs a message unless it was logged before.
-    fn tell_once(&self, text: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < TOLD_MAX && told.insert(text.to_owned()) {
+    fn log_once(&self, text: &str) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.len() < LOGGED_MAX && logged.insert(text.to_owned()) {
             log::warning(text);
         }
     }
@@ -99,7 +99,7 @@ impl EventStore for Ingest {
 
     fn gave_up(&self, request: &SentRequest) {
         if let Err(error) = self.store.gave_up(request) {
-            self.tell_once(&format!("a request may be wrongly taken for a retry after a crash: {error}"));
+            self.log_once(&format!("a request may be wrongly taken for a retry after a crash: {error}"));
         }
     }
 
@@ -115,7 +115,7 @@ impl EventStore for Ingest {
     }
 
     fn tell(&self, text: &str) {
-        self.tell_once(text);
+        self.log_once(text);
     }
 
     fn check_index(&self, index: &str) -> Result<(), Fault> {

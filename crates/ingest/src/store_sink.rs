@@ -55,7 +55,7 @@ impl<'a> StoreSink<'a> {
             let is_due = self.tickets.len() > left || self.tickets.front().is_some_and(|(ticket, _)| ticket.is_done());
             let Some((ticket, claim)) = is_due.then(|| self.tickets.pop_front()).flatten() else { return Ok(()) };
             self.failure = ticket.wait().err().map(|error| error.to_string());
-            // Held until now, so that a copy that begins meanwhile sees that the end of this file is still in progress.
+            // Held until now, so that a copy that begins in between sees that the end of this file is still in progress.
             drop(claim);
         }
         self.failure.clone().map_or(Ok(()), |text| Err(text.into()))

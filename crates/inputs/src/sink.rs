@@ -102,7 +102,7 @@ pub trait Receipt: Send {
     fn wait(self: Box<Self>) -> Result<(), AppendError>;
 }
 
-/// A store for inputs whose senders are told when events are stored.
+/// A store for inputs that tell their senders when events are stored.
 pub trait EventStore: Send + Sync {
     /// Stores events. Blocks while the store is busy.
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError>;
@@ -124,7 +124,7 @@ pub trait EventStore: Send + Sync {
     fn answered(&self, _requests: &[SentRequest]) -> Result<(), SinkError> {
         Ok(())
     }
-    /// The sender is about to be told to retry.
+    /// The request failed, and its sender is about to be asked to repeat it.
     fn gave_up(&self, _request: &SentRequest) {}
     /// The last stored offset of a sender, with nothing in progress; 0 if none.
     fn known_offset(&self, _scope: &str, _name: &[u8]) -> Result<u64, SinkError> {

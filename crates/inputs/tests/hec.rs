@@ -341,7 +341,7 @@ fn probes_of_clients_are_answered_as_they_expect() {
 }
 
 #[test]
-fn a_store_that_takes_nothing_is_told_so() {
+fn a_store_that_accepts_nothing_is_reported_to_the_sender() {
     let served = TestCollector::start();
     let busy: fn() -> AppendError = || AppendError::Busy("disk full".into());
     for (broken, status, answer) in [
@@ -647,7 +647,7 @@ fn rules_of_index_time_run_for_events_and_for_raw_text() {
 }
 
 #[test]
-fn settings_that_cannot_be_used_are_told_and_no_event_is_refused() {
+fn settings_that_cannot_be_used_are_reported_and_no_event_is_refused() {
     let props = "[app_log]\nTIME_FORMAT = %q\nLINE_BREAKER = (\nSEDCMD-a = s/(/x/\nTRANSFORMS-a = broken\n";
     let transforms = "[broken]\nREGEX = (\nDEST_KEY = queue\nFORMAT = nullQueue\n";
     let served = TestCollector::with(&[("inputs", CONF), ("props", props), ("transforms", transforms)]);

@@ -59,7 +59,7 @@ impl Model {
                 return Err(refuse(name));
             }
         }
-        let with_probabilities = !self.classes.is_empty() && all.truth("probabilities", false)?;
+        let with_probabilities = !self.classes.is_empty() && all.boolean("probabilities", false)?;
         let densities = match &self.body {
             Body::Densities(densities) => Some(ready(densities, &all)?),
             _ => None,
@@ -84,7 +84,7 @@ impl Model {
                 for (suffix, _) in thresholds(options)? {
                     names.extend([format!("{outlier}{suffix}"), format!("BoundaryRanges{suffix}")]);
                 }
-                if options.truth("show_density", false)? {
+                if options.boolean("show_density", false)? {
                     names.push(format!("ProbabilityDensity({field})"));
                 }
                 names
@@ -113,7 +113,7 @@ fn ready(densities: &Densities, options: &Options) -> Result<ReadyDensities, Lea
         ReadyGroup { density: density.clone(), outliers: outliers.collect() }
     };
     let groups = densities.groups.iter().map(|found| (found.key.clone(), group(&found.density))).collect();
-    let shows_density = options.truth("show_density", false)?;
+    let shows_density = options.boolean("show_density", false)?;
     Ok(ReadyDensities { shows_density, thresholds: thresholds.len(), groups })
 }
 

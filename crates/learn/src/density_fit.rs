@@ -40,7 +40,7 @@ pub(crate) fn fit(
     };
     let options = &request.options;
     thresholds(options)?;
-    options.truth("show_density", false)?;
+    options.boolean("show_density", false)?;
     let metric = match options.get("metric") {
         None | Some("wasserstein") => Metric::Wasserstein,
         Some("kolmogorov_smirnov") => Metric::Kolmogorov,

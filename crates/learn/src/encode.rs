@@ -83,8 +83,8 @@ impl Encoding {
         }
         let encoding = Encoding { features };
         if encoding.features.is_empty() {
-            let told = if notes.is_empty() { String::new() } else { format!(": {}", notes.join("; ")) };
-            return Err(LearnError::Data(format!("there is no field to fit to{told}")));
+            let details = if notes.is_empty() { String::new() } else { format!(": {}", notes.join("; ")) };
+            return Err(LearnError::Data(format!("there is no field to fit to{details}")));
         }
         match encoding.width() {
             width if width > COLUMNS_MAX => {

@@ -142,14 +142,14 @@ fn classifier(
         return Err(LearnError::Limit { what, value: count, limit: CLASSES_MAX });
     }
     let truth: Vec<u32> = texts.iter().map(|text| classes.binary_search(text).unwrap_or_default() as u32).collect();
-    options.truth("probabilities", false)?;
+    options.boolean("probabilities", false)?;
     let body = match request.algorithm {
         "LogisticRegression" => {
             if count < 2 {
                 let message = format!("{} has one value in all rows: there is nothing to distinguish", target.name);
                 return Err(LearnError::Data(message));
             }
-            Body::Logistic(logistic_regression::fit(x, &truth, count, options.truth("fit_intercept", true)?, stop)?)
+            Body::Logistic(logistic_regression::fit(x, &truth, count, options.boolean("fit_intercept", true)?, stop)?)
         }
         "GaussianNB" => {
             let smoothing = options.number("var_smoothing", (0.0, 1e9))?.unwrap_or(1e-9);
@@ -192,7 +192,7 @@ fn regressor(
         "ElasticNet" => Penalty::Net { alpha, share: options.number("l1_ratio", (0.0, 1.0))?.unwrap_or(0.5) },
         other => return Err(unknown(other)),
     };
-    Ok(Body::Linear(linear_regression::fit(x, &y, penalty, options.truth("fit_intercept", true)?, stop)?))
+    Ok(Body::Linear(linear_regression::fit(x, &y, penalty, options.boolean("fit_intercept", true)?, stop)?))
 }
 
 fn transformer(request: &FitRequest<'_>, encoded: &NumericRows, stop: Stop<'_>) -> Result<Body, LearnError> {

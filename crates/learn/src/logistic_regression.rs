@@ -120,16 +120,16 @@ impl Problem<'_> {
             }
             let logits: Vec<f64> =
                 weights.chunks_exact(width + 1).map(|line| dot(&line[..width], &scaled) + line[width]).collect();
-            let told = if self.functions == 1 { vec![sigmoid(logits[0])] } else { shares(logits) };
-            for (function, told) in told.iter().enumerate() {
+            let predicted = if self.functions == 1 { vec![sigmoid(logits[0])] } else { shares(logits) };
+            for (function, predicted) in predicted.iter().enumerate() {
                 let is_it = if self.functions == 1 { *class == 1 } else { *class as usize == function };
-                let off = told - if is_it { 1.0 } else { 0.0 };
+                let off = predicted - if is_it { 1.0 } else { 0.0 };
                 let line = &mut slope[function * (width + 1)..(function + 1) * (width + 1)];
                 line.iter_mut().zip(&scaled).for_each(|(slope, cell)| *slope += off * cell);
                 if self.has_intercept {
                     line[width] += off;
                 }
-                let share = if self.functions == 1 && !is_it { 1.0 - told } else { *told };
+                let share = if self.functions == 1 && !is_it { 1.0 - predicted } else { *predicted };
                 if is_it || self.functions == 1 {
                     value -= share.max(f64::MIN_POSITIVE).ln();
                 }

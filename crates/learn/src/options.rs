@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::LearnError;
 
-/// Names and values.
+/// Options by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options(BTreeMap<String, String>);
 
@@ -38,7 +38,7 @@ impl Options {
         LearnError::Option { name: name.to_owned(), wants: wants.to_string(), got }
     }
 
-    pub(crate) fn truth(&self, name: &str, default: bool) -> Result<bool, LearnError> {
+    pub(crate) fn boolean(&self, name: &str, default: bool) -> Result<bool, LearnError> {
         match self.get(name).map(str::to_ascii_lowercase).as_deref() {
             None => Ok(default),
             Some("t" | "true" | "1" | "yes" | "y") => Ok(true),
@@ -65,5 +65,5 @@ impl Options {
     }
 }
 
-/// Seed where none is given.
+/// Default of `random_state`.
 const DEFAULT_SEED: u64 = 42;

@@ -21,15 +21,15 @@ pub struct Scales {
 /// `StandardScaler`: mean and population standard deviation.
 pub(crate) fn standard(x: &Matrix, options: &Options) -> Result<Scales, LearnError> {
     let (means, spreads) = crate::linear_regression::spreads(x);
-    let middles = if options.truth("with_mean", true)? { means } else { vec![0.0; x.width()] };
-    let scales = if options.truth("with_std", true)? { spreads } else { vec![1.0; x.width()] };
+    let middles = if options.boolean("with_mean", true)? { means } else { vec![0.0; x.width()] };
+    let scales = if options.boolean("with_std", true)? { spreads } else { vec![1.0; x.width()] };
     Ok(Scales { prefix: "SS".to_owned(), middles, scales: without_zeros(scales) })
 }
 
 /// `RobustScaler`: median and the difference of two quantiles.
 pub(crate) fn robust(x: &Matrix, options: &Options, stop: Stop<'_>) -> Result<Scales, LearnError> {
     let (low, high) = quantile_range(options)?;
-    let (centres, divides) = (options.truth("with_centering", true)?, options.truth("with_scaling", true)?);
+    let (centres, divides) = (options.boolean("with_centering", true)?, options.boolean("with_scaling", true)?);
     let (mut middles, mut scales) = (Vec::new(), Vec::new());
     for column in 0..x.width() {
         go_on(stop)?;
@@ -46,7 +46,7 @@ fn without_zeros(mut scales: Vec<f64>) -> Vec<f64> {
     scales
 }
 
-/// `quantile_range=25-75`, also with a comma, as fractions of 1.
+/// `quantile_range=25-75` or `25,75`, as fractions of 1.
 fn quantile_range(options: &Options) -> Result<(f64, f64), LearnError> {
     let Some(text) = options.get("quantile_range") else { return Ok((0.25, 0.75)) };
     let text = text.trim_matches(['(', ')']);

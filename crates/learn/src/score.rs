@@ -66,7 +66,7 @@ fn pair(
         _ => {
             let labels = Labels::new(actual, predicted, rows)?;
             match method {
-                "accuracy_score" => one(labels.accuracy(options.truth("normalize", true)?)),
+                "accuracy_score" => one(labels.accuracy(options.boolean("normalize", true)?)),
                 "confusion_matrix" => Ok(labels.matrix()),
                 "precision_recall_fscore_support" => Ok(labels.report()),
                 _ => labels.average(method, options),
@@ -94,7 +94,7 @@ fn of_numbers(method: &str, pairs: &[(f64, f64)]) -> f64 {
     let mean = |of: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / count;
     let middle = mean(&|(actual, _)| *actual);
     let spread = mean(&|(actual, _)| (actual - middle).powi(2));
-    let square = mean(&|(actual, told)| (actual - told).powi(2));
+    let square = mean(&|(actual, predicted)| (actual - predicted).powi(2));
     // Constant values are predicted either perfectly or not at all.
     let share = |off: f64| match spread > 0.0 {
         true => 1.0 - off / spread,
@@ -102,10 +102,10 @@ fn of_numbers(method: &str, pairs: &[(f64, f64)]) -> f64 {
     };
     match method {
         "mean_squared_error" => square,
-        "mean_absolute_error" => mean(&|(actual, told)| (actual - told).abs()),
+        "mean_absolute_error" => mean(&|(actual, predicted)| (actual - predicted).abs()),
         "explained_variance_score" => {
-            let off = mean(&|(actual, told)| actual - told);
-            share(mean(&|(actual, told)| (actual - told - off).powi(2)))
+            let off = mean(&|(actual, predicted)| actual - predicted);
+            share(mean(&|(actual, predicted)| (actual - predicted - off).powi(2)))
         }
         _ => share(square),
     }
@@ -203,8 +203,8 @@ impl Labels {
         let count = self.classes.len();
         let right = self.counts[class * count + class];
         let support: f64 = self.counts[class * count..(class + 1) * count].iter().sum();
-        let told: f64 = self.counts.iter().skip(class).step_by(count).sum();
-        Share::new(right, told, support)
+        let predicted: f64 = self.counts.iter().skip(class).step_by(count).sum();
+        Share::new(right, predicted, support)
     }
 
     fn report(&self) -> Vec<Row> {
@@ -256,10 +256,10 @@ impl Labels {
 }
 
 impl Share {
-    fn new(right: f64, told: f64, support: f64) -> Share {
+    fn new(right: f64, predicted: f64, support: f64) -> Share {
         let part = |whole: f64| if whole > 0.0 { right / whole } else { 0.0 };
-        let f1 = if told + support > 0.0 { 2.0 * right / (told + support) } else { 0.0 };
-        Share { precision: part(told), recall: part(support), f1, support }
+        let f1 = if predicted + support > 0.0 { 2.0 * right / (predicted + support) } else { 0.0 };
+        Share { precision: part(predicted), recall: part(support), f1, support }
     }
 }
 

@@ -155,7 +155,7 @@ fn texts_are_columns_and_dependent_columns_do_no_harm() {
 }
 
 #[test]
-fn classes_are_told_apart() {
+fn classes_are_distinguished() {
     let table = two_kinds();
     for algorithm in ["LogisticRegression", "GaussianNB", "DecisionTreeClassifier", "RandomForestClassifier"] {
         let fitted = table.fit(algorithm, "kind", "a b", "probabilities=t").unwrap();

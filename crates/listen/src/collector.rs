@@ -56,25 +56,25 @@ struct Port {
     served: JoinHandle<()>,
 }
 
-/// Listens on `asked`, or where inputs.conf says if there are tokens. Returns `None` if inputs.conf disables the
+/// Listens on `requested`, or where inputs.conf says if there are tokens. Returns `None` if inputs.conf disables the
 /// collector, or if no address was requested and no token exists.
 pub async fn listen(
     data_dir: &Path,
-    asked: Option<SocketAddr>,
+    requested: Option<SocketAddr>,
     node: &InputSettings,
     store: Arc<dyn EventStore>,
 ) -> Result<Option<Collecting>, ListenError> {
     let settings = HttpInputSettings::new(&node.layers);
-    if let Some(address) = asked.filter(|address| !settings.tls && !address.ip().is_loopback()) {
+    if let Some(address) = requested.filter(|address| !settings.tls && !address.ip().is_loopback()) {
         return Err(ListenError::TokensInClear(address));
     }
-    if settings.disabled && asked.is_some() {
+    if settings.disabled && requested.is_some() {
         log::note("--hec: the HTTP Event Collector is disabled in inputs.conf, so the port is not opened");
     }
-    if settings.disabled || (asked.is_none() && settings.tokens.is_empty()) {
+    if settings.disabled || (requested.is_none() && settings.tokens.is_empty()) {
         return Ok(None);
     }
-    let address = asked.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, settings.port)));
+    let address = requested.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, settings.port)));
     raise_open_files();
     if settings.tokens.is_empty() {
         log::note(

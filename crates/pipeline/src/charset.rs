@@ -26,7 +26,7 @@ pub(crate) enum Charset {
     Usual,
     /// To be detected from the first bytes.
     Auto,
-    /// As named.
+    /// A named character set.
     Named(&'static Encoding),
 }
 
@@ -55,13 +55,13 @@ impl Charset {
             (Charset::Usual | Charset::Auto, Some((mark, found))) => (Some(found), mark.len()),
             (Charset::Usual, _) => (None, 0),
             (Charset::Named(named), _) => (Some(named).filter(|named| *named != UTF_8), 0),
-            (Charset::Auto, None) => (guessed(start), 0),
+            (Charset::Auto, None) => (detect(start), 0),
         }
     }
 }
 
-/// The character set that bytes without a mark appear to have.
-fn guessed(start: &[u8]) -> Option<&'static Encoding> {
+/// The probable character set of bytes without a byte order mark.
+fn detect(start: &[u8]) -> Option<&'static Encoding> {
     let zeros = |odd: usize| start.iter().skip(odd).step_by(2).filter(|byte| **byte == 0).count();
     let half = start.len() / 2;
     if half > 1 && zeros(1) * 4 > half * 3 {
@@ -101,7 +101,7 @@ impl Decoding {
         Decoding { encoding, held: Vec::new(), starts, decoded: 0, input, undecodable: 0 }
     }
 
-    /// The set.
+    /// The character set.
     pub(crate) fn encoding(&self) -> &'static Encoding {
         self.encoding
     }
@@ -183,7 +183,7 @@ impl Decoding {
     }
 
     /// Drops lines before a position in the decoded text.
-    pub(crate) fn forget_before(&mut self, decoded: u64) {
+    pub(crate) fn drop_before(&mut self, decoded: u64) {
         while self.starts.get(1).is_some_and(|(start, _)| *start <= decoded) {
             self.starts.pop_front();
         }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn places_lead_back_to_the_input() {
+    fn positions_map_back_to_the_input() {
         let mut decoding = Decoding::new(UTF_16LE, 2);
         let mut out = Vec::new();
         decoding.feed(&utf16("grün\nb\nc", false), &mut out);
@@ -254,7 +254,7 @@ mod tests {
         for (text, input) in places {
             assert_eq!(decoding.input_of(text), input, "{text}");
         }
-        decoding.forget_before(7);
+        decoding.drop_before(7);
         assert_eq!((decoding.input_of(7), decoding.starts.len()), (12, 2));
     }
 }

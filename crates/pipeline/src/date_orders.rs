@@ -1,8 +1,9 @@
-//! The orders of dates that sources have shown, shared by the pipelines of an input.
+//! The order of day and month in the dates of each source, as far as its events have revealed it; shared by the pipelines
+//! of an input.
 //!
-//! Each rotated file and each request has a pipeline of its own, although its dates are written like those before. Numbers
-//! in paths are ignored, because dated logs have a new name every day. The memory is that of the process: after a restart,
-//! sources show their order again.
+//! Each rotated file and each request has a pipeline of its own, but the same order as those before it. Numbers in paths
+//! are ignored, because dated logs have a new name every day. Orders are not stored: after a restart they are learned
+//! again.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_told_apart_but_for_numbers_in_paths() {
+    fn sources_are_distinguished_except_for_numbers_in_paths() {
         let orders = DateOrders::default();
         orders.note(orders.key("/var/log/app-2026-11-05.log"), DateOrder::DayMonthYear);
         orders.note(orders.key("tcp:514"), DateOrder::MonthDayYear);

@@ -43,7 +43,7 @@ pub(crate) enum Until {
     More,
     /// No bytes follow for now: complete lines only.
     Pause,
-    /// End of input: also a line without a line break.
+    /// End of input: includes a line without a line break.
     End,
 }
 

@@ -557,7 +557,7 @@ impl Running {
         self.text = text;
         let safe = self.safe_text();
         if let Some(decoding) = &mut self.decoding {
-            decoding.forget_before(safe);
+            decoding.drop_before(safe);
         }
     }
 

@@ -164,7 +164,7 @@ impl Drop for ProgramGroup {
 }
 
 /// Keeps the end of a program's error output.
-pub fn keep_complaints(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
+pub fn capture_stderr(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 4_096];
     while let Ok(read @ 1..) = stderr.read(&mut buffer) {
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -34,14 +34,14 @@ fn nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
 }
 
 /// The error for a stanza that no file has.
-fn no_stanza(layers: &Layers, conf: &str, asked: &str) -> Failure {
+fn no_stanza(layers: &Layers, conf: &str, requested: &str) -> Failure {
     let rows = layers.btool(conf, None);
     let known: BTreeSet<&str> = rows.iter().map(|row| row.stanza).collect();
-    let hint = match quarry_spl::nearest(asked, known.iter().copied()) {
+    let hint = match quarry_spl::nearest(requested, known.iter().copied()) {
         Some(near) => format!("did you mean [{near}]?"),
         None => format!("`quarry btool {conf} list` shows the existing ones"),
     };
-    Failure::Usage(format!("there is no stanza [{asked}] in {conf}.conf: {hint}"))
+    Failure::Usage(format!("there is no stanza [{requested}] in {conf}.conf: {hint}"))
 }
 
 /// Prints every error of the configuration; fails if there is one.
@@ -79,8 +79,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &BtoolArgs) -> Result<u8, Failure>
     let rows = layers.btool(conf, arguments.stanza.as_deref());
     let place = |file: &str, line: u32| if line > 0 { format!("{file}:{line}") } else { file.to_owned() };
     let width = rows.iter().map(|row| place(row.file, row.line).chars().count()).max().unwrap_or(0);
-    if let Some(asked) = arguments.stanza.as_deref().filter(|_| rows.is_empty()) {
-        return Err(no_stanza(&layers, conf, asked));
+    if let Some(requested) = arguments.stanza.as_deref().filter(|_| rows.is_empty()) {
+        return Err(no_stanza(&layers, conf, requested));
     }
     let mut out = Pager::open(true);
     let mut stanza = None;

@@ -23,7 +23,7 @@ pub(crate) fn migrate(data_dir: &Path, to: CatalogTo) -> Result<u8, Failure> {
     };
     let share = || -> Result<(), Failure> {
         let settings = Settings::of_data_dir_quietly(data_dir);
-        // Nobody else changes the data directory meanwhile.
+        // No other process changes the data directory during this.
         let store = data_directory::open_existing(data_dir, &settings)?;
         let shared = quarry_ingest::open_shared_files(data_dir, &settings.layers, &settings.clock, &variables());
         store.close();

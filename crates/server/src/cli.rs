@@ -375,7 +375,7 @@ pub(crate) enum IndexVerb {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CatalogVerb {
     /// Copy the catalog to the database of `[catalog] url` in server.conf, or from there to a file, and use it there.
-    /// No server may run meanwhile; the previous catalog is kept.
+    /// Stop the server first; the previous catalog is kept.
     Migrate {
         /// New place of the catalog.
         #[arg(value_name = "PLACE")]

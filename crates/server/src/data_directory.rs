@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::zone;
 
 /// Configuration errors reported last, relative to the data directory.
-const TOLD_FAULTS: &str = "run/told_faults";
+const REPORTED_FAULTS: &str = "run/told_faults";
 
 /// Configuration as used by verbs.
 pub(crate) struct Settings {
@@ -63,12 +63,12 @@ impl Settings {
     /// Reports errors that were not reported before, or all of them `again`; returns those.
     pub(crate) fn tell_faults(&self, data_dir: &Path, again: bool) -> Vec<String> {
         let faults = self.faults();
-        let (file, text) = (data_dir.join(TOLD_FAULTS), faults.join("\n"));
-        let told = std::fs::read_to_string(&file).unwrap_or_default();
-        if (faults.is_empty() && told.is_empty()) || (told == text && !again) {
+        let (file, text) = (data_dir.join(REPORTED_FAULTS), faults.join("\n"));
+        let reported = std::fs::read_to_string(&file).unwrap_or_default();
+        if (faults.is_empty() && reported.is_empty()) || (reported == text && !again) {
             return Vec::new();
         }
-        let known: BTreeSet<&str> = told.lines().filter(|_| !again).collect();
+        let known: BTreeSet<&str> = reported.lines().filter(|_| !again).collect();
         let fresh: Vec<String> = faults.iter().filter(|fault| !known.contains(fault.as_str())).cloned().collect();
         fresh.iter().for_each(log::warning);
         if !fresh.is_empty() {
@@ -83,11 +83,11 @@ impl Settings {
 
     /// Errors of the configuration, each once.
     pub(crate) fn faults(&self) -> Vec<String> {
-        let mut told = BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let missing = missing_rules(&self.layers);
         let warnings = self.layers.warnings().iter().map(ToString::to_string);
         let all = warnings.chain(missing.iter().map(ToString::to_string));
-        all.filter(|fault| told.insert(fault.clone())).collect()
+        all.filter(|fault| seen.insert(fault.clone())).collect()
     }
 
     /// The configuration of a data directory without reporting errors, which were reported when data was added and are

@@ -105,7 +105,7 @@ fn write_object(result: &Value, zone: &TimeZone, out: &mut dyn Write) -> Result<
     Ok(output::write(&table_of(&fields, &[row], zone)?, style, out)?)
 }
 
-/// Notes on what is probably not meant: nobody would learn it from a search that goes on without finding anything.
+/// Notes on probable mistakes, which a search that continues without finding anything would not reveal.
 fn tell_probable_mistakes(cli: &Cli, arguments: &SearchArgs) -> Result<(), Failure> {
     let parsed = quarry_spl::parse(&arguments.text);
     let mut remarks = parsed.diagnostics;

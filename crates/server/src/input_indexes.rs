@@ -1,4 +1,4 @@
-//! Notes on inputs whose index does not exist: it is made when the first event comes, which may not be what is meant.
+//! Notes on inputs whose index does not exist: it is created by the first event, which may not be intended.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use crate::add::new_index_note;
 
 /// Settings with one index, or several separated by commas.
 const SETTINGS: [&str; 2] = ["index", "indexes"];
-/// Fate of an index that an input names.
-const FATE: &str = "is made when the first event comes";
+/// End of the note on a missing index that an input names.
+const CREATED_BY_FIRST_EVENT: &str = "is made when the first event comes";
 
 /// The notes of a node, one for each index.
 pub(crate) fn notes(layers: &Layers, store: &Store) -> Vec<String> {
@@ -20,11 +20,11 @@ pub(crate) fn notes(layers: &Layers, store: &Store) -> Vec<String> {
 }
 
 fn notes_beside(layers: &Layers, known: &[String]) -> Vec<String> {
-    let mut told = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let mut notes = Vec::new();
     for stanza in layers.conf("inputs").stanzas().iter().filter(|stanza| !is_disabled(stanza)) {
-        for index in indexes_of(stanza).filter(|index| told.insert((*index).to_owned())) {
-            let note = new_index_note(index, known, FATE);
+        for index in indexes_of(stanza).filter(|index| seen.insert((*index).to_owned())) {
+            let note = new_index_note(index, known, CREATED_BY_FIRST_EVENT);
             notes.extend(note.map(|note| format!("inputs.conf [{}]: {note}", stanza.name)));
         }
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_index_that_does_not_exist_is_told_once() {
+    fn each_index_that_does_not_exist_is_reported_once() {
         let text = "[http://shop]\ntoken = abc\nindex = shpo\nindexes = shop, audit ,shpo\n[monitor:///a]\nindex = audit\n\
                     [udp://514]\nindex = off\ndisabled = true\n[tcp://1]\nindex = default\n";
         let file = "etc/system/local/inputs.conf".to_owned();

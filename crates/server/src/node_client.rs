@@ -88,7 +88,7 @@ impl NodeClient {
             return read_json(&body);
         }
         let address = if let NodeClient::Server(remote) = self { remote.address() } else { "of this process" };
-        let told = message_of(&body).unwrap_or_else(|| unreadable(address, status, &body));
-        Err(if status < 500 { Failure::Usage(told) } else { Failure::Storage(told) })
+        let message = message_of(&body).unwrap_or_else(|| unreadable(address, status, &body));
+        Err(if status < 500 { Failure::Usage(message) } else { Failure::Storage(message) })
     }
 }

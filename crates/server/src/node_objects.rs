@@ -214,12 +214,12 @@ fn confirm_removal(client: &NodeClient, root: &str, name: &str) -> Result<(), Fa
     if matches!(events, "" | "0") {
         return Ok(());
     }
-    let told = format!("index {name} contains {events} events, which are removed with it permanently");
+    let warning = format!("index {name} contains {events} events, which are removed with it permanently");
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::Usage(format!("{told}: confirm it with --yes")));
+        return Err(Failure::Usage(format!("{warning}: confirm it with --yes")));
     }
     let mut err = std::io::stderr().lock();
-    write!(err, "{told}. Remove it? [y/N] ")?;
+    write!(err, "{warning}. Remove it? [y/N] ")?;
     err.flush()?;
     // Ctrl-D answers with nothing.
     let mut answer = String::new();

@@ -44,7 +44,7 @@ impl OpenNode {
         let is_changed = shared.as_ref().is_some_and(|shared| !shared.take_changed().is_empty());
         let settings = if is_changed { Settings::of_data_dir(data_dir) } else { settings };
         let files = NodeFiles::shared_by(data_dir, shared.clone().map(|shared| shared as Arc<dyn SharedFiles>));
-        let auth = Arc::new(doors(&files, &settings)?);
+        let auth = Arc::new(open_auth(&files, &settings)?);
         settings.kept_jobs(data_dir).expire();
         let searching = SearchSettings { files: Some(files.clone()), ..settings.searching(Some(data_dir)) };
         let (of_namespace, rest, of_searches) = (data_dir.to_owned(), Arc::clone(&searching.rest), files.clone());
@@ -84,7 +84,7 @@ impl RestEntries for OwnEntries {
 }
 
 /// Opens users and tokens.
-fn doors(files: &NodeFiles, settings: &Settings) -> Result<Auth, Failure> {
+fn open_auth(files: &NodeFiles, settings: &Settings) -> Result<Auth, Failure> {
     let file = UsersFile::of(files);
     let roles = Roles::new(&settings.layers);
     let users = file.read_or_begin(&roles)?;

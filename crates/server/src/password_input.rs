@@ -34,7 +34,7 @@ fn typed_password(name: &str) -> Result<String, Failure> {
     Err(Failure::Usage("the passwords differ".to_owned()))
 }
 
-/// A line typed without showing it. Ctrl-C ends the program and leaves the terminal as it was.
+/// A line typed without echo. Ctrl-C ends the program and leaves the terminal as it was.
 pub(crate) fn typed(what: &str) -> Result<String, Failure> {
     let terminal = console::Term::stderr();
     terminal.write_str(what)?;

@@ -73,22 +73,22 @@ pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failur
     let zone = zone::of_option(arguments.zone.as_deref())?;
     let sourcetype = arguments.sourcetype.clone();
     let host = arguments.host.clone();
-    let asked = PreviewRequest { path: &arguments.file, sourcetype, host, zone, events: arguments.events };
-    let mut made = of_file(&asked, &settings)?;
+    let request = PreviewRequest { path: &arguments.file, sourcetype, host, zone, events: arguments.events };
+    let mut made = of_file(&request, &settings)?;
     made.notes.retain(|note| !faults_told.iter().any(|fault| note.ends_with(fault)));
     let mut out = Pager::open(arguments.output == PreviewForm::Text);
     match arguments.output {
-        PreviewForm::Json => writeln!(out, "{}", to_json(&asked, &made))?,
+        PreviewForm::Json => writeln!(out, "{}", to_json(&request, &made))?,
         PreviewForm::Conf => write!(out, "{}", made.preview.props_conf())?,
-        PreviewForm::Text => write_text(&asked, &made, terminal::width().map(usize::from), &mut out)?,
+        PreviewForm::Text => write_text(&request, &made, terminal::width().map(usize::from), &mut out)?,
     }
     out.close()?;
     Ok(0)
 }
 
 /// Previews a file.
-pub(crate) fn of_file(asked: &PreviewRequest<'_>, settings: &Settings) -> Result<FilePreview, Failure> {
-    let path = asked.path;
+pub(crate) fn of_file(request: &PreviewRequest<'_>, settings: &Settings) -> Result<FilePreview, Failure> {
+    let path = request.path;
     let absolute = absolute_text(path);
     let mut file = OpenFile::open(path).map_err(|error| Failure::Usage(error.to_string()))?;
     let unreadable = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
@@ -100,38 +100,38 @@ pub(crate) fn of_file(asked: &PreviewRequest<'_>, settings: &Settings) -> Result
     }
     let is_whole = read < HEAD_BYTES && (file.packing == Packing::None || file.fault().is_none());
     let samples = lines_all_over(path).map_err(|error| Failure::Usage(error.to_string()))?;
-    of_head(asked, settings, absolute, PreviewText { head, is_whole, samples }, file.modified_ns)
+    of_head(request, settings, absolute, PreviewText { head, is_whole, samples }, file.modified_ns)
 }
 
-/// Previews the beginning of a file that is not on this machine; `asked.path` is its name.
-pub(crate) fn of_text(asked: &PreviewRequest<'_>, text: &[u8], settings: &Settings) -> Result<FilePreview, Failure> {
+/// Previews the beginning of a file that is not on this machine; `request.path` is its name.
+pub(crate) fn of_text(request: &PreviewRequest<'_>, text: &[u8], settings: &Settings) -> Result<FilePreview, Failure> {
     let head = text[..text.len().min(HEAD_BYTES)].to_vec();
     let text = PreviewText { head, is_whole: text.len() <= HEAD_BYTES, samples: Vec::new() };
-    of_head(asked, settings, asked.path.display().to_string(), text, None)
+    of_head(request, settings, request.path.display().to_string(), text, None)
 }
 
 fn of_head(
-    asked: &PreviewRequest<'_>,
+    request: &PreviewRequest<'_>,
     settings: &Settings,
     source: String,
     text: PreviewText,
     modified: Option<i64>,
 ) -> Result<FilePreview, Failure> {
-    let path = asked.path;
+    let path = request.path;
     let info = SourceInfo {
         index: quarry_search::DEFAULT_INDEX.to_owned(),
-        host: asked.host.clone().unwrap_or_else(data_directory::host_name),
-        host_is_fixed: asked.host.is_some(),
+        host: request.host.clone().unwrap_or_else(data_directory::host_name),
+        host_is_fixed: request.host.is_some(),
         source,
-        sourcetype: asked.sourcetype.clone(),
+        sourcetype: request.sourcetype.clone(),
     };
     if let Some(reason) = left_out_by(&text.head, &info, &settings.props) {
         return Err(Failure::Usage(format!("{}: {reason}", path.display())));
     }
-    let context = PipelineContext { now: settings.clock.now_ns(), zone: asked.zone.clone(), modified, orders: None };
-    let made = preview(&info, &settings.props, &context, &text, asked.events.min(EVENTS_MAX));
+    let context = PipelineContext { now: settings.clock.now_ns(), zone: request.zone.clone(), modified, orders: None };
+    let made = preview(&info, &settings.props, &context, &text, request.events.min(EVENTS_MAX));
     let preview = made.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
-    let (zone, zone_reason) = zone_of(asked, settings, &info, &preview);
+    let (zone, zone_reason) = zone_of(request, settings, &info, &preview);
     let mut notes = notes_on_zone(settings, &info, &preview, context.now);
     notes.extend(settings.faults_of_sourcetype(&preview.sourcetype).iter().map(|fault| format!("warning: {fault}")));
     notes.extend(preview.about_dates.iter().map(|told| format!("note: {told}")));
@@ -143,10 +143,15 @@ fn of_head(
 }
 
 /// Zone of times without one, and its origin.
-fn zone_of(asked: &PreviewRequest<'_>, settings: &Settings, info: &SourceInfo, preview: &Preview) -> (String, String) {
+fn zone_of(
+    request: &PreviewRequest<'_>,
+    settings: &Settings,
+    info: &SourceInfo,
+    preview: &Preview,
+) -> (String, String) {
     let Some(name) = &preview.settings.tz else {
-        let reason = if asked.zone.is_some() { "--zone" } else { "the machine's" };
-        return (zone::shown(&asked.shown_zone()), reason.to_owned());
+        let reason = if request.zone.is_some() { "--zone" } else { "the machine's" };
+        return (zone::shown(&request.shown_zone()), reason.to_owned());
     };
     let stanza = settings.props.stanza_of("TZ", &info.source, &info.host, &preview.sourcetype).unwrap_or_default();
     let set = settings.layers.conf("props").stanza(stanza).and_then(|stanza| stanza.settings.get("TZ"));
@@ -188,8 +193,8 @@ fn written(zone: WrittenZone) -> String {
 }
 
 /// The preview as an object.
-pub(crate) fn to_json(asked: &PreviewRequest<'_>, made: &FilePreview) -> Value {
-    let (preview, shown) = (&made.preview, asked.shown_zone());
+pub(crate) fn to_json(request: &PreviewRequest<'_>, made: &FilePreview) -> Value {
+    let (preview, shown) = (&made.preview, request.shown_zone());
     let event = |event: &PreviewEvent| {
         json!({
             "_time": iso_time(event.time, &shown),
@@ -205,13 +210,13 @@ pub(crate) fn to_json(asked: &PreviewRequest<'_>, made: &FilePreview) -> Value {
         })
     };
     json!({
-        "file": asked.path.display().to_string(),
+        "file": request.path.display().to_string(),
         "bytes": made.bytes,
         "zone": made.zone,
         "zone_reason": made.zone_reason,
         "notes": made.notes,
         "sourcetype": preview.sourcetype,
-        "sourcetype_reason": sourcetype_reason(asked, preview),
+        "sourcetype_reason": sourcetype_reason(request, preview),
         "problem": preview.problem.as_ref().map(ToString::to_string),
         "events_seen": preview.events_seen,
         "bad_timestamps": preview.bad_timestamps,
@@ -228,8 +233,8 @@ fn reason(event: &PreviewEvent) -> String {
     }
 }
 
-fn sourcetype_reason<'a>(asked: &PreviewRequest<'_>, preview: &'a Preview) -> &'a str {
-    match (&asked.sourcetype, &preview.guess) {
+fn sourcetype_reason<'a>(request: &PreviewRequest<'_>, preview: &'a Preview) -> &'a str {
+    match (&request.sourcetype, &preview.guess) {
         (Some(_), _) => "it was named",
         (None, Some(guess)) => guess.reason,
         (None, None) if preview.sourcetype.is_empty() => "there is no text to guess it from",
@@ -239,15 +244,15 @@ fn sourcetype_reason<'a>(asked: &PreviewRequest<'_>, preview: &'a Preview) -> &'
 
 /// Writes the preview as text; `terminal` is the width of the terminal, if there is one.
 fn write_text(
-    asked: &PreviewRequest<'_>,
+    request: &PreviewRequest<'_>,
     made: &FilePreview,
     terminal: Option<usize>,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
     let told = |line: String| terminal.map_or_else(|| line.clone(), |columns| folded(&harmless(&line, false), columns));
-    let (preview, bytes, shown) = (&made.preview, made.bytes, asked.shown_zone());
-    let path = asked.path.display();
-    let reason_of_type = sourcetype_reason(asked, preview);
+    let (preview, bytes, shown) = (&made.preview, made.bytes, request.shown_zone());
+    let path = request.path.display();
+    let reason_of_type = sourcetype_reason(request, preview);
     writeln!(out, "{}", told(format!("{path}: sourcetype {} ({reason_of_type})", preview.sourcetype)))?;
     if let Some(problem) = &preview.problem {
         writeln!(out, "{}", told(format!("read as plain lines: {problem}")))?;

@@ -450,7 +450,7 @@ impl SearchStop {
             }
             StopAction::FinishOnServer(remote, id) => match remote.finalize(id) {
                 Ok(()) => tell(),
-                // The search has not begun, waits for others, or has ended meanwhile.
+                // The search has not begun, waits for others, or has just ended.
                 Err(_) => {
                     log::info("stopped before an answer was shown");
                     std::process::exit(i32::from(failure::INTERRUPTED));

@@ -95,12 +95,12 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // Dropping the engine joins its threads, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
-    let asked = ListenAddresses { management: address, tls, hec, s2s };
+    let listen = ListenAddresses { management: address, tls, hec, s2s };
     let rest = Arc::clone(&searching.rest);
     rest.connect(Arc::new(OwnEntries { state: state.clone(), runtime: runtime.handle().clone() }));
     let following = shared.map(|shared| follow_other_nodes(shared, node.clone(), Arc::clone(&state.auth)));
     let following = following.map(|following| runtime.spawn(following));
-    let served = runtime.block_on(serve(data_dir, asked, state, node.clone()));
+    let served = runtime.block_on(serve(data_dir, listen, state, node.clone()));
     following.inspect(JoinHandle::abort);
     jobs.leave();
     // The interface holds the searches, which hold the connection.
@@ -139,22 +139,22 @@ struct ListenAddresses {
     s2s: Option<SocketAddr>,
 }
 
-async fn serve(data_dir: &Path, asked: ListenAddresses, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
-    let address = asked.management;
+async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
+    let address = listen.management;
     raise_open_files();
     let cannot = |error: std::io::Error| cannot_listen(address, error);
-    let security = match &asked.tls {
+    let security = match &listen.tls {
         Some(tls) => Security::beyond(data_dir, &node.ingest.settings.host, tls)?,
         None => Security::Clear,
     };
-    let scheme = if asked.tls.is_some() { "https" } else { "http" };
+    let scheme = if listen.tls.is_some() { "https" } else { "http" };
     let listener = listen_on(address).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let (ingest, inputs) = (&node.ingest, &node.ingest.settings);
     let sinks: Arc<dyn Sinks> = Arc::<Ingest>::clone(ingest);
     let events: Arc<dyn EventStore> = Arc::<Ingest>::clone(ingest);
-    let collector = listen_for_events(data_dir, asked.hec, inputs, Arc::clone(&events)).await?;
-    let mut listeners = Listeners::start(data_dir, inputs, asked.s2s, &|_| Arc::clone(&events)).await?;
+    let collector = listen_for_events(data_dir, listen.hec, inputs, Arc::clone(&events)).await?;
+    let mut listeners = Listeners::start(data_dir, inputs, listen.s2s, &|_| Arc::clone(&events)).await?;
     if let Some(listening) = &collector {
         node.tokens.attach(&listening.collector);
     }
@@ -166,7 +166,7 @@ async fn serve(data_dir: &Path, asked: ListenAddresses, state: ApiState, node: A
     let programs = start_inputs(data_dir, inputs, Some(address), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, addresses(address, hec, &listeners, state.auth.local_token()))?;
-    let told = tell_messages(&node, 0);
+    let logged_until = tell_messages(&node, 0);
     log::info(format!("quarry serves {} on {scheme}://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(ingest), data_dir.to_path_buf());
     let counts = (state.auth.users().len(), node.settings().pipeline_sets(), state.searches_max());
@@ -174,7 +174,7 @@ async fn serve(data_dir: &Path, asked: ListenAddresses, state: ApiState, node: A
     write_messages(ingest, data_dir, texts.iter().map(|text| ("INFO", text.as_str())));
     let logged = tokio::spawn(write_log(Arc::clone(ingest), data_dir.to_path_buf()));
     let figures = tokio::spawn(async move { write_figures(figured, &folder).await });
-    let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), told));
+    let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), logged_until));
     let auth = Arc::clone(&state.auth);
     let jobs = tokio::spawn(look_after_jobs(Arc::clone(&state.jobs)));
     let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
@@ -224,7 +224,7 @@ fn started(
     (users, pipelines, searches): (usize, usize, usize),
 ) -> Vec<String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut told = vec![
+    let mut lines = vec![
         format!("quarry {} has started, pid={}", env!("CARGO_PKG_VERSION"), std::process::id()),
         format!("data directory {}", data_dir.display()),
         format!("os={} arch={} cores={cores}", std::env::consts::OS, std::env::consts::ARCH),
@@ -235,9 +235,9 @@ fn started(
         format!("maintenance every {} s", MAINTENANCE_EVERY.as_secs()),
         format!("job maintenance every {} s", JOBS_EVERY.as_secs()),
     ];
-    told.extend(hec.map(|address| format!("event collector http://{address}/services/collector")));
-    told.extend(listeners.addresses.iter().map(|(what, address)| format!("input {what} on {address}")));
-    told
+    lines.extend(hec.map(|address| format!("event collector http://{address}/services/collector")));
+    lines.extend(listeners.addresses.iter().map(|(what, address)| format!("input {what} on {address}")));
+    lines
 }
 
 /// Resolves on SIGINT or SIGTERM.
@@ -286,22 +286,22 @@ async fn look_after_jobs(jobs: Arc<Jobs>) {
 }
 
 /// Seals idle slabs and removes expired buckets and results, at the start and periodically: a node that is restarted
-/// often removes them, too. Messages of the store up to `told` are logged already.
-async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut told: i64) {
+/// often removes them, too. Messages of the store up to `logged_until` are logged already.
+async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut logged_until: i64) {
     loop {
         let (node, data_dir) = (node.clone(), data_dir.clone());
         let round = tokio::task::spawn_blocking(move || {
             node.settings().kept_jobs(&data_dir).expire();
-            maintenance_round(&node, &data_dir, told)
+            maintenance_round(&node, &data_dir, logged_until)
         });
         let round = round.await;
-        told = round.unwrap_or(told);
+        logged_until = round.unwrap_or(logged_until);
         tokio::time::sleep(MAINTENANCE_EVERY).await;
     }
 }
 
 /// One round; returns the time up to which the store's messages were reported.
-fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
+fn maintenance_round(node: &LocalNode, data_dir: &Path, logged_until: i64) -> i64 {
     let settings = node.settings();
     let (store, layers): (&Store, _) = (&node.ingest.store, &settings.layers);
     if let Err(error) = store.seal_idle() {
@@ -331,15 +331,15 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
         }
         Err(error) => log::warning(format!("thawed buckets cannot be listed: {error}")),
     }
-    tell_messages(node, told)
+    tell_messages(node, logged_until)
 }
 
-/// Logs messages of the store newer than `told`; returns the time of the newest.
-fn tell_messages(node: &LocalNode, told: i64) -> i64 {
-    let fresh = node.ingest.store.messages().into_iter().filter(|message| message.time > told);
+/// Logs messages of the store newer than `logged_until`; returns the time of the newest.
+fn tell_messages(node: &LocalNode, logged_until: i64) -> i64 {
+    let fresh = node.ingest.store.messages().into_iter().filter(|message| message.time > logged_until);
     let fresh: Vec<_> = fresh.collect();
     fresh.iter().for_each(|message| log::warning(&message.text));
-    fresh.last().map_or(told, |message| message.time)
+    fresh.last().map_or(logged_until, |message| message.time)
 }
 
 /// Contents of the run file, by which the command line finds the server: addresses and a token.

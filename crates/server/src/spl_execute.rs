@@ -236,11 +236,11 @@ impl CommandSource for StandIns {
 
 impl CommandProcess for PassesRows {
     fn exchange(&mut self, chunk: &CommandChunk, _: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
-        let told: serde_json::Value =
+        let metadata: serde_json::Value =
             serde_json::from_str(&chunk.metadata).map_err(|error| Fault::bug(error.to_string()))?;
-        let answer = match told["action"] == "getinfo" {
+        let answer = match metadata["action"] == "getinfo" {
             true => json!({ "type": "reporting", "generating": self.makes_rows, "finished": false }),
-            false => json!({ "finished": self.makes_rows || told["finished"] == true }),
+            false => json!({ "finished": self.makes_rows || metadata["finished"] == true }),
         };
         Ok(CommandChunk { metadata: answer.to_string(), body: chunk.body.clone() })
     }

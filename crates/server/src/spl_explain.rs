@@ -37,14 +37,14 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
         search::check(&arguments.text, &cli.data_dir, namespace.clone())?;
         let remote = remote.in_namespace(namespace.as_ref());
         let zone_name = zone::name(&zone);
-        let told = [
+        let optional = [
             ("earliest_time", arguments.earliest.as_deref()),
             ("latest_time", arguments.latest.as_deref()),
             ("zone", zone_name.as_deref()),
             ("output_mode", Some(if arguments.output == ExplainForm::Json { "json" } else { "text" })),
         ];
         let mut form = vec![("search", arguments.text.as_str())];
-        form.extend(told.into_iter().filter_map(|(name, value)| Some((name, value?))));
+        form.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
         return write_shown(&remote.explain(&form)?, arguments.output);
     }
     let settings = Settings::of_search(&cli.data_dir, namespace)?;

@@ -65,7 +65,7 @@ fn further(text: &str, fault: usize) -> Option<String> {
     None
 }
 
-/// Positions of `$name$`, also with a filter such as `|s`.
+/// Positions of `$name$`, with or without a filter such as `|s`.
 fn tokens(text: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -33,7 +33,7 @@ pub struct Span {
 pub struct Pipeline {
     /// Commands in order. A search that does not start with `|` starts with [`Command::Search`].
     pub commands: Vec<Stage>,
-    /// Place in the text.
+    /// Position in the text.
     pub span: Span,
 }
 
@@ -53,7 +53,7 @@ pub struct Stage {
 pub struct FieldPattern {
     /// Name as written, unquoted.
     pub text: String,
-    /// Place in the text.
+    /// Position in the text.
     pub span: Span,
 }
 
@@ -96,7 +96,7 @@ impl TimeModifiers {
 pub struct TimeText {
     /// The modifier or absolute time.
     pub text: String,
-    /// Place in the text.
+    /// Position in the text.
     pub span: Span,
 }
 
@@ -146,14 +146,14 @@ pub enum SearchExpr {
     Subsearch(Box<Pipeline>),
 }
 
-/// A literal of a search expression. Asterisks are wildcards, also inside quotes.
+/// A literal of a search expression. Asterisks are wildcards, even inside quotes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchPattern {
     /// Text without quotes, escapes resolved.
     pub text: String,
     /// Whether it was quoted (a phrase when used as a keyword).
     pub quoted: bool,
-    /// Place in the text.
+    /// Position in the text.
     pub span: Span,
 }
 
@@ -181,7 +181,7 @@ pub enum CompareOp {
 pub struct Expr {
     /// The node.
     pub kind: ExprKind,
-    /// Place in the text.
+    /// Position in the text.
     pub span: Span,
 }
 
@@ -276,7 +276,7 @@ pub enum BinaryOp {
 pub struct Pattern {
     /// PCRE text.
     pub text: String,
-    /// Place in the text.
+    /// Position in the text.
     pub span: Span,
 }
 

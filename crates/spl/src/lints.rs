@@ -44,11 +44,11 @@ const TRIES_MAX: usize = 8;
 pub(crate) fn lints(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (at, stage) in pipeline.commands.iter().enumerate() {
-        let noted = found.len();
+        let before = found.len();
         stage.command.node().find_lints(&StageContext { text, span: stage.span, is_first: at == 0 }, &mut found);
         // A command rewritten to several others gives them all the same position.
         let is_seen = at > 0 && pipeline.commands[at - 1].span == stage.span;
-        if found.len() == noted && !is_seen {
+        if found.len() == before && !is_seen {
             found.extend(find_inner_command(text, stage, at == 0));
         }
     }

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_at_the_macro() {
+    fn faults_are_reported_at_the_macro() {
         for (text, message, hint) in [
             ("a `wbe` b", "there is no macro `wbe`", Some("did you mean `web`?")),
             (

@@ -17,7 +17,7 @@ pub enum Cut {
     AfterCommit,
 }
 
-/// A proxy before a server.
+/// A proxy in front of a server.
 #[derive(Debug)]
 pub struct CuttingProxy {
     address: SocketAddr,
@@ -35,7 +35,7 @@ struct State {
 enum Verdict {
     Pass,
     Cut,
-    PassAndCutTheAnswer,
+    PassAndDropAnswer,
 }
 
 impl CuttingProxy {
@@ -116,7 +116,7 @@ fn pass_messages(
         if let Verdict::Cut = verdict {
             return client.shutdown(Shutdown::Both);
         }
-        if let Verdict::PassAndCutTheAnswer = verdict {
+        if let Verdict::PassAndDropAnswer = verdict {
             *drops_answers.lock().unwrap_or_else(PoisonError::into_inner) = true;
         }
         server.write_all(&head)?;
@@ -129,7 +129,7 @@ fn verdict(state: &mut State, is_commit: bool) -> Verdict {
     let verdict = match state.cut {
         Some(Cut::Message(number)) if state.messages >= number => Verdict::Cut,
         Some(Cut::BeforeCommit) if is_commit => Verdict::Cut,
-        Some(Cut::AfterCommit) if is_commit => Verdict::PassAndCutTheAnswer,
+        Some(Cut::AfterCommit) if is_commit => Verdict::PassAndDropAnswer,
         _ => return Verdict::Pass,
     };
     state.cut = None;

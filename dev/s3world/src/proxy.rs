@@ -89,7 +89,7 @@ pub struct ProxiedRequest {
     /// The first line and the headers, as they were sent.
     pub head: String,
     /// Whether a fault was injected.
-    pub harmed: bool,
+    pub faulty: bool,
 }
 
 impl ProxiedRequest {
@@ -233,7 +233,7 @@ impl Shared {
         let request = format!("{line} {}", header(head, "range").unwrap_or_default());
         let times = *lock(&self.times).entry(request.clone()).and_modify(|times| *times += 1).or_insert(1);
         let fault = faults.of(&request, times);
-        lock(&self.seen).push(ProxiedRequest { head: head.to_owned(), harmed: fault != Fault::None });
+        lock(&self.seen).push(ProxiedRequest { head: head.to_owned(), faulty: fault != Fault::None });
         (faults, fault)
     }
 

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_are_told_what_they_lack() {
+    fn incomplete_descriptions_are_reported() {
         let told = |name: &str, text: &str| {
             let mut faults = Vec::new();
             check_description(&Row { name: name.to_owned(), is_short: false }, text, &mut faults);

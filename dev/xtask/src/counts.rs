@@ -74,6 +74,6 @@ fn bench(options: &[&str], arguments: &[&str]) -> Result<ProcessOutput, String> 
 }
 
 /// The count that callgrind reports.
-fn collected(told: &str) -> Option<u64> {
-    told.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
+fn collected(reported: &str) -> Option<u64> {
+    reported.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
 }

@@ -222,30 +222,30 @@ mod tests {
     }
 
     #[test]
-    fn edges_outside_the_table_are_told() {
+    fn edges_outside_the_table_are_reported() {
         let good = [package("quarry-blob", &["quarry-bucket", "quarry-event", "bytes"]), package("quarry", &["clap"])];
         assert!(faults(&good).is_empty());
         assert_eq!(faults(&[package("quarry-event", &["quarry-conf"])]), ["event must not use conf"]);
-        let told = faults(&[package("quarry-store", &["rusqlite"])]);
-        assert_eq!(told, ["store must not use rusqlite: its owner is catalog, collections"]);
-        let told = faults(&[package("quarry-new", &[])]);
-        assert_eq!(told, ["crate quarry-new is not in the table of dev/xtask/src/layers.rs"]);
+        let reported = faults(&[package("quarry-store", &["rusqlite"])]);
+        assert_eq!(reported, ["store must not use rusqlite: its owner is catalog, collections"]);
+        let reported = faults(&[package("quarry-new", &[])]);
+        assert_eq!(reported, ["crate quarry-new is not in the table of dev/xtask/src/layers.rs"]);
     }
 
     #[test]
-    fn rows_that_nothing_needs_are_told() {
+    fn rows_that_nothing_needs_are_reported() {
         let packages = [package("quarry", &["quarry-api", "clap"]), package("quarry-api", &[]), package("clap", &[])];
-        let told = |edges: Table<'_>, owners: Table<'_>| {
+        let reported = |edges: Table<'_>, owners: Table<'_>| {
             let mut faults = Vec::new();
             check_tables(edges, owners, &graph(&packages), &mut faults);
             faults
         };
-        assert!(told(&[("server", &["api"]), ("api", &[])], &[("clap", &["server"])]).is_empty());
+        assert!(reported(&[("server", &["api"]), ("api", &[])], &[("clap", &["server"])]).is_empty());
         let edges: Table<'_> = &[("server", &["api"]), ("api", &["auth"])];
-        assert_eq!(told(edges, &[]), ["api may use auth but does not: remove the edge from EDGES"]);
+        assert_eq!(reported(edges, &[]), ["api may use auth but does not: remove the edge from EDGES"]);
         let owners: Table<'_> = &[("clap", &["server", "api"]), ("axum", &["api"])];
         assert_eq!(
-            told(&[], owners),
+            reported(&[], owners),
             [
                 "api does not use clap: remove it from the row of OWNERS",
                 "axum is not in Cargo.lock: remove it from OWNERS"
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn pure_crates_reach_no_runtime_by_any_way() {
+    fn pure_crates_reach_no_runtime_on_any_path() {
         let packages = [package("quarry-spl", &["innocent"]), package("innocent", &["tokio"])];
         assert_eq!(faults(&packages), ["spl is pure and must not reach tokio"]);
     }

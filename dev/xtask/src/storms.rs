@@ -132,8 +132,8 @@ fn add_user(binary: &Path, data: &Path) -> Result<(), String> {
         writeln!(input, "{}", OTHER.1).map_err(cannot)?;
     }
     let added = adding.wait_with_output().map_err(cannot)?;
-    let told = String::from_utf8_lossy(&added.stderr);
-    if added.status.success() { Ok(()) } else { Err(format!("no other user can be added: {told}")) }
+    let reported = String::from_utf8_lossy(&added.stderr);
+    if added.status.success() { Ok(()) } else { Err(format!("no other user can be added: {reported}")) }
 }
 
 /// Meaningless words of the given length, different for each event.
@@ -266,12 +266,18 @@ fn login_storm(server: &Server) -> Result<Option<String>, String> {
         (statuses, others.end())
     });
     let of = |status: &str| statuses.iter().filter(|other| *other == status).count();
-    let told = format!("401: {}, 429: {}, 503: {}", of("401"), of("429"), of("503"));
+    let reported = format!("401: {}, 429: {}, 503: {}", of("401"), of("429"), of("503"));
     let odd = statuses.len() - of("401") - of("429") - of("503");
     if odd > 0 || statuses.len() < CLIENTS * LOGINS {
-        return Err(format!("logins: {odd} of {} are answered otherwise ({told})", statuses.len()));
+        return Err(format!("logins: {odd} of {} are answered otherwise ({reported})", statuses.len()));
     }
-    verdict(&format!("{} wrong logins of {CLIENTS} clients ({told})", statuses.len()), server, before, quiet, worst?)
+    verdict(
+        &format!("{} wrong logins of {CLIENTS} clients ({reported})", statuses.len()),
+        server,
+        before,
+        quiet,
+        worst?,
+    )
 }
 
 /// Requests of the clients.
@@ -374,7 +380,7 @@ fn reader_storm(server: &Server, wide: usize, asks: Asks, reads: Reads) -> Resul
     verdict(&what, server, before, quiet, worst?)
 }
 
-/// Clients that search meanwhile, one after the other: the same user and another one.
+/// Clients that search during a storm, one after the other: the same user and another one.
 struct Others<'scope> {
     same: ScopedJoinHandle<'scope, Result<Duration, String>>,
     other: ScopedJoinHandle<'scope, Result<Duration, String>>,
@@ -414,15 +420,15 @@ struct Waits {
 /// Reports the cost of a storm, and returns it as an error when it was too high.
 fn verdict(what: &str, server: &Server, before: u64, quiet: Duration, worst: Waits) -> Result<Option<String>, String> {
     let most = server.most_mb()?;
-    let told = format!(
+    let reported = format!(
         "{what}: {most} MB at most ({before} before), another search of the same user {} ms at worst, of another user {} ms \
          ({} ms in quiet)",
         worst.same.as_millis(),
         worst.other.as_millis(),
         quiet.as_millis()
     );
-    println!("{told}");
+    println!("{reported}");
     let is_beyond = most > RESIDENT_MB_MAX || worst.same > WAIT_MAX || worst.other > WAIT_MAX_OF_OTHERS;
     let (same, other) = (WAIT_MAX.as_millis(), WAIT_MAX_OF_OTHERS.as_millis());
-    Ok(is_beyond.then(|| format!("{told}: more than {RESIDENT_MB_MAX} MB, {same} or {other} ms")))
+    Ok(is_beyond.then(|| format!("{reported}: more than {RESIDENT_MB_MAX} MB, {same} or {other} ms")))
 }

@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn house_rules_are_told_by_file_and_line() {
+    fn house_rules_are_reported_by_file_and_line() {
         assert!(faults("crates/a/src/lib.rs", "//! Head.\nfn a() {}\n").is_empty());
         assert_eq!(faults("a.rs", "fn a() {}\n"), ["a.rs: opens without a `//!` head that says what it is"]);
         assert_eq!(faults("b/utils.rs", "//! Head.\n"), ["b/utils.rs: `utils` says nothing, name the thing"]);

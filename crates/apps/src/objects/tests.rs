@@ -37,11 +37,11 @@ impl World {
     /// Names, places and one setting of what a scope shows.
     fn shown(&self, scope: &Scope, viewer: &Permissions) -> Vec<String> {
         let objects = self.objects.list("macros", scope, viewer).unwrap();
-        let told = |object: &ConfObject| {
+        let reported = |object: &ConfObject| {
             let (sharing, app) = (object.sharing.word(), object.place.app());
             format!("{} {app} {sharing} {} {}", object.name, object.owner, object.get("definition").unwrap_or_default())
         };
-        objects.iter().map(told).collect()
+        objects.iter().map(reported).collect()
     }
 }
 

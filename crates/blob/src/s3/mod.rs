@@ -91,14 +91,14 @@ impl Core {
         &self,
         work: impl Future<Output = Result<T, BlobError>> + Send + 'static,
     ) -> Result<T, BlobError> {
-        let (tell, told) = sync_channel(1);
+        let (tell, reported) = sync_channel(1);
         let ended = || BlobError::Settings { reason: "its threads ended".to_owned() };
         let runtime = self.runtime.as_ref().ok_or_else(ended)?;
         runtime.spawn(async move {
             // The receiver is gone if the caller's thread has ended.
             drop(tell.send(work.await));
         });
-        told.recv().unwrap_or_else(|_| Err(ended()))
+        reported.recv().unwrap_or_else(|_| Err(ended()))
     }
 }
 

@@ -47,8 +47,8 @@ fn it_keeps_them_whatever_lies_between() {
         let proxy = FaultProxy::start(gateway.address(), faults);
         let store = open(S3Settings { prefix: format!("seed/{seed}"), ..settings(&[&proxy.url()]) });
         conformance(&store);
-        let harmed = proxy.seen().iter().filter(|seen| seen.harmed).count();
-        assert!(harmed > 50 && store.traffic().repetitions > 30, "{harmed} {:?}", store.traffic());
+        let faulty = proxy.seen().iter().filter(|seen| seen.faulty).count();
+        assert!(faulty > 50 && store.traffic().repetitions > 30, "{faulty} {:?}", store.traffic());
     }
 }
 
@@ -70,7 +70,7 @@ fn what_a_proxy_changes_is_read_again() {
 }
 
 #[test]
-fn what_is_damaged_where_it_is_kept_is_told() {
+fn damage_of_stored_objects_is_reported() {
     let Some(gateway) = Gateway::start().filter(Gateway::keeps_objects_as_files) else { return };
     let store = open(settings(&[&gateway.url()]));
     let bytes = noise(200_000);
@@ -161,14 +161,14 @@ fn a_request_that_cannot_succeed_is_sent_once() {
 }
 
 #[test]
-fn a_missing_access_key_is_told() {
-    let told = requests::with_advice("Error performing PUT http://169.254.169.254/latest/api/token".to_owned());
-    assert!(told.starts_with("no access key is set") && told.ends_with("/token"), "{told}");
+fn a_missing_access_key_is_reported() {
+    let reported = requests::with_advice("Error performing PUT http://169.254.169.254/latest/api/token".to_owned());
+    assert!(reported.starts_with("no access key is set") && reported.ends_with("/token"), "{reported}");
     assert_eq!(requests::with_advice("a reset".to_owned()), "a reset");
 }
 
 #[test]
-fn a_store_that_is_down_is_told_by_name() {
+fn a_store_that_is_down_is_reported_by_name() {
     let store = open(S3Settings { attempts_max: 2, ..settings(&["http://127.0.0.1:1"]) });
     let error = store.put("main/1.bucket", b"x").unwrap_err().to_string();
     assert!(error.contains("write main/1.bucket in quarry at http://127.0.0.1:1"), "{error}");

@@ -108,14 +108,14 @@ fn term_parts(batch: &EventBatch, reader: &Arc<BucketReader>, filter: &[u8]) -> 
         with((fuse, hashes.clone()), |(fuse, hashes)| hashes.iter().filter(|hash| fuse.contains(hash)).count() as u64)
     };
     let filter = TermFilter::open(filter).unwrap();
-    let told = with((filter, terms.clone()), |(filter, terms)| {
+    let reported = with((filter, terms.clone()), |(filter, terms)| {
         terms.iter().filter(|term| filter.may_match(term)).count() as u64
     });
     let found = with((Arc::clone(reader), terms), |(reader, terms)| {
         terms.iter().map(|term| u64::from(!reader.candidate_pages(0, term, &Anywhere).unwrap().is_empty())).sum()
     });
     [
-        part("term filter", amount, told, "a fuse filter's probe", probes()),
+        part("term filter", amount, reported, "a fuse filter's probe", probes()),
         part("term dictionary", amount, found, "a fuse filter's probe", probes()),
     ]
 }

@@ -69,10 +69,10 @@ pub(crate) fn made_lines(bytes: usize) -> Vec<u8> {
         let url = format!("/api/v1/items/{}?page={}", next(50_000), next(40));
         let sizes = format!("bytes={} duration_ms={}.{}", next(100_000), next(400), next(10));
         let verb = verbs[next(5) as usize];
-        let told = format!("connection {} {verb} by w{:x} on shard-{}", next(100_000_000), next(1 << 20), next(64));
+        let prefix = format!("connection {} {verb} by w{:x} on shard-{}", next(100_000_000), next(1 << 20), next(64));
         let line = format!(
             "2026-11-20T{clock}Z host{:02} {process}[{}]: level=INFO {ids} client_ip={address} url={url} status=200 \
-             {sizes} msg=\"{told} after {} attempts\"\n",
+             {sizes} msg=\"{prefix} after {} attempts\"\n",
             next(10),
             next(32_768),
             next(9),

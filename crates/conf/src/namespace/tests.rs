@@ -151,8 +151,13 @@ fn how_events_were_made_is_the_same_in_every_namespace() {
     assert_eq!(both("rename"), (Some("x"), None));
     assert_eq!(both("EVAL-a"), (None, Some("1")));
     assert!(whole.conf("props").stanza("db").is_some() && seen.conf("props").stanza("db").is_none());
-    let told = |layers: &Layers| layers.warnings().iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!((told(&whole).len(), told(&seen).len()), (1, 2), "each once, the user's own too: {:?}", told(&seen));
+    let reported = |layers: &Layers| layers.warnings().iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        (reported(&whole).len(), reported(&seen).len()),
+        (1, 2),
+        "each once, the user's own too: {:?}",
+        reported(&seen)
+    );
 }
 
 #[test]

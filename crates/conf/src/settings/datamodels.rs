@@ -129,13 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_carried_out_is_told() {
+    fn settings_without_effect_are_reported() {
         let text = "[Web]\nacceleration = yes\nacceleration.manual_rebuilds = true\nacceleration.max_tyme = 5\n";
         let layers = Layers::new([local("datamodels", text)]);
-        let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("acceleration.manual_rebuilds"), "{told:?}");
-        assert!(told[1].contains("acceleration.max_time"), "{told:?}");
+        let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].contains("acceleration.manual_rebuilds"), "{warnings:?}");
+        assert!(warnings[1].contains("acceleration.max_time"), "{warnings:?}");
         assert_eq!(DataModelsConf::new(&layers).acceleration("Web").and_then(|web| web.max_time_seconds), Some(3_600));
     }
 }

@@ -238,8 +238,8 @@ mod tests {
         let edge = &settings.tokens[1];
         assert_eq!((edge.index.as_deref(), edge.in_query, edge.disabled), (Some("edge"), true, true));
         assert_eq!(edge.connection_host, ConnectionHost::ProxiedAddress);
-        let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
-        assert!(told.is_empty(), "{told:?}");
+        let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+        assert!(warnings.is_empty(), "{warnings:?}");
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_told_and_left_out() {
+    fn an_invalid_value_is_reported_and_ignored() {
         let layers = Layers::new([local("inputs", "[http://a]\ntoken = 1\nuseACK = perhaps\n")]);
         assert!(!HttpInputSettings::new(&layers).tokens[0].use_ack);
         assert_eq!(layers.warnings().len(), 1);

@@ -389,11 +389,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_merge_setting_is_told_with_its_place_and_falls_back() {
+    fn an_invalid_merge_setting_is_reported_with_its_position_and_falls_back() {
         let merge = |text: &str| {
             let layers = Layers::new([local("indexes", text)]);
-            let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
-            (IndexesConf::new(&layers).get("web").unwrap().merge, told)
+            let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+            (IndexesConf::new(&layers).get("web").unwrap().merge, warnings)
         };
         let defaults = merge("[web]\n").0;
         for (setting, allowed) in [
@@ -404,23 +404,29 @@ mod tests {
             ("bucketMerge.minMergeCount = 1", "a whole number from 2 to 1024"),
             ("bucketMerge.maxMergeCount = 1025", "a whole number from 2 to 1024"),
         ] {
-            let (found, told) = merge(&format!("[web]\n{setting}\n"));
-            assert_eq!((found, told.len()), (defaults, 1), "{told:?}");
-            assert!(told[0].contains(&format!("indexes.conf:2: [web] {setting}: expected {allowed}")), "{told:?}");
+            let (found, warnings) = merge(&format!("[web]\n{setting}\n"));
+            assert_eq!((found, warnings.len()), (defaults, 1), "{warnings:?}");
+            assert!(
+                warnings[0].contains(&format!("indexes.conf:2: [web] {setting}: expected {allowed}")),
+                "{warnings:?}"
+            );
         }
-        let (found, told) = merge("[web]\n\nbucketMerge.minMergeSizeMB = 9\nbucketMerge.maxMergeSizeMB = 8\n");
+        let (found, warnings) = merge("[web]\n\nbucketMerge.minMergeSizeMB = 9\nbucketMerge.maxMergeSizeMB = 8\n");
         assert_eq!(found, defaults);
-        assert!(told[0].contains("indexes.conf:3: [web] bucketMerge.minMergeSizeMB is larger than"), "{told:?}");
-        let (found, told) = merge("[web]\nbucketMerge.maxMergeCount = 3\n");
+        assert!(
+            warnings[0].contains("indexes.conf:3: [web] bucketMerge.minMergeSizeMB is larger than"),
+            "{warnings:?}"
+        );
+        let (found, warnings) = merge("[web]\nbucketMerge.maxMergeCount = 3\n");
         assert_eq!(
-            (found.min_merge_count, found.max_merge_count, told.len()),
+            (found.min_merge_count, found.max_merge_count, warnings.len()),
             (3, 3, 0),
             "the minimum is not configured"
         );
         let inherited = "[default]\nbucketMerge.maxMergeCount = 8\n[web]\nbucketMerge.minMergeCount = 9\n[other]\n";
-        let (found, told) = merge(inherited);
-        assert_eq!((found, told.len()), (defaults, 1), "{told:?}");
-        assert!(told[0].contains("indexes.conf:4: [web] bucketMerge.minMergeCount is larger than"), "{told:?}");
+        let (found, warnings) = merge(inherited);
+        assert_eq!((found, warnings.len()), (defaults, 1), "{warnings:?}");
+        assert!(warnings[0].contains("indexes.conf:4: [web] bucketMerge.minMergeCount is larger than"), "{warnings:?}");
     }
 
     #[test]

@@ -274,9 +274,9 @@ mod tests {
         assert!(set.percentiles_interpolated);
         assert_eq!(set.address_database.as_deref(), Some("share/places.mmdb"));
         assert!(layers_of_transactions.warnings().is_empty());
-        let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told.iter().all(|warning| warning.ends_with("is not supported; it has no effect")), "{told:?}");
+        let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings.iter().all(|warning| warning.ends_with("is not supported; it has no effect")), "{warnings:?}");
     }
 
     #[test]

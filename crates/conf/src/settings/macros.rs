@@ -62,7 +62,7 @@ mod tests {
     use crate::layers::tests::local;
 
     #[test]
-    fn macros_are_told_apart_by_their_arguments() {
+    fn macros_are_distinguished_by_their_arguments() {
         let text =
             "[ctime(1)]\nargs = field\ndefinition = convert ctime($field$)\n[ctime]\ndefinition = x\niseval = 0\n";
         let layers = Layers::new([local("macros", text)]);

@@ -215,7 +215,7 @@ mod tests {
         assert_eq!((logs.close_after_seconds, logs.recursive), (3, true));
         assert_eq!(wrong.len(), 3, "{wrong:?}");
         assert!(wrong.iter().any(|text| text.ends_with("as in [monitor:///relative]")), "{wrong:?}");
-        let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
-        assert!(told.is_empty(), "{told:?}");
+        let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+        assert!(warnings.is_empty(), "{warnings:?}");
     }
 }

@@ -335,7 +335,7 @@ mod tests {
                     [SSL]\nserverCert = a.pem\n[tcp://web]\n";
         let layers = Layers::new([local("inputs", text)]);
         let settings = NetworkInputSettings::new(&layers);
-        let told: Vec<String> = settings
+        let ports: Vec<String> = settings
             .inputs
             .iter()
             .map(|input| {
@@ -350,7 +350,7 @@ mod tests {
             "Udp false None 514 Address",
             "Forwarders false None 9997 Address",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(ports, expected);
         let tcp = &settings.inputs[0];
         assert_eq!((tcp.done_seconds, tcp.queue_bytes, tcp.index.as_str()), (3, 2 << 20, "net"));
         let udp = &settings.inputs[4];
@@ -368,15 +368,15 @@ mod tests {
     #[test]
     fn a_port_that_is_asked_for_has_the_settings_of_such_a_port() {
         let layers = Layers::new([local("inputs", "[splunktcp://9997]\nindex = edge\nbindAddress = 10.0.0.1\n")]);
-        let told = |address: &str| {
+        let port = |address: &str| {
             let input = super::NetworkInput::of_forwarders(&layers, address.parse().unwrap());
             (input.stanza, input.bind, input.port, input.index, input.tls, input.remote)
         };
         let of = |port: u16, index: &str| {
             (format!("splunktcp://{port}"), "127.0.0.1".to_owned(), port, index.to_owned(), false, None)
         };
-        assert_eq!(told("127.0.0.1:9997"), of(9997, "edge"));
-        assert_eq!(told("127.0.0.1:9998"), of(9998, "main"));
+        assert_eq!(port("127.0.0.1:9997"), of(9997, "edge"));
+        assert_eq!(port("127.0.0.1:9998"), of(9998, "main"));
     }
 
     #[test]

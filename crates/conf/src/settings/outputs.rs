@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told() {
+    fn unusable_settings_are_reported() {
         let text = "[tcpout]\ndefaultGroup = none\nindexAndForward = true\nmaxQueueSize = 100\nuseAck = 1\n\
                     [tcpout:a]\nserver = nowhere\n[tcpout:b]\n";
         let layers = Layers::new([local("outputs", text)]);

@@ -83,7 +83,13 @@ const JOURNAL_ROWS: &[Row] = &[
         "",
         "fields of entries that become indexed fields, separated by commas",
     ),
-    row("journalctl-exclude-fields", Kind::Text, "", "", "fields that do not, separated by commas"),
+    row(
+        "journalctl-exclude-fields",
+        Kind::Text,
+        "",
+        "",
+        "fields of entries that do not become indexed fields, separated by commas",
+    ),
     row("journalctl-filter", Kind::Text, "", "", "matches passed to journalctl, as in _SYSTEMD_UNIT=ssh.service"),
     row("journalctl-grep", Kind::Text, "", "", "pattern that messages must match"),
     row("journalctl-unit", Kind::Text, "", "", "units, separated by commas"),
@@ -442,8 +448,8 @@ mod tests {
         assert_eq!((etc.input.name.as_str(), etc.poll_seconds, etc.hash_bytes_max), ("/etc", 5, Some(100)));
         assert_eq!((etc.filters.len(), etc.full_bytes_max), (0, None));
         assert!(all.faults.is_empty(), "{:?}", all.faults);
-        let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
-        assert!(told.is_empty(), "{told:?}");
+        let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+        assert!(warnings.is_empty(), "{warnings:?}");
     }
 
     #[test]
@@ -465,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_input_would_read_are_told() {
+    fn stanza_names_that_no_input_reads_are_reported() {
         let text = "[monitor:/var/log]\n[Monitor:///x]\n[tcp:514]\n[script://]\n[fschange:etc]\n[tcp-ssl:6514]\n\
                     [splunktcp-ssl:9998]\n[monitor:///fine]\n[http://token]\ntoken = t\n";
         let faults = ProgramInputs::new(&Layers::new([local("inputs", text)])).faults;

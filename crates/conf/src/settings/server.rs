@@ -140,16 +140,16 @@ mod tests {
     fn one_pipeline_set_unless_more_are_set() {
         let pipelines = |text: &str| {
             let layers = Layers::new([local("server", text)]);
-            let told: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
-            (ServerSettings::new(&layers).parallel_ingestion_pipelines, told)
+            let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
+            (ServerSettings::new(&layers).parallel_ingestion_pipelines, warnings)
         };
         assert_eq!(pipelines(""), (1, vec![]));
         assert_eq!(pipelines("[general]\nparallelIngestionPipelines = 2\n"), (2, vec![]));
         for bad in ["0", "17", "-1", "two", "1.5"] {
-            let (sets, told) = pipelines(&format!("[general]\n\nparallelIngestionPipelines = {bad}\n"));
-            assert_eq!((sets, told.len()), (1, 1), "{told:?}");
-            assert!(told[0].contains("server.conf:3: [general] parallelIngestionPipelines = "), "{told:?}");
-            assert!(told[0].contains("a whole number from 1 to 16"), "{told:?}");
+            let (sets, warnings) = pipelines(&format!("[general]\n\nparallelIngestionPipelines = {bad}\n"));
+            assert_eq!((sets, warnings.len()), (1, 1), "{warnings:?}");
+            assert!(warnings[0].contains("server.conf:3: [general] parallelIngestionPipelines = "), "{warnings:?}");
+            assert!(warnings[0].contains("a whole number from 1 to 16"), "{warnings:?}");
         }
     }
 

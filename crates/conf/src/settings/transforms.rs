@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_are_named_and_missing_are_told() {
+    fn missing_rules_are_reported() {
         let props = "[a]\nTRANSFORMS-x = there, typo\nREPORT-y = gone\nEXTRACT-z = (?<z>.)\n";
         let layers = Layers::new([local("props", props), local("transforms", "[there]\nREGEX = .\n")]);
         let missing = super::missing_rules(&layers);

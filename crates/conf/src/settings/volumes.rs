@@ -351,9 +351,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_carried_out_is_told_with_its_place() {
+    fn unsupported_settings_are_reported_with_their_position() {
         let remote = "[volume:cold]\nstorageType = remote\npath = s3://c\n";
-        for (text, told) in [
+        for (text, fault) in [
             ("[volume:x]\nstorageType = remote\npath = /x\n", "[volume:x]: path = /x: a remote volume is at s3://"),
             ("[volume:x]\nstorageType = remote\npath = file://x\n", "with three slashes"),
             (&*format!("{remote}remote.s3.access_key = id\n"), "go together"),
@@ -366,7 +366,7 @@ mod tests {
             (&*format!("{remote}[web]\nremotePath = volume:cold/../web\n"), "its parts may have letters"),
         ] {
             let error = read(text).unwrap_err();
-            assert!(error.contains(told) && error.contains("indexes.conf"), "{error}");
+            assert!(error.contains(fault) && error.contains("indexes.conf"), "{error}");
         }
     }
 

@@ -129,11 +129,11 @@ impl BlockingTable for AnalyzeFields {
             }
         }
         let mut columns: [ColumnBuilder; 5] = std::array::from_fn(|_| ColumnBuilder::new(found.len()));
-        for (name, told) in &found {
+        for (name, scores) in &found {
             columns[0].push_text(name);
-            columns[1].push(Value::number_of(told.count));
+            columns[1].push(Value::number_of(scores.count));
             for (column, value) in
-                columns[2..].iter_mut().zip([told.count / labelled as f64, told.accuracy, told.balanced])
+                columns[2..].iter_mut().zip([scores.count / labelled as f64, scores.accuracy, scores.balanced])
             {
                 column.push(Value::number_of(value));
             }

@@ -73,11 +73,11 @@ impl Associate {
     ) {
         let mut whole: BTreeMap<&str, usize> = BTreeMap::new();
         let mut given: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
-        for (value, told) in reference.texts.iter().zip(&target.texts) {
-            let Some(told) = told else { continue };
-            *whole.entry(told).or_default() += 1;
+        for (value, target_value) in reference.texts.iter().zip(&target.texts) {
+            let Some(target_value) = target_value else { continue };
+            *whole.entry(target_value).or_default() += 1;
             if let Some(value) = value {
-                *given.entry(value).or_default().entry(told).or_default() += 1;
+                *given.entry(value).or_default().entry(target_value).or_default() += 1;
             }
         }
         let before = entropy(&whole);
@@ -89,11 +89,11 @@ impl Associate {
                 continue;
             }
             let likeliest = counts.iter().max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0)));
-            let told = likeliest.map(|(told, _)| (*told).to_owned()).unwrap_or_default();
+            let target_value = likeliest.map(|(target_value, _)| (*target_value).to_owned()).unwrap_or_default();
             let (from, to) = (&reference.name, &target.name);
             let text = format!(
                 "When {from} has the value {value}, the entropy of {to} falls from {before:.3} to {after:.3}. \
-                 Its most frequent value is then {told}."
+                 Its most frequent value is then {target_value}."
             );
             let row = vec![
                 Value::owned(from.clone()),

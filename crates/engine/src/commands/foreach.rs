@@ -24,7 +24,7 @@ use crate::run::apply;
 const RUNS_MAX: usize = 10_000;
 /// Column that holds the current item.
 const ITEM: &str = "__foreach_item";
-/// Column that holds the row number meanwhile.
+/// Column that holds the original row number while the commands run.
 const PLACE: &str = "__foreach_place";
 
 impl Execute for ForeachCommand {
@@ -209,7 +209,7 @@ impl Foreach {
     }
 }
 
-/// The commands with the item replaced by a field, also inside quotes.
+/// The commands with the item replaced by a field, including inside quotes.
 fn with_items(command: &ForeachCommand, number: usize) -> String {
     let mark = command.item_text.as_str();
     let mut out = String::with_capacity(command.template.len());

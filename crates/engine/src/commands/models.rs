@@ -19,7 +19,7 @@ use quarry_stdx::{Fault, HasKind};
 /// Rows passed to a model at once.
 const CHUNK_ROWS: usize = 4_096;
 /// Maximum number of model names in a message.
-const NAMES_TOLD_MAX: usize = 20;
+const NAMES_LISTED_MAX: usize = 20;
 
 /// Reads the values of a field. An empty text counts as missing, as in Splunk's toolkit.
 pub(super) struct FieldValues(ColumnReader);
@@ -119,13 +119,13 @@ pub(super) fn no_model(name: &ModelName, models: &dyn LookupSource) -> String {
     let known = models.models().unwrap_or_default();
     let mut known: Vec<&str> = known.iter().map(|file| file.name.as_str()).collect();
     known.dedup();
-    let told = match known.len() {
+    let hint = match known.len() {
         0 => "there are no models; `fit ... into NAME` creates one".to_owned(),
-        count if count > NAMES_TOLD_MAX => format!("`| listmodels` shows the {count} existing ones"),
+        count if count > NAMES_LISTED_MAX => format!("`| listmodels` shows the {count} existing ones"),
         _ => format!("there are {}", known.join(", ")),
     };
     let whose = if name.shared { " that the app shares" } else { "" };
-    format!("there is no model {}{whose}; {told}", name.text)
+    format!("there is no model {}{whose}; {hint}", name.text)
 }
 
 /// Rows with the predictions of a model.

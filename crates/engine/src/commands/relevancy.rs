@@ -38,8 +38,8 @@ impl Blocking for Relevancy {
             let batch = batch?;
             let mut column = ColumnBuilder::new(batch.num_rows());
             for (words, counts) in command.counts(&batch) {
-                let told: f64 = counts.iter().zip(&weights).map(|(count, weight)| *count as f64 * weight).sum();
-                column.push(Value::number_of(if words == 0 { 0.0 } else { told / words as f64 }));
+                let weighted: f64 = counts.iter().zip(&weights).map(|(count, weight)| *count as f64 * weight).sum();
+                column.push(Value::number_of(if words == 0 { 0.0 } else { weighted / words as f64 }));
             }
             rows::with_column(&batch, "relevancy", column.finish())
         })))

@@ -62,8 +62,8 @@ impl Blocking for SendAlert {
             first_row: &first_row,
             write_rows: &mut write_rows,
         };
-        let told = self.source.send_alert(call, &|| context.stop.is_cancelled()).map_err(failed)?;
-        for message in told {
+        let messages = self.source.send_alert(call, &|| context.stop.is_cancelled()).map_err(failed)?;
+        for message in messages {
             context.messages.push(format!("sendalert {}: {message}", self.command.action));
         }
         Ok(all.into_rows())

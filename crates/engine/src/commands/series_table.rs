@@ -1,6 +1,6 @@
 //! Pivots groups of (row, series) into a table with one column per series; shared by chart and timechart.
 //!
-//! Which series get a column is known only when all groups are. Series beyond the limit are merged into OTHER by
+//! The series that get a column are known only when all groups are. Series beyond the limit are merged into OTHER by
 //! merging their *states*, because an average of averages would be wrong.
 
 use std::sync::Arc;

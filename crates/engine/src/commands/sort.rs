@@ -64,13 +64,13 @@ impl Blocking for Sort {
         // Only a consumer of all rows is affected by the limit; `sort x | head 5` is not.
         let messages = Arc::clone(&context.messages);
         let limit = self.0.limit;
-        let told = std::iter::once_with(move || {
+        let report = std::iter::once_with(move || {
             messages.push(format!(
                 "sort returns the first {limit} rows by default and left out others: `sort 0 ...` returns all"
             ));
             None
         });
-        Ok(Box::new(sorted.map(Some).chain(told).flatten()))
+        Ok(Box::new(sorted.map(Some).chain(report).flatten()))
     }
 }
 

@@ -122,13 +122,13 @@ impl StreamStats {
         }
         self.checked_bytes = self.window_bytes;
         self.rows_until_check = CHECK_ROWS.max(self.groups.len() / 4);
-        let of_group = size_of::<Vec<Running>>() + self.plan.columns.len() * size_of::<Running>();
+        let group_bytes = size_of::<Vec<Running>>() + self.plan.columns.len() * size_of::<Running>();
         let running: usize = self.running.iter().flatten().map(Running::bytes).sum();
         let windows = self.windows.capacity() * size_of::<Window>() + self.window_bytes;
-        let of_window = size_of::<Vec<Sliding>>() + self.plan.columns.len() * size_of::<Sliding>();
+        let sliding_bytes = size_of::<Vec<Sliding>>() + self.plan.columns.len() * size_of::<Sliding>();
         let sliding = self.sliding.iter().flatten().map(Sliding::bytes).sum::<usize>();
-        let running = self.running.capacity() * of_group + running;
-        self.account.set(self.groups.bytes() + running + windows + self.sliding.capacity() * of_window + sliding)
+        let running = self.running.capacity() * group_bytes + running;
+        self.account.set(self.groups.bytes() + running + windows + self.sliding.capacity() * sliding_bytes + sliding)
     }
 
     /// Values of the aggregates for one row.
@@ -158,10 +158,10 @@ impl StreamStats {
         }
         if self.command.current {
             self.enter(at, seen);
-            self.leave_room(at, time)?;
+            self.evict(at, time)?;
             return Ok(self.values_of_window(at, group));
         }
-        self.leave_room(at, time)?;
+        self.evict(at, time)?;
         let values = self.values_of_window(at, group);
         self.enter(at, seen);
         Ok(values)
@@ -177,7 +177,7 @@ impl StreamStats {
     }
 
     /// Drops rows that have left the window of a row with this time.
-    fn leave_room(&mut self, at: usize, time: Option<TimeNs>) -> Result<(), EngineError> {
+    fn evict(&mut self, at: usize, time: Option<TimeNs>) -> Result<(), EngineError> {
         let size = self.command.window;
         let reach = self.command.time_window.as_ref().map(length_of);
         let too_old = |old: &WindowRow| match (reach, old.time, time) {
@@ -222,7 +222,7 @@ fn values_so_far(plan: &AggregatePlan, running: &mut [Running]) -> Vec<Value<'st
 
 impl StreamStats {
     /// Whether the condition of `reset_after` reads results of the command.
-    fn after_results(&self) -> bool {
+    fn reset_after_reads_results(&self) -> bool {
         let names = self.reset_after.as_ref().map(|expr| expr.field_names());
         names.is_some_and(|names| {
             names.is_none_or(|names| names.iter().any(|name| self.plan.columns.iter().any(|made| made.name == *name)))
@@ -248,7 +248,7 @@ impl RowCommand for StreamStats {
         let times = rows::reader(&rows, "_time");
         let arguments = arguments(&self.plan, &rows)?;
         let before = self.reset_before.as_ref().map(|expr| expr.matches(&rows)).transpose()?;
-        let after = match self.after_results() {
+        let after = match self.reset_after_reads_results() {
             true => None,
             false => self.reset_after.as_ref().map(|expr| expr.matches(&rows)).transpose()?,
         };
@@ -300,7 +300,7 @@ fn arguments(plan: &AggregatePlan, rows: &RecordBatch) -> Result<Vec<Option<Colu
     plan.columns.iter().map(|column| argument(&column.argument)).collect()
 }
 
-/// The row's values; without an argument a single one, for a false condition none.
+/// Values of the argument in a row: one empty text without an argument, none for a false condition.
 fn values_of(argument: Option<&ColumnReader>, row: usize) -> Vec<String> {
     match argument {
         None => vec![String::new()],

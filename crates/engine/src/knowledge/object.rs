@@ -76,7 +76,7 @@ pub(crate) struct Guard {
 /// Name prefix of summary columns that tell which objects an event belongs to.
 const MEMBER_COLUMN: &str = "__in_";
 /// Maximum number of names in a message.
-const NAMES_TOLD_MAX: usize = 20;
+const NAMES_LISTED_MAX: usize = 20;
 /// Value of the membership column for an event of the object.
 pub(crate) const MEMBER_VALUE: &str = "1";
 
@@ -89,7 +89,8 @@ const EVENT_FIELDS: [&str; 9] =
     ["_time", "_raw", "host", "source", "sourcetype", "index", "_indextime", "splunk_server", "linecount"];
 
 impl ModelObject {
-    /// The object `name` of a model; without a name, the only root or the one that the `mentioned` names begin with.
+    /// The object `name` of a model; without a name, the only root object, or the one whose name begins the `mentioned`
+    /// names.
     pub(crate) fn new(
         model: &DataModel,
         name: Option<&str>,
@@ -434,7 +435,7 @@ fn default_of<'e>(expr: &'e Expr, field: &str) -> Option<&'e str> {
     (is_null && is_empty).then_some(text.as_str())
 }
 
-/// The root object that is meant if none is named.
+/// The root object to use if the search names none.
 fn root_of(model: &DataModel, mentioned: &BTreeSet<String>) -> Result<String, EngineError> {
     let roots: Vec<&DataObject> = model.roots().collect();
     let begins = |root: &DataObject| {
@@ -594,9 +595,9 @@ fn computed(calculation: &Calculation) -> Result<CalculationCommand, Fault> {
 
 /// The first few names, as part of a sentence.
 fn listed(names: &[String]) -> String {
-    let mut text = names.iter().take(NAMES_TOLD_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if names.len() > NAMES_TOLD_MAX {
-        text.push_str(&format!(" and {} more", names.len() - NAMES_TOLD_MAX));
+    let mut text = names.iter().take(NAMES_LISTED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.len() > NAMES_LISTED_MAX {
+        text.push_str(&format!(" and {} more", names.len() - NAMES_LISTED_MAX));
     }
     text
 }

@@ -92,7 +92,7 @@ pub(crate) struct Series {
     /// Their metric columns.
     pub metrics: Vec<String>,
     pub command: TstatsCommand,
-    /// Its place.
+    /// Its position in the text.
     pub span: Span,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct Deletion {
     pub scan: Scan,
     /// Commands that an event must pass.
     pub commands: Vec<Stage>,
-    /// Place of `delete`.
+    /// Position of `delete` in the text.
     pub span: Span,
 }
 

@@ -81,7 +81,7 @@ impl Effects {
 /// Makes plans.
 #[derive(Clone, Copy)]
 pub(crate) struct Planner<'a> {
-    /// The search at work.
+    /// The running search.
     pub runner: &'a Runner,
     /// Results of subsearches.
     pub subsearches: Subsearches<'a>,
@@ -165,7 +165,7 @@ impl<'a> Planner<'a> {
         Ok(Scan { arrival, ..Scan::new(indexes, condition, range, self.fields) })
     }
 
-    /// Prepares the fold: tells the scan that it only needs first and last events, or counts, and notes its states.
+    /// Prepares the fold: tells the scan that it only needs first and last events, or counts, and records its states.
     fn prepare_fold(&self, plan: &mut Plan) -> Result<(), EngineError> {
         let (Some(fold), Source::Scan(scan)) = (&plan.fold, &mut plan.source) else { return Ok(()) };
         let context = CommandContext { range: scan.range, ..self.runner.context.clone() };

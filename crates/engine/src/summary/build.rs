@@ -316,8 +316,8 @@ impl Work<'_> {
             batches.push(rows.map(|rows| self.columns(&rows, &names)).transpose()?);
         }
         if context.messages.pushes() > 0 || context.stop.is_partial() {
-            let told = context.messages.list().into_iter().next().unwrap_or_default();
-            return Err(Fault::invalid(format!("searches over its events report: {told}")));
+            let message = context.messages.list().into_iter().next().unwrap_or_default();
+            return Err(Fault::invalid(format!("searches over its events report: {message}")));
         }
         let page = |(info, rows): (&quarry_store::PageInfo, &Option<RecordBatch>)| SummaryPage {
             first_row: info.first_row,

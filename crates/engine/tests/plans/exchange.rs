@@ -13,7 +13,7 @@ use tempfile::tempdir;
 use crate::generator::search;
 use crate::shapes::SHAPES;
 use crate::world::{Answer, EventSource, Place, answer_of, ask, asked, engine, joined, nodes, places, tiny};
-use crate::{EVENTS, FEW_EVENTS, PLENTY, SHOWN, columns_sorted, difference, is_told};
+use crate::{EVENTS, FEW_EVENTS, PLENTY, SHOWN, columns_sorted, difference, is_expected_error};
 
 /// Generated searches.
 const SEEDS: u64 = 200;
@@ -116,7 +116,7 @@ fn divided(world: &World, text: &str, expected: Answer) -> Result<Vec<Exchange>,
         let messages;
         (rows, messages) = match world.handed_over(&plan, text) {
             Ok(found) => found,
-            Err(error) if expected.is_err() && is_told(&error) => return Ok(rounds),
+            Err(error) if expected.is_err() && is_expected_error(&error) => return Ok(rounds),
             Err(error) => return Err(error),
         };
         told.extend(messages);
@@ -136,7 +136,7 @@ fn divided(world: &World, text: &str, expected: Answer) -> Result<Vec<Exchange>,
     };
     let rows = if exchange.rows == ExchangedRows::Groups { rows } else { merged(&rows) };
     let (found, last) = parted(world.reduced(plan, rows, text));
-    // Remarks on the text are told by whoever has it, not by a plan.
+    // Remarks on the text come from whoever parses it, not from a plan.
     let remarks = quarry_spl::parse(text).diagnostics;
     let remarks = remarks.iter().map(|remark| remark.told(text));
     let told: BTreeSet<String> =

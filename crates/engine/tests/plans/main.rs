@@ -124,7 +124,7 @@ fn ask_generated(seeds: std::ops::Range<u64>) {
                 answered += 1;
                 with_rows += u64::from(rows.iter().any(|row| !row.starts_with("columns ")));
             }
-            Err(error) if is_told(error) => {}
+            Err(error) if is_expected_error(error) => {}
             Err(error) => faults.push(format!("seed {seed}: {text}\n  {error}")),
         }
         for place in &places[1..] {
@@ -157,7 +157,7 @@ fn columns_sorted(answer: Answer) -> Answer {
 }
 
 /// Whether an error is one that a correct search may end with.
-fn is_told(error: &str) -> bool {
+fn is_expected_error(error: &str) -> bool {
     ["timechart needs", "has no _time", "not a number"].iter().any(|part| error.contains(part))
 }
 

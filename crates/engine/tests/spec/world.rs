@@ -65,11 +65,11 @@ impl CommandSource for Actions {
         let mut text = Vec::new();
         (call.write_rows)(&mut text)?;
         let rows = String::from_utf8(text).unwrap().trim_end().replace('\n', " / ");
-        let told = call.parameters.iter().map(|(name, value)| format!("{name} is {value}"));
+        let reported = call.parameters.iter().map(|(name, value)| format!("{name} is {value}"));
         let first = call.first_row.iter().map(|(name, values)| format!("first {name} is {}", values.join("+")));
         let link = call.results_link.map(|link| format!("link is {link}"));
         let rows = format!("{} rows: {rows}", call.row_count);
-        Ok(vec![std::iter::once(rows).chain(told).chain(first).chain(link).collect::<Vec<_>>().join("; ")])
+        Ok(vec![std::iter::once(rows).chain(reported).chain(first).chain(link).collect::<Vec<_>>().join("; ")])
     }
 }
 

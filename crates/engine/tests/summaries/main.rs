@@ -178,7 +178,7 @@ fn damage_is_noticed_and_events_are_read() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_and_tried_again() {
+fn failed_writes_are_reported_and_retried() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 150);
     world.append("main", 0, 300, 0);
@@ -219,10 +219,10 @@ fn summaries_only_reads_what_is_summarised() {
     // After a merge, old summaries are kept until the merged slab has one.
     world.store.compact_all().unwrap();
     assert_eq!(ask(&with, &world, only, None), expected);
-    let told = ask(&without, &world, only, None);
-    assert_eq!(told.rows, ["count=0"]);
-    assert!(told.messages[0].contains("data model Web is not accelerated"), "{told:?}");
-    assert!(told.messages[0].contains("acceleration=true"), "{told:?}");
+    let reported = ask(&without, &world, only, None);
+    assert_eq!(reported.rows, ["count=0"]);
+    assert!(reported.messages[0].contains("data model Web is not accelerated"), "{reported:?}");
+    assert!(reported.messages[0].contains("acceleration=true"), "{reported:?}");
 }
 
 #[test]

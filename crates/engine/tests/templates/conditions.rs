@@ -1,5 +1,5 @@
-//! Conditions cut out of the texts themselves: phrases over edges of columns, fields with values that are somewhere in
-//! a text.
+//! Conditions built from excerpts of the event texts: phrases that cross the edges of columns, and fields with values
+//! from anywhere in a text.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -13,7 +13,7 @@ const FIELDS: &[&str] =
 
 /// Random choices that determine a condition: its event, its excerpt, its field, its form.
 #[derive(Clone, Debug)]
-struct Drawn {
+struct ConditionChoice {
     event: prop::sample::Index,
     start: prop::sample::Index,
     length: usize,
@@ -21,28 +21,28 @@ struct Drawn {
     kind: usize,
 }
 
-fn drawn() -> impl Strategy<Value = Drawn> {
+fn choice() -> impl Strategy<Value = ConditionChoice> {
     let field = prop::sample::select(FIELDS);
     (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1..24usize, field, 0..14usize)
-        .prop_map(|(event, start, length, field, kind)| Drawn { event, start, length, field, kind })
+        .prop_map(|(event, start, length, field, kind)| ConditionChoice { event, start, length, field, kind })
 }
 
-impl Drawn {
-    /// A piece of the text of an event, quoted.
-    fn piece(&self, texts: &[String], splits: &[char]) -> String {
+impl ConditionChoice {
+    /// An excerpt of an event's text, quoted.
+    fn excerpt(&self, texts: &[String], splits: &[char]) -> String {
         let text = self.event.get(texts);
         let words: Vec<&str> = text.split(splits).filter(|word| !word.is_empty()).collect();
-        let piece: String = match (splits.is_empty(), words.is_empty()) {
+        let excerpt: String = match (splits.is_empty(), words.is_empty()) {
             (false, false) => (*self.start.get(&words)).to_owned(),
             (_, true) => "nothing".to_owned(),
             _ => text.chars().skip(self.start.index(text.chars().count().max(1))).take(self.length).collect(),
         };
-        format!("\"{}\"", piece.replace('\\', "\\\\").replace('"', "\\\""))
+        format!("\"{}\"", excerpt.replace('\\', "\\\\").replace('"', "\\\""))
     }
 
     fn condition(&self, texts: &[String]) -> String {
         const AROUND: &[char] = &[' ', '=', '"', ',', ':', ';', '{', '}', '&', '?'];
-        let (phrase, value) = (self.piece(texts, &[]), self.piece(texts, AROUND));
+        let (phrase, value) = (self.excerpt(texts, &[]), self.excerpt(texts, AROUND));
         let field = self.field;
         match self.kind {
             0 => phrase,
@@ -56,7 +56,7 @@ impl Drawn {
             8 => format!("TERM({phrase})"),
             9 => format!("{}*\"", phrase.trim_end_matches('"')),
             10 => format!("\"*{}", phrase.trim_start_matches('"')),
-            // The second is searched for where the first may be.
+            // The phrase is searched for only where the wildcard pattern may match.
             11 => {
                 format!("{} {phrase}", value.trim_matches('"').replace(|letter: char| !letter.is_alphanumeric(), "*"))
             }
@@ -72,14 +72,15 @@ impl Drawn {
 }
 
 #[test]
-fn conditions_cut_out_of_texts_find_the_same_events() {
+fn conditions_from_excerpts_find_the_same_events() {
     let config =
         ProptestConfig { cases: 2, failure_persistence: None, max_shrink_iters: 0, ..ProptestConfig::default() };
     let texts: Vec<String> = events().into_iter().map(|(_, text)| text).collect();
-    let answers = |drawn: Vec<Drawn>| {
-        let searches = drawn.iter().map(|drawn| format!("search {} | stats count by host", drawn.condition(&texts)));
+    let answers = |choices: Vec<ConditionChoice>| {
+        let searches =
+            choices.iter().map(|choice| format!("search {} | stats count by host", choice.condition(&texts)));
         compare(searches.map(|search| (search, TimeRange::ALL)));
         Ok(())
     };
-    TestRunner::new(config).run(&prop::collection::vec(drawn(), 25), answers).unwrap();
+    TestRunner::new(config).run(&prop::collection::vec(choice(), 25), answers).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Functions of the event text (`len`, `match`, `like`), answered from columns, give the results of the text itself.
+//! Functions of the event text (`len`, `match`, `like`) have the same results from columns as from the text itself.
 
 use std::sync::Arc;
 
@@ -52,14 +52,14 @@ fn pairs() -> Vec<(String, String)> {
 }
 
 #[test]
-fn values_of_texts_are_the_same_however_texts_are_stored() {
+fn functions_of_the_text_do_not_depend_on_its_storage() {
     compare(pairs().into_iter().map(|(of_text, _)| (of_text, TimeRange::ALL)));
     let range = TimeRange { earliest: Some(10_000_000_000), latest: Some(1_020_000_000_000) };
     compare(pairs().into_iter().step_by(2).map(|(of_text, _)| (of_text, range)));
 }
 
 #[test]
-fn values_of_texts_are_those_of_fields_that_hold_them() {
+fn functions_of_the_text_equal_those_of_a_field_that_holds_it() {
     let source = Arc::new(Frozen(store().snapshot().segments));
     let engine = engine();
     for (of_text, of_field) in pairs() {
@@ -70,7 +70,7 @@ fn values_of_texts_are_those_of_fields_that_hold_them() {
 
 /// If an earlier command changes, creates or removes `_raw`, its values are not those of the event.
 #[test]
-fn texts_that_commands_change_are_read_as_they_are() {
+fn functions_of_a_changed_text_read_the_changed_text() {
     let source = Arc::new(Frozen(store().snapshot().segments));
     let engine = engine();
     let cases = [
@@ -129,8 +129,8 @@ fn lengths_count_characters_of_numbers_and_texts_of_any_form() {
         let ask = |search: &str| answer(&engine, &source, search, TimeRange::ALL);
         for condition in ["*", "n>5", "h=00*"] {
             let found = ask(&format!("search {condition} | eval n=len(_raw) | table _time n"));
-            let told = ask(&format!("search {condition} | eval held=_raw | eval n=len(held) | table _time n"));
-            assert_eq!(found, told, "{condition} {manner:?}");
+            let expected = ask(&format!("search {condition} | eval held=_raw | eval n=len(held) | table _time n"));
+            assert_eq!(found, expected, "{condition} {manner:?}");
         }
     }
 }

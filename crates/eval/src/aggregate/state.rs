@@ -1,8 +1,8 @@
-//! Serialized form of partial states: the columns in which a fold hands its groups and their states on.
+//! Serialized form of partial states: the columns in which a fold passes on its groups and their states.
 //!
 //! A [`StateLayout`] is plain data. It follows from the aggregates alone, so that a plan can announce it before anything
-//! is folded. Folders write and read states in this layout and in no other, whether they spill them, merge those of
-//! another worker or hand them to another node.
+//! is folded. Folders write and read states in this layout only, whether they spill them, merge those of another
+//! worker or send them to another node.
 //!
 //! Not here: states in memory, which workers of one process merge as they are ([`super::fold`]).
 
@@ -34,7 +34,8 @@ pub struct StateLayout {
 /// A column of partial states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayoutColumn {
-    /// Its name, by position: `k0`, `k1`, ... for keys and `s0`, `s1`, ... for states. Fields may be called alike.
+    /// Its name, by position: `k0`, `k1`, ... for keys and `s0`, `s1`, ... for states. Names of fields
+    /// would not be unique: a field may be named `s0`.
     pub name: String,
     /// Meaning of its values.
     pub content: StateContent,

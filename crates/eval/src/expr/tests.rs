@@ -195,7 +195,7 @@ fn constants_are_folded_and_conditions_known() {
 }
 
 #[test]
-fn faults_are_told_before_running() {
+fn faults_are_reported_before_running() {
     for text in ["match(s, \"(\")", "replace(s, \"[\", \"\")", "strptime(s, \"nothing\")", "mvfilter(m = s)"] {
         let Ok(expr) = quarry_spl::parse_expression(text) else { continue };
         let error = CompiledExpr::new(&expr, &context()).unwrap_err();

@@ -89,7 +89,7 @@ mod tests {
             (r"^(?<x>\w+)", Begin),
             (r"\[\s*\[(?<x>\w+)", Begin),
             (r"a[ \t]+(?<x>\w+)", Begin),
-            // Of blanks, vertical tabulators and form feeds are no breakers.
+            // Vertical tabs and form feeds are whitespace but not breakers.
             (r"a\s+(?<x>\w+)", Unknown),
             (r"a[ ,]{2}(?<x>\w+)", Begin),
             (r"a\s*(?<x>\w+)", Unknown),

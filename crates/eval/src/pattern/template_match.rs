@@ -214,8 +214,8 @@ pub struct Window {
 impl Window {
     /// Last position of the template that the window or one of its groups reaches.
     pub fn reach(&self) -> TemplatePosition {
-        let told = self.groups.iter().chain(self.decision.iter().map(|decision| &decision.places));
-        told.flatten().flatten().map(|(_, end)| *end).fold(self.end, TemplatePosition::max)
+        let places = self.groups.iter().chain(self.decision.iter().map(|decision| &decision.places));
+        places.flatten().flatten().map(|(_, end)| *end).fold(self.end, TemplatePosition::max)
     }
 
     /// The window relative to `origin`, which must not come after it.
@@ -412,7 +412,7 @@ impl Planner {
         plan
     }
 
-    /// Starts over if the automaton's cache was cleared meanwhile, since state ids are invalid then.
+    /// Starts over if the automaton's cache was cleared in between, since state ids are invalid then.
     fn forget_if_cleared(&mut self) -> bool {
         let cleared = self.cache.clear_count() > 0;
         if cleared {

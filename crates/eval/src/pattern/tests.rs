@@ -87,7 +87,7 @@ fn replacements_name_groups() {
 }
 
 #[test]
-fn faulty_patterns_are_told() {
+fn faulty_patterns_are_reported() {
     let message = Regex::new("a(b").unwrap_err().to_string();
     assert!(message.contains("'a(b'") && message.contains("byte 3"), "{message}");
     assert!(Regex::new(&"a".repeat(PATTERN_BYTES_MAX + 1)).is_err());

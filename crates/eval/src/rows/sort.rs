@@ -3,7 +3,7 @@
 //! Rows are collected into runs that fit into memory. A single run is sorted in memory. Several runs are sorted one
 //! after the other, buffered again ([`KeptRows`], which may spill), and merged several at a time with a small batch of
 //! each in memory. Keys are compared as bytes of arrow's row format, so that the order does not depend on the method.
-//! The sort is stable. Meanwhile rows keep only the columns that have values ([`super::present_columns`]).
+//! The sort is stable. While they are sorted, rows keep only the columns that have values ([`super::present_columns`]).
 //!
 //! Not here: sort keys (engine).
 
@@ -203,9 +203,9 @@ fn common_prefix(keys: &Rows) -> usize {
 /// The bytes behind the prefix as a number, which orders most keys without a look at them.
 fn head(key: &[u8], prefix: usize) -> u64 {
     let mut first = [0; 8];
-    let told = key.get(prefix..).unwrap_or_default();
-    let len = told.len().min(first.len());
-    first[..len].copy_from_slice(&told[..len]);
+    let tail = key.get(prefix..).unwrap_or_default();
+    let len = tail.len().min(first.len());
+    first[..len].copy_from_slice(&tail[..len]);
     u64::from_be_bytes(first)
 }
 

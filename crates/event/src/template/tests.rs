@@ -12,7 +12,7 @@ fn comes_back(text: &str) -> Option<NumberFormat> {
 }
 
 #[test]
-fn scalars_of_json_are_told_from_other_texts() {
+fn json_scalars_are_distinguished_from_other_texts() {
     for scalar in
         ["0", "-0", "12", "-7.250", "1e9", "1.5E-3", "2e+07", "null", "true", "false", r#""""#, r#""a \"b\"""#]
     {
@@ -161,7 +161,7 @@ fn dictionaries_find_their_texts() {
 }
 
 #[test]
-fn strings_of_json_are_told_from_what_would_end_them() {
+fn json_strings_are_distinguished_from_text_that_would_end_them() {
     for content in ["", "plain", "zo\u{eb}", r#"a \"b\""#, r"\\", r"\u00e4x", r"\ud83d", "a\nb", r"\/\b\f\n\r\t"] {
         assert!(is_string_content(content.as_bytes()), "{content}");
     }

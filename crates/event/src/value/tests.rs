@@ -1,4 +1,4 @@
-//! Tables of numbers, texts and their orders; any number comes back from its text.
+//! Tables of numbers, texts and their orders; every number survives a round trip through its text.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 
@@ -77,7 +77,7 @@ fn texts_that_are_numbers() {
 }
 
 #[test]
-fn texts_that_are_no_numbers() {
+fn texts_that_are_not_numbers() {
     for text in [
         "", " ", " 1", "1 ", "-", "+", ".", "e5", "1e", "1e+", "0x10", "inf", "-inf", "nan", "NaN", "infinity",
         "1e999", "1,000", "1_000", "1.2.3", "--1", "1-2", "٣", "abc", "1a", "+-1", "-e", "10.0.0.1",
@@ -185,7 +185,7 @@ fn any_key_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_number_comes_back_from_its_text(value in prop::num::f64::NORMAL | prop::num::f64::ZERO) {
+    fn a_number_is_parsed_back_from_its_text(value in prop::num::f64::NORMAL | prop::num::f64::ZERO) {
         let text = format_number(value);
         let back = parse_number(&text).unwrap();
         prop_assert!((back - value).abs() <= value.abs() * 1e-14, "{} {}", value, text);
@@ -193,13 +193,13 @@ proptest! {
     }
 
     #[test]
-    fn a_number_between_two_large_integers_comes_back(value in 1e14..9e15) {
+    fn a_number_between_two_large_integers_is_parsed_back(value in 1e14..9e15) {
         let text = format_number(value);
         prop_assert_eq!(format_number(parse_number(&text).unwrap()), text);
     }
 
     #[test]
-    fn an_exact_integer_comes_back(value in -(1i64 << 53)..=1 << 53) {
+    fn an_exact_integer_is_parsed_back(value in -(1i64 << 53)..=1 << 53) {
         let text = format_number(value as f64);
         prop_assert_eq!(&text, &value.to_string());
         prop_assert_eq!(parse_number(&text), Some(value as f64));
@@ -234,7 +234,7 @@ proptest! {
 }
 
 #[test]
-fn heads_of_sort_keys_never_tell_another_order() {
+fn heads_of_sort_keys_never_contradict_the_order() {
     let texts = [
         "",
         "a",

@@ -136,15 +136,15 @@ fn a_full_queue_waits_until_its_oldest_file_is_acknowledged() {
     assert!(last > 15);
     std::thread::scope(|scope| {
         let spool = &running.spool;
-        let (tell, told) = std::sync::mpsc::channel();
+        let (tell, reported) = std::sync::mpsc::channel();
         scope.spawn(move || {
             spool.append(&[Record { groups: 1, packed: text.as_bytes(), events: 1 }], Some(position(9))).unwrap();
             tell.send(spool.used_bytes()).unwrap();
         });
         spool.acknowledged(0, last).unwrap();
-        assert!(told.recv_timeout(Duration::from_millis(50)).is_err(), "the other group still needs it");
+        assert!(reported.recv_timeout(Duration::from_millis(50)).is_err(), "the other group still needs it");
         spool.acknowledged(1, last - 1).unwrap();
-        assert!(told.recv().unwrap() < 2 << 20);
+        assert!(reported.recv().unwrap() < 2 << 20);
     });
     assert!(files(place.path()) < 8);
     assert_eq!(running.spool.positions_of("main", b"head").len(), 1);

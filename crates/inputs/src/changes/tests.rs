@@ -45,22 +45,22 @@ impl Place {
     fn scan(&mut self) -> (Vec<String>, Vec<String>) {
         let found = scan_files(&self.rules, &self.before, &mut || true).unwrap();
         let top = self.path("");
-        let told = changes(&self.before, &found.entries).into_iter().filter(|change| !change.entry.is_folder);
-        let told = told.map(|change| {
+        let reported = changes(&self.before, &found.entries).into_iter().filter(|change| !change.entry.is_folder);
+        let reported = reported.map(|change| {
             let name = change.path.strip_prefix(&top).unwrap().display().to_string();
             format!("{:?} {name} {}", change.action, change.different.join(" ")).trim_end().to_owned()
         });
-        let told = told.collect();
+        let reported = reported.collect();
         // The saved form must preserve the scan.
         let kept = parse_scan(&write_scan(7, &found.entries)).unwrap();
         assert_eq!(kept, SavedScan { number: 7, entries: found.entries });
         self.before = kept.entries;
-        (told, found.problems)
+        (reported, found.problems)
     }
 
     fn assert_look(&mut self, expected: &[&str]) {
-        let (told, problems) = self.scan();
-        assert_eq!((told, problems), (expected.iter().map(|&text| text.to_owned()).collect(), Vec::new()));
+        let (reported, problems) = self.scan();
+        assert_eq!((reported, problems), (expected.iter().map(|&text| text.to_owned()).collect(), Vec::new()));
     }
 }
 
@@ -109,9 +109,9 @@ fn what_is_left_out() {
     ] {
         let mut place = Place::new(settings, filters);
         ["a.rs", "a.rs~", "b.txt", "sub/c.rs"].iter().for_each(|name| place.write(name, "x"));
-        let (told, problems) = place.scan();
+        let (reported, problems) = place.scan();
         assert_eq!(
-            (told.as_slice(), problems.len()),
+            (reported.as_slice(), problems.len()),
             (&expected.iter().map(|&one| one.to_owned()).collect::<Vec<_>>()[..], 0),
             "{settings}"
         );
@@ -129,8 +129,8 @@ fn links_are_themselves_or_followed_and_never_in_circles() {
         std::fs::write(place.folder.path().join("other/b"), "x").unwrap();
         symlink(place.folder.path().join("other"), place.path("there")).unwrap();
         symlink(place.path(""), place.path("round")).unwrap();
-        let (told, problems) = place.scan();
-        assert_eq!(told, expected, "{settings}");
+        let (reported, problems) = place.scan();
+        assert_eq!(reported, expected, "{settings}");
         assert_eq!(problems.len(), usize::from(settings.len() > 1), "{problems:?}");
     }
 }
@@ -151,11 +151,11 @@ fn no_more_are_known_than_there_is_room_for() {
     ["b", "c"].iter().for_each(|name| place.write(name, "x"));
     place.assert_look(&["Add b", "Add c"]);
     place.write("a", "x");
-    let (told, problems) = place.scan();
-    assert_eq!((told.len(), problems.len()), (0, 1), "{told:?} {problems:?}");
+    let (reported, problems) = place.scan();
+    assert_eq!((reported.len(), problems.len()), (0, 1), "{reported:?} {problems:?}");
     std::fs::remove_file(place.path("c")).unwrap();
-    let (told, _) = place.scan();
-    assert_eq!(told, ["Delete c"], "removed entries do not free space at once");
+    let (reported, _) = place.scan();
+    assert_eq!(reported, ["Delete c"], "removed entries do not free space at once");
     place.assert_look(&["Add a"]);
 }
 

@@ -182,7 +182,7 @@ pub(crate) fn packings(text: &str) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn every_packing_is_read_and_a_fault_of_it_is_told() {
+fn every_compression_is_read_and_its_faults_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let text = lines(0..3_000);
     for (name, packed) in packings(&text) {

@@ -91,12 +91,12 @@ pub(crate) enum BodyError {
     /// The decoded body exceeds this many bytes.
     Swells(usize),
     /// Refused with one of Splunk's codes.
-    Told(Answer),
+    Refused(Answer),
 }
 
 impl From<Code> for BodyError {
     fn from(code: Code) -> BodyError {
-        BodyError::Told(code.into())
+        BodyError::Refused(code.into())
     }
 }
 

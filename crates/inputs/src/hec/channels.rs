@@ -120,7 +120,7 @@ impl Channels {
     pub(crate) fn ask(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, Option<SentRequest>)> {
         let Inner { channels, pending, .. } = &mut *self.lock();
         let mut channel = channels.get_mut(&(token.to_owned(), name.to_owned()));
-        let mut told = Vec::with_capacity(numbers.len());
+        let mut reported = Vec::with_capacity(numbers.len());
         for number in numbers {
             let stored = channel.as_mut().and_then(|channel| {
                 channel.used_ns = now_ns;
@@ -129,9 +129,9 @@ impl Channels {
                 *pending -= before - channel.pending.len();
                 stored
             });
-            told.push((*number, stored));
+            reported.push((*number, stored));
         }
-        told
+        reported
     }
 
     /// Puts back requests whose report was never sent, so that the sender may ask again. A forgotten channel is left
@@ -196,8 +196,8 @@ mod tests {
 
     /// Whether each of these requests is reported as stored.
     fn ask(channels: &Channels, token: &str, name: &str, numbers: &[u64]) -> Vec<(u64, bool)> {
-        let told = channels.ask(token, name, numbers, 10_000_000_000);
-        told.into_iter().map(|(number, sent)| (number, sent == Some(SENT))).collect()
+        let reported = channels.ask(token, name, numbers, 10_000_000_000);
+        reported.into_iter().map(|(number, sent)| (number, sent == Some(SENT))).collect()
     }
 
     struct Switch(Arc<AtomicBool>, bool);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_told_as_stored_once_and_only_when_all_of_it_is() {
+    fn a_request_is_reported_as_stored_once_and_only_when_all_of_it_is() {
         let channels = channels();
         let (one, two) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(false)));
         let number =
@@ -222,12 +222,12 @@ mod tests {
         assert_eq!(ask(&channels, "t", "a", &[0, 7]), [(0, false), (7, false)]);
         two.store(true, Ordering::Relaxed);
         assert_eq!(ask(&channels, "t", "a", &[0]), [(0, true)]);
-        assert_eq!(ask(&channels, "t", "a", &[0]), [(0, false)], "told before");
+        assert_eq!(ask(&channels, "t", "a", &[0]), [(0, false)], "reported before");
         assert_eq!(add(&channels, "t", "a", vec![], 0), 1);
     }
 
     #[test]
-    fn what_failed_is_never_told_as_stored() {
+    fn failed_requests_are_never_reported_as_stored() {
         let channels = channels();
         let done = Arc::new(AtomicBool::new(true));
         add(&channels, "t", "a", vec![Box::new(Switch(done, false))], 0);

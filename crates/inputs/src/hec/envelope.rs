@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bad_event_is_told_by_its_number_and_those_before_it_are_given() {
+    fn the_first_bad_event_is_reported_by_its_number_and_those_before_it_are_stored() {
         for (body, code, number) in [
             (r#"{"event":"a"}{"event":""}{"event":"#, Code::EventBlank, 1),
             (r#"{"event":null}"#, Code::EventBlank, 0),
@@ -364,11 +364,11 @@ mod tests {
         let objects = |depth: usize| format!("{{\"event\":{}1{}}}", "{\"a\":".repeat(depth), "}".repeat(depth));
         let read = |body: &str| {
             let mut count = 0;
-            let told = read_body(body, &mut |_, _| {
+            let outcome = read_body(body, &mut |_, _| {
                 count += 1;
                 Ok(())
             });
-            (count, told.err())
+            (count, outcome.err())
         };
         let brackets = format!("{{\"event\":\"\\\"{}\"}}", "[".repeat(2 * DEPTH_MAX));
         // Without optimisation the parser takes far more stack than a server provides.
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_as_they_are() {
+    fn messages_name_the_actual_limits() {
         for (text, limit) in [
             (TOO_MANY_FIELDS, FIELDS_MAX),
             (FIELD_NAME, FIELD_NAME_BYTES_MAX),

@@ -2,7 +2,7 @@
 //!
 //! A request is answered with success when its events survive a crash. If its token uses acknowledgment, it is answered
 //! at once with an id, and `/ack` reports when its events are safe. All requests share one memory budget for bodies;
-//! beyond it, and while the store accepts nothing, senders are told to retry.
+//! beyond it, and while the store accepts nothing, senders are asked to retry.
 //!
 //! Behaviour follows Splunk's public description of the collector, and measurements of its error answers. Not here:
 //! TLS, persistence of tokens, forwarders that speak S2S over HTTP.
@@ -12,7 +12,7 @@ mod answer;
 mod answer_note;
 mod body;
 mod channels;
-mod desk;
+mod decoding_pool;
 mod envelope;
 mod other_protocols;
 mod receive;
@@ -46,7 +46,7 @@ pub(crate) use envelope::seconds;
 use answer::{Answer, AnswerBody, Code};
 use body::{BodyError, Budget, BudgetedBody, Share};
 use channels::{ChannelError, Channels, Receipts};
-use desk::Desk;
+use decoding_pool::DecodingPool;
 use receive::{Destination, Receiver, RequestMetadata, answer_of};
 use retries::{Attempt, Retries, Submission};
 
@@ -66,7 +66,7 @@ pub struct Collector {
     clock: SharedClock,
     budget: Budget,
     /// Threads for large bodies.
-    desk: Arc<Desk>,
+    decoding_pool: Arc<DecodingPool>,
 }
 
 impl std::fmt::Debug for Collector {
@@ -99,7 +99,7 @@ impl Collector {
             },
             clock,
             budget: Budget::new(body_bytes_max),
-            desk: Arc::default(),
+            decoding_pool: Arc::default(),
         }
     }
 
@@ -255,11 +255,11 @@ fn sender(request: &Request, token: &HttpToken) -> String {
 }
 
 async fn events(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    told(collect(collector, request, |receiver, body| receiver.events(body)).await)
+    collector_response(collect(collector, request, |receiver, body| receiver.events(body)).await)
 }
 
 async fn raw(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    told(collect(collector, request, |receiver, body| receiver.raw(body)).await)
+    collector_response(collect(collector, request, |receiver, body| receiver.raw(body)).await)
 }
 
 /// The answer to a request, and the note to run when it is sent.
@@ -268,15 +268,15 @@ struct CollectorReply {
     note: Option<AnswerNote>,
 }
 
-fn told(collected: Result<CollectorReply, BodyError>) -> Response {
+fn collector_response(collected: Result<CollectorReply, BodyError>) -> Response {
     match collected {
-        Ok(CollectorReply { outcome, note }) => noted(answered(outcome), note),
+        Ok(CollectorReply { outcome, note }) => with_note(answered(outcome), note),
         Err(error) => answered(Err(error)),
     }
 }
 
 /// Attaches a note to a response.
-fn noted(mut response: Response, note: Option<AnswerNote>) -> Response {
+fn with_note(mut response: Response, note: Option<AnswerNote>) -> Response {
     if let Some(note) = note {
         response.extensions_mut().insert(note);
     }
@@ -285,7 +285,7 @@ fn noted(mut response: Response, note: Option<AnswerNote>) -> Response {
 
 fn answered(outcome: Result<Answer, BodyError>) -> Response {
     match outcome {
-        Ok(answer) | Err(BodyError::Told(answer)) => answer.into_response(),
+        Ok(answer) | Err(BodyError::Refused(answer)) => answer.into_response(),
         Err(BodyError::TooLarge(bytes)) => {
             let text =
                 format!("the body is larger than {bytes} bytes ([http_input] max_content_length); send less at a time");
@@ -342,7 +342,7 @@ async fn collect(
     };
     let destination = Arc::clone(&collector.destination.store);
     let outcome = attempt.as_ref().map(|attempt| attempt.outcome());
-    let desk = Arc::clone(&collector.desk);
+    let pool = Arc::clone(&collector.decoding_pool);
     // A body that waits for an earlier request must not occupy a thread that the earlier one may need.
     let bytes = if earlier.is_some() { 0 } else { kept.bytes.len() };
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
@@ -359,23 +359,23 @@ async fn collect(
             receiver.finish().map(|receipts| (taken, receipts))
         });
         if let Some(outcome) = outcome {
-            let told = match &stored {
-                Ok(answer) | Err(BodyError::Told(answer)) => Some(*answer),
+            let answer = match &stored {
+                Ok(answer) | Err(BodyError::Refused(answer)) => Some(*answer),
                 Err(BodyError::TooLarge(_) | BodyError::Swells(_) | BodyError::TooSlow) => None,
             };
-            // A request whose sender is told to retry will be processed again.
-            outcome.set(told.filter(|answer| !answer.code.row().1.is_server_error()));
+            // A request that its sender must repeat will be processed again.
+            outcome.set(answer.filter(|answer| !answer.code.row().1.is_server_error()));
         }
-        if let (true, Some(sent)) = (comes_again(&stored), &sent) {
+        if let (true, Some(sent)) = (must_repeat(&stored), &sent) {
             collector.destination.store.gave_up(sent);
         }
         stored
     };
     // Dropped here if the sender closes its connection; the work continues.
-    let outcome = desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()));
+    let outcome = pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()));
     // A request answered with an id counts as answered when its sender has asked for that id.
     let has_number = matches!(&outcome, Ok(Answer { ack: Some(_), .. }));
-    let sent = sent.filter(|_| !has_number && !comes_again(&outcome));
+    let sent = sent.filter(|_| !has_number && !must_repeat(&outcome));
     let note = note_of(destination, sent, attempt);
     Ok(CollectorReply { outcome, note })
 }
@@ -393,10 +393,10 @@ fn note_of(store: Arc<dyn EventStore>, sent: Option<SentRequest>, attempt: Optio
     })
 }
 
-/// Whether a sender is told to retry.
-fn comes_again(outcome: &Result<Answer, BodyError>) -> bool {
+/// Whether a sender has to repeat its request.
+fn must_repeat(outcome: &Result<Answer, BodyError>) -> bool {
     match outcome {
-        Ok(told) | Err(BodyError::Told(told)) => told.code.row().1.is_server_error(),
+        Ok(answer) | Err(BodyError::Refused(answer)) => answer.code.row().1.is_server_error(),
         Err(_) => false,
     }
 }
@@ -414,11 +414,11 @@ fn store(
     if body.trim().is_empty() {
         return Err(Code::NoData.into());
     }
-    let (taken, receipts) = take(&body).map_err(BodyError::Told)?;
+    let (taken, receipts) = take(&body).map_err(BodyError::Refused)?;
     let Some(channel) = channel.filter(|_| token.use_ack && taken.is_ok()) else {
         let stored = receipts.into_iter().try_for_each(|receipt| receipt.wait());
-        stored.map_err(|error| BodyError::Told(answer_of(error)))?;
-        return taken.map(|()| Answer::from(Code::Success)).map_err(BodyError::Told);
+        stored.map_err(|error| BodyError::Refused(answer_of(error)))?;
+        return taken.map(|()| Answer::from(Code::Success)).map_err(BodyError::Refused);
     };
     let number = {
         let sent = sent.unwrap_or_default();
@@ -429,14 +429,17 @@ fn store(
 }
 
 async fn acks(State(collector): State<Arc<Collector>>, request: Request) -> Response {
-    match asked(&collector, request).await {
-        Ok((body, note)) => noted(answer::json(StatusCode::OK, &body), note),
+    match acks_of_request(&collector, request).await {
+        Ok((body, note)) => with_note(answer::json(StatusCode::OK, &body), note),
         Err(error) => answered(Err(error)),
     }
 }
 
 /// Acknowledgements of the requests that a channel asks about, and the note to run when the sender has them.
-async fn asked(collector: &Arc<Collector>, request: Request) -> Result<(Value, Option<AnswerNote>), BodyError> {
+async fn acks_of_request(
+    collector: &Arc<Collector>,
+    request: Request,
+) -> Result<(Value, Option<AnswerNote>), BodyError> {
     let query = Query::of(request.uri());
     let token = collector.authorise(request.headers(), &query)?;
     if !token.use_ack {
@@ -454,28 +457,28 @@ async fn asked(collector: &Arc<Collector>, request: Request) -> Result<(Value, O
     let mut share = Share::new(&collector.budget);
     let Some(body) = weight::read_json(&kept.bytes, &mut share) else { return Err(share.refusal()) };
     let numbers = numbers_of(&body)?;
-    let told = collector.channels.ask(&token.name, &channel, &numbers, collector.clock.elapsed_ns());
+    let acks = collector.channels.ask(&token.name, &channel, &numbers, collector.clock.elapsed_ns());
     let of_stored = |(number, stored): &(u64, Option<SentRequest>)| stored.map(|sent| (*number, sent));
-    let stored: Vec<(u64, SentRequest)> = told.iter().filter_map(of_stored).collect();
+    let stored: Vec<(u64, SentRequest)> = acks.iter().filter_map(of_stored).collect();
     let is_stored = |(number, stored): (u64, Option<SentRequest>)| (number.to_string(), stored.is_some().into());
-    let told: Map<String, Value> = told.into_iter().map(is_stored).collect();
+    let acks: Map<String, Value> = acks.into_iter().map(is_stored).collect();
     let note = (!stored.is_empty()).then(|| {
-        let mut told = ToldAcks { collector: Arc::clone(collector), token, channel, stored };
-        AnswerNote::new(move || told.leave())
+        let mut reported = ReportedAcks { collector: Arc::clone(collector), token, channel, stored };
+        AnswerNote::new(move || reported.commit())
     });
-    Ok((json!({ "acks": told }), note))
+    Ok((json!({ "acks": acks }), note))
 }
 
 /// Requests reported as stored. If the report is never sent, the sender may ask again.
-struct ToldAcks {
+struct ReportedAcks {
     collector: Arc<Collector>,
     token: Arc<HttpToken>,
     channel: String,
     stored: Vec<(u64, SentRequest)>,
 }
 
-impl ToldAcks {
-    fn leave(&mut self) -> Result<(), SinkError> {
+impl ReportedAcks {
+    fn commit(&mut self) -> Result<(), SinkError> {
         let sent: Vec<SentRequest> = self.stored.iter().map(|(_, sent)| *sent).collect();
         self.collector.destination.store.answered(&sent)?;
         self.stored.clear();
@@ -483,7 +486,7 @@ impl ToldAcks {
     }
 }
 
-impl Drop for ToldAcks {
+impl Drop for ReportedAcks {
     fn drop(&mut self) {
         if !self.stored.is_empty() {
             self.collector.channels.put_back(&self.token.name, &self.channel, &self.stored);

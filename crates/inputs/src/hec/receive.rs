@@ -151,8 +151,8 @@ impl<'a> Receiver<'a> {
         if let Some(reason) = pipeline.refused_index() {
             self.destination.store.tell(reason);
         }
-        if let Some(told) = pipeline.counters().about_dates() {
-            self.destination.store.tell(&format!("raw events of HEC token {}: {told}", self.token.name));
+        if let Some(notice) = pipeline.counters().about_dates() {
+            self.destination.store.tell(&format!("raw events of HEC token {}: {notice}", self.token.name));
         }
         taken += usize_of(pipeline.counters().dropped_events);
         if taken == 0 { Err(Code::NoData.into()) } else { Ok(()) }

@@ -12,7 +12,9 @@ use quarry_event::EventBatch;
 use quarry_stdx::SystemClock;
 
 use super::channels::PENDING_MAX;
-use super::{AckNumbers, Answer, AnswerNote, BodyError, Code, Collector, CollectorReply, asked, collect, numbers_of};
+use super::{
+    AckNumbers, Answer, AnswerNote, BodyError, Code, Collector, CollectorReply, acks_of_request, collect, numbers_of,
+};
 use crate::{AppendError, EventStore, Receipt};
 
 const TOKENS: &str = "[http://plain]\ntoken = 1\n[http://acked]\ntoken = 2\nuseACK = 1\n";
@@ -98,17 +100,17 @@ fn send_and_go(collector: &Arc<Collector>, hands: &Hands, token: &str) {
     hands.lets_in.send(()).unwrap();
 }
 
-async fn send_until_told(collector: &Arc<Collector>, token: &str, body: &str) -> (Answer, Option<AnswerNote>) {
+async fn send_until_answered(collector: &Arc<Collector>, token: &str, body: &str) -> (Answer, Option<AnswerNote>) {
     let taken = collect(Arc::clone(collector), request(token, body), |receiver, body| receiver.events(body)).await;
     let Ok(CollectorReply { outcome, note }) = taken else { panic!("it begins") };
     match outcome {
-        Ok(answer) | Err(BodyError::Told(answer)) => (answer, note),
+        Ok(answer) | Err(BodyError::Refused(answer)) => (answer, note),
         Err(BodyError::TooLarge(_) | BodyError::Swells(_) | BodyError::TooSlow) => panic!("it is small"),
     }
 }
 
 async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
-    let (answer, note) = send_until_told(collector, token, body).await;
+    let (answer, note) = send_until_answered(collector, token, body).await;
     note.map_or(Ok(()), |note| note.leaves()).unwrap();
     answer
 }
@@ -117,8 +119,8 @@ async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
 async fn ask(collector: &Arc<Collector>, numbers: &[u64]) -> (Vec<bool>, Option<AnswerNote>) {
     let mut question = request("2", &serde_json::json!({ "acks": numbers }).to_string());
     *question.uri_mut() = "/services/collector/ack".parse().unwrap();
-    let Ok((told, note)) = asked(collector, question).await else { panic!("it is a question") };
-    (numbers.iter().map(|number| told["acks"][number.to_string()] == true).collect(), note)
+    let Ok((reported, note)) = acks_of_request(collector, question).await else { panic!("it is a question") };
+    (numbers.iter().map(|number| reported["acks"][number.to_string()] == true).collect(), note)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -141,7 +143,7 @@ async fn an_answer_that_never_left_the_port_is_none() {
         hands.lets_in.send(()).unwrap();
         hands.stores.send(Ok(())).unwrap();
     }
-    let (answer, note) = send_until_told(&collector, "1", BODY).await;
+    let (answer, note) = send_until_answered(&collector, "1", BODY).await;
     assert_eq!((answer.code, hands.comes.try_recv()), (Code::Success, Ok(2)));
     drop(note);
     assert_eq!(send(&collector, "1", BODY).await.code, Code::Success);
@@ -161,12 +163,12 @@ async fn who_never_heard_that_requests_are_stored_may_ask_again() {
     for _ in 0..3 {
         hands.stores.send(Ok(())).unwrap();
     }
-    let (told, note) = ask(&collector, &[0, 1]).await;
-    assert_eq!(told, [true, true]);
+    let (reported, note) = ask(&collector, &[0, 1]).await;
+    assert_eq!(reported, [true, true]);
     assert_eq!(ask(&collector, &[0]).await.0, [false], "another request gets the acknowledgment at that moment");
     drop(note);
-    let (told, note) = ask(&collector, &[0, 1, 2, 3]).await;
-    assert_eq!(told, [true, true, true, false]);
+    let (reported, note) = ask(&collector, &[0, 1, 2, 3]).await;
+    assert_eq!(reported, [true, true, true, false]);
     note.unwrap().leaves().unwrap();
     assert_eq!(ask(&collector, &[0, 1, 2]).await.0, [false; 3], "it is acknowledged once");
 }

@@ -189,7 +189,7 @@ fn entity(name: &str) -> Option<char> {
     }
 }
 
-/// Escapes text for a document, also between double quotes.
+/// Escapes text for a document, including text between double quotes.
 pub fn escape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {

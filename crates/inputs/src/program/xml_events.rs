@@ -152,12 +152,12 @@ impl XmlReader {
     fn end_event(&mut self, event: Open, now: TimeNs, out: &mut EventBatch) {
         match self.metadata_of(&event) {
             Ok((metadata, host_is_fixed, time)) => {
-                let told = if event.is_unbroken {
+                let outcome = if event.is_unbroken {
                     self.piece(event, metadata, host_is_fixed, time, now, out)
                 } else {
                     self.whole(event, metadata, host_is_fixed, time, now, out)
                 };
-                if let Err(fault) = told {
+                if let Err(fault) = outcome {
                     self.tell(fault.to_string());
                 }
             }

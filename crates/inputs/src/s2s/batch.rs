@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_event_fits_and_what_no_receiver_takes_is_told() {
+    fn the_longest_event_fits_and_a_longer_one_is_reported() {
         let mut state = 1_u64;
         let mut noise = |bytes: usize| -> String {
             let mut letter = || {

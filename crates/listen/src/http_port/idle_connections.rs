@@ -49,7 +49,7 @@ struct State {
     place: Option<u64>,
     /// Requests in progress; over HTTP/2 there may be many.
     at_work: usize,
-    has_asked: bool,
+    has_had_request: bool,
 }
 
 impl Waiter {
@@ -79,7 +79,7 @@ impl Waiter {
     }
 
     /// Resolves when the connection must close.
-    pub(crate) async fn told_to_close(&self) {
+    pub(crate) async fn close_requested(&self) {
         self.close.notified().await;
     }
 
@@ -89,8 +89,8 @@ impl Waiter {
     }
 
     /// Whether a request was ever received.
-    pub(super) fn has_asked(&self) -> bool {
-        self.locked().has_asked
+    pub(super) fn has_had_request(&self) -> bool {
+        self.locked().has_had_request
     }
 }
 
@@ -107,7 +107,7 @@ impl AtWork {
     /// Marks the connection as active.
     pub(super) fn new(waiter: &Arc<Waiter>) -> AtWork {
         let mut state = waiter.locked();
-        state.has_asked = true;
+        state.has_had_request = true;
         state.at_work += 1;
         waiter.leave(&mut state);
         drop(state);

@@ -160,12 +160,12 @@ fn is_within_machine(here: IpAddr, peer: IpAddr) -> bool {
 
 /// Tells a client to use TLS.
 async fn tell_of_tls(mut stream: TcpStream) {
-    let told = async {
+    let reported = async {
         stream.write_all(NOT_IN_CLEAR).await?;
         Lingering::new(stream, REFUSAL_MAX).shutdown().await
     };
     // The client may have disconnected.
-    drop(tokio::time::timeout(REFUSAL_MAX, told).await);
+    drop(tokio::time::timeout(REFUSAL_MAX, reported).await);
 }
 
 /// A connection's permit, and its claim to be awaited at shutdown.
@@ -275,12 +275,12 @@ impl Shared {
         }
         let Ok(permit) = Arc::clone(refusals).try_acquire_owned() else { return };
         tokio::spawn(async move {
-            let told = async {
+            let reported = async {
                 stream.write_all(REFUSAL).await?;
                 Lingering::new(stream, REFUSAL_MAX).shutdown().await
             };
             // The client may have disconnected.
-            drop(tokio::time::timeout(REFUSAL_MAX, told).await);
+            drop(tokio::time::timeout(REFUSAL_MAX, reported).await);
             drop(permit);
         });
     }
@@ -294,7 +294,7 @@ impl Shared {
             Security::TlsBeyond(acceptor) => {
                 let begun = tokio::select! {
                     begun = tokio::time::timeout(self.bounds.head_wait, beginning_of(&stream)) => begun,
-                    () = waiter.told_to_close() => return,
+                    () = waiter.close_requested() => return,
                     _ = stopping.wait_for(|stopping| *stopping) => return,
                 };
                 match begun {
@@ -315,7 +315,7 @@ impl Shared {
         let notes = stream.notes();
         let shaken = tokio::select! {
             shaken = tokio::time::timeout(self.bounds.handshake_wait, acceptor.accept(stream)) => shaken,
-            () = waiter.told_to_close() => return,
+            () = waiter.close_requested() => return,
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
         let Ok(Ok(stream)) = shaken else {
@@ -376,7 +376,7 @@ impl Shared {
                 biased;
                 // The result does not matter: the client has the answer or has disconnected.
                 _ = serving.as_mut() => return,
-                () = waiter.told_to_close() => {
+                () = waiter.close_requested() => {
                     if !waiter.is_at_work() {
                         return;
                     }
@@ -384,7 +384,7 @@ impl Shared {
                     serving.as_mut().graceful_shutdown();
                 }
                 () = first_head.as_mut(), if is_first => {
-                    if !waiter.has_asked() {
+                    if !waiter.has_had_request() {
                         return;
                     }
                     is_first = false;

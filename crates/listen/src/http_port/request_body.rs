@@ -1,5 +1,5 @@
-//! A request body with a minimum rate: one that trickles ends with an error. Its unread rest is returned when it is
-//! dropped ([`Unread`]).
+//! A request body with a minimum rate: one that arrives more slowly ends with an error. Its unread rest is returned when
+//! it is dropped ([`Unread`]).
 
 use std::io;
 use std::pin::Pin;
@@ -40,13 +40,13 @@ pub(super) struct RequestBody {
     /// Runs while data is awaited.
     window: Option<Pin<Box<Sleep>>>,
     /// Bytes received in the period.
-    came: usize,
+    received: usize,
 }
 
 impl RequestBody {
     /// The body of a request.
     pub(super) fn new(body: Incoming, unread: Unread, pace: Pace) -> RequestBody {
-        RequestBody { body: Some(body), unread, pace, window: None, came: 0 }
+        RequestBody { body: Some(body), unread, pace, window: None, received: 0 }
     }
 }
 
@@ -71,10 +71,10 @@ impl HttpBody for RequestBody {
             if !matches!(frame, Some(Ok(_))) {
                 body.body = None;
             }
-            let came = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
-            body.came += came;
-            if body.came >= body.pace.bytes {
-                (body.came, body.window) = (0, None);
+            let received = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
+            body.received += received;
+            if body.received >= body.pace.bytes {
+                (body.received, body.window) = (0, None);
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new)));
         }

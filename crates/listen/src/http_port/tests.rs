@@ -120,7 +120,7 @@ async fn connections_that_only_wait_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn who_finds_all_at_work_is_told_so() {
+async fn a_client_beyond_the_limit_is_answered_with_the_reason() {
     let tested = port(Bounds::for_test(1), None).await;
     let mut busy = TcpStream::connect(tested.address).await.unwrap();
     busy.write_all(format!("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n{GET}").as_bytes()).await.unwrap();
@@ -189,7 +189,7 @@ async fn a_head_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn a_head_that_cannot_be_read_is_told_why() {
+async fn an_invalid_head_is_answered_with_the_reason() {
     let tested = port(Bounds::for_test(9), None).await;
     for head in ["nonsense\r\n\r\n", "GET / HTTP/7.3\r\n\r\n", "GET / HTTP/1.1\r\nHo st: h\r\n\r\n"] {
         let answer = ask(tested.address, head).await;
@@ -414,7 +414,7 @@ async fn a_port_that_speaks_tls_with_others_also_speaks_in_clear_with_this_machi
 }
 
 #[tokio::test]
-async fn who_must_speak_tls_is_told_so() {
+async fn plain_http_from_another_machine_is_answered_with_the_reason() {
     let within = |here: &str, peer: &str| is_within_machine(here.parse().unwrap(), peer.parse().unwrap());
     assert!(within("127.0.0.1", "127.0.0.1") && within("127.0.0.1", "127.0.0.9") && within("::1", "::1"));
     assert!(within("192.0.2.5", "192.0.2.5") && within("::ffff:127.0.0.1", "127.0.0.1"));
@@ -422,10 +422,13 @@ async fn who_must_speak_tls_is_told_so() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     tokio::spawn(tell_of_tls(listener.accept().await.unwrap().0));
-    let told = all_of(stream).await;
-    let (head, body) = told.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 400 ") && head.contains(&format!("Content-Length: {}", body.len())), "{told}");
-    assert!(body.contains("https://"), "{told}");
+    let reported = all_of(stream).await;
+    let (head, body) = reported.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 400 ") && head.contains(&format!("Content-Length: {}", body.len())),
+        "{reported}"
+    );
+    assert!(body.contains("https://"), "{reported}");
 }
 
 /// A request of `/noted`.

@@ -1,5 +1,5 @@
 //! The unread rest of a request's body when its answer is ready. A short rest is read and discarded, so that the
-//! connection can be reused. Otherwise the answer says `Connection: close`, because a client that is not told would
+//! connection can be reused. Otherwise the answer says `Connection: close`, because a client without that notice would
 //! lose its next request.
 
 use std::future::poll_fn;

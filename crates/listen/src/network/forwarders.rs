@@ -93,7 +93,7 @@ async fn connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream: TcpS
     let session =
         Session { port: &port, forwarder, waiting: VecDeque::new(), place, numbers: None, since: Some(begun) };
     if let Err(error) = session.run(&mut *connection).await {
-        limits.tell_fault(&format!("[{}]: forwarder {peer} is disconnected: {error}", input.stanza));
+        limits.log_fault(&format!("[{}]: forwarder {peer} is disconnected: {error}", input.stanza));
     }
 }
 
@@ -153,7 +153,7 @@ impl Session<'_> {
                 () = stopped(&mut stopping) => break,
                 () = replaced(&mut self.numbers) => break,
                 read = first_bytes(connection), if self.waiting.len() < WAITING_MAX => Some(read),
-                () = self.place.told_to_close() => break,
+                () = self.place.close_requested() => break,
                 () = tokio::time::sleep(pause) => None,
             };
             match read {
@@ -178,7 +178,7 @@ impl Session<'_> {
                     // Time spent waiting for a turn does not count against the forwarder.
                     let waited = self.elapsed().saturating_sub(asked);
                     self.since = self.since.map(|since| since.saturating_add(waited));
-                    let flow = turn.run(|desk| self.read(connection, &first, &mut desk.buffer));
+                    let flow = turn.run(|buffers| self.read(connection, &first, &mut buffers.buffer));
                     drop(turn);
                     let flow = flow.unwrap_or(Ok(ControlFlow::Break(())))?;
                     self.check_progress()?;
@@ -271,7 +271,7 @@ impl Session<'_> {
         }
         self.store()?;
         if self.forwarder.messages() > 0 {
-            self.place.has_spoken();
+            self.place.mark_active();
         }
         if !self.forwarder.is_inside_message() {
             self.since = None;

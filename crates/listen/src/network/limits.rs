@@ -11,7 +11,7 @@ use crate::http_port::{IdleConnections, Waiter, connections_max};
 const CONNECTIONS_MAX: usize = 16_384;
 const CONNECTIONS_PARTS: u64 = 4;
 /// Errors of single connections logged per interval; others are counted.
-const FAULTS_TOLD_MAX: u64 = 10;
+const FAULTS_LOGGED_MAX: u64 = 10;
 /// Maximum buffered text of all connections; beyond it, a connection's partial lines are completed as events.
 pub(crate) const HELD_BYTES_MAX: usize = 256 << 20;
 /// Requested open-file limit: connections, buckets, and a reserve.
@@ -41,7 +41,7 @@ pub(crate) struct Limits {
     pub(crate) repeated: AtomicU64,
     /// Errors of single connections.
     faults: AtomicU64,
-    untold_faults: AtomicU64,
+    unlogged_faults: AtomicU64,
     told: [AtomicU64; 8],
 }
 
@@ -61,7 +61,7 @@ impl Limits {
     fn of(connections_max: usize) -> Limits {
         let (connections, held_bytes, mute, closed) = Default::default();
         let (refused, forbidden, dropped, lost, homeless, repeated) = Default::default();
-        let (faults, untold_faults, told) = Default::default();
+        let (faults, unlogged_faults, told) = Default::default();
         Limits {
             connections_max,
             connections,
@@ -75,7 +75,7 @@ impl Limits {
             homeless,
             repeated,
             faults,
-            untold_faults,
+            unlogged_faults,
             told,
         }
     }
@@ -95,11 +95,11 @@ impl Limits {
     }
 
     /// Logs an error of a connection, unless many were logged recently, so that the log cannot fill the disk.
-    pub(crate) fn tell_fault(&self, text: &str) {
-        if self.faults.fetch_add(1, Ordering::Relaxed) < FAULTS_TOLD_MAX {
+    pub(crate) fn log_fault(&self, text: &str) {
+        if self.faults.fetch_add(1, Ordering::Relaxed) < FAULTS_LOGGED_MAX {
             log::warning(text);
         } else {
-            self.untold_faults.fetch_add(1, Ordering::Relaxed);
+            self.unlogged_faults.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -119,7 +119,7 @@ impl Limits {
                 &self.repeated,
                 "batches were resent by forwarders that had received no acknowledgment; they are stored once",
             ),
-            (&self.untold_faults, "more connections ended for such reasons"),
+            (&self.unlogged_faults, "more connections ended for such reasons"),
             (&self.lost, "batches of events could not be written and are lost"),
         ];
         for ((count, what), told) in counts.into_iter().zip(&self.told) {
@@ -134,14 +134,14 @@ impl Limits {
 
 impl ConnectionPermit<'_> {
     /// The connection has sent something and is no longer closed in favour of others.
-    pub(crate) fn has_spoken(&mut self) {
+    pub(crate) fn mark_active(&mut self) {
         self.mute = None;
     }
 
     /// Resolves when the connection must close in favour of another.
-    pub(crate) async fn told_to_close(&self) {
+    pub(crate) async fn close_requested(&self) {
         match &self.mute {
-            Some(waiter) => waiter.told_to_close().await,
+            Some(waiter) => waiter.close_requested().await,
             None => std::future::pending().await,
         }
     }
@@ -179,13 +179,13 @@ pub fn raise_open_files() {
 mod tests {
     use std::sync::atomic::Ordering;
 
-    use super::{FAULTS_TOLD_MAX, Limits};
+    use super::{FAULTS_LOGGED_MAX, Limits};
 
     #[test]
     fn connections_beyond_the_limit_find_no_place_until_one_ends() {
         let limits = Limits::of(2);
         let (mut first, mut second) = (limits.place(), limits.place());
-        [&mut first, &mut second].into_iter().flatten().for_each(|place| place.has_spoken());
+        [&mut first, &mut second].into_iter().flatten().for_each(|place| place.mark_active());
         assert!(first.is_some() && second.is_some() && limits.place().is_none());
         assert_eq!(limits.refused.load(Ordering::Relaxed), 1);
         drop(first);
@@ -196,10 +196,10 @@ mod tests {
     async fn who_has_sent_nothing_goes_for_a_new_one_and_who_has_stays() {
         let limits = Limits::of(2);
         let (mut spoken, mute) = (limits.place().unwrap(), limits.place().unwrap());
-        spoken.has_spoken();
+        spoken.mark_active();
         let new = limits.place();
         assert!(new.is_some());
-        mute.told_to_close().await;
+        mute.close_requested().await;
         drop(mute);
         assert_eq!((limits.closed.load(Ordering::Relaxed), limits.refused.load(Ordering::Relaxed)), (1, 0));
         drop(new);
@@ -207,12 +207,12 @@ mod tests {
     }
 
     #[test]
-    fn many_faults_are_counted_and_not_told() {
+    fn many_faults_are_counted_and_not_logged() {
         let limits = Limits::of(1);
-        (0..FAULTS_TOLD_MAX + 5).for_each(|_| limits.tell_fault("a connection is odd"));
-        assert_eq!(limits.untold_faults.load(Ordering::Relaxed), 5);
+        (0..FAULTS_LOGGED_MAX + 5).for_each(|_| limits.log_fault("a connection is odd"));
+        assert_eq!(limits.unlogged_faults.load(Ordering::Relaxed), 5);
         limits.tell();
-        limits.tell_fault("told again");
-        assert_eq!(limits.untold_faults.load(Ordering::Relaxed), 5);
+        limits.log_fault("told again");
+        assert_eq!(limits.unlogged_faults.load(Ordering::Relaxed), 5);
     }
 }

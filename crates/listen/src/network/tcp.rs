@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::limits::{ConnectionPermit, Limits};
-use super::turns::Desk;
+use super::turns::TurnBuffers;
 use super::{Port, Stanzas, stopped};
 use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now};
@@ -102,17 +102,17 @@ pub(super) async fn secured(
     let Some(acceptor) = acceptor else { return Some(Box::new(stream)) };
     let shaken = tokio::select! {
         shaken = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)) => shaken,
-        () = place.told_to_close() => return None,
+        () = place.close_requested() => return None,
     };
     match shaken {
         Ok(Ok(stream)) => Some(Box::new(stream)),
         Ok(Err(error)) => {
-            limits.tell_fault(&format!("{peer}: no TLS connection: {error}"));
+            limits.log_fault(&format!("{peer}: no TLS connection: {error}"));
             None
         }
         Err(_) => {
             let seconds = HANDSHAKE_MAX.as_secs();
-            limits.tell_fault(&format!("{peer}: no TLS connection: its handshake took more than {seconds} seconds"));
+            limits.log_fault(&format!("{peer}: no TLS connection: its handshake took more than {seconds} seconds"));
             None
         }
     }
@@ -136,7 +136,7 @@ impl Session<'_> {
                 biased;
                 () = stopped(&mut stopping) => break,
                 read = first_bytes(connection) => read,
-                () = self.place.told_to_close() => break,
+                () = self.place.close_requested() => break,
                 () = tokio::time::sleep(silence), if !self.stream.is_idle() => {
                     self.end_events().await;
                     continue;
@@ -146,12 +146,12 @@ impl Session<'_> {
             if first.is_empty() {
                 break;
             }
-            self.place.has_spoken();
+            self.place.mark_active();
             if !is_full_probe(&first) {
                 tokio::time::sleep(GATHER).await;
             }
             let mut turn = self.port.shared.turns.wait().await;
-            if turn.run(|desk| self.read(connection, &first, desk)).is_none_or(|flow| flow.is_break()) {
+            if turn.run(|buffers| self.read(connection, &first, buffers)).is_none_or(|flow| flow.is_break()) {
                 break;
             }
         }
@@ -161,33 +161,33 @@ impl Session<'_> {
     /// Completes and stores open events, and drops the pipeline.
     async fn end_events(&mut self) {
         let mut turn = self.port.shared.turns.wait().await;
-        turn.run(|desk| {
-            self.stream.finish(&mut desk.batch);
+        turn.run(|buffers| {
+            self.stream.finish(&mut buffers.batch);
             self.place.set_held(0);
-            self.append(desk);
+            self.append(buffers);
         });
     }
 
     /// Reads the data available after `first` and stores it.
-    fn read(&mut self, connection: &mut dyn Connection, first: &[u8], desk: &mut Desk) -> ControlFlow<()> {
+    fn read(&mut self, connection: &mut dyn Connection, first: &[u8], buffers: &mut TurnBuffers) -> ControlFlow<()> {
         let now = self.port.shared.settings.clock.now_ns();
         if let Err(error) = self.stream.begin(now) {
             log::error(format!("[{}]: {error}", self.port.input.stanza));
             return ControlFlow::Break(());
         }
-        self.stream.push(first, &mut desk.batch);
+        self.stream.push(first, &mut buffers.batch);
         let mut left = self.port.input.queue_bytes.max(TURN_BYTES_MIN);
         let mut flow = ControlFlow::Continue(());
         while left > 0 {
-            let most = desk.buffer.len().min(left);
-            match read_now(connection, &mut desk.buffer[..most]) {
+            let most = buffers.buffer.len().min(left);
+            match read_now(connection, &mut buffers.buffer[..most]) {
                 Ok(Some(0)) | Err(_) => flow = ControlFlow::Break(()),
                 Ok(None) => {}
                 Ok(Some(count)) => {
-                    self.stream.push(&desk.buffer[..count], &mut desk.batch);
+                    self.stream.push(&buffers.buffer[..count], &mut buffers.batch);
                     left -= count;
-                    if desk.batch.raw.len() >= BATCH_BYTES || desk.batch.len() >= BATCH_EVENTS {
-                        self.append(desk);
+                    if buffers.batch.raw.len() >= BATCH_BYTES || buffers.batch.len() >= BATCH_EVENTS {
+                        self.append(buffers);
                     }
                     continue;
                 }
@@ -195,16 +195,16 @@ impl Session<'_> {
             break;
         }
         if self.place.set_held(self.stream.held_bytes()) {
-            self.stream.finish(&mut desk.batch);
+            self.stream.finish(&mut buffers.batch);
             self.place.set_held(0);
         }
-        self.append(desk);
+        self.append(buffers);
         flow
     }
 
     /// Stores the batch; waits while the store is busy.
-    fn append(&mut self, desk: &mut Desk) {
-        append(&mut self.appender, &mut desk.batch, self.port, &self.peer);
+    fn append(&mut self, buffers: &mut TurnBuffers) {
+        append(&mut self.appender, &mut buffers.batch, self.port, &self.peer);
     }
 }
 

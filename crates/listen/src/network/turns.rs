@@ -12,9 +12,9 @@ const TURNS: (usize, usize) = (2, 8);
 /// Size of a read buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The memory of a turn.
+/// Buffers of a turn, reused by the next.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct TurnBuffers {
     /// Read buffer.
     pub(crate) buffer: Vec<u8>,
     /// Batch for events; empty between turns.
@@ -25,46 +25,47 @@ pub(crate) struct Desk {
 #[derive(Debug)]
 pub(crate) struct Turns {
     free: Semaphore,
-    desks: Arc<Mutex<Vec<Desk>>>,
+    free_buffers: Arc<Mutex<Vec<TurnBuffers>>>,
 }
 
 /// A turn; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     _permit: Option<SemaphorePermit<'a>>,
-    desks: &'a Mutex<Vec<Desk>>,
-    desk: Option<Desk>,
+    free_buffers: &'a Mutex<Vec<TurnBuffers>>,
+    buffers: Option<TurnBuffers>,
 }
 
 impl Turns {
     /// Turns for this machine.
     pub(crate) fn new() -> Turns {
         let processors = std::thread::available_parallelism().map_or(TURNS.0, usize::from);
-        Turns { free: Semaphore::new(processors.clamp(TURNS.0, TURNS.1)), desks: Arc::default() }
+        Turns { free: Semaphore::new(processors.clamp(TURNS.0, TURNS.1)), free_buffers: Arc::default() }
     }
 
     /// Waits for a turn.
     pub(crate) async fn wait(&self) -> Turn<'_> {
         // The semaphore is never closed.
         let permit = self.free.acquire().await.ok();
-        let desk = self.desks.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let desk = desk.unwrap_or_else(|| Desk { buffer: vec![0; BUFFER_BYTES], batch: EventBatch::default() });
-        Turn { _permit: permit, desks: &self.desks, desk: Some(desk) }
+        let buffers = self.free_buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let buffers =
+            buffers.unwrap_or_else(|| TurnBuffers { buffer: vec![0; BUFFER_BYTES], batch: EventBatch::default() });
+        Turn { _permit: permit, free_buffers: &self.free_buffers, buffers: Some(buffers) }
     }
 }
 
 impl Turn<'_> {
-    /// Runs `work` with the turn's memory on a thread that may block.
-    pub(crate) fn run<T>(&mut self, work: impl FnOnce(&mut Desk) -> T) -> Option<T> {
-        let desk = self.desk.as_mut()?;
-        Some(tokio::task::block_in_place(|| work(desk)))
+    /// Runs `work` with the turn's buffers on a thread that may block.
+    pub(crate) fn run<T>(&mut self, work: impl FnOnce(&mut TurnBuffers) -> T) -> Option<T> {
+        let buffers = self.buffers.as_mut()?;
+        Some(tokio::task::block_in_place(|| work(buffers)))
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if let Some(desk) = self.desk.take() {
-            self.desks.lock().unwrap_or_else(PoisonError::into_inner).push(desk);
+        if let Some(buffers) = self.buffers.take() {
+            self.free_buffers.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);
         }
     }
 }

@@ -80,8 +80,8 @@ mod tests {
             ("/data/jsonl", ""),
             ("", ""),
         ] {
-            let told = by_name(source).map_or("", |name| name.sourcetype);
-            assert_eq!(told, sourcetype, "{source}");
+            let reported = by_name(source).map_or("", |name| name.sourcetype);
+            assert_eq!(reported, sourcetype, "{source}");
         }
     }
 }

@@ -236,8 +236,8 @@ impl EventTyping {
         }
         let kept = std::iter::once(typed).chain(copies).filter(|event| !event.is_dropped);
         let settle = |mut event: TypedEvent| {
-            let told = settle_index(&mut event.meta, &index, self.props.indexes());
-            refused = refused.take().or(told);
+            let fault = settle_index(&mut event.meta, &index, self.props.indexes());
+            refused = refused.take().or(fault);
             let routing = event.routing().filter(|_| self.props.indexes().keeps_routing());
             event.fields.extend(routing);
             WholeEvent { raw: event.raw, time: event.time, meta: event.meta, fields: event.fields }

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_is_told() {
+    fn invalid_commands_are_errors() {
         for bad in ["", "s/a/b", "q/a/b/", "s/a/b/x", "y/ab/x/", r"s/a/\1/", "s/(/x/", "sab"] {
             assert!(Sed::new(bad).is_err(), "{bad}");
         }

@@ -81,10 +81,10 @@ fn run(example: &Example, compiler: Option<&Arc<dyn ExpressionCompiler>>) -> Res
         Err(error) => (Err(error), None),
     };
     if let Some(expected) = example.blocks.get("refused") {
-        let told = refused.unwrap_or_default();
+        let reported = refused.unwrap_or_default();
         let expected = expected.lines.join("\n");
-        if !told.contains(&expected) {
-            return Err(format!("refused: expected {expected}, told was {told}"));
+        if !reported.contains(&expected) {
+            return Err(format!("refused: expected {expected}, got {reported}"));
         }
     }
     match (outcome, example.blocks.get("events"), example.blocks.get("error")) {

@@ -9,9 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::group::{
-    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, spawn,
-};
+use crate::group::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, spawn};
 
 /// Maximum lines reported, the last ones.
 const LINES_MAX: usize = 20;
@@ -43,33 +41,33 @@ pub(super) fn run(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Vec<String>, Fault> {
     let (mut group, Pipes { stdin, stdout, stderr }) = ProgramGroup::start(program, environment, Some(CPU_SECS_MAX))?;
-    let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
-    let kept = Arc::clone(&complaints);
+    let error_output: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let kept = Arc::clone(&error_output);
     let (closes, closed) = channel::<()>();
     spawn("alert-write", move || write(stdin, &payload))?;
-    spawn("alert-read", move || read_away(stdout))?;
+    spawn("alert-read", move || drain(stdout))?;
     spawn("alert-stderr", move || {
-        keep_complaints(stderr, &kept);
+        capture_stderr(stderr, &kept);
         drop(closes);
     })?;
     let waited = wait(&group, &closed, seconds, is_cancelled);
     let status = group.end();
     // A process that left the group may hold its end of the pipe open.
     closed.recv_timeout(Duration::from_millis(LOOK_MS * END_ROUNDS as u64)).ok();
-    let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut told = lines_of(&String::from_utf8_lossy(&complaints));
+    let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut messages = lines_of(&String::from_utf8_lossy(&error_output));
     match waited {
         WaitOutcome::Cancelled => return Err(cancelled()),
         WaitOutcome::TooLong => {
-            told.push(format!("its program was ended after the limit of {seconds} seconds (maxtime)"))
+            messages.push(format!("its program was ended after the limit of {seconds} seconds (maxtime)"))
         }
         WaitOutcome::Ended => match status {
             Some(status) if status.success() => {}
-            Some(status) => told.push(format!("its program failed ({status}); the rows are as they were")),
-            None => told.push("the exit status of its program is unknown".to_owned()),
+            Some(status) => messages.push(format!("its program failed ({status}); the rows are as they were")),
+            None => messages.push("the exit status of its program is unknown".to_owned()),
         },
     }
-    Ok(told)
+    Ok(messages)
 }
 
 /// Waits for the end of the program.
@@ -95,7 +93,7 @@ fn wait(group: &ProgramGroup, closed: &Receiver<()>, seconds: u64, is_cancelled:
 
 /// Messages from the lines of a program.
 fn lines_of(text: &str) -> Vec<String> {
-    let told = |line: &str| {
+    let message = |line: &str| {
         let line = line.trim();
         let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let level = LEVELS.iter().find(|(level, _)| first.trim_end_matches(':').eq_ignore_ascii_case(level));
@@ -104,7 +102,7 @@ fn lines_of(text: &str) -> Vec<String> {
             None => Some(line.to_owned()),
         }
     };
-    let mut lines: Vec<String> = text.lines().filter_map(told).filter(|line| !line.is_empty()).collect();
+    let mut lines: Vec<String> = text.lines().filter_map(message).filter(|line| !line.is_empty()).collect();
     lines.drain(..lines.len().saturating_sub(LINES_MAX));
     lines
 }
@@ -115,7 +113,7 @@ fn write(mut stdin: ChildStdin, payload: &str) {
 }
 
 /// Discards the program's standard output.
-fn read_away(mut stdout: ChildStdout) {
+fn drain(mut stdout: ChildStdout) {
     let mut buffer = [0; 4_096];
     while let Ok(1..) = stdout.read(&mut buffer) {}
 }
@@ -125,7 +123,7 @@ mod tests {
     use super::lines_of;
 
     #[test]
-    fn lines_are_told_by_their_level() {
+    fn lines_are_logged_by_their_level() {
         let text = "DEBUG nothing\nINFO sent 3 mails\nWARN: slow\nERROR no such room\nTraceback\n\nINFO\n";
         assert_eq!(lines_of(text), ["sent 3 mails", "warning: slow", "error: no such room", "Traceback"]);
         assert_eq!(lines_of(&"x\n".repeat(50)).len(), super::LINES_MAX);

@@ -30,8 +30,13 @@ const WAIT_SECS: u64 = 600;
 /// Maximum rows for an older program: one portion.
 const OLDER_ROWS_MAX: usize = 50_000;
 /// Settings of programs named by `script`.
-const SCRIPT: SettingsV1 =
-    SettingsV1 { generates: false, streams: false, has_header: true, can_be_asked: false, rows_max: OLDER_ROWS_MAX };
+const SCRIPT: SettingsV1 = SettingsV1 {
+    generates: false,
+    streams: false,
+    has_header: true,
+    supports_getinfo: false,
+    rows_max: OLDER_ROWS_MAX,
+};
 
 /// The custom commands of a data directory.
 #[derive(Default)]
@@ -99,7 +104,7 @@ fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<SettingsV1> {
         generates: is("generating", false) || setting("generating").is_some_and(|text| text == "stream"),
         streams: is("streaming", false),
         has_header: is("enableheader", true),
-        can_be_asked: is("supports_getinfo", false),
+        supports_getinfo: is("supports_getinfo", false),
         rows_max: rows.map_or(OLDER_ROWS_MAX, |rows: usize| rows.min(OLDER_ROWS_MAX)),
     })
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::running_program::ProgramLimits;
 use crate::group::{
-    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, no_answer, spawn,
+    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, no_answer, spawn,
 };
 
 /// First argument that queries a program for its properties, and the one that makes it process rows.
@@ -37,7 +37,7 @@ pub(crate) struct SettingsV1 {
     /// Whether the command expects a header about the search.
     pub(crate) has_header: bool,
     /// Whether the program supports `__GETINFO__`.
-    pub(crate) can_be_asked: bool,
+    pub(crate) supports_getinfo: bool,
     /// Maximum rows, at least one; at most one portion, because it receives only the first.
     pub(crate) rows_max: usize,
 }
@@ -75,15 +75,15 @@ impl ProgramV1 {
         }
     }
 
-    fn getinfo(&mut self, told: &Value, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
-        let info = &told["searchinfo"];
+    fn getinfo(&mut self, metadata: &Value, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
+        let info = &metadata["searchinfo"];
         let texts = info["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
         self.arguments = texts.map(str::to_owned).collect();
         self.program = Some((self.find)(&mut self.arguments)?);
         if self.settings.has_header {
             self.header = header_of(info);
         }
-        if self.settings.can_be_asked {
+        if self.settings.supports_getinfo {
             let (answer, _) = messages_of(&self.run(Some(GETINFO), Vec::new(), is_cancelled)?)?;
             let mut rows = csv::Reader::from_reader(answer.as_slice());
             let no_csv = |error: csv::Error| Fault::unavailable(format!("its description is not CSV: {error}"));
@@ -123,7 +123,7 @@ impl ProgramV1 {
 
     /// Output of the program for rows.
     fn answer(&mut self, rows: Vec<u8>, is_last: bool, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
-        let execute = self.settings.can_be_asked.then_some(EXECUTE);
+        let execute = self.settings.supports_getinfo.then_some(EXECUTE);
         let (body, mut messages) = messages_of(&self.run(execute, rows, is_cancelled)?)?;
         if self.was_cut {
             let most = self.settings.rows_max;
@@ -139,13 +139,13 @@ impl ProgramV1 {
         program.arguments.extend(self.arguments.iter().cloned());
         let input = [self.header.as_slice(), &rows].concat();
         let (mut group, Pipes { stdin, stdout, stderr }) = ProgramGroup::start(&program, &[], Some(CPU_SECS_MAX))?;
-        let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let kept = Arc::clone(&complaints);
+        let error_output: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let kept = Arc::clone(&error_output);
         let (to_answer, answers) = sync_channel(1);
         let bytes_max = self.limits.chunk_bytes;
         spawn("command-write", move || write(stdin, &input))?;
         spawn("command-read", move || read(stdout, bytes_max, &to_answer))?;
-        let complains = spawn("command-stderr", move || keep_complaints(stderr, &kept))?;
+        let complains = spawn("command-stderr", move || capture_stderr(stderr, &kept))?;
         let output = wait(&answers, self.limits.wait_secs, is_cancelled);
         // A program that has closed its output is about to end and will report its status.
         let (never, timer) = sync_channel::<()>(1);
@@ -157,23 +157,23 @@ impl ProgramV1 {
         let by_itself = group.has_ended();
         let status = group.end().filter(|status| by_itself && !status.success());
         drop(complains.join());
-        let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = String::from_utf8_lossy(&complaints).trim().to_owned();
+        let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
+        let error_text = String::from_utf8_lossy(&error_output).trim().to_owned();
         match (output, status) {
             (Ok(output), None) => Ok(output),
-            (Ok(_), Some(status)) => Err(Fault::unavailable(format!("its program failed ({status}): {told}"))),
-            (Err(fault), _) if told.is_empty() => Err(fault),
-            (Err(fault), _) => Err(fault.reworded(|fault| format!("{fault}: {told}"))),
+            (Ok(_), Some(status)) => Err(Fault::unavailable(format!("its program failed ({status}): {error_text}"))),
+            (Err(fault), _) if error_text.is_empty() => Err(fault),
+            (Err(fault), _) => Err(fault.reworded(|fault| format!("{fault}: {error_text}"))),
         }
     }
 }
 
 impl CommandProcess for ProgramV1 {
     fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
-        let told: Value = serde_json::from_str(&chunk.metadata).map_err(|error| Fault::bug(error.to_string()))?;
-        match told["action"].as_str() {
-            Some("getinfo") => self.getinfo(&told, is_cancelled),
-            _ => self.execute(told["finished"] == Value::Bool(true), &chunk.body, is_cancelled),
+        let metadata: Value = serde_json::from_str(&chunk.metadata).map_err(|error| Fault::bug(error.to_string()))?;
+        match metadata["action"].as_str() {
+            Some("getinfo") => self.getinfo(&metadata, is_cancelled),
+            _ => self.execute(metadata["finished"] == Value::Bool(true), &chunk.body, is_cancelled),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! A running program of a custom command: started in its own process group, driven over its pipes, ended as a group.
 //!
-//! Two threads read its output and its error output, a third writes, so that a program that does not read and write in
-//! turn blocks nobody. A caller waits for a response until the timeout, then the group is killed. The environment
-//! contains only a path and a locale.
+//! Its standard output, standard error and standard input have a thread each, so a program that does not alternate
+//! between reading and writing causes no deadlock. A caller waits for a response until the timeout, then the group is
+//! killed. The environment contains only a path and a locale.
 //!
-//! Not here: the dialogue (engine), and finding programs ([`super::CustomCommands`]).
+//! Not here: the protocol (engine), and finding programs ([`super::CustomCommands`]).
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{ChildStdin, ChildStdout};
@@ -16,10 +16,10 @@ use quarry_engine::{CommandChunk, CommandProcess};
 use quarry_stdx::Fault;
 
 use crate::group::{
-    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, no_answer, spawn,
+    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, no_answer, spawn,
 };
 
-/// Maximum header line of a response, in bytes.
+/// Maximum length of a response's header line in bytes.
 const HEADER_BYTES_MAX: u64 = 128;
 /// Protocol version in the header line.
 const VERSION: &str = "chunked 1.0";
@@ -34,9 +34,9 @@ pub(crate) struct ProgramLimits {
 
 pub(crate) struct RunningProgram {
     group: ProgramGroup,
-    questions: Option<SyncSender<Vec<u8>>>,
-    answers: Receiver<Result<CommandChunk, Fault>>,
-    complaints: Arc<Mutex<Vec<u8>>>,
+    requests: Option<SyncSender<Vec<u8>>>,
+    responses: Receiver<Result<CommandChunk, Fault>>,
+    error_output: Arc<Mutex<Vec<u8>>>,
     limits: ProgramLimits,
 }
 
@@ -45,28 +45,28 @@ impl RunningProgram {
     pub(crate) fn start(program: &Program, limits: ProgramLimits) -> Result<RunningProgram, Fault> {
         let (group, pipes) = ProgramGroup::start(program, &[], Some(CPU_SECS_MAX))?;
         let Pipes { stdin, stdout, stderr } = pipes;
-        let (questions, to_write) = sync_channel(1);
-        let (to_answer, answers) = sync_channel(1);
-        let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let kept = Arc::clone(&complaints);
-        let running = RunningProgram { group, questions: Some(questions), answers, complaints, limits };
-        spawn("command-write", move || write_questions(stdin, &to_write))?;
-        spawn("command-read", move || read_answers(stdout, limits.chunk_bytes, &to_answer))?;
-        spawn("command-stderr", move || keep_complaints(stderr, &kept))?;
+        let (requests, to_write) = sync_channel(1);
+        let (to_respond, responses) = sync_channel(1);
+        let error_output: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let shared_output = Arc::clone(&error_output);
+        let running = RunningProgram { group, requests: Some(requests), responses, error_output, limits };
+        spawn("command-write", move || write_requests(stdin, &to_write))?;
+        spawn("command-read", move || read_responses(stdout, limits.chunk_bytes, &to_respond))?;
+        spawn("command-stderr", move || capture_stderr(stderr, &shared_output))?;
         Ok(running)
     }
 
-    /// Adds the end of the program's error output to an error.
-    fn without_answer(&mut self, fault: Fault) -> Fault {
+    /// Ends the program; adds its exit status and the end of its standard error to an error.
+    fn with_error_output(&mut self, fault: Fault) -> Fault {
         let mut rounds = 0..END_ROUNDS;
         while !self.group.has_ended() && rounds.next().is_some() {
-            drop(self.answers.recv_timeout(Duration::from_millis(LOOK_MS)));
+            drop(self.responses.recv_timeout(Duration::from_millis(LOOK_MS)));
         }
         let by_itself = self.group.has_ended();
         let status = self.group.end().filter(|_| by_itself);
         let how = status.map_or_else(String::new, |status| format!(" ({status})"));
-        let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&complaints).trim().to_owned();
+        let error_output = self.error_output.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&error_output).trim().to_owned();
         fault.reworded(|fault| if text.is_empty() { format!("{fault}{how}") } else { format!("{fault}{how}: {text}") })
     }
 }
@@ -74,17 +74,17 @@ impl RunningProgram {
 impl CommandProcess for RunningProgram {
     fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
         let header = format!("{VERSION},{},{}\n", chunk.metadata.len(), chunk.body.len());
-        let question = [header.as_bytes(), chunk.metadata.as_bytes(), &chunk.body].concat();
-        let sent = self.questions.as_ref().is_some_and(|questions| questions.send(question).is_ok());
+        let request = [header.as_bytes(), chunk.metadata.as_bytes(), &chunk.body].concat();
+        let sent = self.requests.as_ref().is_some_and(|requests| requests.send(request).is_ok());
         let early = || Fault::unavailable("its program ended early");
         if !sent {
-            return Err(self.without_answer(early()));
+            return Err(self.with_error_output(early()));
         }
         for _ in 0..self.limits.wait_secs.saturating_mul(1_000 / LOOK_MS).max(1) {
-            match self.answers.recv_timeout(Duration::from_millis(LOOK_MS)) {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(fault)) => return Err(self.without_answer(fault)),
-                Err(RecvTimeoutError::Disconnected) => return Err(self.without_answer(early())),
+            match self.responses.recv_timeout(Duration::from_millis(LOOK_MS)) {
+                Ok(Ok(response)) => return Ok(response),
+                Ok(Err(fault)) => return Err(self.with_error_output(fault)),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.with_error_output(early())),
                 Err(RecvTimeoutError::Timeout) if is_cancelled() => {
                     self.group.end();
                     return Err(cancelled());
@@ -94,54 +94,54 @@ impl CommandProcess for RunningProgram {
         }
         self.group.end();
         let seconds = self.limits.wait_secs;
-        Err(self.without_answer(no_answer(seconds)))
+        Err(self.with_error_output(no_answer(seconds)))
     }
 }
 
 impl Drop for RunningProgram {
     fn drop(&mut self) {
-        self.questions = None;
+        self.requests = None;
         self.group.end();
     }
 }
 
-fn write_questions(mut stdin: ChildStdin, questions: &Receiver<Vec<u8>>) {
-    while let Ok(question) = questions.recv() {
-        if stdin.write_all(&question).and_then(|()| stdin.flush()).is_err() {
+fn write_requests(mut stdin: ChildStdin, requests: &Receiver<Vec<u8>>) {
+    while let Ok(request) = requests.recv() {
+        if stdin.write_all(&request).and_then(|()| stdin.flush()).is_err() {
             return;
         }
     }
 }
 
-fn read_answers(stdout: ChildStdout, bytes_max: u64, answers: &SyncSender<Result<CommandChunk, Fault>>) {
+fn read_responses(stdout: ChildStdout, bytes_max: u64, responses: &SyncSender<Result<CommandChunk, Fault>>) {
     let mut stdout = BufReader::new(stdout);
-    while let Some(answer) = read_answer(&mut stdout, bytes_max) {
-        let is_last = answer.is_err();
-        if answers.send(answer).is_err() || is_last {
+    while let Some(response) = read_response(&mut stdout, bytes_max) {
+        let is_last = response.is_err();
+        if responses.send(response).is_err() || is_last {
             return;
         }
     }
 }
 
 /// The next response; `None` at the end of the output.
-fn read_answer(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, Fault>> {
+fn read_response(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, Fault>> {
     let mut header = String::new();
     let read = stdout.by_ref().take(HEADER_BYTES_MAX).read_line(&mut header);
     match read {
         Ok(0) => return None,
         Ok(_) if header.ends_with('\n') => {}
-        Ok(_) => return Some(Err(no_chunk(&header))),
+        Ok(_) => return Some(Err(invalid_header(&header))),
         Err(error) => return Some(Err(Fault::io("its answer cannot be read", error))),
     }
     // An empty line between chunks is ignored.
     if header.trim().is_empty() {
-        return read_answer_once(stdout, bytes_max);
+        return read_response_after_blank(stdout, bytes_max);
     }
     Some(read_parts(&header, stdout, bytes_max))
 }
 
-/// At most one empty line is allowed.
-fn read_answer_once(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, Fault>> {
+/// Like [`read_response`], after an empty line: a second one is an error.
+fn read_response_after_blank(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, Fault>> {
     let mut header = String::new();
     match stdout.by_ref().take(HEADER_BYTES_MAX).read_line(&mut header) {
         Ok(0) | Err(_) => None,
@@ -149,7 +149,7 @@ fn read_answer_once(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<
     }
 }
 
-fn no_chunk(header: &str) -> Fault {
+fn invalid_header(header: &str) -> Fault {
     Fault::unavailable(format!("its program answered with {:?} instead of a chunk", header.trim_end()))
 }
 
@@ -159,7 +159,7 @@ fn read_parts(header: &str, stdout: &mut impl BufRead, bytes_max: u64) -> Result
     let length = |text: Option<&str>| text.and_then(|text| text.trim().parse::<u64>().ok());
     let (Some(VERSION), Some(metadata), Some(body), None) = (version, length(metadata), length(body), parts.next())
     else {
-        return Err(no_chunk(header));
+        return Err(invalid_header(header));
     };
     if metadata.saturating_add(body) > bytes_max {
         let bytes = metadata.saturating_add(body);

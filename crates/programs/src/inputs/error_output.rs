@@ -18,7 +18,7 @@ const SOURCE: &str = "var/log/splunk/splunkd.log";
 /// Maximum bytes kept of a line.
 const LINE_BYTES_MAX: usize = 8 << 10;
 /// Lines per run written to standard error; all become events.
-const TOLD_MAX: usize = 20;
+const SHOWN_MAX: usize = 20;
 
 /// Log of one program.
 pub(crate) struct Log {
@@ -90,8 +90,8 @@ impl Log {
         }
         let text = &text[..end];
         match self.told.fetch_add(1, Ordering::Relaxed) {
-            at if at < TOLD_MAX => log::info(format!("[{}]: {text}", self.stanza)),
-            TOLD_MAX => log::info(format!("[{}]: further lines of this run are only in {INDEX}", self.stanza)),
+            at if at < SHOWN_MAX => log::info(format!("[{}]: {text}", self.stanza)),
+            SHOWN_MAX => log::info(format!("[{}]: further lines of this run are only in {INDEX}", self.stanza)),
             _ => {}
         }
         if !self.is_stored {

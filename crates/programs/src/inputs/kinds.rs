@@ -84,7 +84,7 @@ impl ModularInputKinds {
     fn scheme_of(&self, file: &Path) -> Result<Scheme, Fault> {
         let failed = |error| Fault::io(file.display(), error);
         let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(failed)?;
-        // Held meanwhile: several requests must not start the same program.
+        // Held while the program runs: several requests must not start the same one.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, scheme)) = known.get(file).filter(|(asked, _)| *asked == modified) {
             return Ok(scheme.clone());

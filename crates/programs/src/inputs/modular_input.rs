@@ -153,7 +153,7 @@ impl ModularProgram {
             schedule = Some(schedule.map_or(own.clone(), |known| known.sooner(own)));
         }
         let inputs: Vec<&ProgramInput> = group.iter().map(|(input, _)| input).collect();
-        let told = RunEnvironment {
+        let environment = RunEnvironment {
             host: &shared.host,
             address: shared.address,
             checkpoints: &checkpoints.display().to_string(),
@@ -164,7 +164,7 @@ impl ModularProgram {
             schedule: schedule.unwrap_or(Schedule::Once),
             program: self.program.clone(),
             environment: scripts::environment(&shared.home),
-            stdin: scheme::configuration(&told, &inputs).into_bytes(),
+            stdin: scheme::configuration(&environment, &inputs).into_bytes(),
             mark: None,
             new_reader: self.reader(&inputs, scheme, store, shared),
             store: Arc::clone(store),

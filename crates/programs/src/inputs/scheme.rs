@@ -161,22 +161,22 @@ pub(crate) struct RunEnvironment<'a> {
 }
 
 /// The configuration for a program's standard input.
-pub(crate) fn configuration(told: &RunEnvironment<'_>, inputs: &[&ProgramInput]) -> String {
+pub(crate) fn configuration(environment: &RunEnvironment<'_>, inputs: &[&ProgramInput]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<input>\n");
     let mut element = |name: &str, text: &str| {
         out.push_str(&format!("  <{name}>{}</{name}>\n", escape_xml(text)));
     };
-    element("server_host", told.host);
-    element("server_uri", &told.address.map_or_else(String::new, |address| format!("http://{address}")));
+    element("server_host", environment.host);
+    element("server_uri", &environment.address.map_or_else(String::new, |address| format!("http://{address}")));
     element("session_key", "");
-    element("checkpoint_dir", told.checkpoints);
+    element("checkpoint_dir", environment.checkpoints);
     out.push_str("  <configuration>\n");
     for input in inputs {
-        let (name, app) = (escape_xml(&input.stanza), escape_xml(told.app));
+        let (name, app) = (escape_xml(&input.stanza), escape_xml(environment.app));
         out.push_str(&format!("    <stanza name=\"{name}\" app=\"{app}\">\n"));
         let mut settings = input.settings.clone();
         settings.insert("index".to_owned(), input.index.clone());
-        settings.insert("host".to_owned(), input.host.clone().unwrap_or_else(|| told.host.to_owned()));
+        settings.insert("host".to_owned(), input.host.clone().unwrap_or_else(|| environment.host.to_owned()));
         settings.entry("interval".to_owned()).or_insert_with(|| input.interval.clone());
         settings.retain(|key, _| !OURS.contains(&key.as_str()));
         for (key, value) in &settings {

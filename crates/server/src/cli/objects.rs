@@ -87,8 +87,8 @@ impl ObjectRequest {
             }
             for pair in texts(SET) {
                 let Some((key, value)) = pair.split_once('=') else {
-                    let told = format!("--set {pair}: give KEY=VALUE\n");
-                    return Err(Error::raw(ErrorKind::ValueValidation, told));
+                    let message = format!("--set {pair}: give KEY=VALUE\n");
+                    return Err(Error::raw(ErrorKind::ValueValidation, message));
                 };
                 settings.push((key.trim().to_owned(), value.trim().to_owned()));
             }

@@ -152,9 +152,9 @@ mod tests {
     fn several_endpoints_come_to_one_row_more() {
         let rows =
             rows("stat", vec![side("a", [(10, 1, 0)].into_iter()), side("b", [(500, 3, 0), (800, 5, 0)].into_iter())]);
-        let told: Vec<_> =
+        let reported: Vec<_> =
             rows.iter().map(|row| (row["endpoint"].as_str().unwrap(), row["requests"].as_u64().unwrap())).collect();
-        assert_eq!(told, [("all", 3), ("a", 1), ("b", 2)]);
+        assert_eq!(reported, [("all", 3), ("a", 1), ("b", 2)]);
         assert_eq!(rows[0]["median_second"], 3.0);
     }
 

@@ -162,8 +162,9 @@ impl<'de> Visitor<'de> for &mut Reading<'_> {
             match key.as_str() {
                 "messages" => {
                     // Hints are found here, where there is more to say: of places in the search, and of what is shown.
-                    let told = map.next_value::<Vec<Message>>()?.into_iter().filter(|message| message.kind != "INFO");
-                    self.messages = told.map(|message| message.text).collect();
+                    let messages =
+                        map.next_value::<Vec<Message>>()?.into_iter().filter(|message| message.kind != "INFO");
+                    self.messages = messages.map(|message| message.text).collect();
                 }
                 "fields" => self.fields = map.next_value()?,
                 "rows" => map.next_value_seed(Rows(self))?,

@@ -215,7 +215,7 @@ fn files_of_which_nothing_is_added_are_named() {
 }
 
 #[test]
-fn a_star_that_the_shell_replaced_is_told() {
+fn an_asterisk_that_the_shell_expanded_is_reported() {
     let place = Place::new();
     for name in ["a.log", "b", "c.log"] {
         place.write(name, lines(0..3));
@@ -265,7 +265,7 @@ fn odd_files_are_added_without_trouble() {
 }
 
 #[test]
-fn configuration_shows_with_its_origin_and_faults_are_told() {
+fn configuration_shows_with_its_origin_and_faults_are_reported() {
     let place = Place::new();
     let local = place.data().join("etc/system/local");
     std::fs::create_dir_all(&local).unwrap();
@@ -319,7 +319,7 @@ fn searches_of_a_file_are_run_with_what_they_need() {
 }
 
 #[test]
-fn a_search_that_errs_in_silence_is_told_what_to_write() {
+fn a_likely_mistake_gets_a_hint_what_to_write() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..50));
     place.run(&["add", "oneshot", &log]).good();

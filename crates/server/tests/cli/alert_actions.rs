@@ -149,7 +149,7 @@ fn without_json_the_payload_is_xml_and_arguments_are_as_given() {
 }
 
 #[test]
-fn a_program_that_fails_or_takes_long_is_told_and_rows_pass() {
+fn a_program_that_fails_or_takes_long_is_reported_and_rows_pass() {
     let place = place();
     let ran = ask(&place, "| makeresults | eval x=1 | table x | sendalert fails");
     assert_eq!((ran.out.as_str(), ran.code), ("x\n1\n", 0), "{}", ran.err);

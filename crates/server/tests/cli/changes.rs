@@ -19,7 +19,7 @@ fn wait_for(place: &Place, expected: &[&str]) {
 }
 
 #[test]
-fn changes_are_told_once_also_those_that_nobody_saw() {
+fn changes_are_reported_once_including_those_while_the_server_was_down() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
     std::fs::create_dir(place.path("watched")).unwrap();

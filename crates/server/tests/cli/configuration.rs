@@ -3,7 +3,7 @@
 use crate::support::Place;
 
 #[test]
-fn faults_are_listed_and_told_once() {
+fn faults_are_listed_and_reported_once() {
     let place = Place::new();
     assert_eq!(place.run(&["btool", "check"]).good(), "no faults found\n");
     std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
@@ -38,8 +38,8 @@ fn faults_are_listed_and_told_once() {
     quiet(&["bucket", "compact"]).good();
     quiet(&["preview", &more]).good();
     conf("props.conf", "[a]\nTIME_FORMATT = x\n");
-    let told = place.run(&["preview", &more]);
-    assert!(told.err.contains("did you mean TIME_FORMAT?") && !told.err.contains("no effect"), "{told:?}");
+    let reported = place.run(&["preview", &more]);
+    assert!(reported.err.contains("did you mean TIME_FORMAT?") && !reported.err.contains("no effect"), "{reported:?}");
     let found = place.run(&["search", "*", "-o", "raw"]);
     assert_eq!((found.out.as_str(), found.err.contains("no effect")), ("one\n", false));
     let error = place.run(&["btool", "props"]);
@@ -55,8 +55,8 @@ fn stanzas_that_nothing_reads_are_listed() {
     conf("props.conf", "[sorce::/x]\nTZ = UTC\n");
     conf("outputs.conf", "[tcput:all]\nserver = a:9997\n");
     let checked = place.run(&["btool", "check"]);
-    let told: Vec<&str> = checked.out.lines().collect();
-    assert_eq!((checked.code, told.len()), (2, 5), "{checked:?}");
+    let reported: Vec<&str> = checked.out.lines().collect();
+    assert_eq!((checked.code, reported.len()), (2, 5), "{checked:?}");
     for (place, fault) in [
         ("inputs.conf [montor:///var/log]", "did you mean [monitor:///var/log]?"),
         ("inputs.conf [monitor://tmp/rel]", "as in [monitor:///tmp/rel]"),
@@ -64,6 +64,6 @@ fn stanzas_that_nothing_reads_are_listed() {
         ("props.conf:1: [sorce::/x]", "did you mean [source::/x]?"),
         ("outputs.conf:1: [tcput:all]", "did you mean [tcpout:all]?"),
     ] {
-        assert!(told.iter().any(|line| line.contains(place) && line.ends_with(fault)), "{place}: {checked:?}");
+        assert!(reported.iter().any(|line| line.contains(place) && line.ends_with(fault)), "{place}: {checked:?}");
     }
 }

@@ -97,8 +97,8 @@ fn commands_in_messages_do_what_they_say_when_they_are_typed() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let told = BufReader::new(serving.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let warning = told.into_iter().find(|line| line.contains("user passwd")).unwrap();
+    let reported = BufReader::new(serving.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let warning = reported.into_iter().find(|line| line.contains("user passwd")).unwrap();
     assert!(wait_until(|| place.data().join("run/server.json").exists()));
     let changed = type_in(&elsewhere, &printed_command(&warning), "something-else\n");
     assert_eq!(changed.code, 0, "{warning}: {changed:?}");
@@ -131,7 +131,7 @@ fn a_users_password_is_not_changed_in_a_directory_that_is_not_there() {
 }
 
 #[test]
-fn who_may_not_log_in_is_told_in_a_sentence() {
+fn a_refused_login_is_explained_in_a_sentence() {
     let place = Place::new();
     let _server = Server::start(&place);
     let text = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
@@ -145,14 +145,14 @@ fn who_may_not_log_in_is_told_in_a_sentence() {
         &["list", "user"],
         &["add", "index", "x"],
     ];
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (at, verb) in verbs.into_iter().cycle().take(12).enumerate() {
         let auth = format!("admin:wrong{at}");
         let ran = place.run(&[verb, &["--uri", &uri, "--auth", &auth]].concat());
         assert_eq!((ran.code, ran.err.lines().count(), ran.err.contains('<')), (2, 1, false), "{verb:?}: {ran:?}");
-        told.push(ran.err);
+        reported.push(ran.err);
     }
     for says in ["login failed", "too many failed logins"] {
-        assert!(told.iter().any(|line| line.starts_with(&format!("error: {says}"))), "{told:?}");
+        assert!(reported.iter().any(|line| line.starts_with(&format!("error: {says}"))), "{reported:?}");
     }
 }

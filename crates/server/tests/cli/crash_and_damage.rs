@@ -147,7 +147,7 @@ fn a_damaged_catalog_is_an_error_and_never_an_answer() {
 }
 
 #[test]
-fn damage_of_the_log_is_told_before_the_server_serves() {
+fn damage_of_the_log_is_reported_before_the_server_serves() {
     let place = Place::new();
     let server = Server::start(&place);
     let mut answer = String::new();
@@ -163,8 +163,8 @@ fn damage_of_the_log_is_told_before_the_server_serves() {
     let mut command = place.command(&["serve", "--mgmt", "127.0.0.1:0"]);
     let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(server.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let told: Vec<String> = lines.take_while(|line| !line.contains("quarry serves")).collect();
+    let reported: Vec<String> = lines.take_while(|line| !line.contains("quarry serves")).collect();
     server.kill().unwrap();
     server.wait().unwrap();
-    assert!(told.iter().any(|line| line.contains("is damaged at byte")), "{told:?}");
+    assert!(reported.iter().any(|line| line.contains("is damaged at byte")), "{reported:?}");
 }

@@ -122,34 +122,34 @@ const ROWS: &str = "| makeresults count=3 | streamstats count AS n | table n";
 #[test]
 fn rows_pass_through_commands_of_an_app() {
     let place = place();
-    let told = ask(&place, &format!("{ROWS} | double field=n | where doubled>2"));
-    assert_eq!((told.code, told.out.as_str()), (0, "n,doubled\n2,4.0\n3,6.0\n"), "{told:?}");
-    assert!(told.err.contains("note: double: doubled n"), "{told:?}");
-    let told = ask(&place, "| count_up 5 | eval t=strftime(_time, \"%S\"), last=mvindex(tags, -1) | table n t last");
-    assert_eq!(told.out, "n,t,last\n0,00,b$0\n1,01,b$1\n2,02,b$2\n3,03,b$3\n4,04,b$4\n", "{told:?}");
+    let ran = ask(&place, &format!("{ROWS} | double field=n | where doubled>2"));
+    assert_eq!((ran.code, ran.out.as_str()), (0, "n,doubled\n2,4.0\n3,6.0\n"), "{ran:?}");
+    assert!(ran.err.contains("note: double: doubled n"), "{ran:?}");
+    let ran = ask(&place, "| count_up 5 | eval t=strftime(_time, \"%S\"), last=mvindex(tags, -1) | table n t last");
+    assert_eq!(ran.out, "n,t,last\n0,00,b$0\n1,01,b$1\n2,02,b$2\n3,03,b$3\n4,04,b$4\n", "{ran:?}");
     let rows = "| makeresults count=20000 | streamstats count AS n | table n";
-    let told = ask(&place, &format!("{rows} | chunks"));
-    assert_eq!(told.out, "rows,finished\n20000,True\n", "{told:?}");
-    let told = ask(&place, &format!("{ROWS} | total | eval more=total+1"));
-    assert_eq!(told.out, "total,seen,more\n6.0,n,7\n", "{told:?}");
+    let ran = ask(&place, &format!("{rows} | chunks"));
+    assert_eq!(ran.out, "rows,finished\n20000,True\n", "{ran:?}");
+    let ran = ask(&place, &format!("{ROWS} | total | eval more=total+1"));
+    assert_eq!(ran.out, "total,seen,more\n6.0,n,7\n", "{ran:?}");
     assert_eq!(ask(&place, &format!("{ROWS} | first_row")).good(), "n\n1\n");
-    let told = ask(&place, &format!("{ROWS} | append [| count_up 2 | double field=n] | stats sum(n) sum(doubled)"));
-    assert_eq!(told.out, "sum(n),sum(doubled)\n7,2\n", "{told:?}");
-    let told = ask(&place, &format!("{ROWS} | appendpipe [double field=n] | stats count sum(doubled)"));
-    assert_eq!(told.out, "count,sum(doubled)\n6,12\n", "{told:?}");
+    let ran = ask(&place, &format!("{ROWS} | append [| count_up 2 | double field=n] | stats sum(n) sum(doubled)"));
+    assert_eq!(ran.out, "sum(n),sum(doubled)\n7,2\n", "{ran:?}");
+    let ran = ask(&place, &format!("{ROWS} | appendpipe [double field=n] | stats count sum(doubled)"));
+    assert_eq!(ran.out, "count,sum(doubled)\n6,12\n", "{ran:?}");
     assert_eq!(ask(&place, "| count_up 100000 | head 3 | stats count").good(), "count\n3\n");
 }
 
 #[test]
 fn commands_of_an_app_run_inside_map_and_foreach() {
     let place = place();
-    let told =
+    let ran =
         ask(&place, &format!("{ROWS} | map search=\"| count_up $n$ | double field=n\" | stats count sum(doubled)"));
-    assert_eq!(told.out, "count,sum(doubled)\n6,8\n", "{told:?}");
-    let told = ask(&place, &format!("{ROWS} | foreach n [double field=<<FIELD>> | eval more=doubled+1]"));
-    assert_eq!(told.out, "n,doubled,more\n1,2.0,3\n2,4.0,5\n3,6.0,7\n", "{told:?}");
-    let told = ask(&place, "| makeresults | eval n=1 | search [| count_up 2 | table n] | stats count");
-    assert_eq!(told.out, "count\n1\n", "{told:?}");
+    assert_eq!(ran.out, "count,sum(doubled)\n6,8\n", "{ran:?}");
+    let ran = ask(&place, &format!("{ROWS} | foreach n [double field=<<FIELD>> | eval more=doubled+1]"));
+    assert_eq!(ran.out, "n,doubled,more\n1,2.0,3\n2,4.0,5\n3,6.0,7\n", "{ran:?}");
+    let ran = ask(&place, "| makeresults | eval n=1 | search [| count_up 2 | table n] | stats count");
+    assert_eq!(ran.out, "count\n1\n", "{ran:?}");
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn faults_of_programs_are_faults_of_the_search() {
         (format!("{ROWS} | gone"), "there is no such file"),
         (format!("{ROWS} | dooble field=n"), "unknown command"),
     ] {
-        let told = ask(&place, &search);
-        assert_eq!(told.code, 3, "{search}: {told:?}");
-        assert!(told.err.contains(words), "{search}: {words} is not in {told:?}");
+        let ran = ask(&place, &search);
+        assert_eq!(ran.code, 3, "{search}: {ran:?}");
+        assert!(ran.err.contains(words), "{search}: {words} is not in {ran:?}");
     }
 }

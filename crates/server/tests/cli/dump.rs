@@ -76,10 +76,10 @@ fn rows_go_to_the_folder_they_name_and_files_roll() {
     assert_eq!(names, ["_./day/host 1/a_1.raw", "_./day/host 2/a_1.raw", "long_1.raw.gz", "long_2.raw.gz"]);
     assert_eq!(files["_./day/host 2/a_1.raw"], "event 2\n");
     assert!(files["long_1.raw.gz"].len() >= 1 << 20 && files["long_2.raw.gz"].len() < 1 << 20);
-    // A failed search leaves no file behind, and rows without text are reported.
+    // A failed search leaves no file behind, and rows without text are ran.
     let failed = search(&format!("{ROWS} | dump basefilename=b | dump basefilename=b"));
     assert!(failed.code != 0 && failed.err.contains("needs a basefilename= of its own"), "{failed:?}");
-    let told = search("| makeresults | dump basefilename=c");
-    assert!(told.err.contains("dump left out rows without _raw: 1"), "{told:?}");
+    let ran = search("| makeresults | dump basefilename=c");
+    assert!(ran.err.contains("dump left out rows without _raw: 1"), "{ran:?}");
     assert_eq!(dumped(&place).len(), 4);
 }

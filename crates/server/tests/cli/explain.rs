@@ -47,12 +47,12 @@ fn an_explanation_names_pruning_steps_stages_and_macros() {
 }
 
 #[test]
-fn without_data_the_plan_is_told_and_faults_have_their_place() {
+fn without_data_the_plan_is_explained_and_faults_have_positions() {
     let place = Place::new();
-    let told = place.run(&["spl", "explain", "a | dedup user | stats count", "--earliest", "-1d@d"]);
-    assert_eq!(told.code, 0, "{told:?}");
-    assert!(told.out.contains("read     newest first; pruned by index, time, terms"), "{told:?}");
-    assert!(told.out.contains("note: nothing is counted"), "{told:?}");
+    let answer = place.run(&["spl", "explain", "a | dedup user | stats count", "--earliest", "-1d@d"]);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert!(answer.out.contains("read     newest first; pruned by index, time, terms"), "{answer:?}");
+    assert!(answer.out.contains("note: nothing is counted"), "{answer:?}");
     let fault = place.run(&["spl", "explain", "a | where x >"]);
     assert_eq!(fault.code, 3, "{fault:?}");
     assert!(fault.err.contains('^'), "{fault:?}");

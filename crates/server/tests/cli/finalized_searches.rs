@@ -1,4 +1,4 @@
-//! Searches that a client waits for, ended early by the ID that it gave them.
+//! Oneshot searches that are finalized by the ID that their client gave them.
 
 use std::io::Read;
 
@@ -7,7 +7,7 @@ use crate::server::{Server, ask, send};
 use crate::support::{Place, lines, wait_until};
 
 #[test]
-fn a_search_that_is_waited_for_can_be_ended_with_what_it_has_found() {
+fn a_oneshot_search_can_be_finalized_with_its_rows_so_far() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"])]);
     let log = place.write("a.log", lines(0..60_000));
@@ -23,12 +23,12 @@ fn a_search_that_is_waited_for_can_be_ended_with_what_it_has_found() {
     let finalize = |key: &str| ask(&place, "POST", "/services/search/jobs/mine/control", key, "action=finalize");
     // Another user cannot end it.
     assert_eq!(status(&finalize(&tom)), "404");
-    let mut told = String::new();
+    let mut answer_to_finalize = String::new();
     assert!(wait_until(|| {
-        told = finalize(&eva);
-        status(&told) == "200"
+        answer_to_finalize = finalize(&eva);
+        status(&answer_to_finalize) == "200"
     }));
-    assert!(told.contains("Search job finalized."), "{told}");
+    assert!(answer_to_finalize.contains("Search job finalized."), "{answer_to_finalize}");
     assert_eq!(status(&finalize(&tom)), "404");
     let mut answer = String::new();
     waiting.read_to_string(&mut answer).unwrap();

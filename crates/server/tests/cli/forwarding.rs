@@ -21,15 +21,15 @@ impl Forwarder {
         let child = place.command(&["forward"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut forwarder = Forwarder { child };
         let mut lines = BufReader::new(forwarder.child.stderr.take().unwrap()).lines();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         while let Some(Ok(line)) = lines.next() {
             if line.starts_with("quarry forwards") {
                 std::thread::spawn(move || lines.for_each(drop));
                 return forwarder;
             }
-            told.push(line);
+            reported.push(line);
         }
-        panic!("the forwarder did not start: {told:?}");
+        panic!("the forwarder did not start: {reported:?}");
     }
 
     fn end(mut self, signal: &str) -> i32 {
@@ -183,8 +183,8 @@ fn a_group_takes_its_servers_by_turns_and_does_without_one_that_is_gone() {
     let place = forwarder(&outputs, MONITOR);
     let _sender = Forwarder::start(&place);
     let both = |place: &Place| -> u64 {
-        let told = place.run(&["search", "index=fwd | stats count", "-o", "csv"]).good();
-        told.lines().last().unwrap_or("0").parse().unwrap_or(0)
+        let reported = place.run(&["search", "index=fwd | stats count", "-o", "csv"]).good();
+        reported.lines().last().unwrap_or("0").parse().unwrap_or(0)
     };
     for round in 0..4 {
         append(&place, "a.log", &numbered(round * 10..round * 10 + 10));

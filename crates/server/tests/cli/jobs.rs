@@ -189,8 +189,9 @@ fn a_job_is_watched_to_its_end() {
     let (eva, tom) = (client("eva"), client("tom"));
     let stream_of = |path: &str| format!("/api/v1/jobs/{}/stream", path.rsplit('/').next().unwrap());
     let data = |text: &str, event: &str| -> Vec<Value> {
-        let told = text.split("\n\n").filter_map(|told| told.split_once(&format!("event: {event}\ndata: ")));
-        told.map(|(_, data)| serde_json::from_str(data).unwrap()).collect()
+        let reported =
+            text.split("\n\n").filter_map(|reported| reported.split_once(&format!("event: {event}\ndata: ")));
+        reported.map(|(_, data)| serde_json::from_str(data).unwrap()).collect()
     };
     let report = eva.run("search * | stats count by host", "");
     let (status, text) = eva.get(&stream_of(&report));
@@ -209,15 +210,15 @@ fn a_job_is_watched_to_its_end() {
 }
 
 #[test]
-fn times_are_told_as_instants() {
+fn times_are_reported_as_instants() {
     let place = Place::new();
     with_users(&place, &[("eva", &["user"])]);
     let server = Server::start(&place);
     let eva = Client { place: &place, key: key(&place, "eva") };
     let path = "/services/search/timeparser?now=1795186800&zone=UTC&time=-1d%40d&time=1795186800";
-    let told = eva.json(&format!("{path}&output_mode=json&output_time_format=%25F+%25T"));
+    let reported = eva.json(&format!("{path}&output_mode=json&output_time_format=%25F+%25T"));
     assert_eq!(
-        (told["-1d@d"].as_str(), told["1795186800"].as_str()),
+        (reported["-1d@d"].as_str(), reported["1795186800"].as_str()),
         (Some("2026-11-19 00:00:00"), Some("2026-11-20 15:00:00"))
     );
     let xml = eva.get(path).1;

@@ -111,12 +111,12 @@ fn inputs_are_stanzas_that_are_checked_and_count_from_the_next_start() {
     assert_eq!(status(&ask(&place, "POST", monitor, &eva, &given)), "403");
     let made = ask(&place, "POST", monitor, &admin, &given);
     assert_eq!(status(&made), "201", "{made}");
-    let (made, told) = (body(&made), "takes effect at the next start of the node");
+    let (made, reported) = (body(&made), "takes effect at the next start of the node");
     assert_eq!(
         (&made["entry"][0]["name"], &made["entry"][0]["content"]["sourcetype"]),
         (&log.as_str().into(), &"lines".into())
     );
-    assert!(made["messages"][0]["text"].as_str().unwrap().contains(told), "{made}");
+    assert!(made["messages"][0]["text"].as_str().unwrap().contains(reported), "{made}");
     assert_eq!(status(&ask(&place, "POST", monitor, &admin, &given)), "409");
     for (kind, pairs) in [
         ("monitor", vec![("name", "relative/path")]),

@@ -57,7 +57,7 @@ fn lines_are_found_while_files_grow_are_rotated_and_the_server_is_killed() {
 }
 
 #[test]
-fn what_is_wrong_with_a_stanza_is_told_and_the_others_work() {
+fn an_invalid_stanza_is_reported_and_the_others_work() {
     let place = place_that_watches("[monitor://relative]\n[monitor:///x]\nwhitelist = (\n[batch:///y]\n");
     append(&place, "logs/a.log", &lines(0..3));
     let server = Server::start(&place);

@@ -30,12 +30,12 @@ pub(crate) fn address_of(place: &Place, stanza: &str) -> String {
 /// Rows of a search once `count` events are there, sorted, as CSV without its header.
 pub(crate) fn found(place: &Place, count: usize, search: &str) -> Vec<String> {
     let expected = format!("count\n{count}\n");
-    let mut told = String::new();
+    let mut reported = String::new();
     let all_there = || {
-        told = place.run(&["search", "index=* | stats count", "-o", "csv"]).good().replace('\r', "");
-        told == expected
+        reported = place.run(&["search", "index=* | stats count", "-o", "csv"]).good().replace('\r', "");
+        reported == expected
     };
-    assert!(wait_until(all_there), "{count} events were sent, {told} are found");
+    assert!(wait_until(all_there), "{count} events were sent, {reported} are found");
     let text = place.run(&["search", search, "-o", "csv"]).good().replace('\r', "");
     let (_, rows) = text.split_once('\n').unwrap();
     sorted(rows).into_iter().map(str::to_owned).collect()

@@ -131,7 +131,7 @@ fn objects_are_added_changed_listed_and_removed_with_a_server_and_without() {
 }
 
 #[test]
-fn paths_are_absolute_and_one_that_is_not_there_is_told() {
+fn paths_are_absolute_and_a_missing_one_is_reported() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));
     let added = place.run(&["add", "monitor", "a.log"]);
@@ -151,7 +151,7 @@ fn paths_are_absolute_and_one_that_is_not_there_is_told() {
 }
 
 #[test]
-fn a_user_is_added_by_either_verb_and_a_data_folder_that_is_not_there_is_told() {
+fn a_user_is_added_by_either_verb_and_a_missing_data_folder_is_reported() {
     let place = Place::new();
     let missing = place.run(&["list", "user"]);
     assert_eq!((missing.code, missing.err.contains("no data directory")), (4, true), "{missing:?}");
@@ -239,13 +239,13 @@ fn a_job_is_dispatched_shown_and_removed() {
 }
 
 #[test]
-fn what_takes_effect_otherwise_than_one_may_think_is_told() {
+fn unexpected_effects_of_changes_are_reported() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));
     let taken = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     place.run(&["add", "monitor", &log, "-index", "web"]).good();
-    for (arguments, told) in [
+    for (arguments, reported) in [
         (&["edit", "monitor", &log, "-index", "main"][..], "are read again into main"),
         (&["add", "tcp", &port], "a program listens on port"),
         (
@@ -254,16 +254,16 @@ fn what_takes_effect_otherwise_than_one_may_think_is_told() {
         ),
     ] {
         let ran = place.run(arguments);
-        assert!(ran.code == 0 && ran.err.contains(told), "{ran:?}");
+        assert!(ran.code == 0 && ran.err.contains(reported), "{ran:?}");
     }
-    for (arguments, told) in [
+    for (arguments, reported) in [
         (&["edit", "saved-search", "s", "-cron_schedule", "99 * * * *"][..], "Invalid cron_schedule=\"99 * * * *\""),
         (&["search", "x", "--sourcetype", "web"], "write sourcetype=web in the search"),
         (&["serach", "x"], "a similar subcommand exists: 'search'"),
         (&["add", "oneshot", &log, "-sourcetyp", "web"], "a similar argument exists: '--sourcetype'"),
     ] {
         let ran = place.run(arguments);
-        assert!(ran.code == 2 && ran.err.contains(told) && !ran.err.contains("here:"), "{ran:?}");
+        assert!(ran.code == 2 && ran.err.contains(reported) && !ran.err.contains("here:"), "{ran:?}");
     }
 }
 

@@ -121,7 +121,7 @@ fn rows_pass_through_older_programs() {
 }
 
 #[test]
-fn faults_of_older_programs_are_told() {
+fn faults_of_older_programs_are_reported() {
     let place = place();
     for (search, expected) in [
         (format!("{ROWS} | fails"), "cannot do that"),

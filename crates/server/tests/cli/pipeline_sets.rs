@@ -30,7 +30,7 @@ fn count(place: &Place) -> String {
 }
 
 #[test]
-fn files_go_side_by_side_and_are_told_of_in_order() {
+fn files_are_read_in_parallel_and_reported_in_order() {
     let place = place_with("3");
     let files = ["a", "b", "c", "d", "e"];
     let write = |lines: usize| files.map(|file| place.write(&format!("{file}.log"), lines_of(file, 0..lines)));
@@ -47,9 +47,9 @@ fn files_go_side_by_side_and_are_told_of_in_order() {
     arguments.pop();
     let again = place.run(&arguments);
     assert!(again.out.starts_with("added 5,000 events from 5 files"), "{again:?}");
-    let told: Vec<char> =
+    let reported: Vec<char> =
         again.err.lines().filter_map(|line| line.split(".log: continues").next()?.chars().last()).collect();
-    assert_eq!(told, ['a', 'b', 'c', 'd', 'e'], "{}", again.err);
+    assert_eq!(reported, ['a', 'b', 'c', 'd', 'e'], "{}", again.err);
     files.iter().for_each(|file| assert_in_order(&place, file, 3_000));
     arguments.push("--again");
     assert!(place.run(&arguments).good().starts_with("added 15,000 events from 5 files"));
@@ -58,7 +58,7 @@ fn files_go_side_by_side_and_are_told_of_in_order() {
 }
 
 #[test]
-fn copies_and_files_that_begin_alike_are_told_apart_whatever_set_takes_them() {
+fn copies_and_files_that_begin_alike_are_distinguished_whatever_set_reads_them() {
     let place = place_with("4");
     let folder = place.path("logs");
     std::fs::create_dir(&folder).unwrap();
@@ -125,7 +125,7 @@ fn a_server_has_its_sets_too() {
 }
 
 #[test]
-fn a_wrong_number_of_sets_is_told_with_its_place() {
+fn an_invalid_number_of_sets_is_reported_with_its_position() {
     let place = place_with("many");
     let log = place.write("a.log", lines_of("a", 0..10));
     let ran = place.run(&["add", "oneshot", &log]);

@@ -32,8 +32,11 @@ fn a_catalog_moves_to_postgresql_and_back() {
     configure(&place, Some(&database.url()));
     let refused = place.run(&["search", "*"]);
     assert!(refused.code == 2 && refused.err.contains("catalog migrate postgresql`"), "{}", refused.err);
-    let told = place.run(&["catalog", "migrate", "postgresql"]).good();
-    assert!(told.contains("the catalog is in postgresql://quarry@") && told.contains("schema quarry_"), "{told}");
+    let reported = place.run(&["catalog", "migrate", "postgresql"]).good();
+    assert!(
+        reported.contains("the catalog is in postgresql://quarry@") && reported.contains("schema quarry_"),
+        "{reported}"
+    );
     assert!(!place.data().join("catalog.sqlite").exists());
     assert_eq!(count(&place), "count\n300\n");
     let again = place.run(&["add", "oneshot", &place.path("1.log").display().to_string()]).good();

@@ -57,7 +57,7 @@ fn dates_far_into_a_file_show_their_order_to_preview_and_add() {
 }
 
 #[test]
-fn an_order_of_dates_that_nothing_shows_is_told() {
+fn an_ambiguous_order_of_dates_is_reported() {
     let place = Place::new();
     let log = place.write("day.log", "05/11/2025 10:00:00 one\n05/11/2025 10:00:01 two\n");
     let text = place.run(&["preview", &log]).good();
@@ -70,7 +70,7 @@ fn an_order_of_dates_that_nothing_shows_is_told() {
 }
 
 #[test]
-fn what_is_odd_is_told() {
+fn oddities_are_reported() {
     let place = Place::new();
     let log = place.write("odd.log", "no time here\n1975-01-01 00:00:00 too old\n");
     let text = place.run(&["preview", &log, "--sourcetype", "generic_single_line"]).good();
@@ -83,7 +83,7 @@ fn what_is_odd_is_told() {
 
 /// Other faults are reported once; a wrong setting of a sourcetype changes whatever is read with it.
 #[test]
-fn invalid_settings_of_a_sourcetype_are_told_each_time_it_is_used() {
+fn invalid_settings_of_a_sourcetype_are_reported_each_time_it_is_used() {
     let place = Place::new();
     let local = place.data().join("etc/system/local");
     std::fs::create_dir_all(&local).unwrap();

@@ -142,7 +142,7 @@ const WEATHER_ROWS: &str = "_time,source,sourcetype,city,unit,linecount\n\
     2026-11-20T00:00:00.500+00:00,weather://rome,weather,Rome,C,2\n";
 
 #[test]
-fn a_modular_input_is_asked_told_and_read() {
+fn a_modular_input_is_described_configured_and_read() {
     for single in ["false", "true"] {
         let place = weather(single);
         let server = Server::start(&place);

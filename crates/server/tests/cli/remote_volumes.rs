@@ -92,7 +92,7 @@ fn buckets_live_on_an_s3_store() {
 }
 
 #[test]
-fn what_a_search_reads_of_volumes_is_told() {
+fn reads_of_a_search_from_volumes_are_reported() {
     let Some(gateway) = Gateway::start() else { return };
     let place = on_s3(&gateway);
     with_users(&place, &[("admin", &["admin"])]);
@@ -221,8 +221,8 @@ fn a_lost_catalog_comes_back_from_an_s3_store() {
     assert_eq!((listed.code, stores.len()), (2, 1), "{}", listed.err);
     assert!(listed.err.contains("--store ID"), "{}", listed.err);
     let id = stores[0]["store"].as_str().unwrap();
-    let told = lost.run(&["bucket", "rebuild-catalog", "--store", id]).good();
-    assert!(told.contains(" buckets with "), "{told}");
+    let reported = lost.run(&["bucket", "rebuild-catalog", "--store", id]).good();
+    assert!(reported.contains(" buckets with "), "{reported}");
     assert_eq!(answers(&lost), before);
     let again = lost.run(&["bucket", "rebuild-catalog", "--store", id]);
     assert!(again.code != 0 && again.err.contains("there is a catalog already"), "{}", again.err);
@@ -272,7 +272,7 @@ fn an_index_moves_to_a_folder_and_back_to_the_data_folder() {
 }
 
 #[test]
-fn a_store_that_is_gone_is_told_with_what_is_missing() {
+fn a_missing_store_is_reported_with_what_is_missing() {
     let Some(gateway) = Gateway::start() else { return };
     let place = on_s3(&gateway);
     add(&place, 0..100, "main");

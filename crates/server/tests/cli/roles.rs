@@ -41,10 +41,10 @@ fn a_role_is_made_given_changed_and_removed() {
         "name=Team&imported_roles=user&capabilities=edit_user&capabilities=rtsearch&srchJobsQuota=2&srchTimeWin=60",
     );
     assert_eq!(status(&made), "201", "{made}");
-    let told = content(&made);
-    assert_eq!(told["capabilities"], serde_json::json!(["edit_user", "rtsearch"]));
+    let reported = content(&made);
+    assert_eq!(reported["capabilities"], serde_json::json!(["edit_user", "rtsearch"]));
     assert_eq!(
-        (&told["imported_roles"][0], &told["srchJobsQuota"], &told["srchTimeWin"]),
+        (&reported["imported_roles"][0], &reported["srchJobsQuota"], &reported["srchTimeWin"]),
         (&"user".into(), &2.into(), &60.into())
     );
     assert_eq!(body(&made)["entry"][0]["name"], "team");

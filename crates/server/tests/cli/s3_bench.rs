@@ -24,9 +24,9 @@ fn operations_are_measured_by_endpoint_and_nothing_is_left() {
     let both = format!("{0},{0}/", gateway.url());
     let rows: serde_json::Value = serde_json::from_str(&run(&place, &both, &["-o", "json"]).good()).unwrap();
     let rows = rows.as_array().unwrap();
-    let told: Vec<&str> = rows.iter().map(|row| row["operation"].as_str().unwrap()).collect();
+    let reported: Vec<&str> = rows.iter().map(|row| row["operation"].as_str().unwrap()).collect();
     let expected = ["put", "stat", "list", "get", "delete"].map(|operation| [operation; 3]).concat();
-    assert_eq!(told, expected, "a row of all and one of each endpoint");
+    assert_eq!(reported, expected, "a row of all and one of each endpoint");
     for row in rows {
         assert!(row["requests"].as_u64().unwrap() > 0 && row["errors"] == 0, "{row}");
         assert!(row["p50_ms"].as_f64() <= row["p99_ms"].as_f64() && row["p99_ms"].as_f64() <= row["max_ms"].as_f64());

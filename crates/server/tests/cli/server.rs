@@ -182,8 +182,8 @@ fn the_rest_interface_asks_who_is_there() {
     assert!(export.contains("\"lastrow\":true,\"result\":{\"count\":\"10\"}"), "{export}");
     for mode in ["json", "csv"] {
         let failing = format!("search=%7C+loadjob+nosuch.9&output_mode={mode}");
-        let told = ask(&place, "POST", "/services/search/jobs/export", &format!("Bearer {key}"), &failing);
-        assert!(told.starts_with("HTTP/1.1 400") && told.contains("nosuch.9"), "{told}");
+        let reported = ask(&place, "POST", "/services/search/jobs/export", &format!("Bearer {key}"), &failing);
+        assert!(reported.starts_with("HTTP/1.1 400") && reported.contains("nosuch.9"), "{reported}");
     }
     assert!(ask(&place, "GET", "/services/nothing", "", "").starts_with("HTTP/1.1 404"));
     let wrong = ask(

@@ -210,7 +210,7 @@ fn a_migration_takes_users_and_objects_along() {
 }
 
 #[test]
-fn a_wrong_name_of_a_cluster_is_told() {
+fn an_invalid_cluster_name_is_reported() {
     let database = PostgreSql::start();
     let place = member(&database, 60);
     let url = database.url();

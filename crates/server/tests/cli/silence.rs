@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::support::{Place, lines};
 
 #[test]
-fn an_index_that_is_new_or_empty_is_told() {
+fn a_new_or_empty_index_is_reported() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));
     place.run(&["add", "index", "web"]).good();
@@ -43,21 +43,21 @@ fn a_saved_search_is_checked_when_it_is_saved() {
 }
 
 #[test]
-fn following_an_index_that_does_not_exist_is_told() {
+fn following_an_index_that_does_not_exist_is_reported() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));
     place.run(&["add", "oneshot", &log]).good();
     let _server = Server::start(&place);
     let mut following =
         place.command(&["search", "-f", "index=mian"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let told = BufReader::new(following.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    let reported = BufReader::new(following.stderr.take().unwrap()).lines().next().unwrap().unwrap();
     following.kill().unwrap();
     following.wait().unwrap();
-    assert_eq!(told, "note: there is no index `mian`");
+    assert_eq!(reported, "note: there is no index `mian`");
 }
 
 #[test]
-fn following_words_that_read_as_a_command_is_told() {
+fn following_words_that_read_as_a_command_is_reported() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));
     place.run(&["add", "oneshot", &log]).good();
@@ -68,8 +68,8 @@ fn following_words_that_read_as_a_command_is_told() {
     ] {
         let mut following =
             place.command(&["search", "-f", search]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut told = BufReader::new(following.stderr.take().unwrap()).lines().map(Result::unwrap);
-        assert!(told.any(|line| line.contains(says)), "{search}");
+        let mut reported = BufReader::new(following.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(reported.any(|line| line.contains(says)), "{search}");
         following.kill().unwrap();
         following.wait().unwrap();
     }
@@ -196,7 +196,7 @@ fn hints_are_about_the_indexes_that_a_search_reads() {
 }
 
 #[test]
-fn events_in_the_future_are_told() {
+fn events_in_the_future_are_reported() {
     let place = Place::new();
     let date = Command::new("date").args(["-u", "+%s"]).output().unwrap();
     let now: u64 = String::from_utf8(date.stdout).unwrap().trim().parse().unwrap();
@@ -208,10 +208,10 @@ fn events_in_the_future_are_told() {
         let ahead = place.write("ahead.log", format!("{} started\n", now + hours * 3_600));
         let previewed = place.run(&["preview", &ahead]).good();
         assert!(previewed.contains("note: 1 of the events shown lies in the future"), "{previewed}");
-        let told = place.run(&["add", "oneshot", &ahead]).err;
+        let reported = place.run(&["add", "oneshot", &ahead]).err;
         assert!(
-            told.starts_with("note: the newest of these events is ") && told.contains(" h in the future"),
-            "{told}"
+            reported.starts_with("note: the newest of these events is ") && reported.contains(" h in the future"),
+            "{reported}"
         );
         // Earlier notes are not repeated.
         assert_eq!(place.run(&["add", "oneshot", &past, "--again"]).err, "");
@@ -219,7 +219,7 @@ fn events_in_the_future_are_told() {
 }
 
 #[test]
-fn a_zone_of_a_host_that_the_text_names_later_is_told() {
+fn a_zone_of_a_host_that_the_text_names_later_is_reported() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
     place.write("data/etc/system/local/props.conf", "[host::fw-tokyo-*]\nTZ = Asia/Tokyo\n");
@@ -291,7 +291,7 @@ fn events_without_their_text_show_their_fields() {
 }
 
 #[test]
-fn what_is_wrong_with_a_new_user_is_told_before_the_password_is_asked_for() {
+fn an_invalid_new_user_is_reported_before_the_password_prompt() {
     let place = Place::new();
     // Standard input has no password, which would be told as well.
     let roles = place.run(&["add", "user", "carl"]);
@@ -303,7 +303,7 @@ fn what_is_wrong_with_a_new_user_is_told_before_the_password_is_asked_for() {
 }
 
 #[test]
-fn a_token_that_nothing_listens_for_yet_is_told_once() {
+fn a_token_that_nothing_listens_for_yet_is_reported_once() {
     let place = Place::new();
     // A server that starts with a token listens.
     for is_served in [true, false] {

@@ -116,14 +116,14 @@ fn cell(text: &str) -> String {
 
 fn commands_part(page: &mut String) {
     let (idle, working): (Vec<&CommandHelp>, Vec<&CommandHelp>) =
-        commands::help().iter().partition(|help| help.group == Group::Nothing);
+        commands::help().iter().partition(|help| help.group == Group::NoEffect);
     writeln!(
         page,
         "## Search commands\n\n{} are supported; `quarry help COMMAND` shows each with examples.\n",
         working.len()
     )
     .unwrap();
-    for group in Group::ALL.into_iter().filter(|group| *group != Group::Nothing) {
+    for group in Group::ALL.into_iter().filter(|group| *group != Group::NoEffect) {
         let names: Vec<String> =
             working.iter().filter(|help| help.group == group).map(|help| format!("`{}`", help.name)).collect();
         writeln!(page, "- **{}**: {}", group.title(), names.join(", ")).unwrap();
@@ -240,10 +240,10 @@ fn differences_part(page: &mut String) {
         let paragraphs = prose.split("\n\n").flat_map(|paragraph| paragraph.split("\n- "));
         for paragraph in paragraphs.filter(|paragraph| paragraph.contains("Splunk") && !paragraph.starts_with('|')) {
             let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-            let told: Vec<&str> =
+            let reported: Vec<&str> =
                 line.split_inclusive(". ").filter(|part| part.contains("Splunk")).map(str::trim).collect();
-            let told = told.join(" ").trim_start_matches("- ").to_owned();
-            writeln!(page, "| [{name}](../spl/{name}.md) | {} |", cell(&told)).unwrap();
+            let reported = reported.join(" ").trim_start_matches("- ").to_owned();
+            writeln!(page, "| [{name}](../spl/{name}.md) | {} |", cell(&reported)).unwrap();
         }
     }
 }

@@ -97,7 +97,7 @@ fn tz_of_props_counts_before_the_option_and_the_option_before_the_machine() {
 }
 
 #[test]
-fn zones_that_are_none_are_told() {
+fn invalid_zones_are_reported() {
     let place = Place::new();
     let log = place.write("app.log", LINES);
     for arguments in [&["add", "oneshot", &log][..], &["preview", &log], &["search", "*", &log]] {

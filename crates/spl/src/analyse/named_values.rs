@@ -12,7 +12,7 @@ use crate::commands::Beginning;
 /// Fields of every event.
 const EVENT_FIELDS: [&str; 2] = ["_raw", "_time"];
 
-/// The literal values (without `*`) that the leading search, or `tstats`, requires of a field at its top level.
+/// The literal values (without `*`) to which the top level of the leading search, or of `tstats`, compares a field.
 pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPattern> {
     let expr = match commands.first().map(|stage| &stage.command) {
         Some(Command::Search(search)) => &search.expr,
@@ -25,8 +25,8 @@ pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPat
     found
 }
 
-/// The words and phrases that the leading search requires in the text of each event: of each group, which are the
-/// alternatives of an OR or one word, at least one. An OR with other conditions does not form such a group.
+/// The words and phrases that the leading search requires in the text of each event, in groups: an event must contain at
+/// least one of each group. A group is a single word or the alternatives of an OR that has no other conditions.
 pub fn asked_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
     let is_any = |word: &&SearchPattern| word.text.chars().all(|c| c == '*');
@@ -34,8 +34,8 @@ pub fn asked_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     groups.filter(|group| !group.iter().any(is_any)).collect()
 }
 
-/// The places of the conditions that the leading search requires of each event, as far as they are one word, phrase or
-/// comparison; and whether these are all, without `IN`, `OR`, `NOT` and subsearches.
+/// Positions of the words, phrases and comparisons that the leading search requires of each event; and whether it has no
+/// other conditions (`IN`, `OR`, `NOT`, subsearches).
 pub fn asked_conditions(commands: &[Stage]) -> (Vec<Span>, bool) {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else {
         return (Vec::new(), false);
@@ -53,7 +53,7 @@ pub fn asked_conditions(commands: &[Stage]) -> (Vec<Span>, bool) {
     (places, are_all)
 }
 
-/// The word that a part of a condition is.
+/// The word, if a part of a condition consists of one.
 fn word_of(part: &SearchExpr) -> Option<&SearchPattern> {
     match part {
         SearchExpr::Keyword(word) | SearchExpr::Term(word) | SearchExpr::Case(word) => Some(word),
@@ -61,7 +61,7 @@ fn word_of(part: &SearchExpr) -> Option<&SearchPattern> {
     }
 }
 
-/// The words, one of which a part of a condition requires.
+/// The words of which a part of a condition requires at least one.
 fn alternatives_of(part: &SearchExpr) -> Option<Vec<&SearchPattern>> {
     match part {
         SearchExpr::Or(parts) => parts.iter().map(word_of).collect(),
@@ -148,8 +148,8 @@ fn equals_of<'s>(expr: &'s Expr, stage_start: usize, found: &mut Vec<WhereEquals
     }
 }
 
-/// Fields in the expressions of `where`, `eval` and `stats` that stand where a text is usual: on the right of a comparison,
-/// in a list, and as arguments of a function but the first.
+/// Fields in the expressions of `where`, `eval` and `stats` where a text is usual: on the right of a comparison, in a
+/// list, and as second or later arguments of a function.
 pub fn fields_as_values(commands: &[Stage]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for stage in commands {

@@ -16,7 +16,7 @@ pub struct Aggregate {
     pub name: String,
     /// Whether `AS` was given.
     pub renamed: bool,
-    /// Place in the text.
+    /// Position in the text.
     pub span: Span,
 }
 
@@ -41,7 +41,7 @@ pub struct ComputedAggregate {
     pub expr: Expr,
     /// Output name: the `AS` name, or the text as written.
     pub name: String,
-    /// Place in the text.
+    /// Position in the text.
     pub span: Span,
 }
 

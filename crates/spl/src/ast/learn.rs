@@ -11,7 +11,7 @@ pub struct ModelName {
     pub text: String,
     /// `app:NAME`: the model that the users of the app share.
     pub shared: bool,
-    /// Place.
+    /// Position in the text.
     pub span: Span,
 }
 

@@ -60,7 +60,7 @@ impl Syntax for CollectCommand {
         names: &["collect", "summaryindex", "sumindex"],
         syntax: "collect index=INDEX [source=] [sourcetype=] [marker=] [testmode=]",
         summary: "Stores the rows as events of an index",
-        group: Group::Keeping,
+        group: Group::Storing,
         capability: Some("run_collect"),
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

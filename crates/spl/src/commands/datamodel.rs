@@ -54,7 +54,7 @@ pub struct DataModelName {
     pub model: String,
     /// Name of the object; the last element of a path.
     pub object: Option<String>,
-    /// Place in the text.
+    /// Position in the text.
     pub span: Span,
 }
 

@@ -15,7 +15,7 @@ impl Syntax for DeleteCommand {
         names: &["delete"],
         syntax: "SEARCH | delete",
         summary: "Permanently hides the events of a search from later searches",
-        group: Group::Keeping,
+        group: Group::Storing,
         capability: Some("delete_by_keyword"),
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

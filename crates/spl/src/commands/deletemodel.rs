@@ -19,7 +19,7 @@ impl Syntax for DeleteModelCommand {
         names: &["deletemodel"],
         syntax: "deletemodel [app:]MODEL",
         summary: "Removes a model",
-        group: Group::Keeping,
+        group: Group::Storing,
         capability: Some("output_file"),
         kind: Kind::Generating,
         page: Some("summary"),

@@ -61,7 +61,7 @@ impl Syntax for DumpCommand {
         names: &["dump"],
         syntax: "dump basefilename=NAME [rollsize=MB] [compress=N] [format=raw|csv|tsv|json|xml] [fields=FIELD,...]",
         summary: "Writes the rows to files in the directory of the search",
-        group: Group::Keeping,
+        group: Group::Storing,
         capability: Some("run_dump"),
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

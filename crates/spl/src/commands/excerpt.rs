@@ -7,7 +7,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["excerpt", "abstract"],
     syntax: "excerpt [maxlines=N] [maxterms=N]",
     summary: "Changes nothing, with a warning",
-    group: Group::Nothing,
+    group: Group::NoEffect,
     page: Some("noop"),
     ..CommandInfo::DEFAULT
 };

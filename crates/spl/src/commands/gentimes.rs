@@ -35,7 +35,7 @@ impl Syntax for GenTimesCommand {
         names: &["gentimes"],
         syntax: "gentimes start=TIME [end=TIME] [increment=N(s|m|h|d)]",
         summary: "Generates a row for each step of a time range",
-        group: Group::Making,
+        group: Group::Generating,
         kind: Kind::Generating,
         ..CommandInfo::DEFAULT
     };

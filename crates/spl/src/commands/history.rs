@@ -17,7 +17,7 @@ impl Syntax for HistoryCommand {
         names: &["history"],
         syntax: "history",
         summary: "Lists earlier searches",
-        group: Group::Making,
+        group: Group::Generating,
         kind: Kind::Generating,
         page: Some("rest"),
         ..CommandInfo::DEFAULT

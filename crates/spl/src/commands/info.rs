@@ -25,7 +25,7 @@ impl CommandInfo {
         names: &[],
         syntax: "",
         summary: "",
-        group: Group::Nothing,
+        group: Group::NoEffect,
         capability: None,
         kind: Kind::Row,
         page: None,
@@ -68,11 +68,11 @@ pub enum Group {
     /// Commands that find clusters, outliers and trends.
     Patterns,
     /// Commands that generate rows that are not events.
-    Making,
+    Generating,
     /// Commands that store or send results.
-    Keeping,
+    Storing,
     /// Commands that are accepted for compatibility and do nothing.
-    Nothing,
+    NoEffect,
 }
 
 impl Group {
@@ -83,9 +83,9 @@ impl Group {
         Group::Fields,
         Group::Rows,
         Group::Patterns,
-        Group::Making,
-        Group::Keeping,
-        Group::Nothing,
+        Group::Generating,
+        Group::Storing,
+        Group::NoEffect,
     ];
 
     /// Heading of the chapter.
@@ -96,9 +96,9 @@ impl Group {
             Group::Fields => "Fields: selecting, computing, extracting",
             Group::Rows => "Rows: sorting, joining, running subsearches",
             Group::Patterns => "Patterns",
-            Group::Making => "Generating and loading rows",
-            Group::Keeping => "Storing and sending results",
-            Group::Nothing => "Accepted, without effect",
+            Group::Generating => "Generating and loading rows",
+            Group::Storing => "Storing and sending results",
+            Group::NoEffect => "Accepted, without effect",
         }
     }
 }

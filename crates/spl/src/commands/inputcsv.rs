@@ -8,7 +8,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["inputcsv"],
     syntax: "inputcsv [append=] [start=] [max=] NAME [where EXPR]",
     summary: "Reads a file that outputcsv wrote",
-    group: Group::Making,
+    group: Group::Generating,
     capability: Some("input_file"),
     kind: Kind::Generating,
     page: Some("outputcsv"),

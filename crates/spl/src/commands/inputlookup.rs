@@ -42,7 +42,7 @@ impl Syntax for InputLookupCommand {
         names: &["inputlookup"],
         syntax: "inputlookup [append=] [start=] [max=] TABLE [where EXPR]",
         summary: "Reads a lookup table",
-        group: Group::Making,
+        group: Group::Generating,
         capability: Some("input_file"),
         kind: Kind::Generating,
         ..CommandInfo::DEFAULT

@@ -15,7 +15,7 @@ impl Syntax for ListModelsCommand {
         names: &["listmodels"],
         syntax: "listmodels",
         summary: "Lists the models",
-        group: Group::Making,
+        group: Group::Generating,
         kind: Kind::Generating,
         page: Some("summary"),
         ..CommandInfo::DEFAULT

@@ -19,7 +19,7 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct LoadJobCommand {
     /// Job or saved search whose results are loaded.
     pub job: LoadedJob,
-    /// Its place.
+    /// Its position in the text.
     pub span: Span,
     /// `artifact_offset=0`: number of runs of a saved search to go back.
     pub offset: usize,
@@ -48,7 +48,7 @@ impl Syntax for LoadJobCommand {
         names: &["loadjob"],
         syntax: "loadjob SID | savedsearch=\"USER:APP:NAME\"",
         summary: "Loads the results of a finished search",
-        group: Group::Making,
+        group: Group::Generating,
         kind: Kind::Generating,
         page: Some("rest"),
         ..CommandInfo::DEFAULT

@@ -38,7 +38,7 @@ impl Syntax for MakeResultsCommand {
         names: &["makeresults"],
         syntax: "makeresults [count=N] [annotate=] [format=csv|json data=TEXT]",
         summary: "Generates rows",
-        group: Group::Making,
+        group: Group::Generating,
         kind: Kind::Generating,
         ..CommandInfo::DEFAULT
     };

@@ -25,7 +25,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["mcollect", "meventcollect"],
     syntax: "mcollect index=INDEX [split=] [DIMENSION...]",
     summary: "Stores the rows as measurements of a metrics index",
-    group: Group::Keeping,
+    group: Group::Storing,
     capability: Some("run_mcollect"),
     kind: Kind::Blocking,
     page: Some("mcatalog"),

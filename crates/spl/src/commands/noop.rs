@@ -17,7 +17,7 @@ impl Syntax for NoopCommand {
         names: &["noop", "highlight", "iconify", "localop", "redistribute"],
         syntax: "noop [ARGUMENT]...",
         summary: "Changes nothing",
-        group: Group::Nothing,
+        group: Group::NoEffect,
         ..CommandInfo::DEFAULT
     };
 

@@ -9,7 +9,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["outputcsv"],
     syntax: "outputcsv [append=] [create_empty=] [override_if_empty=] [csv_safe=] [NAME]",
     summary: "Writes the rows to a CSV file",
-    group: Group::Keeping,
+    group: Group::Storing,
     capability: Some("output_file"),
     kind: Kind::Blocking,
     ..CommandInfo::DEFAULT

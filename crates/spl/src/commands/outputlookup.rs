@@ -65,7 +65,7 @@ impl Syntax for OutputLookupCommand {
         names: &["outputlookup"],
         syntax: "outputlookup [append=] [key_field=] [override_if_empty=] [csv_safe=] TABLE",
         summary: "Writes the rows to a lookup table",
-        group: Group::Keeping,
+        group: Group::Storing,
         capability: Some("output_file"),
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT

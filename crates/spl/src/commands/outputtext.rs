@@ -10,7 +10,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["outputtext"],
     syntax: "outputtext",
     summary: "Copies the text to _xml",
-    group: Group::Keeping,
+    group: Group::Storing,
     kind: Kind::Row,
     page: Some("outputcsv"),
     ..CommandInfo::DEFAULT

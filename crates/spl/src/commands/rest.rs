@@ -19,7 +19,7 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct RestCommand {
     /// Path of the endpoint, from `/services`.
     pub path: String,
-    /// Its place.
+    /// Its position in the text.
     pub span: Span,
     /// `count=0`: maximum entries; 0 for all.
     pub count: usize,
@@ -40,7 +40,7 @@ impl Syntax for RestCommand {
         names: &["rest"],
         syntax: "rest PATH [count=N] [search=TEXT] [f=FIELD]",
         summary: "Reads a REST endpoint of this node",
-        group: Group::Making,
+        group: Group::Generating,
         kind: Kind::Generating,
         ..CommandInfo::DEFAULT
     };

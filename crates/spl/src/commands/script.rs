@@ -21,7 +21,7 @@ pub struct CustomCommand {
     pub raw_arguments: Vec<String>,
     /// Whether it is the first command and must generate rows.
     pub is_first: bool,
-    /// Place in the text.
+    /// Position in the text.
     pub span: Span,
 }
 
@@ -30,7 +30,7 @@ impl Syntax for CustomCommand {
         names: &["script", "run"],
         syntax: "script [python|perl] NAME [ARGUMENT...]",
         summary: "Passes the rows through a program of an app",
-        group: Group::Keeping,
+        group: Group::Storing,
         capability: Some(CUSTOM_CAPABILITY),
         kind: Kind::Generating,
         ..CommandInfo::DEFAULT

@@ -19,7 +19,7 @@ const TERMS: usize = 1_000;
 pub struct SearchTxnCommand {
     /// Stanza of transactiontypes.conf.
     pub kind: String,
-    /// Its place.
+    /// Its position in the text.
     pub span: Span,
     /// `max_terms=1000`: maximum number of events whose values are looked for.
     pub terms_max: usize,

@@ -31,7 +31,7 @@ impl Syntax for SendAlertCommand {
         names: &["sendalert"],
         syntax: "sendalert ACTION [results_link=] [param.NAME=VALUE]...",
         summary: "Passes the rows to an alert action of an app",
-        group: Group::Keeping,
+        group: Group::Storing,
         capability: Some("run_sendalert"),
         kind: Kind::Blocking,
         ..CommandInfo::DEFAULT
@@ -46,7 +46,7 @@ impl Syntax for SendAlertCommand {
                 break;
             }
             let rest = parser.rest();
-            let length = rest.find(|c: char| !is_of_parameter(c)).unwrap_or(rest.len());
+            let length = rest.find(|c: char| !is_parameter_char(c)).unwrap_or(rest.len());
             let written = &rest[..length];
             if length == 0 || !rest[length..].trim_start().starts_with('=') {
                 let word = parser.expect_field("an alert action")?;
@@ -85,6 +85,6 @@ impl Semantics for SendAlertCommand {
 }
 
 /// Whether an option name may contain this character.
-fn is_of_parameter(c: char) -> bool {
+fn is_parameter_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | '-')
 }

@@ -7,7 +7,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["sendemail"],
     syntax: "sendemail to=ADDRESS [OPTIONS]",
     summary: "Changes nothing, with a warning",
-    group: Group::Nothing,
+    group: Group::NoEffect,
     page: Some("noop"),
     ..CommandInfo::DEFAULT
 };

@@ -125,7 +125,7 @@ impl Semantics for StreamStatsCommand {
 }
 
 impl Parser<'_> {
-    /// `reset_before=(EXPR)`, also with the condition in quotes.
+    /// `reset_before=(EXPR)`; the condition may be in quotes.
     fn reset_condition(&mut self, name_len: usize) -> ParseResult<Expr> {
         self.skip_blank();
         self.pos += name_len;

@@ -66,13 +66,13 @@ impl Semantics for SubstitutionCommand {
 
 impl Parser<'_> {
     /// Parses the command from `start` to the end of the stage with its subsearches cut out. If this succeeds,
-    /// diagnostics since `noted` are discarded.
+    /// diagnostics since `checkpoint` are discarded.
     pub(crate) fn substituted(
         &mut self,
         start: usize,
         implicit: bool,
         first: bool,
-        noted: (usize, usize),
+        checkpoint: (usize, usize),
     ) -> Option<Command> {
         let places = self.brackets(start);
         self.pos = start;
@@ -98,7 +98,7 @@ impl Parser<'_> {
             let commands: Vec<_> = parsed.pipeline.commands.into_iter().map(|stage| stage.command).collect();
             (sound && !commands.is_empty()).then_some(commands)
         })?;
-        self.forget_since(noted);
+        self.roll_back_to(checkpoint);
         let mut subsearches = Vec::with_capacity(places.len());
         for place in places {
             self.pos = place.start;

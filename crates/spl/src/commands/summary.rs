@@ -20,7 +20,7 @@ impl Syntax for SummaryCommand {
         names: &["summary"],
         syntax: "summary [app:]MODEL",
         summary: "Shows the parameters of a model",
-        group: Group::Making,
+        group: Group::Generating,
         kind: Kind::Generating,
         ..CommandInfo::DEFAULT
     };

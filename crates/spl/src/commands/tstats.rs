@@ -79,7 +79,7 @@ pub struct TstatsSplit {
     pub field: String,
     /// `span=` where one is given.
     pub span: Option<TimeSpan>,
-    /// Place in the text.
+    /// Position in the text.
     pub place: Span,
 }
 

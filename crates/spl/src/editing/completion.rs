@@ -10,7 +10,7 @@ use crate::commands::{self, CommandHelp};
 use crate::functions::{EVAL_FUNCTIONS, FunctionHelp, STATS_FUNCTIONS};
 
 use super::option_names::options_of;
-use super::token::{Reading, Token, TokenKind, tokens};
+use super::token::{Grammar, Token, TokenKind, tokens};
 
 /// Maximum candidates of one completion.
 pub const CANDIDATES_MAX: usize = 200;
@@ -167,10 +167,10 @@ impl Situation<'_> {
         if let Some(values) = self.values_of_option(help) {
             return values;
         }
-        match command.as_deref().map_or(Reading::Terms, Reading::of) {
-            Reading::Terms => self.terms(),
-            Reading::Expression => self.expression(),
-            Reading::Arguments => self.arguments_of(command.as_deref().unwrap_or_default(), help),
+        match command.as_deref().map_or(Grammar::Terms, Grammar::of) {
+            Grammar::Terms => self.terms(),
+            Grammar::Expression => self.expression(),
+            Grammar::Arguments => self.arguments_of(command.as_deref().unwrap_or_default(), help),
         }
     }
 

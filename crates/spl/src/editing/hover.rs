@@ -4,7 +4,7 @@ use crate::ast::Span;
 use crate::commands;
 use crate::functions::{FunctionHelp, eval_function, stats_function};
 
-use super::token::{Reading, Token, TokenKind, tokens};
+use super::token::{Grammar, Token, TokenKind, tokens};
 
 /// Help on a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub fn hover(text: &str, position: usize) -> Option<Hover> {
             Some(Hover { span: token.span, kind, name: word, syntax, summary, page })
         }
         TokenKind::Function => {
-            let (row, page) = function(&word, Reading::of(&command))?;
+            let (row, page) = function(&word, Grammar::of(&command))?;
             let (syntax, summary) = (row.syntax.to_owned(), row.summary.to_owned());
             Some(Hover {
                 span: token.span,
@@ -66,9 +66,9 @@ pub fn functions_called(name: &str) -> [Option<(FunctionHelp, &'static str)>; 2]
 }
 
 /// The row of a function; expressions prefer those of eval, other commands those of stats.
-fn function(word: &str, reading: Reading) -> Option<(FunctionHelp, &'static str)> {
+fn function(word: &str, grammar: Grammar) -> Option<(FunctionHelp, &'static str)> {
     let [of_eval, of_stats] = functions_called(word);
-    if reading == Reading::Expression { of_eval.or(of_stats) } else { of_stats.or(of_eval) }
+    if grammar == Grammar::Expression { of_eval.or(of_stats) } else { of_stats.or(of_eval) }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub enum TokenKind {
     Operator,
     /// A text in double quotes.
     Text,
-    /// A number, also with a unit.
+    /// A number, possibly with a unit.
     Number,
     /// Name of a field.
     Field,
@@ -74,12 +74,12 @@ impl TokenKind {
     }
 }
 
-/// A token; blanks are none.
+/// A token. Whitespace is not a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     /// Its class.
     pub kind: TokenKind,
-    /// Place in the text.
+    /// Position in the text.
     pub span: Span,
     /// Position of the name of the command that it belongs to; `None` for the terms at the start of a search.
     pub command: Option<Span>,
@@ -111,22 +111,22 @@ const KEYWORDS: [&str; 20] = [
 
 /// Grammar of the words of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum Grammar {
     /// Search terms and comparisons.
     Terms,
-    /// An expression of eval.
+    /// An eval expression.
     Expression,
     /// Field names and options.
     Arguments,
 }
 
-impl Reading {
-    /// Reading state within a command of this lower-case name.
-    pub(super) fn of(command: &str) -> Reading {
+impl Grammar {
+    /// The grammar of a command with this lower-case name.
+    pub(super) fn of(command: &str) -> Grammar {
         match command {
-            "search" | "metasearch" | "searchtxn" => Reading::Terms,
-            "eval" | "where" | "fieldformat" => Reading::Expression,
-            _ => Reading::Arguments,
+            "search" | "metasearch" | "searchtxn" => Grammar::Terms,
+            "eval" | "where" | "fieldformat" => Grammar::Expression,
+            _ => Grammar::Arguments,
         }
     }
 }
@@ -136,7 +136,7 @@ impl Reading {
 struct Stage {
     command: Option<Span>,
     help: Option<&'static CommandHelp>,
-    reading: Reading,
+    grammar: Grammar,
     /// No word has been read yet.
     is_at_start: bool,
     /// A pipe precedes it, so that its first word is a command.
@@ -147,7 +147,7 @@ struct Stage {
 
 impl Stage {
     fn new(is_piped: bool, is_inner: bool) -> Stage {
-        Stage { command: None, help: None, reading: Reading::Terms, is_at_start: true, is_piped, is_inner }
+        Stage { command: None, help: None, grammar: Grammar::Terms, is_at_start: true, is_piped, is_inner }
     }
 }
 
@@ -196,15 +196,15 @@ impl Lexer<'_> {
         }
     }
 
-    /// Reads one token, or one blank.
+    /// Reads one token, or skips one whitespace character.
     fn step(&mut self) {
         let rest = self.rest();
         let Some(next) = rest.chars().next() else { return };
         let width = next.len_utf8();
         match next {
             _ if next.is_whitespace() => self.at += width,
-            '`' if rest.starts_with(COMMENT) => self.take(TokenKind::Comment, closed_by(rest, COMMENT)),
-            '`' => self.take(TokenKind::Macro, closed_by(rest, "`")),
+            '`' if rest.starts_with(COMMENT) => self.take(TokenKind::Comment, delimited_length(rest, COMMENT)),
+            '`' => self.take(TokenKind::Macro, delimited_length(rest, "`")),
             '"' => self.take(TokenKind::Text, quoted_len(rest).unwrap_or(rest.len()).min(rest.len())),
             '|' => {
                 self.set_stage(Stage::new(true, self.stage().is_inner));
@@ -222,11 +222,11 @@ impl Lexer<'_> {
             }
             '(' | ')' => self.take(TokenKind::Parenthesis, width),
             ',' => self.take(TokenKind::Comma, width),
-            '\'' if self.stage().reading == Reading::Expression => {
+            '\'' if self.stage().grammar == Grammar::Expression => {
                 let close = rest[width..].find('\'').map_or(rest.len(), |end| end + 2 * width);
                 self.take(TokenKind::Field, close);
             }
-            _ => match operator_length(rest, self.stage().reading) {
+            _ => match operator_length(rest, self.stage().grammar) {
                 0 => self.word(),
                 length => self.take(TokenKind::Operator, length),
             },
@@ -234,13 +234,13 @@ impl Lexer<'_> {
     }
 
     fn word(&mut self) {
-        let length = word_length(self.rest(), self.stage().reading);
+        let length = word_length(self.rest(), self.stage().grammar);
         let word = self.rest()[..length].to_ascii_lowercase();
         let stage = self.stage();
         if stage.is_at_start && self.begins_command(&word, length) {
             let help = commands::help().iter().find(|row| row.name == word);
             let span = Span { start: self.at, end: self.at + length };
-            self.set_stage(Stage { command: Some(span), help, reading: Reading::of(&word), ..stage });
+            self.set_stage(Stage { command: Some(span), help, grammar: Grammar::of(&word), ..stage });
             return self.take(TokenKind::Command, length);
         }
         let kind = self.kind_of(&word, length);
@@ -266,7 +266,7 @@ impl Lexer<'_> {
         if is_assigned && stage.help.is_some_and(|row| has_option(&row.syntax, word)) {
             return TokenKind::Option;
         }
-        if is_function || (stage.reading == Reading::Arguments && word == "count" && !is_value) {
+        if is_function || (stage.grammar == Grammar::Arguments && word == "count" && !is_value) {
             return TokenKind::Function;
         }
         if KEYWORDS.contains(&word) && !is_value && !is_compared {
@@ -276,13 +276,13 @@ impl Lexer<'_> {
             return TokenKind::Number;
         }
         let is_name = word.chars().all(|c| c.is_alphanumeric() || "_.*:-{}@".contains(c));
-        match stage.reading {
-            Reading::Terms if is_compared && is_name => TokenKind::Field,
-            Reading::Terms => TokenKind::Word,
-            Reading::Expression => TokenKind::Field,
-            Reading::Arguments if is_assigned => TokenKind::Option,
-            Reading::Arguments if is_name && !is_value && takes_fields(stage.help) => TokenKind::Field,
-            Reading::Arguments => TokenKind::Word,
+        match stage.grammar {
+            Grammar::Terms if is_compared && is_name => TokenKind::Field,
+            Grammar::Terms => TokenKind::Word,
+            Grammar::Expression => TokenKind::Field,
+            Grammar::Arguments if is_assigned => TokenKind::Option,
+            Grammar::Arguments if is_name && !is_value && takes_fields(stage.help) => TokenKind::Field,
+            Grammar::Arguments => TokenKind::Word,
         }
     }
 
@@ -293,7 +293,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Whether words of a command are field names, mostly.
+/// Whether most words of a command are field names.
 fn takes_fields(help: Option<&CommandHelp>) -> bool {
     help.is_some_and(|row| {
         row.syntax.contains("FIELD") || row.syntax.contains("AGG") || matches!(row.group, Group::Reporting)
@@ -306,7 +306,7 @@ fn is_stats(word: &str) -> bool {
     stats_function(word).is_some() || (stem.len() < word.len() && stats_function(stem).is_some())
 }
 
-/// Whether a word is a number, also a percentage or one with a unit of time.
+/// Whether a word is a number, including a percentage or a number with a time unit.
 fn is_number(word: &str) -> bool {
     let digits = word.trim_start_matches(['+', '-']);
     let unit = digits.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -315,19 +315,19 @@ fn is_number(word: &str) -> bool {
             || (unit.len() <= 3 && unit.chars().all(|c| c.is_ascii_alphabetic() || c == '%')))
 }
 
-/// Length of the part up to and with the next `mark` after the first one; everything if it is missing.
-fn closed_by(rest: &str, mark: &str) -> usize {
+/// Length up to and including the closing `mark`; that of the whole text if there is none.
+fn delimited_length(rest: &str, mark: &str) -> usize {
     rest[mark.len()..].find(mark).map_or(rest.len(), |end| end + 2 * mark.len())
 }
 
 /// Length of the operator at the start of a text; 0 if there is none.
-fn operator_length(rest: &str, reading: Reading) -> usize {
+fn operator_length(rest: &str, grammar: Grammar) -> usize {
     if ["!=", "==", "<=", ">="].iter().any(|operator| rest.starts_with(operator)) {
         return 2;
     }
-    let is_operator = |c: char| match reading {
-        Reading::Expression => "=<>+-*/%.".contains(c) && !is_decimal(rest),
-        Reading::Terms | Reading::Arguments => "=<>".contains(c),
+    let is_operator = |c: char| match grammar {
+        Grammar::Expression => "=<>+-*/%.".contains(c) && !is_decimal(rest),
+        Grammar::Terms | Grammar::Arguments => "=<>".contains(c),
     };
     usize::from(rest.starts_with(is_operator))
 }
@@ -338,7 +338,7 @@ fn is_decimal(rest: &str) -> bool {
 }
 
 /// Length of the word at the start of a text, at least one character.
-fn word_length(rest: &str, reading: Reading) -> usize {
+fn word_length(rest: &str, grammar: Grammar) -> usize {
     let mut characters = rest.char_indices().peekable();
     while let Some((at, next)) = characters.next() {
         let ends = match next {
@@ -348,7 +348,7 @@ fn word_length(rest: &str, reading: Reading) -> usize {
             }
             '|' | '[' | ']' | '(' | ')' | ',' | '"' | '`' | '=' | '<' | '>' => true,
             '!' => rest[at..].starts_with("!="),
-            '+' | '-' | '*' | '/' | '%' => reading == Reading::Expression,
+            '+' | '-' | '*' | '/' | '%' => grammar == Grammar::Expression,
             _ => next.is_whitespace(),
         };
         if ends {

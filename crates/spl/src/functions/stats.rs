@@ -1,4 +1,5 @@
-//! Functions of stats and similar commands: for each a variant, what the planner may know of it, and a row per name.
+//! Functions of stats and similar commands: a variant for each with its properties for the planner, and a table row for
+//! each of its names.
 //!
 //! How values are aggregated is a row of `quarry_eval::aggregate::functions`. Every function can be folded in parallel and
 //! its states merged; [`StatsFunction::depends_on`] says under which condition.

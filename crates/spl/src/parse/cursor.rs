@@ -30,7 +30,7 @@ pub(crate) struct Word {
     pub(crate) text: String,
     /// Whether it was quoted.
     pub(crate) quoted: bool,
-    /// Place in the text.
+    /// Position in the text.
     pub(crate) span: Span,
 }
 
@@ -124,15 +124,15 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Number of recorded diagnostics and features.
-    pub(crate) fn noted(&self) -> (usize, usize) {
+    /// Numbers of recorded diagnostics and features, for [`Parser::roll_back_to`].
+    pub(crate) fn checkpoint(&self) -> (usize, usize) {
         (self.diagnostics.len(), self.unsupported.len())
     }
 
-    /// Discards what was recorded since.
-    pub(crate) fn forget_since(&mut self, noted: (usize, usize)) {
-        self.diagnostics.truncate(noted.0);
-        self.unsupported.truncate(noted.1);
+    /// Discards what was recorded since the checkpoint.
+    pub(crate) fn roll_back_to(&mut self, checkpoint: (usize, usize)) {
+        self.diagnostics.truncate(checkpoint.0);
+        self.unsupported.truncate(checkpoint.1);
     }
 
     /// The value, or `None` with its error recorded.

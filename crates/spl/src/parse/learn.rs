@@ -84,8 +84,8 @@ mod tests {
             ("* | score accuracy_scor a against b", "did you mean `accuracy_score`?"),
             ("* | score r2_score a", "write `score r2_score FIELD against FIELD`"),
         ] {
-            let told = one(text).unwrap_err();
-            assert!(told.contains(want), "{text}: {told}");
+            let reported = one(text).unwrap_err();
+            assert!(reported.contains(want), "{text}: {reported}");
         }
     }
 }

@@ -146,17 +146,17 @@ impl Parser<'_> {
         if implicit {
             self.warn_missing_pipe();
         }
-        let noted = self.noted();
+        let checkpoint = self.checkpoint();
         let read = if implicit { self.search_stage(first) } else { self.named_command(first) };
         let read = read.map_err(|remark| self.item_in_brackets(start).unwrap_or(remark));
         if read.is_err()
-            && let Some(command) = self.substituted(start, implicit, first, noted)
+            && let Some(command) = self.substituted(start, implicit, first, checkpoint)
         {
             return Some(self.placed(vec![command], start));
         }
         if read.is_err()
             && implicit
-            && let Some(commands) = self.without_pipe(start, first, noted)
+            && let Some(commands) = self.without_pipe(start, first, checkpoint)
         {
             return Some(self.placed(commands, start));
         }
@@ -238,21 +238,21 @@ impl Parser<'_> {
 
     /// Parses a search that is invalid as one but begins with a command: the second half of a search that a dashboard
     /// appends to another.
-    fn without_pipe(&mut self, start: usize, first: bool, noted: (usize, usize)) -> Option<Vec<Command>> {
-        let after = self.noted();
+    fn without_pipe(&mut self, start: usize, first: bool, checkpoint: (usize, usize)) -> Option<Vec<Command>> {
+        let after = self.checkpoint();
         let place = std::mem::replace(&mut self.pos, start);
         let name = self.peek_name();
         if is_command(&name.to_ascii_lowercase())
             && let Ok(Some(commands)) = self.named_command(first)
-            && self.noted() == after
+            && self.checkpoint() == after
         {
-            self.forget_since(noted);
+            self.roll_back_to(checkpoint);
             let span = Span { start, end: start + name.len() };
             let remark = Diagnostic::warning(format!("`{name}` is read as the command"), span);
             self.report(remark.with_hint(format!("write `| {name}`")));
             return Some(commands);
         }
-        self.forget_since(after);
+        self.roll_back_to(after);
         self.pos = place;
         None
     }

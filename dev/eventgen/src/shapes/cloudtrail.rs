@@ -265,41 +265,45 @@ impl Shape for CloudTrail {
             number: Field::new("additionalEventData.bytesTransferredOut", "transferred"),
             id: Field::new("eventID", "event_id"),
         };
-        let mut asked = QuestionList::common(self.columns(), &roles, samples);
-        asked.ask(
+        let mut questions = QuestionList::common(self.columns(), &roles, samples);
+        questions.ask(
             "count by call and region",
             "stats count by eventName awsRegion",
             "select event_name, region, count(*) from parsed group by event_name, region",
         );
-        asked.ask(
+        questions.ask(
             "errors",
             "stats count by errorCode",
             "select error_code, count(*) from parsed where error_code is not null group by error_code",
         );
-        asked.ask("count by agent", "stats count by userAgent", "select agent, count(*) from parsed group by agent");
-        asked.find(
+        questions.ask(
+            "count by agent",
+            "stats count by userAgent",
+            "select agent, count(*) from parsed group by agent",
+        );
+        questions.find(
             "denied by call",
             "errorCode=AccessDenied",
             "stats count by eventName",
             "select event_name, count(*) from parsed where error_code = 'AccessDenied' group by event_name",
         );
-        asked.find(
+        questions.find(
             "boolean condition",
             "readOnly=false",
             "stats dc(userIdentity.accountId) by eventSource",
             "select event_source, count(distinct account) from parsed where read_only = 'false' group by event_source",
         );
-        asked.ask(
+        questions.ask(
             "rex and dc",
             "rex \"\\\"eventID\\\":\\\"(?<start>[0-9a-f]{4})\" | stats dc(start)",
             "select count(distinct part(raw, '\"eventID\":\"([0-9a-f]{4})')) from parsed",
         );
-        asked.text(
+        questions.text(
             "wildcard across keys",
             "\"*AccessDenied*\"",
             "stats count",
             "select count(*) from parsed where raw ilike '%accessdenied%'",
         );
-        asked.queries()
+        questions.queries()
     }
 }

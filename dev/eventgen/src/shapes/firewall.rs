@@ -167,26 +167,26 @@ impl Firewall {
     }
 
     /// Adds questions about the text messages, by rules and by phrases.
-    fn ask_of_messages(&self, asked: &mut QuestionList<'_>, samples: &Samples) {
-        asked.text(
+    fn add_message_questions(&self, questions: &mut QuestionList<'_>, samples: &Samples) {
+        questions.text(
             "count by code",
             "",
             "stats count by code",
             "select code, count(*) from parsed where code is not null group by code",
         );
-        asked.text(
+        questions.text(
             "count by code and severity",
             "",
             "stats count by code severity",
             "select code, severity, count(*) from parsed where code is not null group by code, severity",
         );
-        asked.text(
+        questions.text(
             "count by verb",
             "",
             "stats count dc(connection) by verb",
             "select verb, count(*), count(distinct session) from parsed where verb is not null group by verb",
         );
-        asked.text(
+        questions.text(
             "dc by rule of transforms",
             "verb=Teardown",
             "stats dc(dest_ip) by verb",
@@ -195,7 +195,7 @@ impl Firewall {
         let outside = samples.row(&["outside", "verb"], 3).swap_remove(0);
         for port in ["443", "22"] {
             let phrase = format!("outside:{outside}/{port}");
-            asked.text(
+            questions.text(
                 &format!("phrase {port}"),
                 &format!("\"{phrase}\""),
                 "stats count",
@@ -204,7 +204,7 @@ impl Firewall {
         }
         let session = samples.row(&["session", "verb"], 5).swap_remove(0);
         let phrase = format!("TCP connection {session}");
-        asked.text(
+        questions.text(
             "phrase and number",
             &format!("\"{phrase}\""),
             "stats count",
@@ -212,13 +212,13 @@ impl Firewall {
         );
         let phrase = if self.is_quoted { "action=\"deny\"" } else { "action=deny" };
         let search = phrase.replace('"', "\\\"");
-        asked.text(
+        questions.text(
             "quoted pair",
             &format!("\"{search}\""),
             "stats count",
             &format!("select count(*) from parsed where {}", word_in_raw(phrase)),
         );
-        asked.text(
+        questions.text(
             "rex and dc",
             "",
             "rex \"connection (?<number>\\d+) for\" | stats dc(number)",
@@ -280,8 +280,8 @@ impl Shape for Firewall {
             number: Field::new("sentbyte", "sent"),
             id: Field::new("sessionid", "session"),
         };
-        let mut asked = QuestionList::common(self.columns(), &roles, samples);
-        self.ask_of_messages(&mut asked, samples);
-        asked.queries()
+        let mut questions = QuestionList::common(self.columns(), &roles, samples);
+        self.add_message_questions(&mut questions, samples);
+        questions.queries()
     }
 }

@@ -152,45 +152,50 @@ impl Shape for Java {
             number: Field::same("took"),
             id: Field::same("request"),
         };
-        let mut asked = QuestionList::common(self.columns(), &roles, samples);
-        asked.text("count by level", "", "stats count by level", "select level, count(*) from parsed group by level");
-        asked.text(
+        let mut questions = QuestionList::common(self.columns(), &roles, samples);
+        questions.text(
+            "count by level",
+            "",
+            "stats count by level",
+            "select level, count(*) from parsed group by level",
+        );
+        questions.text(
             "slowest",
             "",
             "sort 20 - num(took) | table took",
             "select took from parsed where took is not null order by took desc limit 20",
         );
-        asked.text(
+        questions.text(
             "rex of a later line",
             "",
             "rex \"\\nCaused by: (?<exception>\\S+):\" | stats count by exception",
             "select exception, count(*) from parsed where exception is not null group by exception",
         );
-        asked.text(
+        questions.text(
             "rex and dc",
             "",
             "rex \"request=(?<start>[0-9a-f]{4})\" | stats dc(start)",
             "select count(distinct part(raw, 'request=([0-9a-f]{4})')) from parsed",
         );
         let frame = self.frames.values().last().map_or("", |frame| frame.trim_start_matches("\tat "));
-        asked.text(
+        questions.text(
             "phrase of a frame",
             &format!("\"{frame}\""),
             "stats count",
             &format!("select count(*) from parsed where {}", word_in_raw(frame.trim_end_matches(')'))),
         );
-        asked.text(
+        questions.text(
             "lines of traces",
             "\"Caused by\"",
             "stats count",
             &format!("select count(*) from parsed where {}", word_in_raw("Caused by")),
         );
-        asked.text(
+        questions.text(
             "regex of text",
             "",
             "regex _raw=\"took=9\\d\\d\\b\" | stats count",
             "select count(*) from parsed where matches(raw, 'took=9\\d\\d\\b')",
         );
-        asked.queries()
+        questions.queries()
     }
 }

@@ -156,35 +156,35 @@ impl Shape for Klog {
             number: Field::new("latency_ms", "latency"),
             id: Field::new("UID", "uid"),
         };
-        let mut asked = QuestionList::common(self.columns(), &roles, samples);
-        asked.ask(
+        let mut questions = QuestionList::common(self.columns(), &roles, samples);
+        questions.ask(
             "count by place",
             "stats count by file line",
             "select file, line, count(*) from parsed group by file, line",
         );
-        asked.ask(
+        questions.ask(
             "dc of threads",
             "stats dc(tid) by file",
             "select file, count(distinct tid) from parsed group by file",
         );
         let object = samples.value("object", 15);
         let phrase = format!("object=\"{object}\"");
-        asked.text(
+        questions.text(
             "phrase",
             &format!("\"object=\\\"{object}\\\"\""),
             "stats count",
             &format!("select count(*) from parsed where {}", word_in_raw(&phrase)),
         );
-        asked.ask(
+        questions.ask(
             "rex and dc",
             "rex \"object=\\\"(?<space>[a-z]+)/\" | stats dc(space)",
             "select count(distinct part(raw, 'object=\"([a-z]+)/')) from parsed",
         );
-        asked.ask(
+        questions.ask(
             "regex of text",
             "regex _raw=\"latency_ms=\\d{3}\\b\" | stats count by level",
             "select level, count(*) from parsed where matches(raw, 'latency_ms=\\d{3}\\b') group by level",
         );
-        asked.queries()
+        questions.queries()
     }
 }

@@ -220,43 +220,43 @@ impl Shape for Kubernetes {
             number: Field::new("attributes.duration_ms", "duration"),
             id: Field::new("trace_id", "trace"),
         };
-        let mut asked = QuestionList::common(self.columns(), &roles, samples);
-        asked.ask(
+        let mut questions = QuestionList::common(self.columns(), &roles, samples);
+        questions.ask(
             "boolean",
             "stats count by attributes.retry",
             // A search sees a JSON null as the text `null`.
             "select retry, count(*) from parsed where retry is not null group by retry",
         );
-        asked.find(
+        questions.find(
             "boolean condition",
             "attributes.retry=true",
             "stats count by severity",
             "select severity, count(*) from parsed where retry = 'true' group by severity",
         );
-        asked.ask(
+        questions.ask(
             "optional key",
             &format!("stats count by attributes.{optional} | stats count sum(count)"),
             "select count(*), sum(c) from (select optional, count(*) as c from parsed where optional is not null group by optional)",
         );
-        asked.ask("dc of message", "stats dc(body.message)", "select count(distinct message) from parsed");
-        asked.ask(
+        questions.ask("dc of message", "stats dc(body.message)", "select count(distinct message) from parsed");
+        questions.ask(
             "rex and dc",
             "rex field=body.message \"(?<number>\\d+)$\" | stats dc(number)",
             "select count(distinct part(message, '(\\d+)$')) from parsed",
         );
         let row = samples.row(&["service", "namespace"], 31);
         let phrase = row[1].clone();
-        asked.text(
+        questions.text(
             "phrase",
             &format!("\"name\\\":\\\"{phrase}\\\"\""),
             "stats count",
             &format!("select count(*) from parsed where {}", word_in_raw(&format!("name\":\"{phrase}\""))),
         );
-        asked.ask(
+        questions.ask(
             "spath",
             "spath path=attributes.line output=at | stats avg(at) by severity",
             "select severity, avg(line) from parsed group by severity",
         );
-        asked.queries()
+        questions.queries()
     }
 }

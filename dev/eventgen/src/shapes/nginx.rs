@@ -176,37 +176,41 @@ impl Shape for Nginx {
             id: Field::same("sid"),
         };
         // `sid` is not a field of the access log: automatic key=value extraction finds it in the query string.
-        let mut asked = QuestionList::common(self.columns(), &roles, samples);
-        asked.ask("count by status", "stats count by status", "select status, count(*) from parsed group by status");
-        asked.ask(
+        let mut questions = QuestionList::common(self.columns(), &roles, samples);
+        questions.ask(
+            "count by status",
+            "stats count by status",
+            "select status, count(*) from parsed group by status",
+        );
+        questions.ask(
             "count by agent",
             "stats count by useragent | sort 20 - count | table count",
             "select count(*) as c from parsed group by useragent order by c desc limit 20",
         );
-        asked.find(
+        questions.find(
             "errors",
             "status>=500",
             "stats count by uri_path",
             "select uri_path, count(*) from parsed where status >= 500 and uri_path is not null group by uri_path",
         );
-        asked.ask(
+        questions.ask(
             "rex and dc",
             "rex \"[?&]sid=(?<s>[0-9a-f]{4})\" | stats dc(s)",
             "select count(distinct part(raw, '[?&]sid=([0-9a-f]{4})')) from parsed",
         );
         let path = samples.value("uri_path", 23);
         let phrase = format!("GET {path}");
-        asked.text(
+        questions.text(
             "phrase",
             &format!("\"{phrase}\""),
             "stats count",
             &format!("select count(*) from parsed where {}", word_in_raw(&phrase)),
         );
-        asked.ask(
+        questions.ask(
             "regex of text",
             "regex _raw=\"\\\" 50[0-4] \\d{4} \" | stats count",
             "select count(*) from parsed where matches(raw, '\" 50[0-4] \\d{4} ')",
         );
-        asked.queries()
+        questions.queries()
     }
 }

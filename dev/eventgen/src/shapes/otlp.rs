@@ -190,27 +190,27 @@ impl Shape for Otlp {
             number: Field::same("took"),
             id: Field::new(record("traceId"), "trace"),
         };
-        let mut asked = QuestionList::common(self.columns(), &roles, samples);
-        asked.ask(
+        let mut questions = QuestionList::common(self.columns(), &roles, samples);
+        questions.ask(
             "count by scope",
             "stats count by \"resourceLogs{}.scopeLogs{}.scope.name\"",
             "select scope, count(*) from parsed group by scope",
         );
-        asked.ask(
+        questions.ask(
             "rename",
             &format!("rename \"{}\" as level | stats avg(level) by service", record("severityNumber")),
             "select service, avg(severity_number) from parsed group by service",
         );
-        asked.ask(
+        questions.ask(
             "spath",
             &format!("spath path={} output=s | stats count by s", record("severityText")),
             "select severity, count(*) from parsed group by severity",
         );
-        asked.ask(
+        questions.ask(
             "rex and dc",
             "rex \"\\\"traceId\\\":\\\"(?<start>[0-9a-f]{4})\" | stats dc(start)",
             "select count(distinct part(raw, '\"traceId\":\"([0-9a-f]{4})')) from parsed",
         );
-        asked.queries()
+        questions.queries()
     }
 }

@@ -165,43 +165,43 @@ impl Shape for Postgres {
             number: Field::same("took"),
             id: Field::new("connection_from", "client"),
         };
-        let mut asked = QuestionList::common(self.columns(), &roles, samples);
-        asked.text(
+        let mut questions = QuestionList::common(self.columns(), &roles, samples);
+        questions.text(
             "count by severity",
             "",
             "stats count by error_severity",
             "select severity, count(*) from parsed group by severity",
         );
-        asked.text(
+        questions.text(
             "count by command",
             "",
             "stats count by command_tag database_name",
             "select command, database_name, count(*) from parsed group by command, database_name",
         );
-        asked.text(
+        questions.text(
             "errors by state",
             "error_severity=ERROR",
             "stats count by sql_state_code",
             "select state, count(*) from parsed where severity = 'ERROR' group by state",
         );
-        asked.text(
+        questions.text(
             "application",
             "",
             "stats count by application_name | where application_name!=\"\"",
             "select application, count(*) from parsed where application is not null group by application",
         );
-        asked.text(
+        questions.text(
             "rex and dc",
             "",
             "rex \"execute (?<plan>[0-9a-f]{4}):\" | stats dc(plan)",
             "select count(distinct part(raw, 'execute ([0-9a-f]{4}):')) from parsed",
         );
-        asked.text(
+        questions.text(
             "regex of text",
             "",
             "regex _raw=\"duration: \\d{3}\\.\" | stats count",
             "select count(*) from parsed where matches(raw, 'duration: \\d{3}\\.')",
         );
-        asked.queries()
+        questions.queries()
     }
 }

@@ -142,15 +142,15 @@ impl Shape for Prose {
             number: Field::same("attempts"),
             id: Field::same("ticket"),
         };
-        let mut asked = QuestionList::common(self.columns(), &roles, samples);
-        asked.text("rex and count", "", "rex \"after (?<a>\\d+) attempts\" | stats count by a", "select part(raw, 'after (\\d+) attempts') as a, count(*) from parsed where part(raw, 'after (\\d+) attempts') is not null group by a");
-        asked.text(
+        let mut questions = QuestionList::common(self.columns(), &roles, samples);
+        questions.text("rex and count", "", "rex \"after (?<a>\\d+) attempts\" | stats count by a", "select part(raw, 'after (\\d+) attempts') as a, count(*) from parsed where part(raw, 'after (\\d+) attempts') is not null group by a");
+        questions.text(
             "rex and dc",
             "",
             "rex \"order (?<o>\\d+) of\" | stats dc(o)",
             "select count(distinct part(raw, 'order (\\d+) of')) from parsed",
         );
-        asked.text(
+        questions.text(
             "rex at the end",
             "",
             "rex \"(?<last>\\w+)\\?$\" | stats dc(last)",
@@ -158,25 +158,25 @@ impl Shape for Prose {
         );
         let peer = samples.value("peer", 29);
         let phrase = format!("could not reach {peer} after");
-        asked.text(
+        questions.text(
             "phrase",
             &format!("\"{phrase}\""),
             "stats count",
             &format!("select count(*) from parsed where {}", word_in_raw(&phrase)),
         );
         let sentence = self.sentences.last().map_or("", String::as_str);
-        asked.text(
+        questions.text(
             "rare phrase",
             &format!("\"{sentence}\""),
             "stats count",
             &format!("select count(*) from parsed where {}", word_in_raw(sentence)),
         );
-        asked.text(
+        questions.text(
             "regex of text",
             "",
             "regex _raw=\"after 1[0-2] attempts\" | stats count",
             "select count(*) from parsed where matches(raw, 'after 1[0-2] attempts')",
         );
-        asked.queries()
+        questions.queries()
     }
 }

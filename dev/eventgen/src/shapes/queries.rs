@@ -85,13 +85,13 @@ pub(crate) struct QuestionList<'a> {
 impl QuestionList<'_> {
     /// Starts with the questions that apply to every shape.
     pub(crate) fn common<'a>(columns: Vec<Column>, roles: &'a Roles, samples: &Samples) -> QuestionList<'a> {
-        let mut asked = QuestionList { columns, roles, queries: Vec::new() };
-        asked.counts(samples);
-        asked.many_groups();
-        asked.conditions(samples);
-        asked.orders(samples);
-        asked.needles(samples);
-        asked
+        let mut questions = QuestionList { columns, roles, queries: Vec::new() };
+        questions.counts(samples);
+        questions.many_groups();
+        questions.conditions(samples);
+        questions.orders(samples);
+        questions.needles(samples);
+        questions
     }
 
     /// All questions.

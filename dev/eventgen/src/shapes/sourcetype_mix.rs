@@ -87,33 +87,33 @@ impl Shape for SourcetypeMix {
             number: Field::new("bytes", "nginx_bytes"),
             id: Field::new("sid", "nginx_sid"),
         };
-        let mut asked = QuestionList::common(self.columns(), &roles, samples);
-        asked.text(
+        let mut questions = QuestionList::common(self.columns(), &roles, samples);
+        questions.text(
             "count by sourcetype",
             "",
             "stats count by sourcetype",
             "select sourcetype, count(*) from parsed group by sourcetype",
         );
-        asked.text(
+        questions.text(
             "sourcetype over time",
             "",
             "bin _time span=10m | stats count by _time sourcetype",
             "select bucket(t, 600000) as s, sourcetype, count(*) from parsed group by s, sourcetype",
         );
-        asked.text(
+        questions.text(
             "len by sourcetype",
             "",
             "eval l=len(_raw) | stats avg(l) by sourcetype",
             "select sourcetype, avg(chars(raw)) from parsed group by sourcetype",
         );
-        asked.text(
+        questions.text(
             "severity of JSON",
             "sourcetype=_json",
             "stats count by severity",
             "select kubernetes_severity, count(*) from parsed where sourcetype = '_json' group by kubernetes_severity",
         );
-        asked.text("level of two sourcetypes", "", "stats count by level", "select coalesce(klog_level, java_level) as level, count(*) from parsed where coalesce(klog_level, java_level) is not null group by level");
-        asked.text(
+        questions.text("level of two sourcetypes", "", "stats count by level", "select coalesce(klog_level, java_level) as level, count(*) from parsed where coalesce(klog_level, java_level) is not null group by level");
+        questions.text(
             "any error",
             "error",
             "stats count by sourcetype",
@@ -124,19 +124,19 @@ impl Shape for SourcetypeMix {
                     .replace("matches(raw, '", "matches(raw, '(?i)")
             ),
         );
-        asked.text(
+        questions.text(
             "code of firewall",
             "code=3020*",
             "stats count by code",
             "select firewall_code, count(*) from parsed where begins(firewall_code, '3020') group by firewall_code",
         );
         let trace = samples.value("kubernetes_trace", 3);
-        asked.text(
+        questions.text(
             "needle of JSON",
             &format!("trace_id=\"{trace}\""),
             "stats count",
             &format!("select count(*) from parsed where kubernetes_trace = '{trace}'"),
         );
-        asked.queries()
+        questions.queries()
     }
 }

@@ -207,30 +207,30 @@ impl Shape for Windows {
             number: Field::new("ProcessID", "process_id"),
             id: Field::new("EventRecordID", "record"),
         };
-        let mut asked = QuestionList::common(self.columns(), &roles, samples);
-        asked.ask(
+        let mut questions = QuestionList::common(self.columns(), &roles, samples);
+        questions.ask(
             "count by event",
             "stats count by EventID",
             "select event_id, count(*) from parsed group by event_id",
         );
-        asked.ask(
+        questions.ask(
             "count by code",
             "stats count by EventCode Level",
             "select event_id, level, count(*) from parsed group by event_id, level",
         );
-        ask_given(&mut asked);
-        asked.ask(
+        add_rule_questions(&mut questions);
+        questions.ask(
             "named data",
             "stats count by LogonType",
             "select logon_type, count(*) from parsed where logon_type is not null group by logon_type",
         );
-        asked.find(
+        questions.find(
             "named data condition",
             "LogonType=3",
             "stats dc(TargetUserName)",
             "select count(distinct target) from parsed where logon_type = '3'",
         );
-        asked.ask(
+        questions.ask(
             "dc of named data",
             "stats dc(ProcessName) by EventID",
             "select event_id, count(distinct process) from parsed group by event_id",
@@ -238,37 +238,41 @@ impl Shape for Windows {
         let user = samples.value("target", 21);
         let phrase = format!("TargetUserName{q}>{user}", q = self.quote);
         let search = phrase.replace('"', "\\\"");
-        asked.text(
+        questions.text(
             "phrase",
             &format!("\"{search}\""),
             "stats count",
             &format!("select count(*) from parsed where {}", word_in_raw(&phrase)),
         );
-        asked.ask(
+        questions.ask(
             "rex and dc",
             "rex \"<Data Name=.ProcessName.>(?<path>[^<]+)\\\\\\\\\" | stats dc(path)",
             "select count(distinct part(raw, '<Data Name=.ProcessName.>([^<]+)\\\\')) from parsed",
         );
-        asked.queries()
+        questions.queries()
     }
 }
 
 /// Adds questions about fields that come from rules.
-fn ask_given(asked: &mut QuestionList<'_>) {
-    asked.ask("alias", "stats dc(src) by dest", "select computer, count(distinct ip) from parsed group by computer");
+fn add_rule_questions(questions: &mut QuestionList<'_>) {
+    questions.ask(
+        "alias",
+        "stats dc(src) by dest",
+        "select computer, count(distinct ip) from parsed group by computer",
+    );
     let severity = "case when level = 1 then 'critical' when level = 2 then 'error' when level = 3 then 'warning' else 'information' end";
-    asked.ask(
+    questions.ask(
         "calculated field",
         "stats count by severity_name",
         &format!("select {severity}, count(*) from parsed group by all"),
     );
-    asked.find(
+    questions.find(
         "calculated condition",
         "severity_name=error NOT account=nobody",
         "stats count by EventCode",
         "select event_id, count(*) from parsed where level = 2 and target is not null and upper(target) <> 'NOBODY' group by event_id",
     );
-    asked.ask(
+    questions.ask(
         "calculated of two",
         "stats dc(session) by severity_name",
         &format!("select {severity}, count(distinct computer || ':' || coalesce(logon_type, 'none')) from parsed group by all"),

@@ -59,8 +59,8 @@ impl Server {
     /// Stops it as an operator would, and waits for its end.
     pub(super) fn stop(mut self) -> Result<(), String> {
         let process = self.child.id().to_string();
-        let told = std::process::Command::new("kill").args(["-TERM", &process]).status();
-        told.map_err(|error| format!("cannot run kill: {error}"))?;
+        let reported = std::process::Command::new("kill").args(["-TERM", &process]).status();
+        reported.map_err(|error| format!("cannot run kill: {error}"))?;
         self.child.wait().map(drop).map_err(|error| format!("cannot wait for quarry: {error}"))
     }
 

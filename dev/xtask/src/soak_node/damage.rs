@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Chance;
 use super::node::Node;
 
-/// Flips per file and world.
+/// Number of flips per file and data directory.
 const FLIPS: u64 = 4;
 /// Size of the log's tail that gets every second flip.
 const TAIL_BYTES: u64 = 2_000;
@@ -18,7 +18,7 @@ pub(crate) struct Flips {
     /// Number of flips.
     pub(crate) all: u64,
     /// Flips after which a search reported a problem.
-    pub(crate) told: u64,
+    pub(crate) reported: u64,
 }
 
 /// Flips bits in a copy of the node's data; `found` are the texts of all events.
@@ -46,17 +46,17 @@ pub(crate) fn check(node: &Node, place: &Path, found: &[String], chance: &mut Ch
             flips.all += 1;
             let (status, mut texts, errors) = node.search_in(&copy)?;
             texts.sort();
-            let told = status != Some(0);
-            flips.told += u64::from(told);
-            let of_byte = format!("byte {at} of {} was flipped", path.display());
-            if !told && texts != expected {
-                return Err(format!("{of_byte}: {} of {} events and no word", texts.len(), expected.len()));
+            let reported = status != Some(0);
+            flips.reported += u64::from(reported);
+            let flip_text = format!("byte {at} of {} was flipped", path.display());
+            if !reported && texts != expected {
+                return Err(format!("{flip_text}: {} of {} events and no error", texts.len(), expected.len()));
             }
-            if told && errors.trim().is_empty() {
-                return Err(format!("{of_byte}: the search ended with {status:?} and without a word"));
+            if reported && errors.trim().is_empty() {
+                return Err(format!("{flip_text}: the search ended with {status:?} and without a message"));
             }
             if errors.contains("panicked") {
-                return Err(format!("{of_byte}: {errors}"));
+                return Err(format!("{flip_text}: {errors}"));
             }
         }
         std::fs::write(&path, &whole).map_err(failed)?;

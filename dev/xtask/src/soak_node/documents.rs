@@ -27,7 +27,7 @@ const GROUPS: u64 = 5;
 /// Maximum documents of a batch.
 const BATCH_MAX: u64 = 12;
 
-/// A document: its key, unless the answer that would have told it was lost, and its group.
+/// A document: its key, unless the answer with the key was lost, and its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Document {
     key: Option<String>,
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lost_doubled_and_half_written_documents_are_told() {
+    fn lost_duplicate_and_partial_documents_are_reported() {
         let of = |number: u64, key: &str| json!({ "number": number, "_key": key, "group": 1 });
         let document = |key: Option<&str>| Document { key: key.map(str::to_owned), group: 1 };
         let state = State::from([(1, document(Some("a"))), (2, document(None))]);

@@ -171,7 +171,7 @@ fn print(totals: &Totals) {
     println!(
         "soak-node: {} kills, {} of them in a write, {} after faults of the disk; {} events acknowledged ({} in packets), \
          {} lines watched, {} lines forwarded, all stored once; {} sent again, {} of them on a channel stored twice, and {} after \
-         faults of the disk of their records; of {} flipped bits {} were told, the others changed no answer",
+         faults of the disk of their records; of {} flipped bits {} were reported, the others changed no answer",
         totals.kills,
         totals.torn_writes,
         totals.disk_faults,
@@ -183,7 +183,7 @@ fn print(totals: &Totals) {
         totals.doubled,
         totals.doubled_unrecorded,
         totals.flips,
-        totals.flips_told
+        totals.flips_reported
     );
     totals.volumes.print();
     println!(
@@ -224,7 +224,7 @@ struct Totals {
     /// Others of these, if the disk did not take the records of answers.
     doubled_unrecorded: u64,
     flips: u64,
-    flips_told: u64,
+    flips_reported: u64,
     /// Acknowledged changes of objects and jobs.
     changes: u64,
     /// Answered writes of documents.
@@ -271,7 +271,7 @@ impl Totals {
         self.doubled += other.doubled;
         self.doubled_unrecorded += other.doubled_unrecorded;
         self.flips += other.flips;
-        self.flips_told += other.flips_told;
+        self.flips_reported += other.flips_reported;
         self.changes += other.changes;
         self.documents += other.documents;
         self.rotated += other.rotated;
@@ -362,7 +362,7 @@ fn one_world(
     node.check_log()?;
     node.verify()?;
     let flips = damage::check(&node, place, &found, &mut chance)?;
-    (totals.flips, totals.flips_told) = (flips.all, flips.told);
+    (totals.flips, totals.flips_reported) = (flips.all, flips.reported);
     Ok(totals)
 }
 

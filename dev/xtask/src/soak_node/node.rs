@@ -329,8 +329,8 @@ impl Running<'_> {
     /// Stops it, and waits for its end.
     pub(crate) fn stop(&self) -> Result<(), String> {
         self.tell_to_stop();
-        let told = now();
-        while told.elapsed() < WAIT_MAX {
+        let stop_sent = now();
+        while stop_sent.elapsed() < WAIT_MAX {
             if !self.is_alive() {
                 return Ok(());
             }
@@ -360,8 +360,8 @@ impl Running<'_> {
                 pause(*after);
                 if let Some(stop_within) = stop_within {
                     self.tell_to_stop();
-                    let told = now();
-                    while told.elapsed() < *stop_within && self.is_alive() {
+                    let stop_sent = now();
+                    while stop_sent.elapsed() < *stop_within && self.is_alive() {
                         std::thread::park_timeout(LOOK_EVERY);
                     }
                 }

@@ -141,7 +141,7 @@ pub(crate) struct AckSender {
     pub(crate) ledger: Ledger,
     next: u64,
     again: Vec<Request>,
-    /// Requests of earlier rounds whose ids were not told as stored.
+    /// Requests of earlier rounds whose ids were not reported as stored.
     earlier: Vec<(u64, Request)>,
 }
 

@@ -7,7 +7,7 @@ use super::{Ledger, Sent};
 /// Prefix of lines that may be truncated away before they are read.
 const DOUBTFUL: &str = "doubtful ";
 /// Maximum number of faults listed.
-const TOLD_MAX: usize = 8;
+const LISTED_MAX: usize = 8;
 
 /// Compares the texts that were found with the ledgers.
 pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String> {
@@ -38,8 +38,8 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
     if faults.is_empty() {
         return Ok(());
     }
-    let told = faults[..faults.len().min(TOLD_MAX)].join("\n  ");
-    Err(format!("{} events are not as they should be:\n  {told}", faults.len()))
+    let reported = faults[..faults.len().min(LISTED_MAX)].join("\n  ");
+    Err(format!("{} events are not as they should be:\n  {reported}", faults.len()))
 }
 
 /// The lines marked as doubtful that begin with a text.
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_doubles_and_strangers_are_told() {
+    fn lost_duplicate_and_unknown_events_are_reported() {
         let of = |times, acknowledged| Sent { times, acknowledged, ..Sent::default() };
         let ledger: Ledger = [("a", of(1, true)), ("b", of(1, false)), ("c", of(2, true))]
             .map(|(text, sent)| (text.to_owned(), sent))

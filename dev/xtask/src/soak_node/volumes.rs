@@ -55,7 +55,7 @@ pub(super) struct VolumeTotals {
     pub(super) in_read: u64,
     /// Requests, and those that the proxy failed or damaged.
     pub(super) requests: u64,
-    pub(super) harmed: u64,
+    pub(super) faulty: u64,
     /// Events acknowledged, and found once.
     pub(super) acknowledged: u64,
     /// Objects on the volumes in the end.
@@ -72,7 +72,7 @@ impl VolumeTotals {
         self.in_delete += other.in_delete;
         self.in_read += other.in_read;
         self.requests += other.requests;
-        self.harmed += other.harmed;
+        self.faulty += other.faulty;
         self.acknowledged += other.acknowledged;
         self.objects += other.objects;
         self.old_removed += other.old_removed;
@@ -94,7 +94,7 @@ impl VolumeTotals {
             self.in_delete,
             self.in_read,
             self.requests,
-            self.harmed,
+            self.faulty,
             self.acknowledged,
             self.old_removed,
             self.objects
@@ -138,7 +138,7 @@ pub(super) fn one_world(
     }
     world.proxy.set(Faults::default());
     let seen = world.proxy.seen();
-    (totals.requests, totals.harmed) = (seen.len() as u64, seen.iter().filter(|seen| seen.harmed).count() as u64);
+    (totals.requests, totals.faulty) = (seen.len() as u64, seen.iter().filter(|seen| seen.faulty).count() as u64);
     world.settle(writer.lines(), &mut chance)?;
     let ledgers = [&plain.ledger, &acked.ledger, &writer.ledger, &world.old];
     let sent = |ledger: &&Ledger| ledger.values().filter(|sent| sent.acknowledged).count() as u64;
@@ -204,7 +204,7 @@ impl World<'_> {
         self.node.write_conf("server.conf", &server)
     }
 
-    /// Adds a file while no node runs, which seals all events in memory; one in two is killed meanwhile.
+    /// Adds a file while no node runs, which seals all events in memory; one in two is killed while doing so.
     fn seal(&mut self, chance: &mut Chance, totals: &mut VolumeTotals) -> Result<(), String> {
         let path = old_file(self.place, &mut self.old, chance)?;
         let add = ["add", "oneshot", &path, "--index", "old", "--sourcetype", "soak_lines"];

@@ -93,7 +93,7 @@ struct Configuration {
     matched: Option<Registers>,
 }
 
-/// A configuration as a planner keeps it, from one thread to another.
+/// A configuration in the form that a planner caches, which another thread may use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct KeptConfiguration {
     behind: Behind,
@@ -758,11 +758,11 @@ fn apart_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> Apa
             Some((start, registers[2 + at * 2]))
         };
         let answers: Vec<_> = finals.iter().map(of_match).collect();
-        let told = answers.iter().map(|answer| match answer {
+        let verdicts = answers.iter().map(|answer| match answer {
             Some(_) => Verdict::Answer(answers.iter().position(|known| known == answer).unwrap_or_default()),
             None => Verdict::Nothing,
         });
-        let mut parts = deciding_parts(layers, told.collect());
+        let mut parts = deciding_parts(layers, verdicts.collect());
         for answer in answers.iter().flatten() {
             if let (Some(start), Some(end)) = *answer {
                 parts.extend(part_of(start, false)..part_of(end, true));
@@ -829,7 +829,7 @@ fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> 
 /// Result of the texts that pass through a configuration, as far as it is determined there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Its texts have no result that matters.
+    /// The result of its texts does not matter.
     Nothing,
     /// All its texts have this result.
     Answer(usize),
@@ -843,15 +843,15 @@ fn deciding_parts(layers: &[Layer], mut behind: Vec<Verdict>) -> Vec<usize> {
     for Layer { variable, next } in layers.iter().rev() {
         let only = |numbers: &Vec<usize>| {
             let all = numbers.iter().map(|number| behind.get(*number).copied().unwrap_or(Verdict::Open));
-            let told = all.reduce(|one, other| match (one, other) {
-                (Verdict::Nothing, told) | (told, Verdict::Nothing) => told,
+            let verdict = all.reduce(|one, other| match (one, other) {
+                (Verdict::Nothing, verdict) | (verdict, Verdict::Nothing) => verdict,
                 (one, other) if one == other => one,
                 _ => Verdict::Open,
             });
-            told.unwrap_or(Verdict::Open)
+            verdict.unwrap_or(Verdict::Open)
         };
         let before: Vec<Verdict> = next.iter().map(only).collect();
-        let parts = next.iter().zip(&before).any(|(numbers, told)| numbers.len() != 1 && *told == Verdict::Open);
+        let parts = next.iter().zip(&before).any(|(numbers, verdict)| numbers.len() != 1 && *verdict == Verdict::Open);
         if let Some(variable) = variable.filter(|_| parts) {
             deciding.push(variable);
         }

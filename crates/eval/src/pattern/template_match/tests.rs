@@ -129,13 +129,13 @@ fn check_decisions(regex: &Regex, planner: &mut Planner, windows: &[Window], ske
         let append = |part: usize, text: &mut Vec<u8>| text.extend_from_slice(values[part].as_bytes());
         let found = window.evaluate(&sketch.template, regex, append, &mut text, &mut captures).unwrap();
         let wanted = planner.wanted.iter().map(|group| {
-            let told = decision.places[*group].map(|(start, end)| whole[byte(start)..byte(end)].to_owned());
-            (found.and_then(|text| captures.text(text, *group)).map(str::to_owned), told)
+            let reported = decision.places[*group].map(|(start, end)| whole[byte(start)..byte(end)].to_owned());
+            (found.and_then(|text| captures.text(text, *group)).map(str::to_owned), reported)
         });
         let wanted: Vec<_> = wanted.collect();
         let is_match = found.is_some();
         if is_match {
-            wanted.iter().for_each(|(found, told)| assert_eq!(found, told, "{window:?} {whole}"));
+            wanted.iter().for_each(|(found, reported)| assert_eq!(found, reported, "{window:?} {whole}"));
         }
         let mut other = regex.new_captures();
         let mut window_text = Vec::new();
@@ -443,7 +443,7 @@ fn a_variable_that_could_hold_the_start_is_asked_first() {
 }
 
 #[test]
-fn expressions_that_cannot_be_planned_are_told() {
+fn expressions_that_cannot_be_planned_are_reported() {
     for pattern in [r"a(?=b)", r"(a)\1", r"\d*", r"x?", r"^"] {
         assert!(Planner::new(&Regex::new(pattern).unwrap(), [0]).is_none(), "{pattern}");
     }

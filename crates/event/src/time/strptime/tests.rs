@@ -110,7 +110,7 @@ fn what_does_not_fit_is_null() {
 }
 
 #[test]
-fn faulty_formats_are_told() {
+fn faulty_formats_are_reported() {
     let told = |format: &str| Format::new(format).unwrap_err().to_string();
     assert_eq!(told("%Y-%J"), "\"%J\" in the time format \"%Y-%J\" is not a known directive");
     assert_eq!(told("%Y %"), "\"%\" in the time format \"%Y %\" is not a known directive");

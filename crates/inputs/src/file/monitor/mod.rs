@@ -155,12 +155,12 @@ impl Monitor {
     /// Counts what a file yielded since `before`, and reports dates whose order is ambiguous.
     fn note_taken(&self, job: &Job, before: ReadCounts, tail: &Tail) {
         self.count(before, tail.counted);
-        if let Some(told) = tail.about_dates() {
-            self.tell_new(job, format!("{}: {told}", job.path.display()));
+        if let Some(reported) = tail.about_dates() {
+            self.tell_new(job, format!("{}: {reported}", job.path.display()));
         }
     }
 
-    /// Reports what is odd about a file, unless it was the last thing reported about it.
+    /// Reports an oddity of a file, unless it was the last thing reported about the file.
     fn tell_new(&self, job: &Job, text: String) {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         if faults.get(&job.number) != Some(&text) && (faults.len() < FAULTS_MAX || faults.contains_key(&job.number)) {

@@ -72,20 +72,20 @@ impl Notices {
 
     /// Notifications received within `wait`.
     pub(crate) fn wait(&mut self, wait: Duration) -> NoticeBatch {
-        let mut told = NoticeBatch::default();
+        let mut batch = NoticeBatch::default();
         let limit = Timespec::try_from(wait).ok();
         let mut polled = [PollFd::new(&self.kernel, PollFlags::IN)];
         // An interrupting signal is treated as no notification.
         if !poll(&mut polled, limit.as_ref()).is_ok_and(|ready| ready > 0) {
-            return told;
+            return batch;
         }
         let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
         let mut reader = Reader::new(&self.kernel, &mut buffer);
         let mut gone = Vec::new();
-        while told.paths.len() < PATHS_MAX {
+        while batch.paths.len() < PATHS_MAX {
             let Ok(event) = reader.next() else { break };
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                told.is_incomplete = true;
+                batch.is_incomplete = true;
             }
             if event.events().contains(ReadFlags::IGNORED) {
                 gone.push(event.wd());
@@ -93,11 +93,11 @@ impl Notices {
             }
             let folder = self.folders.get(&event.wd());
             if let (Some(folder), Some(name)) = (folder, event.file_name()) {
-                told.paths.extend(folder.iter().map(|folder| folder.join(OsStr::from_bytes(name.to_bytes()))));
+                batch.paths.extend(folder.iter().map(|folder| folder.join(OsStr::from_bytes(name.to_bytes()))));
             }
         }
         gone.iter().for_each(|number| drop(self.folders.remove(number)));
-        told
+        batch
     }
 }
 
@@ -106,15 +106,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_written_file_is_told() {
+    fn a_written_file_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let mut notices = Notices::new().unwrap();
         assert!(notices.watch(folder.path()) && notices.watch(Path::new("/no/such/folder")));
         assert!(notices.wait(Duration::ZERO).paths.is_empty());
         let path = folder.path().join("a.log");
         std::fs::write(&path, "x").unwrap();
-        let told = notices.wait(Duration::from_secs(10));
-        assert_eq!(told.paths.into_iter().collect::<Vec<_>>(), [path]);
-        assert!(!told.is_incomplete);
+        let batch = notices.wait(Duration::from_secs(10));
+        assert_eq!(batch.paths.into_iter().collect::<Vec<_>>(), [path]);
+        assert!(!batch.is_incomplete);
     }
 }

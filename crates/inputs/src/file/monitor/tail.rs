@@ -33,9 +33,9 @@ const BATCH_EVENTS: usize = 65_536;
 /// Maximum distance from a file's end at which the start of its last line is sought.
 const LAST_LINE_BYTES: u64 = 64 << 10;
 
-/// Time after a write in which too few first bytes wait for more.
+/// Time after the last write for which a file with too few bytes waits for more.
 const UNCLEAR_MAX_NS: i64 = NANOSECONDS;
-/// Time after a write in which a copy may still be in progress.
+/// Time after the last write for which a copy may still be in progress.
 const FRESH_NS: i64 = 5 * NANOSECONDS;
 
 /// Options of opening a file.
@@ -66,7 +66,7 @@ pub(crate) enum OpenOutcome {
         /// Offset up to which that one was read, if known.
         origin_offset: u64,
     },
-    /// It is a copy of a file that was read as far, so nothing needs to be read.
+    /// A copy of a file that was read up to the same offset, so nothing needs to be read.
     Copied {
         end: FilePosition,
         /// Whether some of it was read, which must be recorded at once.

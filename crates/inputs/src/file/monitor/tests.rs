@@ -322,7 +322,7 @@ fn after_a_failure_reading_goes_on_where_it_was_stored() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told_once_and_tried_again() {
+fn an_unreadable_file_is_reported_once_and_retried() {
     let mut world = World::new("");
     std::fs::write(world.path("a.log.gz"), [0x1f, 0x8b, 8, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]).unwrap();
     world.clock.advance_ns(3_600 * NANOSECONDS * 24 * 365 * 20);
@@ -335,7 +335,7 @@ fn a_file_that_cannot_be_read_is_told_once_and_tried_again() {
 /// Every way in which a file's lines may be read: at once, or when enough is known of it, when it is quiet, or at its
 /// end.
 #[test]
-fn dates_of_an_unknown_order_are_told() {
+fn dates_of_an_unknown_order_are_reported() {
     for settings in ["sourcetype = other\n", "sourcetype =\n"] {
         let mut world = World::new(settings);
         world.append("a.log", "05/03/2026 10:00:00 started\n");

@@ -24,8 +24,8 @@ const FOLDER_DEPTH_MAX: usize = 64;
 const LINKS_MAX: usize = 1 << 16;
 /// Maximum length of a chain of links.
 const LINK_CHAIN_MAX: usize = 8;
-/// Messages about paths, each reported once; beyond it nothing more is reported.
-const TOLD_MAX: usize = 1_000;
+/// Maximum number of messages about paths, each reported once; beyond it nothing more is reported.
+const MESSAGES_MAX: usize = 1_000;
 
 /// Finds files for a monitor.
 pub(crate) struct Watcher<'a> {
@@ -35,7 +35,7 @@ pub(crate) struct Watcher<'a> {
     notices: Option<Notices>,
     /// Links by target, as of the last full scan.
     links: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
     now_seconds: i64,
     /// For new files, after the first scan has found the existing ones.
     slots: Arc<Slots>,
@@ -45,9 +45,9 @@ pub(crate) struct Watcher<'a> {
 impl<'a> Watcher<'a> {
     pub(crate) fn new(monitor: &'a Monitor) -> Watcher<'a> {
         let Monitor { stanzas, roster, options, .. } = monitor;
-        let (notices, links, told) = (Notices::new(), BTreeMap::new(), BTreeSet::new());
+        let (notices, links, reported) = (Notices::new(), BTreeMap::new(), BTreeSet::new());
         let slots = Slots::new(options.held_max);
-        Watcher { stanzas, roster, options, notices, links, told, now_seconds: 0, slots, holds_new: false }
+        Watcher { stanzas, roster, options, notices, links, reported, now_seconds: 0, slots, holds_new: false }
     }
 
     /// Watches until monitoring ends.
@@ -76,13 +76,13 @@ impl<'a> Watcher<'a> {
             self.roster.pause(wait);
             return true;
         };
-        let told = notices.wait(wait);
-        for path in &told.paths {
+        let batch = notices.wait(wait);
+        for path in &batch.paths {
             self.look_at(path);
             let links = self.links.get(path).cloned();
             links.iter().flatten().for_each(|link| self.look_at(link));
         }
-        !told.is_incomplete
+        !batch.is_incomplete
     }
 
     /// Scans everything.
@@ -129,13 +129,13 @@ impl<'a> Watcher<'a> {
     fn walk(&mut self, at: usize, folder: &Path, depth: usize, above: &mut BTreeSet<Inode>) {
         let stanza = &self.stanzas[at];
         if depth > FOLDER_DEPTH_MAX {
-            return self.tell_once(format!("{}: is nested too deeply to be watched", folder.display()));
+            return self.report_once(format!("{}: is nested too deeply to be watched", folder.display()));
         }
         // Before its files are listed, so that later ones cause notifications.
         self.watch(folder);
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
-            Err(error) => return self.tell_once(format!("{}: cannot be watched: {error}", folder.display())),
+            Err(error) => return self.report_once(format!("{}: cannot be watched: {error}", folder.display())),
         };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort_unstable();
@@ -171,7 +171,7 @@ impl<'a> Watcher<'a> {
         let is_held = self.holds_new && !is_old && !self.roster.knows(path, metadata);
         let held = if is_held { HeldFile::open(path, Inode::of(metadata), &self.slots) } else { None };
         if !self.roster.see(path, metadata, (at, is_old), held) {
-            self.tell_once(format!("more than {FILES_MAX} files are watched; the others are not read"));
+            self.report_once(format!("more than {FILES_MAX} files are watched; the others are not read"));
         }
     }
 
@@ -200,14 +200,14 @@ impl<'a> Watcher<'a> {
             self.notices = None;
             let text = "the system cannot watch more folders (fs.inotify.max_user_watches), so all files are checked \
                         every second";
-            self.tell_once(text.to_owned());
+            self.report_once(text.to_owned());
         }
     }
 
-    fn tell_once(&mut self, text: String) {
-        if self.told.len() < TOLD_MAX && !self.told.contains(&text) {
+    fn report_once(&mut self, text: String) {
+        if self.reported.len() < MESSAGES_MAX && !self.reported.contains(&text) {
             (self.options.tell)(&text);
-            self.told.insert(text);
+            self.reported.insert(text);
         }
     }
 }

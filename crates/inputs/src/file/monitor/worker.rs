@@ -102,16 +102,16 @@ impl<'a> Worker<'a> {
         if let Some(job) = &job {
             let turn = self.turn(job);
             self.sink.end_file();
-            self.bear(job, turn)?;
+            self.settle_turn(job, turn)?;
         }
-        self.look_at_due()?;
+        self.check_due()?;
         self.take_remnants(self.now())?;
         Ok(job.is_some())
     }
 
     /// An unreadable file is reported and retried; a failed sink ends the worker. A file that was truncated between two
     /// reads is looked at again soon.
-    fn bear(&mut self, job: &Job, turn: Result<(), InputError>) -> Result<(), InputError> {
+    fn settle_turn(&mut self, job: &Job, turn: Result<(), InputError>) -> Result<(), InputError> {
         match turn {
             Err(error @ InputError::Sink { .. }) => Err(error),
             Err(InputError::Shortened { .. }) => {
@@ -185,7 +185,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Takes the rest of truncated files that nobody has read in a copy.
+    /// Hands over the rest of truncated files that was not read in a copy.
     fn take_remnants(&mut self, now: i64) -> Result<(), InputError> {
         while let Some(Remnant { mut tail, job, .. }) = self.remnants.pop_front_if(|remnant| remnant.due_at <= now) {
             self.sink.set_routing(self.stanza(&job).settings.routing.as_deref());
@@ -272,8 +272,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A file is a copy of one that was read as far. This is recorded once it is no longer written, or at once if its
-    /// own position says something else.
+    /// Records that a file is a copy of one that was read up to the same offset: once it is no longer written, or at once
+    /// if its own position differs.
     fn keep_copy(&mut self, job: &Job, end: FilePosition, was_read: bool) -> Result<(), InputError> {
         let is_written = self.is_long_quiet(&job.path, self.stanza(job));
         if is_written || was_read {
@@ -344,7 +344,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Checks files that are due.
-    fn look_at_due(&mut self) -> Result<(), InputError> {
+    fn check_due(&mut self) -> Result<(), InputError> {
         let now = self.now();
         while let Some((at, number)) = self.due.first().copied()
             && at <= now
@@ -356,13 +356,13 @@ impl<'a> Worker<'a> {
                 let job = session.job.clone();
                 let done = if session.tail.has_more() { self.turn(&job) } else { self.rest(&job, now) };
                 self.sink.end_file();
-                self.bear(&job, done)?;
+                self.settle_turn(&job, done)?;
             }
         }
         Ok(())
     }
 
-    /// Does what is due for a file without new data.
+    /// Performs the check that is due for a file without new data.
     fn rest(&mut self, job: &Job, now: i64) -> Result<(), InputError> {
         let settings = &self.stanza(job).settings;
         let due = self.open.get(&job.number).map_or(Due::Nothing, |session| session.due(now, settings));
@@ -438,7 +438,7 @@ impl<'a> Worker<'a> {
         let Some(job) = quietest.map(|session| session.job.clone()) else { return Ok(()) };
         let taken = self.take_early(&job);
         self.sink.end_file();
-        self.bear(&job, taken)?;
+        self.settle_turn(&job, taken)?;
         if let Some(session) = self.close(job.number)
             && session.tail.has_name(&job.path)
         {

@@ -110,8 +110,8 @@ fn time_of(value: &Value) -> Option<TimeNs> {
     TimeNs::try_from(time.as_nanosecond()).ok()
 }
 
-/// The answer about a document.
-pub(super) fn told(document: &Document, number: usize, outcome: Result<(), (u16, String)>) -> Value {
+/// The item of the answer for a document.
+pub(super) fn item(document: &Document, number: usize, outcome: Result<(), (u16, String)>) -> Value {
     // Nobody requests a document by id, but senders expect one.
     let id = document.id.clone().unwrap_or_else(|| number.to_string());
     let about = match outcome {
@@ -142,7 +142,7 @@ mod tests {
                     {\"create\":{}}\n{\"@timestamp\":1795225170001,\"host\":{\"name\":\"h\"}}\n\
                     {\"update\":{}}\n{\"doc\":{}}\n{\"delete\":{\"_id\":\"1\"}}\n";
         let read = documents(body, Some("of-path")).unwrap();
-        let told: Vec<String> = read
+        let reported: Vec<String> = read
             .iter()
             .map(|document| match &document.event {
                 Ok(event) => format!("{} {:?} {:?} {}", document.index, event.time, event.host, event.raw),
@@ -155,7 +155,7 @@ mod tests {
             "update events cannot be updated",
             "delete events cannot be deleted",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         assert!(documents("nonsense\n", None).is_none());
     }
 }

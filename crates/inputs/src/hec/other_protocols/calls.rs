@@ -74,7 +74,7 @@ impl From<BodyError> for Refusal {
             }
             BodyError::Swells(bytes) => return Refusal::new(Status::ResourceExhausted, swells(bytes)),
             BodyError::TooSlow => return Refusal::new(Status::Unavailable, TOO_SLOW),
-            BodyError::Told(answer) => answer,
+            BodyError::Refused(answer) => answer,
         };
         let (_, status, text) = answer.code.row();
         let status = match (answer.code, status) {
@@ -94,7 +94,7 @@ pub(super) fn refused_over_http(error: BodyError, form: Form) -> Response {
     let http = match &error {
         BodyError::TooLarge(_) | BodyError::Swells(_) => StatusCode::PAYLOAD_TOO_LARGE,
         BodyError::TooSlow => StatusCode::SERVICE_UNAVAILABLE,
-        BodyError::Told(answer) => answer.code.row().1,
+        BodyError::Refused(answer) => answer.code.row().1,
     };
     let refusal = Refusal::from(error);
     let is_retried = refusal.status == Status::Unavailable && http != StatusCode::TOO_MANY_REQUESTS;
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_told_to_come_again() {
+    fn only_transient_failures_ask_for_a_retry() {
         let status = |code: Code| Refusal::from(BodyError::from(code)).status;
         assert_eq!(status(Code::Busy), Status::Unavailable);
         assert_eq!(status(Code::ServerError), Status::Unavailable);

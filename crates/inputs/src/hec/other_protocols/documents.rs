@@ -61,7 +61,7 @@ async fn take(collector: Arc<Collector>, index: String, id: Option<String>, requ
         Ok(sent) => sent,
         Err(error) => return refused(error),
     };
-    let (desk, bytes) = (Arc::clone(&collector.desk), kept.bytes.len());
+    let (pool, bytes) = (Arc::clone(&collector.decoding_pool), kept.bytes.len());
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
         let kept = kept.unpack(&headers)?;
@@ -76,17 +76,17 @@ async fn take(collector: Arc<Collector>, index: String, id: Option<String>, requ
         let document = Document { action: "index".to_owned(), index, id: Some(id), event };
         let mut receiver = Receiver::new(&collector.destination, &token, &RequestMetadata::default(), &sender, now);
         let outcome = answer_of_bulk(&document, 0, &mut receiver);
-        wait(receiver).map_err(BodyError::Told)?;
-        Ok(told(&document, outcome))
+        wait(receiver).map_err(BodyError::Refused)?;
+        Ok(document_response(&document, outcome))
     };
-    match desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
+    match pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
         Ok((status, body)) => elastic(status, &body),
         Err(error) => refused(error),
     }
 }
 
 /// The answer for a single document.
-fn told(document: &Document, outcome: Result<(), (u16, String)>) -> (StatusCode, Value) {
+fn document_response(document: &Document, outcome: Result<(), (u16, String)>) -> (StatusCode, Value) {
     match outcome {
         Ok(()) => {
             let body = json!({

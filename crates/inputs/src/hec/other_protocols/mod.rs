@@ -95,17 +95,17 @@ impl Events {
 
 async fn logs(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     let form = form_of(request.headers(), Form::Protobuf);
-    told_telemetry(take(collector, request, form, read_logs).await, form)
+    telemetry_response(take(collector, request, form, read_logs).await, form)
 }
 
 async fn metrics(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     let form = form_of(request.headers(), Form::Protobuf);
-    told_telemetry(take(collector, request, form, read_metrics).await, form)
+    telemetry_response(take(collector, request, form, read_metrics).await, form)
 }
 
 async fn traces(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     let form = form_of(request.headers(), Form::Protobuf);
-    told_telemetry(take(collector, request, form, read_traces).await, form)
+    telemetry_response(take(collector, request, form, read_traces).await, form)
 }
 
 fn read_traces(bytes: &[u8], form: Form, events: &mut Events) -> Option<()> {
@@ -125,14 +125,14 @@ async fn push(State(collector): State<Arc<Collector>>, request: Request) -> Resp
     let taken = take(collector, request, form, |bytes, form, events| {
         streams::push(&value(bytes, form, &streams::PUSH, &mut events.share)?, events)
     });
-    told(taken.await, StatusCode::NO_CONTENT)
+    plain_response(taken.await, StatusCode::NO_CONTENT)
 }
 
 async fn write(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     let taken = take(collector, request, Form::Snappy, |bytes, form, events| {
         streams::write(&value(bytes, form, &streams::WRITE, &mut events.share)?, events)
     });
-    told(taken.await, StatusCode::NO_CONTENT)
+    plain_response(taken.await, StatusCode::NO_CONTENT)
 }
 
 /// JSON, or the protocol's binary encoding.
@@ -148,12 +148,12 @@ fn value(bytes: &[u8], form: Form, schema: &protobuf::Schema, share: &mut Share)
     }
 }
 
-fn told(outcome: Result<(), BodyError>, good: StatusCode) -> Response {
+fn plain_response(outcome: Result<(), BodyError>, good: StatusCode) -> Response {
     outcome.map_or_else(|error| answered(Err(error)), |()| good.into_response())
 }
 
 /// An empty answer in the request's encoding means success.
-fn told_telemetry(outcome: Result<(), BodyError>, form: Form) -> Response {
+fn telemetry_response(outcome: Result<(), BodyError>, form: Form) -> Response {
     match (outcome, form) {
         (Err(error), form) => calls::refused_over_http(error, form),
         (Ok(()), Form::Json) => answer::json(StatusCode::OK, &json!({})),
@@ -194,7 +194,7 @@ async fn take(collector: Arc<Collector>, request: Request, form: Form, read: Rea
 /// Stores the events of a body.
 async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
     let Sent { collector, token, sender, kept, mut headers } = sent;
-    let (desk, bytes) = (Arc::clone(&collector.desk), kept.bytes.len());
+    let (pool, bytes) = (Arc::clone(&collector.decoding_pool), kept.bytes.len());
     let is_packed = matches!(form, Form::Snappy) || headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
         if matches!(form, Form::Snappy) {
@@ -218,16 +218,16 @@ async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
         );
         for (at, mut event) in std::mem::take(&mut events.read).into_iter().enumerate() {
             if let Some(name) = event.index.take() {
-                let refused = |code| BodyError::Told(Answer::about(code, at as u64 + 1));
+                let refused = |code| BodyError::Refused(Answer::about(code, at as u64 + 1));
                 event.index = receiver.index_named(&name).map_err(refused)?;
             }
             if !event.raw.is_empty() {
-                receiver.event(event, at as u64).map_err(BodyError::Told)?;
+                receiver.event(event, at as u64).map_err(BodyError::Refused)?;
             }
         }
-        wait(receiver).map_err(BodyError::Told)
+        wait(receiver).map_err(BodyError::Refused)
     };
-    desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()))
+    pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()))
 }
 
 /// Waits until everything is on disk.
@@ -298,7 +298,7 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
         Ok(sent) => sent,
         Err(error) => return refused(error),
     };
-    let (desk, bytes) = (Arc::clone(&collector.desk), kept.bytes.len());
+    let (pool, bytes) = (Arc::clone(&collector.decoding_pool), kept.bytes.len());
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
         let kept = kept.unpack(&headers)?;
@@ -322,13 +322,13 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
             if number > 0 {
                 items.push(',');
             }
-            items.push_str(&bulk::told(document, number, outcome).to_string());
+            items.push_str(&bulk::item(document, number, outcome).to_string());
         }
-        wait(receiver).map_err(BodyError::Told)?;
+        wait(receiver).map_err(BodyError::Refused)?;
         // Written directly as text: as JSON values, the answer would be many times larger than the request.
         Ok(format!("{{\"took\":0,\"errors\":{has_errors},\"items\":[{items}]}}"))
     };
-    match desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
+    match pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
         Ok(body) => as_elastic(answer::json_text(StatusCode::OK, body)),
         Err(error) => refused(error),
     }
@@ -352,7 +352,7 @@ fn refused(error: BodyError) -> Response {
         BodyError::Swells(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, swells(bytes)),
         // Elasticsearch clients retry after 429.
         BodyError::TooSlow => (StatusCode::TOO_MANY_REQUESTS, TOO_SLOW.to_owned()),
-        BodyError::Told(answer) => {
+        BodyError::Refused(answer) => {
             let (_, status, text) = answer.code.row();
             let status = if status == StatusCode::SERVICE_UNAVAILABLE { StatusCode::TOO_MANY_REQUESTS } else { status };
             (status, text.to_owned())

@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn labels_are_cut_as_they_are_quoted() {
         let labels = labels_of(r#"{a="x, y=\"z\"", b = "}"}"#).unwrap();
-        let told: Vec<String> = labels.iter().map(|(name, value)| format!("{name}:{value}")).collect();
-        assert_eq!(told, ["a:x, y=\"z\"", "b:}"]);
+        let reported: Vec<String> = labels.iter().map(|(name, value)| format!("{name}:{value}")).collect();
+        assert_eq!(reported, ["a:x, y=\"z\"", "b:}"]);
         assert_eq!(labels_of("{}"), Some(Vec::new()));
         assert!(labels_of("{a=1}").is_none() && labels_of("a=\"1\"").is_none());
     }

@@ -84,7 +84,7 @@ fn nesting_has_a_bound() {
 }
 
 #[test]
-fn objects_are_told_by_their_braces() {
+fn objects_are_recognised_by_their_braces() {
     assert_eq!(json_object_start("{}"), Some(0));
     assert_eq!(json_object_start(" \n{\"a\":1}\r\n"), Some(2));
     for text in ["", "{", "[1]", "INFO {\"a\":1}", "{\"a\":1} end", "\"{}\""] {

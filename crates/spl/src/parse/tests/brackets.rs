@@ -45,7 +45,7 @@ fn faults(place: &str, inner: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_command_that_is_not_there_is_told_at_its_place_wherever_brackets_stand() {
+fn an_unknown_command_is_reported_at_its_position_whatever_the_brackets() {
     for place in PLACES {
         for (inner, name) in [
             ("nosuch", "nosuch"),

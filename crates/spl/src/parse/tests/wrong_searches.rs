@@ -38,7 +38,7 @@ fn wrong_searches_are_answered_as_the_page_says() {
 }
 
 #[test]
-fn every_wrong_search_is_told_what_to_write() {
+fn every_wrong_search_gets_a_hint_what_to_write() {
     for line in PAGE.lines().filter(|line| !line.starts_with(['#', ' ']) && !line.is_empty()) {
         let remarks = crate::parse(line).diagnostics;
         assert!(remarks.iter().any(|remark| remark.hint.is_some()), "{line}: {remarks:?}");

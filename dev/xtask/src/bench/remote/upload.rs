@@ -1,4 +1,4 @@
-//! Ingest by a server whose buckets are uploaded meanwhile, compared with one that keeps them.
+//! Ingest by a server that uploads its buckets at the same time, compared with one that keeps them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -118,12 +118,13 @@ impl Load<'_> {
         })?;
         let quarry = answered as f64 / start.elapsed().as_secs_f64();
         let statements: Vec<&String> = self.queries.iter().map(|query| &query.parsed).collect();
-        let told = duckdb.ask(&json!({"clients": CLIENTS, "seconds": MEASURED.as_secs(), "statements": statements}))?;
-        let rate = |told: &Value| told["per_second"].as_f64().unwrap_or(f64::NAN);
+        let reply =
+            duckdb.ask(&json!({"clients": CLIENTS, "seconds": MEASURED.as_secs(), "statements": statements}))?;
+        let rate = |reply: &Value| reply["per_second"].as_f64().unwrap_or(f64::NAN);
         Ok(vec![
             ("questions/s, 16 clients", quarry),
-            ("DuckDB's", rate(&told)),
-            ("Quarry's / DuckDB's", quarry / rate(&told)),
+            ("DuckDB's", rate(&reply)),
+            ("Quarry's / DuckDB's", quarry / rate(&reply)),
         ])
     }
 }

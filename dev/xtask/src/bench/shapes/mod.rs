@@ -6,10 +6,10 @@
 //!
 //! Each run uses a new seed unless one is given, so that no engine can be tuned to the data. Per shape, the generator
 //! writes the texts and the parsed table; `quarry add oneshot` indexes the texts (wall, CPU, memory, disk before and
-//! after compaction, compared with zstd and Parquet); then every question is asked once of each: a Quarry server over
-//! HTTP without the cache of partial states, DuckDB over Parquet with parsed columns, DuckDB over Parquet with the text
-//! alone, and both again by ClickHouse. All have two threads. CPU time is that of the answering process, to the
-//! nanosecond, without its start. Answers are compared; one that differs is a failure and is listed.
+//! after compaction, compared with zstd and Parquet); then each of these answers every question once: a Quarry server
+//! over HTTP without the cache of partial states, DuckDB over Parquet with parsed columns, DuckDB over Parquet with the text
+//! alone, and ClickHouse over both. All have two threads. CPU time is that of the answering process without its
+//! startup, in nanoseconds. Answers are compared; each difference is listed and fails the run.
 //!
 //! The databases are installed from the Python package index into an environment in the target directory. Without
 //! DuckDB nothing can be compared and the run ends; without chdb it continues and says so. Every measurement is a line
@@ -119,7 +119,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let mut chdb = match started {
         Ok(peer) => Some(peer),
         Err(reason) => {
-            println!("ClickHouse is not asked: {reason}");
+            println!("ClickHouse is skipped: {reason}");
             None
         }
     };
@@ -184,8 +184,8 @@ fn measure_questions(
     duckdb.ask(&json!({"sql": "select max(t) from parsed"}))?;
     duckdb.ask(&json!({"sql": "select max(t) from lines"}))?;
     for query in shape.queries(&written.samples) {
-        let asked = ask(shape.name(), &query, &server, &mut connection, duckdb, chdb.as_deref_mut())?;
-        report.asked(asked)?;
+        let answered = ask(shape.name(), &query, &server, &mut connection, duckdb, chdb.as_deref_mut())?;
+        report.add(answered)?;
     }
     report.shape_ended(shape.name());
     Ok(())
@@ -242,8 +242,8 @@ fn index(
     let files: Vec<PathBuf> = shape.files().iter().map(|file| folder.join(file.name)).collect();
     for (name, level) in [("zstd -3 MB", 3), ("zstd -19 MB", 19)] {
         if level == 3 || !options.is_quick {
-            let told = duckdb.ask(&json!({"zstd": files, "level": level}))?;
-            figures.push((name, told["bytes"].as_f64().unwrap_or_default() / megabyte));
+            let reply = duckdb.ask(&json!({"zstd": files, "level": level}))?;
+            figures.push((name, reply["bytes"].as_f64().unwrap_or_default() / megabyte));
         }
     }
     Ok(figures)
@@ -296,7 +296,7 @@ fn ask(
                 let place = if engine.is_chdb() { &mut remarks } else { &mut differences };
                 place.extend(difference.map(|what| format!("{}: {what}", engine.name())));
             }
-            Err(fault) => remarks.push(format!("{} cannot: {fault}", engine.name())),
+            Err(fault) => remarks.push(format!("{} failed: {fault}", engine.name())),
         }
     }
     Ok(AnsweredQuestion {

@@ -51,18 +51,18 @@ impl Peer {
             .and_then(|()| self.requests.flush())
             .and_then(|()| self.answers.read_line(&mut line).map(drop))
             .map_err(|error| format!("peer.py: {error}"))?;
-        let told: Value = serde_json::from_str(&line).map_err(|error| format!("peer.py: {error}: {line}"))?;
-        match told["error"].as_str() {
+        let reply: Value = serde_json::from_str(&line).map_err(|error| format!("peer.py: {error}: {line}"))?;
+        match reply["error"].as_str() {
             Some(error) => Err(error.to_owned()),
-            None => Ok(told),
+            None => Ok(reply),
         }
     }
 
     /// Runs a statement; returns its cost and its rows.
     pub(super) fn query(&mut self, sql: &str) -> Result<(Cost, Answer), String> {
-        let told = self.ask(&json!({ "sql": sql }))?;
-        let seconds = |key: &str| told[key].as_f64().unwrap_or_default();
-        Ok((Cost { wall_s: seconds("wall"), cpu_s: seconds("cpu") }, from_rows(&told["rows"])))
+        let reply = self.ask(&json!({ "sql": sql }))?;
+        let seconds = |key: &str| reply[key].as_f64().unwrap_or_default();
+        Ok((Cost { wall_s: seconds("wall"), cpu_s: seconds("cpu") }, from_rows(&reply["rows"])))
     }
 
     /// CPU seconds of another process.

@@ -109,14 +109,14 @@ impl AnsweredQuestion {
 pub(super) struct Report {
     seed: u64,
     lines: BufWriter<File>,
-    asked: Vec<AnsweredQuestion>,
+    answered: Vec<AnsweredQuestion>,
 }
 
 impl Report {
     /// An empty report; its lines go to `path`.
     pub(super) fn new(seed: u64, path: &Path) -> Result<Report, String> {
         let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Report { seed, lines: BufWriter::new(file), asked: Vec::new() })
+        Ok(Report { seed, lines: BufWriter::new(file), answered: Vec::new() })
     }
 
     /// Records the cost of indexing a shape.
@@ -142,53 +142,57 @@ impl Report {
     }
 
     /// Records a question.
-    pub(super) fn asked(&mut self, asked: AnsweredQuestion) -> Result<(), String> {
-        let line = asked.json(self.seed);
+    pub(super) fn add(&mut self, answered: AnsweredQuestion) -> Result<(), String> {
+        let line = answered.json(self.seed);
         self.line(&line);
         let milliseconds =
-            |engine| asked.cost(engine).map_or_else(|| "-".to_owned(), |cost| format!("{:.1}", cost.cpu_s * 1e3));
+            |engine| answered.cost(engine).map_or_else(|| "-".to_owned(), |cost| format!("{:.1}", cost.cpu_s * 1e3));
         let figures: Vec<String> = Engine::PEERS.iter().map(|engine| format!("{:>8}", milliseconds(*engine))).collect();
         println!(
             "  {:<28} {:>8} {}{}",
-            asked.query.name,
+            answered.query.name,
             milliseconds(Engine::Quarry),
             figures.join(" "),
-            if asked.differences.is_empty() { "" } else { "  DIFFERS" }
+            if answered.differences.is_empty() { "" } else { "  DIFFERS" }
         );
-        self.asked.push(asked);
+        self.answered.push(answered);
         Ok(())
     }
 
     /// Prints the means and the slowest questions of a shape.
     pub(super) fn shape_ended(&mut self, shape: &str) {
-        let of_shape: Vec<&AnsweredQuestion> = self.asked.iter().filter(|asked| asked.shape == shape).collect();
+        let of_shape: Vec<&AnsweredQuestion> =
+            self.answered.iter().filter(|answered| answered.shape == shape).collect();
         print_means(&of_shape);
-        let mut worst: Vec<(f64, &AnsweredQuestion)> =
-            of_shape.iter().filter_map(|asked| Some((asked.ratio(Engine::DuckDbParsed, false)?, *asked))).collect();
+        let mut worst: Vec<(f64, &AnsweredQuestion)> = of_shape
+            .iter()
+            .filter_map(|answered| Some((answered.ratio(Engine::DuckDbParsed, false)?, *answered)))
+            .collect();
         worst.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        for (ratio, asked) in worst.iter().take(WORST) {
-            println!("    {ratio:>6.1}x  {}: {}", asked.query.name, asked.query.spl);
+        for (ratio, answered) in worst.iter().take(WORST) {
+            println!("    {ratio:>6.1}x  {}: {}", answered.query.name, answered.query.spl);
         }
     }
 
     /// Prints the totals and fails if an answer differed.
     pub(super) fn finish(mut self) -> Result<(), String> {
         println!("\nall shapes, seed {}", self.seed);
-        print_means(&self.asked.iter().collect::<Vec<_>>());
+        print_means(&self.answered.iter().collect::<Vec<_>>());
         self.print_missed();
-        for asked in self.asked.iter().filter(|asked| asked.differences.is_empty()) {
-            for remark in &asked.remarks {
-                println!("remark on {}, {}: {remark}", asked.shape, asked.query.name);
+        for answered in self.answered.iter().filter(|answered| answered.differences.is_empty()) {
+            for remark in &answered.remarks {
+                println!("remark on {}, {}: {remark}", answered.shape, answered.query.name);
             }
         }
-        let wrong: Vec<&AnsweredQuestion> = self.asked.iter().filter(|asked| !asked.differences.is_empty()).collect();
-        for asked in &wrong {
-            println!("{}, {}: {}", asked.shape, asked.query.name, asked.query.spl);
-            for difference in &asked.differences {
+        let wrong: Vec<&AnsweredQuestion> =
+            self.answered.iter().filter(|answered| !answered.differences.is_empty()).collect();
+        for answered in &wrong {
+            println!("{}, {}: {}", answered.shape, answered.query.name, answered.query.spl);
+            for difference in &answered.differences {
                 println!("    {difference}");
             }
         }
-        let ended = format!("{} questions, {} answered differently", self.asked.len(), wrong.len());
+        let ended = format!("{} questions, {} answered differently", self.answered.len(), wrong.len());
         self.lines.flush().map_err(|error| format!("shapes.jsonl: {error}"))?;
         if wrong.is_empty() {
             println!("{ended}");
@@ -200,16 +204,17 @@ impl Report {
     /// Prints every question that misses a goal, those that miss it by most first.
     fn print_missed(&self) {
         let beyond = |engine, limit: f64| {
-            let ratio = move |asked: &AnsweredQuestion| asked.ratio(engine, false).filter(|ratio| *ratio > limit);
+            let ratio = move |answered: &AnsweredQuestion| answered.ratio(engine, false).filter(|ratio| *ratio > limit);
             (
                 format!("above {limit}x of {}", engine.name()),
                 Box::new(ratio) as Box<dyn Fn(&AnsweredQuestion) -> Option<f64>>,
             )
         };
-        let is_needle = |asked: &AnsweredQuestion| asked.query.name.starts_with("needle");
-        let needle_ms =
-            move |asked: &AnsweredQuestion| Some(asked.cost(Engine::Quarry)?.wall_s * 1e3).filter(|_| is_needle(asked));
-        let slow = move |asked: &AnsweredQuestion| needle_ms(asked).filter(|wall_ms| *wall_ms > NEEDLE_MS_MAX);
+        let is_needle = |answered: &AnsweredQuestion| answered.query.name.starts_with("needle");
+        let needle_ms = move |answered: &AnsweredQuestion| {
+            Some(answered.cost(Engine::Quarry)?.wall_s * 1e3).filter(|_| is_needle(answered))
+        };
+        let slow = move |answered: &AnsweredQuestion| needle_ms(answered).filter(|wall_ms| *wall_ms > NEEDLE_MS_MAX);
         let goals = [
             beyond(Engine::DuckDbParsed, RATIO_MAX),
             beyond(Engine::DuckDbRaw, 1.0),
@@ -217,7 +222,8 @@ impl Report {
             (format!("needles that take more than {NEEDLE_MS_MAX} ms"), Box::new(slow) as _),
         ];
         for (name, miss) in goals {
-            let mut missed: Vec<_> = self.asked.iter().filter_map(|asked| Some((miss(asked)?, asked))).collect();
+            let mut missed: Vec<_> =
+                self.answered.iter().filter_map(|answered| Some((miss(answered)?, answered))).collect();
             missed.sort_by(|(one, _), (other, _)| other.total_cmp(one));
             println!("{} {name}", missed.len());
             for (figure, AnsweredQuestion { shape, query, .. }) in missed {
@@ -234,20 +240,20 @@ impl Report {
 }
 
 /// Geometric means of Quarry's CPU and wall time over those of each engine, and how many questions take too long.
-fn print_means(asked: &[&AnsweredQuestion]) {
+fn print_means(answered: &[&AnsweredQuestion]) {
     for engine in Engine::PEERS {
-        let mean = |of_wall| geometric_mean(asked.iter().filter_map(|asked| asked.ratio(engine, of_wall)));
+        let mean = |of_wall| geometric_mean(answered.iter().filter_map(|answered| answered.ratio(engine, of_wall)));
         if let (Some(cpu), Some(wall)) = (mean(false), mean(true)) {
             println!("  mean against {:<14} CPU {cpu:>6.2}x  wall {wall:>6.2}x", engine.name());
         }
     }
     let beyond = |engine, limit: f64| {
-        asked.iter().filter(|asked| asked.ratio(engine, false).is_some_and(|ratio| ratio > limit)).count()
+        answered.iter().filter(|answered| answered.ratio(engine, false).is_some_and(|ratio| ratio > limit)).count()
     };
     println!(
         "  {} of {} above {RATIO_MAX}x of DuckDB over the parsed table, {} slower than DuckDB over the text, {} than ClickHouse over the text",
         beyond(Engine::DuckDbParsed, RATIO_MAX),
-        asked.len(),
+        answered.len(),
         beyond(Engine::DuckDbRaw, 1.0),
         beyond(Engine::ChDbRaw, 1.0)
     );

@@ -38,7 +38,7 @@ fn a_packed_file_that_is_written_in_place_is_read_once_and_never_as_text() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
+fn unreadable_files_are_reported() {
     let mut world = World::new("");
     let mut tar = vec![0; 1_024];
     tar[..5].copy_from_slice(b"a.txt");

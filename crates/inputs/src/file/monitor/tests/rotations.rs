@@ -453,7 +453,7 @@ fn a_file_that_is_written_anew_between_its_opening_and_its_reading_is_opened_aga
 }
 
 #[test]
-fn what_a_link_leads_to_is_told_by_the_kernel_also_when_it_is_rotated() {
+fn the_kernel_reports_changes_behind_a_link_even_after_rotation() {
     let elsewhere = tempfile::tempdir().unwrap();
     let (pods, real) = (elsewhere.path().join("pods"), elsewhere.path().join("real"));
     [&pods, &real].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());

@@ -1,4 +1,4 @@
-//! Waiting for more data is bounded, and nothing is lost if the file is truncated meanwhile.
+//! Waiting for more data is bounded, and nothing is lost if the file is truncated during the wait.
 
 use super::World;
 

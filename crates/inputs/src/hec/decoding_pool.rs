@@ -1,7 +1,7 @@
 //! A small thread pool for decoding large bodies.
 //!
-//! Decoding multiplies a body's size, and the allocator retains memory freed by a thread for that thread: decoded on
-//! hundreds of threads, bodies would occupy that much for each long after they were stored. Large bodies therefore
+//! Decoding multiplies a body's size, and the allocator retains memory freed by a thread for that thread. If hundreds of
+//! threads decoded bodies, each would retain that much memory long after its body was stored. Large bodies therefore
 //! queue here, together with their share of the body budget.
 //!
 //! Not here: the body budget ([`super::body`]).
@@ -23,19 +23,19 @@ const UNPACKED_RATIO: usize = 32;
 const THREADS: (usize, usize) = (2, 4);
 
 /// Maximum bytes of large bodies being decoded or queued, unless there is only one: a sender that waits too long gives
-/// up and repeats what is then stored.
+/// up and resends events that are stored nevertheless.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The threads, which end with it.
+/// The pool; dropping it ends the threads.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct DecodingPool {
     queue: OnceLock<Option<Sender<Work>>>,
     waiting_bytes: Arc<AtomicUsize>,
 }
 
-impl Desk {
+impl DecodingPool {
     /// Runs `work` on a body of this size; fails if too much is queued, or if it panics.
     pub(super) async fn run<T: Send + 'static>(
         &self,
@@ -111,14 +111,14 @@ mod tests {
 
     #[tokio::test]
     async fn large_bodies_are_read_on_few_threads_and_a_panic_ends_none() {
-        let desk = Arc::new(Desk::default());
+        let pool = Arc::new(DecodingPool::default());
         let (large, packed) = (LARGE_BYTES + 1, LARGE_BYTES / UNPACKED_RATIO + 1);
-        assert!(matches!(desk.run::<()>(large, false, || panic!("of this test")).await, Err(Code::ServerError)));
+        assert!(matches!(pool.run::<()>(large, false, || panic!("of this test")).await, Err(Code::ServerError)));
         let running: Vec<_> = (0..200)
             .map(|at| {
-                let desk = Arc::clone(&desk);
+                let pool = Arc::clone(&pool);
                 let bytes = if at % 2 == 0 { large } else { packed };
-                tokio::spawn(async move { desk.run(bytes, at % 2 != 0, || thread::current().id()).await })
+                tokio::spawn(async move { pool.run(bytes, at % 2 != 0, || thread::current().id()).await })
             })
             .collect();
         let mut threads = BTreeSet::new();
@@ -126,7 +126,7 @@ mod tests {
             threads.insert(format!("{:?}", run.await.unwrap().unwrap()));
         }
         assert!((1..=THREADS.1).contains(&threads.len()), "{threads:?}");
-        let small = desk.run(LARGE_BYTES, false, || thread::current().id()).await.unwrap();
+        let small = pool.run(LARGE_BYTES, false, || thread::current().id()).await.unwrap();
         assert!(!threads.contains(&format!("{small:?}")));
     }
 

@@ -136,7 +136,7 @@ fn a_client_that_logs_in_at_each_call_locks_nobody_out() {
 }
 
 #[test]
-fn the_first_password_is_told_of_until_it_changes_and_refused_from_beyond() {
+fn the_initial_password_is_mentioned_until_it_changes_and_refused_from_other_machines() {
     let place = Place::new();
     let server = Server::start(&place);
     let basic = "Authorization: Basic YWRtaW46Y2hhbmdlbWU=\r\n";
