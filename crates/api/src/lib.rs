@@ -64,7 +64,9 @@ async fn as_clients_write(mut request: Request, next: Next) -> Response {
     if is_other {
         let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
         let bare = if bare.is_empty() { path } else { bare };
-        if let Ok(uri) = format!("{}{query}", bare.replace('+', "%20").replace("%252F", "%2F").replace("%252f", "%2F")).parse::<Uri>() {
+        if let Ok(uri) = format!("{}{query}", bare.replace('+', "%20").replace("%252F", "%2F").replace("%252f", "%2F"))
+            .parse::<Uri>()
+        {
             *request.uri_mut() = uri;
         }
     }

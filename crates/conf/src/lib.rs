@@ -56,4 +56,5 @@ pub use settings::volumes::{
     VolumeSettings,
 };
 pub use text::{Conf, Setting, Stanza};
+pub use values::parse_bool;
 pub use warning::{ConfWarning, Problem};

@@ -78,7 +78,7 @@ pub(crate) fn rows_of(sections: &'static [Section], stanza: &str) -> &'static [R
 }
 
 /// `1 t true y yes` and their opposites, in any case.
-pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+pub fn parse_bool(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "t" | "true" | "y" | "yes" => Some(true),
         "0" | "f" | "false" | "n" | "no" => Some(false),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use quarry_conf::{IndexesConf, Layers, MergedStanza};
+use quarry_conf::{IndexesConf, Layers, MergedStanza, parse_bool};
 use quarry_store::Store;
 
 use crate::add::new_index_note;
@@ -32,8 +32,7 @@ fn notes_beside(layers: &Layers, known: &[String]) -> Vec<String> {
 }
 
 fn is_disabled(stanza: &MergedStanza) -> bool {
-    let value = stanza.settings.get("disabled").map(|setting| setting.value.to_ascii_lowercase());
-    value.is_some_and(|value| matches!(value.as_str(), "1" | "true" | "t" | "yes" | "y"))
+    stanza.settings.get("disabled").and_then(|setting| parse_bool(&setting.value)).unwrap_or(false)
 }
 
 /// The indexes that a stanza names; `default` means the default index.

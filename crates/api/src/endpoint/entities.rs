@@ -17,10 +17,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{AclChange, ConfObject, NOBODY, ObjectError, ObjectSharing, Objects, Place, Scope};
 use quarry_auth::ADMIN_ROLE;
-use quarry_conf::{Permissions, parse_bool};
 use quarry_conf::permissions::{ADMIN_ALL_OBJECTS, SEARCH};
 use quarry_conf::settings::authorize::AUTHORIZE_CONF;
 use quarry_conf::text::DEFAULT_STANZA;
+use quarry_conf::{Permissions, parse_bool};
 use quarry_event::time::Cron;
 use serde_json::{Map, Value};
 
@@ -435,7 +435,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         read_only_rows(kind, Access::Capability(capability))
     };
     let banner = single_rows(&GLOBAL_BANNER, [Access::Capability(REST_PROPERTIES), Access::Capability(EDIT_SERVER)]);
-    KINDS.iter().chain(OTHER_PATHS.iter()).flat_map(of).chain(SHOWN_KINDS.iter().flat_map(shown)).chain(banner).collect()
+    KINDS
+        .iter()
+        .chain(OTHER_PATHS.iter())
+        .flat_map(of)
+        .chain(SHOWN_KINDS.iter().flat_map(shown))
+        .chain(banner)
+        .collect()
 }
 
 /// A handler for entities of one kind.
