@@ -117,6 +117,11 @@ mod tests {
         assert_eq!(shown_by(&headers(&[(header::COOKIE, "session=key")])), None);
         let two = [(header::HOST, "h:9001"), (header::COOKIE, "splunkd_8089=a; splunkd_9001=b")];
         assert_eq!(shown_by(&headers(&two)).as_deref(), Some("Splunk b"));
+        let renewed = |pairs: &[(header::HeaderName, &str)]| renewed_cookie(&headers(pairs));
+        let cookie = renewed(&two).unwrap();
+        assert!(cookie.to_str().unwrap().starts_with("splunkd_9001=b; Path=/; HttpOnly;"), "{cookie:?}");
+        assert_eq!(renewed(&[(header::COOKIE, "splunkd_8089=a"), (header::AUTHORIZATION, "Bearer x")]), None);
+        assert_eq!(renewed(&[(header::HOST, "h:9001")]), None);
         let names = |host: &str| cookie_name(&headers(&[(header::HOST, host)]));
         assert_eq!(
             [names("h"), names("h:1"), names("[::1]:22"), names("h:x;y")],

@@ -13,7 +13,7 @@ use crate::tokens::hex;
 /// Seconds without a request after which a session ends (Splunk's default `sessionTimeout`).
 pub const SESSION_IDLE_LIMIT_S: i64 = 3600;
 /// Maximum sessions per user.
-pub const SESSIONS_PER_USER_MAX: usize = 100;
+pub const SESSIONS_PER_USER_MAX: usize = 1_000;
 /// Maximum sessions in all.
 pub const SESSIONS_MAX: usize = 10_000;
 

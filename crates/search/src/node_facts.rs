@@ -163,17 +163,28 @@ fn below_services(path: &str) -> Option<&str> {
     path.strip_prefix("/services/")
 }
 
+/// Release of Splunk whose REST API this one follows. Clients choose their requests by it: before 9.0.2 they do not use
+/// `search/v2`, and before 5 they refuse to delete an index.
+const API_VERSION: &str = "9.4.0";
+
 fn server_info(host: String, name: String) -> NodeEntry {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     vec![
         field("title", "server-info"),
         field("host", host),
         field("serverName", name),
-        field("version", env!("CARGO_PKG_VERSION")),
+        field("version", API_VERSION),
+        field("quarry_version", env!("CARGO_PKG_VERSION")),
         field("product_type", "quarry"),
         field("os_name", std::env::consts::OS),
         field("os_name_extended", std::env::consts::OS),
         field("os_version", os_version()),
+        field("os_build", os_version()),
+        field("rtsearch_enabled", "1"),
+        field("activeLicenseGroup", "Enterprise"),
+        field("licenseSignature", ""),
+        field("isForwarding", "0"),
+        field("kvStoreStatus", "ready"),
         field("build", env!("CARGO_PKG_VERSION")),
         field("isFree", "0"),
         field("isTrial", "0"),

@@ -42,9 +42,26 @@ const FLAGS: [(&str, bool); 5] = [
     ("isReadOnly", false),
     ("syncMeta", false),
 ];
+/// Other members with their defaults, for clients that expect all of them.
+const DEFAULTS: [(&str, &str); 12] = [
+    ("coldToFrozenDir", ""),
+    ("coldToFrozenScript", ""),
+    ("compressRawdata", "1"),
+    ("datatype", "event"),
+    ("defaultDatabase", "main"),
+    ("maxDataSize", "auto"),
+    ("maxHotBuckets", "auto"),
+    ("maxTotalDataSizeMB", "500000"),
+    ("maxWarmDBCount", "300"),
+    ("quarantineFutureSecs", "2592000"),
+    ("quarantinePastSecs", "77760000"),
+    ("sync", "0"),
+];
 /// Settings that are whole numbers.
 const NUMBERS: [&str; 5] =
     ["frozenTimePeriodInSecs", "maxHotBuckets", "maxTotalDataSizeMB", "maxWarmDBCount", "quarantinePastSecs"];
+/// Maximum stanzas of an index that its removal removes.
+const STANZAS_MAX: usize = 100;
 /// Parameters of an index.
 const FIELDS: Fields = Fields {
     required: &[],
@@ -113,13 +130,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, one.as_str(), own, "Shows an index that the user may search.", get(show)),
         Endpoint::new(Method::POST, one.as_str(), edit_indexes, "Changes the settings of an index.", post(edit))
             .takes(FIELDS.optional),
-        Endpoint::new(
-            Method::DELETE,
-            one.as_str(),
-            edit_indexes,
-            "Removes an index that holds no events.",
-            delete(remove),
-        ),
+        Endpoint::new(Method::DELETE, one.as_str(), edit_indexes, "Removes an index with its events.", delete(remove)),
         Endpoint::new(
             Method::POST,
             below("roll-hot-buckets"),
@@ -136,6 +147,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 /// Members of an index besides its settings.
 const INDEX: &[Member] = &[
     ("currentDBSizeMB", Shape::Text),
+    ("defaultDatabase", Shape::Text),
     ("disabled", Shape::Flag),
     ("enableDataIntegrityControl", Shape::Flag),
     ("frozenTimePeriodInSecs", Shape::Text),
@@ -143,6 +155,7 @@ const INDEX: &[Member] = &[
     ("isReadOnly", Shape::Flag),
     ("maxTime", Shape::Optional(&Shape::Text)),
     ("minTime", Shape::Optional(&Shape::Text)),
+    ("sync", Shape::Text),
     ("syncMeta", Shape::Flag),
     ("totalEventCount", Shape::Text),
 ];
@@ -177,6 +190,9 @@ async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError
         }
         for (key, value) in settings.get(&name).into_iter().flatten() {
             content.entry(key.clone()).or_insert_with(|| value.as_str().into());
+        }
+        for (key, otherwise) in DEFAULTS {
+            content.entry(key).or_insert_with(|| otherwise.into());
         }
         for (flag, otherwise) in FLAGS {
             let said = content.get(flag).and_then(Value::as_str).and_then(parse_flag);
@@ -305,9 +321,15 @@ async fn remove(
         return Err(ObjectError::Unknown(name).into());
     }
     let of_stanza = name.clone();
-    let gone = move |objects: &Objects, viewer: &Permissions| match objects.remove(CONF, &of_stanza, &scope, viewer) {
-        Err(ObjectError::Unknown(_)) => Ok(()),
-        removed => removed,
+    // It may have stanzas in several apps, and in that of the system where one was enabled.
+    let gone = move |objects: &Objects, viewer: &Permissions| {
+        for _ in 0..STANZAS_MAX {
+            match objects.remove(CONF, &of_stanza, &scope, viewer) {
+                Err(ObjectError::Unknown(_)) => return Ok(()),
+                removed => removed?,
+            }
+        }
+        Ok(())
     };
     change(&state, &caller, CONF, gone).await?;
     let node = state.node.clone();

@@ -488,7 +488,7 @@ pub(super) fn entry(status: &JobStatus, caller: &Caller) -> Entry {
         app: record.app().to_owned(),
         acl: Acl::of_user(record.user(), caller.permissions.may_see(Some(record.user()))),
         fields: None,
-        updated: record.began_ns(),
+        updated: status.updated_ns,
         links,
         content: content(status),
     }

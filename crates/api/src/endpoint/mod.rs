@@ -14,6 +14,7 @@ pub(crate) mod description;
 pub(crate) mod directory;
 pub(crate) mod documents;
 pub(crate) mod entities;
+mod entity_kinds;
 pub(crate) mod event_analysis;
 mod export;
 pub(crate) mod extraction;

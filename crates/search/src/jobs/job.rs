@@ -97,6 +97,8 @@ pub struct JobStatus {
     pub is_saved: bool,
     /// Whether its user wants previews.
     pub shows_previews: bool,
+    /// Time of its start, or of the last request that changed its lifetime.
+    pub updated_ns: TimeNs,
     /// Number of previews made.
     pub previews: u64,
     /// Rows currently available: for a running report, those of its latest preview.
@@ -137,6 +139,8 @@ pub(super) struct Changing {
     is_unread: bool,
     is_saved: bool,
     shows_previews: bool,
+    /// Time of the last request that changed its lifetime.
+    touched_s: Option<i64>,
     pub(super) is_removed: bool,
     priority: u8,
     pub(super) counts: Counts,
@@ -347,6 +351,7 @@ impl Changing {
             is_unread: false,
             is_saved: false,
             shows_previews: true,
+            touched_s: None,
             is_removed: false,
             priority: record.priority,
             counts: Counts::default(),
@@ -551,6 +556,7 @@ impl SearchJob {
             is_partial: changing.is_truncated || changing.is_unread,
             is_saved: changing.is_saved,
             shows_previews: changing.shows_previews,
+            updated_ns: changing.touched_s.map_or(self.record.began_ns(), |touched| touched * NS_PER_SEC),
             previews: self.previews.as_ref().map_or(changing.rounds, |previews| previews.made()),
             rows_shown: match &self.previews {
                 _ if changing.live_rows().is_some() => changing.round.as_ref().map_or(0, Round::len),
@@ -809,6 +815,7 @@ impl SearchJob {
     }
 
     fn renew(&self, changing: &mut Changing) {
+        changing.touched_s = Some(self.now_s());
         if changing.until_s.is_none() {
             return;
         }

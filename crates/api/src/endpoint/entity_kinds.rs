@@ -1,0 +1,370 @@
+//! Kinds of knowledge objects: for each collection its path, the conf whose stanzas are its entities, and the settings
+//! that an entity may have.
+//!
+//! Not here: requests of these collections ([`super::entities`]).
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use quarry_apps::objects::{ConfObject, NOBODY, ObjectSharing, Place};
+use quarry_auth::ADMIN_ROLE;
+use quarry_conf::Permissions;
+use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
+use quarry_event::time::Cron;
+
+use crate::ApiState;
+use crate::atom::Fields;
+use crate::message::ApiError;
+
+/// A collection.
+#[derive(Clone, Debug)]
+pub(super) struct Kind {
+    /// Its path after the root.
+    pub(super) path: Cow<'static, str>,
+    /// Its title in Atom.
+    pub(super) title: Cow<'static, str>,
+    /// The conf whose stanzas its entities are.
+    pub(super) conf: Cow<'static, str>,
+    /// Parameters of an entity; others are refused unless anything is accepted.
+    pub(super) fields: Fields,
+    /// Whether the request names the conf: then an unknown one is not found.
+    pub(super) is_by_name: bool,
+    /// Whether a stanza is one of its entities.
+    pub(super) holds: fn(&ConfObject) -> bool,
+    /// The supported subset of [`VERBS`].
+    pub(super) verbs: &'static [&'static str],
+    /// Further actions of an entity, as links.
+    pub(super) more: &'static [&'static str],
+    /// Prefix of its stanzas' names, not part of its entities' names.
+    pub(super) prefix: Cow<'static, str>,
+    /// Its only entity and the stanza of it, if there is only one. It exists even without a stanza.
+    pub(super) only: Option<(&'static str, &'static str)>,
+    /// Further parameters of an entity, known only at run time.
+    pub(super) more_fields: Arc<[String]>,
+    /// A message that accompanies changes, if any.
+    pub(super) told: Option<&'static str>,
+    /// Validates settings.
+    pub(super) refuse: Refuse,
+    /// Called before an entity is removed, to remove what belongs to it.
+    pub(super) before_removal: fn(&ApiState, &ConfObject) -> Result<(), ApiError>,
+}
+
+/// Actions of an entity, as links.
+pub(super) const VERBS: &[&str] = &[RELOAD, "disable", "enable", "move"];
+/// Rereads changed files; an action of the collection.
+pub(super) const RELOAD: &str = "_reload";
+
+/// Validates settings, and the names of new entities.
+pub(super) type Refuse = fn(&ApiState, &Kind, Option<&str>, &[(String, String)]) -> Result<(), ApiError>;
+
+/// Accepts everything.
+pub(super) fn take_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, String)]) -> Result<(), ApiError> {
+    Ok(())
+}
+
+/// Cleanup for kinds whose entities consist of nothing but a stanza.
+pub(super) fn nothing_besides(_: &ApiState, _: &ConfObject) -> Result<(), ApiError> {
+    Ok(())
+}
+
+/// All roles, in the permissions of an object.
+const ANYONE: &str = "*";
+
+fn always(_: &ConfObject) -> bool {
+    true
+}
+
+fn is_lookup(object: &ConfObject) -> bool {
+    ["filename", "external_type", "external_cmd", "collection"].iter().any(|key| object.get(key).is_some())
+}
+
+fn is_extraction(object: &ConfObject) -> bool {
+    !is_lookup(object) && ["REGEX", "DELIMS"].iter().any(|key| object.get(key).is_some())
+}
+
+pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, fields: Fields) -> Kind {
+    Kind {
+        path: Cow::Borrowed(path),
+        title: Cow::Borrowed(title),
+        conf: Cow::Borrowed(conf),
+        fields,
+        is_by_name: false,
+        holds: always,
+        verbs: VERBS,
+        more: &[],
+        prefix: Cow::Borrowed(""),
+        only: None,
+        more_fields: Arc::default(),
+        told: None,
+        refuse: take_all,
+        before_removal: nothing_besides,
+    }
+}
+
+/// A message shown on every page.
+pub(super) static GLOBAL_BANNER: LazyLock<Kind> = LazyLock::new(|| {
+    let fields = Fields { required: &[], optional: &[], wildcard: &["global_banner.*"] };
+    let only = Some((BANNER, BANNER));
+    Kind { only, verbs: &[], ..kind("data/ui/global-banner", "global-banner", "global-banner", fields) }
+});
+/// The only stanza of the collection.
+const BANNER: &str = "BANNER_MESSAGE_SINGLETON";
+
+/// Collections that cannot be changed: their entities come with apps.
+pub(super) static SHOWN_KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    let of = |path, title, conf| Kind {
+        verbs: &[],
+        ..kind(path, title, conf, Fields { required: &[], optional: &[], wildcard: &[] })
+    };
+    vec![of("alerts/alert_actions", "alert_actions", "alert_actions"), of("data/commands", "commands", "commands")]
+});
+
+/// Parameters of saved searches.
+const SAVED_SEARCH: Fields = Fields {
+    required: &["search"],
+    optional: &[
+        "actions",
+        "allow_skew",
+        "alert_comparator",
+        "alert_condition",
+        "alert_threshold",
+        "alert_type",
+        "counttype",
+        "cron_schedule",
+        "defer_scheduled_searchable_idxc",
+        "description",
+        "disabled",
+        "displayview",
+        "durable.backfill_type",
+        "durable.lag_time",
+        "durable.max_backfill_intervals",
+        "durable.track_time_type",
+        "enableSched",
+        "is_scheduled",
+        "is_visible",
+        "max_concurrent",
+        "next_scheduled_time",
+        "precalculate_required_fields_for_alerts",
+        "qualifiedSearch",
+        "quantity",
+        "realtime_schedule",
+        "relation",
+        "restart_on_searchpeer_add",
+        "run_n_times",
+        "run_on_startup",
+        "schedule_priority",
+        "schedule_window",
+        "skip_scheduled_realtime_idxc",
+        "userContext",
+        "vsid",
+        "workload_pool",
+    ],
+    wildcard: &[
+        "action.*",
+        "alert.*",
+        "args.*",
+        "auto_summarize*",
+        "dispatch.*",
+        "display.*",
+        "federated.*",
+        "request.*",
+    ],
+};
+
+/// Parameters of event types.
+const EVENT_TYPE: Fields = Fields {
+    required: &["search"],
+    optional: &["color", "description", "disabled", "priority", "tags"],
+    wildcard: &[],
+};
+
+/// Parameters of macros.
+const MACRO: Fields = Fields {
+    required: &["definition"],
+    optional: &["args", "description", "disabled", "errormsg", "iseval", "validation"],
+    wildcard: &[],
+};
+
+/// Further paths of collections.
+pub(super) static OTHER_PATHS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    vec![
+        kind("search/eventtypes", "eventtypes", "eventtypes", EVENT_TYPE),
+        kind("data/macros", "macros", "macros", MACRO),
+        kind("search/macros", "macros", "macros", MACRO),
+    ]
+});
+
+/// The collections.
+pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    vec![
+        Kind { more: &["dispatch", "history"], ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH) },
+        kind("saved/eventtypes", "eventtypes", "eventtypes", EVENT_TYPE),
+        kind("admin/macros", "macros", "macros", MACRO),
+        Kind {
+            holds: is_lookup,
+            ..kind(
+                "data/transforms/lookups",
+                "transforms-lookup",
+                "transforms",
+                Fields {
+                    required: &[],
+                    optional: &[
+                        "allow_caching",
+                        "batch_index_query",
+                        "case_sensitive_match",
+                        "collection",
+                        "default_match",
+                        "disabled",
+                        "external_cmd",
+                        "external_type",
+                        "fields_list",
+                        "filename",
+                        "filter",
+                        "match_type",
+                        "max_matches",
+                        "max_offset_secs",
+                        "min_matches",
+                        "min_offset_secs",
+                        "replicate",
+                        "time_field",
+                        "time_format",
+                    ],
+                    wildcard: &[],
+                },
+            )
+        },
+        Kind {
+            holds: is_extraction,
+            ..kind(
+                "data/transforms/extractions",
+                "transforms-extract",
+                "transforms",
+                Fields {
+                    required: &[],
+                    optional: &[
+                        "CAN_OPTIMIZE",
+                        "CLEAN_KEYS",
+                        "DEFAULT_VALUE",
+                        "DELIMS",
+                        "DEST_KEY",
+                        "FIELDS",
+                        "FORMAT",
+                        "KEEP_EMPTY_VALS",
+                        "LOOKAHEAD",
+                        "MV_ADD",
+                        "REGEX",
+                        "REPEAT_MATCH",
+                        "SOURCE_KEY",
+                        "WRITE_META",
+                        "disabled",
+                    ],
+                    wildcard: &[],
+                },
+            )
+        },
+        Kind {
+            prefix: Cow::Borrowed("statsd-dims:"),
+            told: Some(
+                "The change is saved and has no effect: metrics by statsd have the dimensions that the sender names.",
+            ),
+            ..kind(
+                "data/transforms/statsdextractions",
+                "statsd-extractions",
+                "transforms",
+                Fields { required: &["REGEX"], optional: &["REMOVE_DIMS_FROM_METRIC_NAME"], wildcard: &[] },
+            )
+        },
+        Kind {
+            prefix: Cow::Borrowed("bookmarks_mc:"),
+            ..kind(
+                "saved/bookmarks/monitoring_console",
+                "bookmarks",
+                "bookmarks",
+                Fields { required: &["url"], optional: &[], wildcard: &[] },
+            )
+        },
+        kind(
+            "data/ui/workflow-actions",
+            "workflow-actions",
+            "workflow_actions",
+            Fields {
+                required: &["label"],
+                optional: &["disabled", "display_location", "eventtypes", "fields", "type"],
+                wildcard: &["link.*", "search.*"],
+            },
+        ),
+        Kind {
+            holds: |object| object.settings.keys().any(|key| key.starts_with("METRIC-SCHEMA-")),
+            ..kind(
+                "data/transforms/metric-schema",
+                "metric-schema",
+                "transforms",
+                Fields { required: &[], optional: &[], wildcard: &["METRIC-SCHEMA-*"] },
+            )
+        },
+    ]
+});
+
+impl Kind {
+    /// The stanza name of an entity.
+    pub(super) fn stanza(&self, name: &str) -> String {
+        match self.only {
+            Some((entity, stanza)) if entity == name => stanza.to_owned(),
+            _ if name.starts_with(self.prefix.as_ref()) => name.to_owned(),
+            _ => format!("{}{name}", self.prefix),
+        }
+    }
+
+    /// The name of the entity of a stanza.
+    pub(super) fn entity<'s>(&self, stanza: &'s str) -> &'s str {
+        match self.only {
+            Some((entity, only)) if only == stanza => entity,
+            _ => stanza.strip_prefix(self.prefix.as_ref()).unwrap_or(stanza),
+        }
+    }
+
+    /// Whether a stanza is one of its entities.
+    pub(super) fn includes(&self, object: &ConfObject) -> bool {
+        object.name.starts_with(self.prefix.as_ref())
+            && self.only.is_none_or(|(_, stanza)| stanza == object.name)
+            && (self.holds)(object)
+    }
+
+    /// The only entity while it has no stanza.
+    pub(super) fn without_stanza(&self, viewer: &Permissions) -> Option<ConfObject> {
+        let (_, stanza) = self.only?;
+        let roles = [ANYONE.to_owned()];
+        Some(ConfObject {
+            conf: self.conf.clone().into_owned(),
+            name: stanza.to_owned(),
+            place: Place::System,
+            settings: BTreeMap::new(),
+            owner: NOBODY.to_owned(),
+            sharing: ObjectSharing::System,
+            readers: roles.to_vec(),
+            writers: vec![ADMIN_ROLE.to_owned()],
+            can_write: viewer.holds(ADMIN_ALL_OBJECTS),
+            is_local: false,
+        })
+    }
+
+    /// Refuses unknown parameters, in Splunk's words.
+    pub(super) fn check(&self, settings: &[(String, String)]) -> Result<(), ApiError> {
+        let Fields { required, optional, wildcard } = self.fields;
+        let is_known = |key: &str| {
+            required.contains(&key)
+                || optional.contains(&key)
+                || wildcard.iter().any(|pattern| key.starts_with(pattern.trim_end_matches('*')))
+                || self.more_fields.iter().any(|known| known == key)
+        };
+        if let Some((key, _)) = settings.iter().find(|(key, _)| !is_known(key)) {
+            return Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler.")));
+        }
+        let is_schedule = |(key, value): &&(String, String)| key == "cron_schedule" && !value.trim().is_empty();
+        match settings.iter().filter(is_schedule).find(|(_, value)| Cron::parse(value).is_none()) {
+            Some((_, value)) => Err(ApiError::bad_request(format!("Invalid cron_schedule=\"{value}\""))),
+            None => Ok(()),
+        }
+    }
+}
