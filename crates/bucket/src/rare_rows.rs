@@ -1,4 +1,4 @@
-//! Candidate rows of a page for rare tokens: usually few, as in a search for one id.
+//! Candidate rows of a page for rare tokens, or for the beginning of one: usually few, as in a search for one id.
 //!
 //! If a token that the term dictionary does not list for a page occurs there at all, it is in one of the page's rare
 //! columns; only the rows of these values can match. This costs a term dictionary page and a column or two, so it pays
@@ -11,7 +11,7 @@ use quarry_stdx::number::u32_of;
 use crate::columns::TemplatePage;
 use crate::error::BucketError;
 use crate::reader::{BucketReader, TokenScope, in_order_of_rarity};
-use crate::term_dictionary::scan::{RareTest, TokenPattern};
+use crate::term_dictionary::scan::{NumberTest, RareTest, TokenPattern};
 use crate::term_dictionary::{cut_term, field_term};
 
 /// Maximum number of tokens of a query that are looked up before the rows count as unknown.
@@ -43,7 +43,12 @@ impl BucketReader {
     ) -> Result<Option<Vec<u32>>, BucketError> {
         match query {
             TermQuery::None => Ok(Some(Vec::new())),
-            TermQuery::Token(token) => self.rows_with(asked, page, cut_term(token.as_bytes()), most),
+            TermQuery::Token(token) => {
+                self.rows_with(asked, page, TokenPattern::Token(cut_term(token.as_bytes())), most)
+            }
+            TermQuery::Prefix(prefix) => {
+                self.rows_with(asked, page, TokenPattern::Prefix(cut_term(prefix.as_bytes())), most)
+            }
             TermQuery::Value { field, value, tokens } => {
                 let within = asked.fields.columns_of(field);
                 let asked = TokenScope { within: within.as_ref(), ..asked };
@@ -55,8 +60,7 @@ impl BucketReader {
             TermQuery::Field { name, value } => self.rows_with_field(asked.slab, page, &field_term(name, value)),
             TermQuery::And(parts) => {
                 let tokens = in_order_of_rarity(parts).into_iter();
-                let tokens = tokens
-                    .filter(|part| matches!(part, TermQuery::Token(_) | TermQuery::Value { .. } | TermQuery::Or(_)));
+                let tokens = tokens.filter(|part| is_of_tokens(part) || matches!(part, TermQuery::Or(_)));
                 for part in tokens.take(MOST_TOKENS) {
                     if let Some(rows) = self.rows_of(asked, page, part, most)? {
                         return Ok(Some(rows));
@@ -67,8 +71,7 @@ impl BucketReader {
             TermQuery::Or(parts) => {
                 let mut all = Vec::new();
                 // Columns are searched last.
-                let (late, early): (Vec<_>, Vec<_>) =
-                    parts.iter().partition(|part| matches!(part, TermQuery::Token(_) | TermQuery::Value { .. }));
+                let (late, early): (Vec<_>, Vec<_>) = parts.iter().partition(|part| is_of_tokens(part));
                 for part in early.into_iter().chain(late) {
                     let Some(rows) = self.rows_of(asked, page, part, most)? else { return Ok(None) };
                     all.extend(rows);
@@ -77,7 +80,7 @@ impl BucketReader {
                 all.dedup();
                 Ok((all.len() <= most).then_some(all))
             }
-            _ => Ok(None),
+            TermQuery::All | TermQuery::Meta { .. } => Ok(None),
         }
     }
 
@@ -94,19 +97,24 @@ impl BucketReader {
         &self,
         asked: TokenScope<'_>,
         page: usize,
-        token: &[u8],
+        wanted: TokenPattern<'_>,
         most: usize,
     ) -> Result<Option<Vec<u32>>, BucketError> {
         let slab = asked.slab;
         let Some(columns) = self.columns(slab)? else { return Ok(None) };
         if self.is_listed(asked)?
             && let Some(term_dictionary) = self.term_dictionary(slab, &self.parts()[slab].tokens)?
-            && term_dictionary.find(&self.source, token)? >> page & 1 == 1
         {
-            return Ok(None);
+            let listed = match wanted {
+                TokenPattern::Token(token) => term_dictionary.find(&self.source, token)?,
+                TokenPattern::Prefix(prefix) => term_dictionary.find_prefix(&self.source, prefix)?,
+            };
+            if listed >> page & 1 == 1 {
+                return Ok(None);
+            }
         }
         let of_asked = (0u32..).zip(&columns.layout.template_set.columns).filter(|(number, _)| asked.concerns(*number));
-        let tests = of_asked.map(|(number, column)| (number, RareTest::of(column, TokenPattern::Token(token))));
+        let tests = of_asked.map(|(number, column)| (number, RareTest::of(column, wanted)));
         self.rows_passing(slab, page, tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect(), most)
     }
 
@@ -163,6 +171,11 @@ impl BucketReader {
     }
 }
 
+/// Whether a query names tokens that columns can be searched for.
+fn is_of_tokens(query: &TermQuery) -> bool {
+    matches!(query, TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Value { .. })
+}
+
 /// Positions of the values that pass.
 pub(crate) fn places_where<T>(values: &[T], passes: impl Fn(&T) -> bool) -> Vec<usize> {
     values.iter().enumerate().filter(|(_, value)| passes(value)).map(|(at, _)| at).collect()
@@ -171,14 +184,14 @@ pub(crate) fn places_where<T>(values: &[T], passes: impl Fn(&T) -> bool) -> Vec<
 impl RareTest<'_> {
     /// Positions of the values that pass.
     fn places(&self, values: &ColumnValues) -> Vec<usize> {
-        match (values, self.numbers()) {
-            (ColumnValues::Numbers(numbers), Some([one, other])) => {
-                places_where(numbers, |number| (*number == one) | (*number == other))
+        match (values, self) {
+            (ColumnValues::Numbers(numbers), RareTest::Numbers(NumberTest::Either(one, other))) => {
+                places_where(numbers, |number| (number == one) | (number == other))
             }
-            (ColumnValues::Numbers(numbers), None) => {
-                let each = (0..numbers.len()).map(|at| ColumnValues::Numbers(vec![numbers[at]]));
-                each.enumerate().filter(|(_, number)| self.holds(number)).map(|(at, _)| at).collect()
+            (ColumnValues::Numbers(numbers), RareTest::Numbers(test)) => {
+                places_where(numbers, |number| test.holds(std::slice::from_ref(number)))
             }
+            (ColumnValues::Numbers(numbers), _) => (0..numbers.len()).collect(),
             (ColumnValues::Texts { bytes, ends }, _) => {
                 if !self.holds(values) {
                     return Vec::new();

@@ -1,12 +1,16 @@
 //! `receivers/simple` and `receivers/stream`: events in a request body, broken up by the rules of their sourcetype.
 //!
-//! They are durable when the request is answered. Not here: the HTTP Event Collector, which is for high volume.
+//! They are durable when the request is answered. With the header `X-Splunk-Input-Mode: Streaming` the body may last as
+//! long as the connection, as the `attach` functions of Splunk's SDKs send it. Not here: the HTTP Event Collector, which is for high volume.
 
-use axum::body::Bytes;
-use axum::extract::State;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request, State};
 use axum::http::{Method, Uri};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use futures::StreamExt;
 use quarry_apps::objects::NOBODY;
 use serde_json::json;
 
@@ -24,6 +28,12 @@ use crate::{ApiState, ReceivedText};
 const INDEX: &str = "main";
 /// Default source and sourcetype, by the last part of the path.
 const NAMES: [(&str, &str); 2] = [("simple", "http-simple"), ("stream", "http-stream")];
+/// Header field and value of a request whose body lasts until its connection ends.
+const MODE: (&str, &str) = ("x-splunk-input-mode", "streaming");
+/// Bytes of such a body that are stored at once.
+const STREAM_BYTES: usize = 1 << 20;
+/// Time without more of it after which whole lines are stored.
+const STREAM_IDLE: Duration = Duration::from_millis(500);
 /// Parameters.
 const TAKEN: &[&str] = &["index", "host", "source", "sourcetype"];
 
@@ -46,44 +56,106 @@ const RECEIVED: Shape = Shape::Object(&[
     ("sourcetype", Shape::Text),
 ]);
 
-async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: Bytes) -> Result<Response, ApiError> {
+async fn receive(
+    State(state): State<ApiState>,
+    caller: Caller,
+    uri: Uri,
+    request: Request,
+) -> Result<Response, ApiError> {
     let parameters = Parameters::of_query(uri.query().unwrap_or_default());
-    let otherwise = NAMES.iter().find(|(name, _)| uri.path().ends_with(name)).map_or(NOBODY, |(_, name)| name);
-    let text = |name: &str, otherwise: &str| {
-        parameters.text(name).filter(|text| !text.is_empty()).unwrap_or_else(|| otherwise.to_owned())
-    };
-    let received = ReceivedText {
-        index: text("index", INDEX),
-        host: text("host", &caller.origin.address.to_string()),
-        source: text("source", otherwise),
-        sourcetype: text("sourcetype", otherwise),
-        text: body.to_vec(),
+    let mut received = metadata_of(&parameters, &caller, uri.path());
+    let mode = request.headers().get(MODE.0).and_then(|value| value.to_str().ok());
+    if mode.is_some_and(|mode| mode.eq_ignore_ascii_case(MODE.1)) {
+        check(&received, &caller)?;
+        let bytes = receive_stream(&state, &received, request.into_body()).await?;
+        return Ok(answer(&received, bytes, &parameters));
+    }
+    received.text = match Bytes::from_request(request, &state).await {
+        Ok(body) => body.to_vec(),
+        Err(refused) => return Ok(refused.into_response()),
     };
     if received.text.is_empty() {
         return Err(ApiError::bad_request("there is no event: the body of the request is empty"));
     }
+    check(&received, &caller)?;
+    let (node, taken) = (state.node.clone(), received.clone());
+    blocking(move || node.receive(&taken)).await??;
+    Ok(answer(&received, received.text.len(), &parameters))
+}
+
+/// Receives events as they arrive. Whole lines are stored when there are many or none has come for a while, and what is
+/// left at the end, however the connection ends: the client does not wait for an answer. Returns the number of bytes.
+async fn receive_stream(state: &ApiState, metadata: &ReceivedText, body: Body) -> Result<usize, ApiError> {
+    let mut frames = body.into_data_stream();
+    let (mut text, mut bytes, mut is_open) = (Vec::new(), 0, true);
+    while is_open {
+        let is_idle = match tokio::time::timeout(STREAM_IDLE, frames.next()).await {
+            Ok(Some(Ok(frame))) => {
+                text.extend_from_slice(&frame);
+                false
+            }
+            Ok(Some(Err(_)) | None) => {
+                is_open = false;
+                false
+            }
+            Err(_) => true,
+        };
+        let lines = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let due = match (is_open, is_idle || text.len() >= STREAM_BYTES) {
+            (false, _) => text.len(),
+            (true, true) if lines == 0 && text.len() >= STREAM_BYTES => text.len(),
+            (true, true) => lines,
+            (true, false) => 0,
+        };
+        if due > 0 {
+            let rest = text.split_off(due);
+            let taken = ReceivedText { text: std::mem::replace(&mut text, rest), ..metadata.clone() };
+            let node = state.node.clone();
+            blocking(move || node.receive(&taken)).await??;
+            bytes += due;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Index, host, source and sourcetype of the events of a request.
+fn metadata_of(parameters: &Parameters, caller: &Caller, path: &str) -> ReceivedText {
+    let otherwise = NAMES.iter().find(|(name, _)| path.ends_with(name)).map_or(NOBODY, |(_, name)| name);
+    let text = |name: &str, otherwise: &str| {
+        parameters.text(name).filter(|text| !text.is_empty()).unwrap_or_else(|| otherwise.to_owned())
+    };
+    ReceivedText {
+        index: text("index", INDEX),
+        host: text("host", &caller.origin.address.to_string()),
+        source: text("source", otherwise),
+        sourcetype: text("sourcetype", otherwise),
+        text: Vec::new(),
+    }
+}
+
+fn check(received: &ReceivedText, caller: &Caller) -> Result<(), ApiError> {
     if [&received.host, &received.source, &received.sourcetype].iter().any(|text| text.chars().any(char::is_control)) {
         return Err(ApiError::bad_request("host, source and sourcetype are one line without control characters"));
     }
     if !caller.permissions.may_write(&received.index) {
-        return Err(ApiError::forbidden(format!(
-            "user {} may not write into {}",
-            caller.identity.user, received.index
-        )));
+        let (user, index) = (&caller.identity.user, &received.index);
+        return Err(ApiError::forbidden(format!("user {user} may not write into {index}")));
     }
-    let (node, taken) = (state.node.clone(), received.clone());
-    blocking(move || node.receive(&taken)).await??;
+    Ok(())
+}
+
+fn answer(received: &ReceivedText, bytes: usize, parameters: &Parameters) -> Response {
     let fields = [
         ("_index", received.index.clone()),
-        ("bytes", received.text.len().to_string()),
+        ("bytes", bytes.to_string()),
         ("host", received.host.clone()),
         ("source", received.source.clone()),
         ("sourcetype", received.sourcetype.clone()),
     ];
     let form = Form::of(parameters.get("output_mode"));
-    Ok(form.answer(match form {
+    form.answer(match form {
         Form::Json => json!({
-            "index": received.index, "bytes": received.text.len(), "host": received.host, "source": received.source,
+            "index": received.index, "bytes": bytes, "host": received.host, "source": received.source,
             "sourcetype": received.sourcetype,
         })
         .to_string(),
@@ -94,5 +166,5 @@ async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: 
             let fields: String = fields.iter().map(field).collect();
             format!("<response>\n  <results>\n    <result>\n{fields}    </result>\n  </results>\n</response>\n")
         }
-    }))
+    })
 }

@@ -1,6 +1,6 @@
 //! Candidate rows against the tokens of the texts themselves, and the texts of those rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quarry_event::segment::{for_each_token, lower_token};
@@ -48,6 +48,32 @@ fn no_row_that_holds_a_token_is_left_out_and_ids_give_one() {
                 let texts = reader.template_page(0, page).unwrap().unwrap().texts(0, &found).unwrap();
                 let expected: Vec<&[u8]> = found.iter().map(|row| events.raw((start + row) as usize)).collect();
                 assert!((0..found.len()).map(|at| texts.get(at)).eq(expected), "{token}");
+            }
+        }
+    }
+    assert!(known > 1_000 && alone > 500, "{known} known, {alone} of one row");
+}
+
+#[test]
+fn no_row_that_holds_the_beginning_of_a_token_is_left_out() {
+    let events = log(14, 2 * MAX_PAGE_EVENTS + 77);
+    let encoded = encode(std::slice::from_ref(&events), &EncodeOptions::default()).unwrap();
+    let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
+    let truth = rows_of_tokens(&events);
+    let (mut known, mut alone) = (0, 0);
+    for token in truth.keys().step_by(17).filter(|token| token.is_ascii()) {
+        for prefix in [&token[..], &token[..token.len().div_ceil(2)], &token[..1]] {
+            let begun = truth.range(prefix.to_owned()..).take_while(|(token, _)| token.starts_with(prefix));
+            let rows: BTreeSet<u32> = begun.flat_map(|(_, rows)| rows).copied().collect();
+            for page in 0..3 {
+                let start = (page * MAX_PAGE_EVENTS) as u32;
+                let here = rows.range(start..start + MAX_PAGE_EVENTS as u32).map(|row| row - start);
+                let here: Vec<u32> = here.collect();
+                let query = TermQuery::Prefix(prefix.into());
+                let Some(found) = reader.candidate_rows(0, page, &query, &Anywhere, 16).unwrap() else { continue };
+                assert!(here.iter().all(|row| found.binary_search(row).is_ok()), "{prefix}*: {here:?} in {found:?}");
+                known += 1;
+                alone += usize::from(found == here && here.len() == 1);
             }
         }
     }

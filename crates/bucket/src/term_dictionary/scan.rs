@@ -142,7 +142,8 @@ pub(crate) enum NumberTest {
 }
 
 impl NumberTest {
-    fn holds(&self, numbers: &[i64]) -> bool {
+    /// Whether any of these numbers passes.
+    pub(crate) fn holds(&self, numbers: &[i64]) -> bool {
         let within = |ranges: &[RangeInclusive<u64>], number: u64| ranges.iter().any(|range| range.contains(&number));
         match self {
             // Without an early exit within a chunk, several numbers are compared at once.

@@ -18,6 +18,7 @@ mod request_body;
 mod slow_reader;
 #[cfg(test)]
 mod tests;
+mod unbounded_body;
 mod unread_body;
 
 use std::convert::Infallible;
@@ -55,6 +56,7 @@ use proxy_headers::is_forwarded;
 use refused_head::RefusedHead;
 use request_body::{RequestBody, Unread};
 use slow_reader::Outgoing;
+use unbounded_body::UnboundedBody;
 use unread_body::UnreadBody;
 
 /// Maximum concurrent requests of an HTTP/2 connection.
@@ -365,7 +367,8 @@ impl Shared {
         });
         let builder = self.builder();
         let outgoing = Outgoing::new(Lingering::new(io, self.bounds.linger), pace);
-        let io = TokioIo::new(RefusedHead::new(outgoing, self.bounds.head_bytes));
+        let refused = RefusedHead::new(outgoing, self.bounds.head_bytes);
+        let io = TokioIo::new(UnboundedBody::new(refused, self.bounds.head_bytes));
         let mut serving = pin!(builder.serve_connection(io, service));
         let mut first_head = pin!(tokio::time::sleep(self.bounds.head_wait));
         let (mut is_first, mut is_stopping, mut is_last_wait) = (true, false, false);

@@ -1,9 +1,11 @@
 //! Objects over REST: ownership, visibility to the next search, persistence, and protection from other users.
 
+use std::io::Write as _;
+
 use serde_json::Value;
 
 use crate::permissions::{key, search, status, with_users};
-use crate::server::{Server, ask};
+use crate::server::{Server, ask, connected};
 use crate::support::{Place, wait_until};
 
 const MACROS: &str = "/services/admin/macros";
@@ -147,6 +149,25 @@ fn an_index_is_made_takes_events_and_is_closed() {
     let taken = ask(&place, "POST", receiver, &admin, "one event");
     assert_eq!((status(&taken), &body(&taken)["bytes"]), ("200", &9.into()), "{taken}");
     assert_eq!(status(&ask(&place, "POST", receiver, &eva, "one event")), "403");
+    // As the `attach` functions of Splunk's SDKs: no length, and no wait for an answer.
+    let head = |authorization: &str| {
+        format!(
+            "POST /services/receivers/stream?index=web&sourcetype=lines HTTP/1.1\r\nHost: 127.0.0.1\r\n\
+             Authorization: {authorization}\r\nX-Splunk-Input-Mode: Streaming\r\n\r\n"
+        )
+    };
+    for (authorization, text) in [(&admin, "attached one\nattached two"), (&eva, "attached without leave\n")] {
+        let mut stream = connected(&place);
+        stream.write_all(format!("{}{text}", head(authorization)).as_bytes()).unwrap();
+    }
+    let mut open = connected(&place);
+    open.write_all(format!("{}attached three\nattached fo", head(&admin)).as_bytes()).unwrap();
+    let attached = "search index=web attached | stats count values(_raw) as texts | eval texts=mvjoin(texts, \",\")";
+    let has = |texts: &str| wait_until(|| search(&place, &admin, attached).contains(texts));
+    assert!(has("attached one,attached three,attached two"), "whole lines are found while the connection is open");
+    open.write_all(b"ur\n").unwrap();
+    drop(open);
+    assert!(has("attached four,attached one,attached three,attached two"));
     let found = search(&place, &admin, "search index=web | table _raw source");
     assert!(found.contains("one event") && found.contains("here"), "{found}");
     assert_eq!(status(&ask(&place, "POST", &format!("{indexes}/web/disable"), &admin, "")), "200");

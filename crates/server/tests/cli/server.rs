@@ -68,11 +68,16 @@ impl Drop for Server {
     }
 }
 
-/// Sends a request without reading its answer.
-pub(crate) fn send(place: &Place, method: &str, path: &str, authorization: &str, body: &str) -> TcpStream {
+/// A connection to the management port.
+pub(crate) fn connected(place: &Place) -> TcpStream {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let address = run_file.split('"').find(|part| part.starts_with("127.0.0.1:")).unwrap();
-    let mut stream = TcpStream::connect(address).unwrap();
+    TcpStream::connect(address).unwrap()
+}
+
+/// Sends a request without reading its answer.
+pub(crate) fn send(place: &Place, method: &str, path: &str, authorization: &str, body: &str) -> TcpStream {
+    let mut stream = connected(place);
     write!(
         stream,
         "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {authorization}\r\nConnection: close\r\n\

@@ -1,0 +1,238 @@
+//! Requests whose body has no length and lasts until the client closes the connection, as the `attach` functions of
+//! Splunk's SDKs send events: `POST …/receivers/stream` with the header `X-Splunk-Input-Mode: Streaming`.
+//!
+//! HTTP/1.1 gives such a request no body. So its head is passed on with `Transfer-Encoding: chunked`, and each read of
+//! what follows as a chunk. Only the first request of a connection can be one; all other bytes pass unchanged.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Beginning of such a request.
+const FIRST_BYTES: &[u8] = b"POST /services";
+/// End of a head.
+const HEAD_END: &[u8] = b"\r\n\r\n";
+/// Header field and value that announce the mode, in lower case.
+const MODE: (&str, &str) = ("x-splunk-input-mode", "streaming");
+/// Bytes read at once.
+const READ_BYTES: usize = 8 << 10;
+
+/// A connection.
+pub(super) struct UnboundedBody<Io> {
+    io: Io,
+    state: State,
+    /// Bytes to pass on, and how many of them have been.
+    ready: (Vec<u8>, usize),
+    /// Maximum bytes of a head.
+    head_bytes: usize,
+}
+
+enum State {
+    /// The first head is being read.
+    Head(Vec<u8>),
+    /// Bytes pass as they are.
+    Plain,
+    /// Bytes are the body of the request.
+    Body,
+    /// The body has ended.
+    Ended,
+}
+
+impl<Io> UnboundedBody<Io> {
+    /// A connection with this maximum size of request heads.
+    pub(super) fn new(io: Io, head_bytes: usize) -> UnboundedBody<Io> {
+        UnboundedBody { io, state: State::Head(Vec::new()), ready: (Vec::new(), 0), head_bytes }
+    }
+
+    /// Takes more bytes of the first head; an empty slice is the end of the connection.
+    fn take_head(&mut self, mut head: Vec<u8>, bytes: &[u8]) {
+        let searched = head.len().saturating_sub(HEAD_END.len());
+        head.extend_from_slice(bytes);
+        let common = head.len().min(FIRST_BYTES.len());
+        let is_other = bytes.is_empty() || head[..common] != FIRST_BYTES[..common] || head.len() > self.head_bytes;
+        let end = head[searched..].windows(HEAD_END.len()).position(|bytes| bytes == HEAD_END).map(|at| searched + at);
+        self.state = match end {
+            None if !is_other => State::Head(head),
+            Some(end) if !is_other && is_unbounded(&head[..end]) => {
+                let body = head.split_off(end + HEAD_END.len());
+                head.truncate(end);
+                head.extend_from_slice(b"\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
+                if !body.is_empty() {
+                    add_chunk(&mut head, &body);
+                }
+                self.ready = (head, 0);
+                State::Body
+            }
+            _ => {
+                self.ready = (head, 0);
+                State::Plain
+            }
+        };
+    }
+}
+
+/// Whether a head announces a body without a length.
+fn is_unbounded(head: &[u8]) -> bool {
+    let Ok(head) = std::str::from_utf8(head) else { return false };
+    let mut lines = head.split("\r\n");
+    let path = lines.next().and_then(|first| first.split(' ').nth(1)).unwrap_or_default();
+    let path = path.split('?').next().unwrap_or_default();
+    if !["/receivers/stream", "/receivers/simple"].iter().any(|end| path.ends_with(end)) {
+        return false;
+    }
+    let mut is_announced = false;
+    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+        match name.trim().to_ascii_lowercase().as_str() {
+            "content-length" | "transfer-encoding" => return false,
+            name => is_announced |= name == MODE.0 && value.trim().eq_ignore_ascii_case(MODE.1),
+        }
+    }
+    is_announced
+}
+
+fn add_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+impl<Io: AsyncRead + Unpin> AsyncRead for UnboundedBody<Io> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        loop {
+            let (ready, passed) = &mut this.ready;
+            if *passed < ready.len() {
+                let count = buffer.remaining().min(ready.len() - *passed);
+                buffer.put_slice(&ready[*passed..*passed + count]);
+                *passed += count;
+                return Poll::Ready(Ok(()));
+            }
+            match this.state {
+                State::Plain => return Pin::new(&mut this.io).poll_read(context, buffer),
+                // The end of the connection would cancel the request before its events are stored.
+                State::Ended => return Poll::Pending,
+                State::Head(_) | State::Body => {}
+            }
+            let mut space = [0; READ_BYTES];
+            let mut read = ReadBuf::new(&mut space);
+            ready!(Pin::new(&mut this.io).poll_read(context, &mut read))?;
+            let bytes = read.filled();
+            match std::mem::replace(&mut this.state, State::Plain) {
+                State::Head(head) => this.take_head(head, bytes),
+                _ if bytes.is_empty() => (this.ready, this.state) = ((b"0\r\n\r\n".to_vec(), 0), State::Ended),
+                _ => {
+                    let mut chunk = Vec::with_capacity(bytes.len() + HEAD_END.len() * 4);
+                    add_chunk(&mut chunk, bytes);
+                    (this.ready, this.state) = ((chunk, 0), State::Body);
+                }
+            }
+        }
+    }
+}
+
+impl<Io: AsyncWrite + Unpin> AsyncWrite for UnboundedBody<Io> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// What is passed on of bytes that arrive in parts of this size.
+    async fn passed(bytes: &[u8], part: usize) -> Vec<u8> {
+        let (mut client, server) = tokio::io::duplex(1 << 20);
+        let mut server = UnboundedBody::new(server, 1_000);
+        let mut found = Vec::new();
+        let mut space = [0; 64];
+        for part in bytes.chunks(part) {
+            client.write_all(part).await.unwrap();
+            let mut read = std::pin::pin!(server.read(&mut space));
+            if let Poll::Ready(count) = futures::poll!(read.as_mut()) {
+                found.extend_from_slice(&space[..count.unwrap()]);
+            }
+        }
+        drop(client);
+        loop {
+            let mut read = std::pin::pin!(server.read(&mut space));
+            match futures::poll!(read.as_mut()) {
+                Poll::Ready(Ok(count)) if count > 0 => found.extend_from_slice(&space[..count]),
+                _ => return found,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_without_a_length_is_passed_on_in_chunks() {
+        let head =
+            "POST /servicesNS/-/-/receivers/stream?index=a HTTP/1.1\r\nHost: x\r\nX-Splunk-Input-Mode: Streaming";
+        let all = format!("{head}\r\n\r\none\ntwo\n");
+        for part in [1, 7, 1_000] {
+            let text = String::from_utf8(passed(all.as_bytes(), part).await).unwrap();
+            let (found, chunks) = text.split_once("\r\n\r\n").unwrap();
+            assert_eq!(found, format!("{head}\r\nTransfer-Encoding: chunked\r\nConnection: close"), "{part}");
+            let mut body = String::new();
+            let mut rest = chunks;
+            loop {
+                let (count, after) = rest.split_once("\r\n").unwrap();
+                let count = usize::from_str_radix(count, 16).unwrap();
+                body.push_str(&after[..count]);
+                rest = &after[count + 2..];
+                if count == 0 {
+                    break;
+                }
+            }
+            assert_eq!((body.as_str(), rest), ("one\ntwo\n", ""), "{part}");
+        }
+    }
+
+    #[tokio::test]
+    async fn other_requests_pass_unchanged() {
+        let mode = "X-Splunk-Input-Mode: Streaming";
+        for text in [
+            format!("POST /services/receivers/stream HTTP/1.1\r\n{mode}\r\nContent-Length: 3\r\n\r\nabc"),
+            format!(
+                "POST /services/receivers/stream HTTP/1.1\r\n{mode}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            ),
+            format!("POST /services/search/jobs HTTP/1.1\r\n{mode}\r\n\r\n"),
+            "POST /services/receivers/stream HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(),
+            format!("GET /services/receivers/stream HTTP/1.1\r\n{mode}\r\n\r\n"),
+            format!("POST /services/receivers/stream HTTP/1.1\r\nA: {}", "a".repeat(3_000)),
+            "POST /serv".to_owned(),
+            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(),
+        ] {
+            for part in [1, 10_000] {
+                assert_eq!(String::from_utf8(passed(text.as_bytes(), part).await).unwrap(), text, "{part}");
+            }
+        }
+    }
+}
