@@ -129,7 +129,11 @@ fn entries_of(app: &Path) -> Result<Vec<PackedEntry>, ObjectError> {
     let mut folders = vec![(app.to_owned(), String::new(), 0)];
     let (mut found, mut bytes) = (Vec::new(), 0);
     while let Some((folder, prefix, depth)) = folders.pop() {
-        let entries = std::fs::read_dir(&folder).map_err(|error| failed(&folder, error))?;
+        let entries = match std::fs::read_dir(&folder) {
+            // It may have been removed since it was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && depth > 0 => continue,
+            entries => entries.map_err(|error| failed(&folder, error))?,
+        };
         for entry in entries {
             let entry = entry.map_err(|error| failed(&folder, error))?;
             // A file may have been removed since it was listed; a name that is not UTF-8 cannot be in the archive.

@@ -60,8 +60,12 @@ impl KeptJobs {
             Err(_) if wanted.is_none() && is_sid(&sid) => {}
             _ => return Err(JobFolderError::Taken(sid)),
         }
-        std::fs::write(self.folder.join(&sid).join(RECORD), record(&sid).to_string())?;
-        Ok(sid)
+        match std::fs::write(self.folder.join(&sid).join(RECORD), record(&sid).to_string()) {
+            Ok(()) => Ok(sid),
+            // A request that removes an older job of this name came in between.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(JobFolderError::Taken(sid)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Path of a job's rows.

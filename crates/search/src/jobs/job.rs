@@ -784,13 +784,14 @@ impl SearchJob {
         self.stop_round();
     }
 
-    /// Ends its search without a result; nothing more is written.
-    pub(super) fn cancel(&self) {
-        self.locked().is_removed = true;
+    /// Ends its search without a result; nothing more is written. False if that was done before.
+    pub(super) fn cancel(&self) -> bool {
+        let was_removed = std::mem::replace(&mut self.locked().is_removed, true);
         if let Some(stopper) = &self.stopper {
             stopper.cancel();
         }
         self.stop_round();
+        !was_removed
     }
 
     /// Sets its expiry to this many seconds from now, or from its end.

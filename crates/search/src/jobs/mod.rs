@@ -225,7 +225,7 @@ impl Jobs {
             if !job.is_over_its_time() {
                 return Some(job);
             }
-            self.forget(&job);
+            self.remove(&job);
             return None;
         }
         let facts = self.kept.job_facts(sid)?;
@@ -262,16 +262,15 @@ impl Jobs {
 
     /// Ends a job and removes it with its rows.
     pub fn remove(&self, job: &Arc<SearchJob>) {
-        job.cancel();
-        self.locked().remove(job.sid());
-        self.kept.remove_job(job.sid());
-    }
-
-    /// Removes an expired job.
-    fn forget(&self, job: &Arc<SearchJob>) {
-        job.cancel();
-        self.locked().remove(job.sid());
-        self.kept.remove_job(job.sid());
+        // If another request has removed it, the folder may be that of a new job of the same name.
+        if job.cancel() {
+            let mut known = self.locked();
+            if known.get(job.sid()).is_some_and(|other| Arc::ptr_eq(other, job)) {
+                known.remove(job.sid());
+            }
+            drop(known);
+            self.kept.remove_job(job.sid());
+        }
     }
 
     /// Cancels searches not accessed for too long, ends those that ran too long, and removes expired jobs. Must be
@@ -282,7 +281,7 @@ impl Jobs {
             if job.is_abandoned() {
                 self.remove(&job);
             } else if job.is_over_its_time() {
-                self.forget(&job);
+                self.remove(&job);
             } else if job.runs_too_long() {
                 job.end_in_time();
             }
@@ -291,7 +290,7 @@ impl Jobs {
 
     /// Ends running searches at shutdown; the next server marks them as interrupted.
     pub fn leave(&self) {
-        self.locked().values().for_each(|job| job.cancel());
+        self.locked().values().for_each(|job| drop(job.cancel()));
     }
 }
 
