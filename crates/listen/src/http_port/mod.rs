@@ -342,7 +342,7 @@ impl Shared {
     {
         let waiter = Arc::new(waiter);
         let (router, counted) = (self.router.clone(), Arc::clone(&waiter));
-        let (address, Bounds { pace, left_wait, .. }) = (self.address, self.bounds);
+        let (address, Bounds { pace, left_wait, head_bytes, .. }) = (self.address, self.bounds);
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let at_work = AtWork::new(&counted);
             let origin = Origin::of(peer.ip(), address, is_forwarded(request.headers(), request.uri().authority()));
@@ -367,8 +367,7 @@ impl Shared {
         });
         let builder = self.builder();
         let outgoing = Outgoing::new(Lingering::new(io, self.bounds.linger), pace);
-        let refused = RefusedHead::new(outgoing, self.bounds.head_bytes);
-        let io = TokioIo::new(UnboundedBody::new(refused, self.bounds.head_bytes));
+        let io = TokioIo::new(UnboundedBody::new(RefusedHead::new(outgoing, head_bytes), head_bytes));
         let mut serving = pin!(builder.serve_connection(io, service));
         let mut first_head = pin!(tokio::time::sleep(self.bounds.head_wait));
         let (mut is_first, mut is_stopping, mut is_last_wait) = (true, false, false);

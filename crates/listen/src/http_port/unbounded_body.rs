@@ -22,14 +22,14 @@ const READ_BYTES: usize = 8 << 10;
 /// A connection.
 pub(super) struct UnboundedBody<Io> {
     io: Io,
-    state: State,
+    state: Passage,
     /// Bytes to pass on, and how many of them have been.
     ready: (Vec<u8>, usize),
     /// Maximum bytes of a head.
     head_bytes: usize,
 }
 
-enum State {
+enum Passage {
     /// The first head is being read.
     Head(Vec<u8>),
     /// Bytes pass as they are.
@@ -43,7 +43,7 @@ enum State {
 impl<Io> UnboundedBody<Io> {
     /// A connection with this maximum size of request heads.
     pub(super) fn new(io: Io, head_bytes: usize) -> UnboundedBody<Io> {
-        UnboundedBody { io, state: State::Head(Vec::new()), ready: (Vec::new(), 0), head_bytes }
+        UnboundedBody { io, state: Passage::Head(Vec::new()), ready: (Vec::new(), 0), head_bytes }
     }
 
     /// Takes more bytes of the first head; an empty slice is the end of the connection.
@@ -54,7 +54,7 @@ impl<Io> UnboundedBody<Io> {
         let is_other = bytes.is_empty() || head[..common] != FIRST_BYTES[..common] || head.len() > self.head_bytes;
         let end = head[searched..].windows(HEAD_END.len()).position(|bytes| bytes == HEAD_END).map(|at| searched + at);
         self.state = match end {
-            None if !is_other => State::Head(head),
+            None if !is_other => Passage::Head(head),
             Some(end) if !is_other && is_unbounded(&head[..end]) => {
                 let body = head.split_off(end + HEAD_END.len());
                 head.truncate(end);
@@ -63,11 +63,11 @@ impl<Io> UnboundedBody<Io> {
                     add_chunk(&mut head, &body);
                 }
                 self.ready = (head, 0);
-                State::Body
+                Passage::Body
             }
             _ => {
                 self.ready = (head, 0);
-                State::Plain
+                Passage::Plain
             }
         };
     }
@@ -114,22 +114,22 @@ impl<Io: AsyncRead + Unpin> AsyncRead for UnboundedBody<Io> {
                 return Poll::Ready(Ok(()));
             }
             match this.state {
-                State::Plain => return Pin::new(&mut this.io).poll_read(context, buffer),
+                Passage::Plain => return Pin::new(&mut this.io).poll_read(context, buffer),
                 // The end of the connection would cancel the request before its events are stored.
-                State::Ended => return Poll::Pending,
-                State::Head(_) | State::Body => {}
+                Passage::Ended => return Poll::Pending,
+                Passage::Head(_) | Passage::Body => {}
             }
             let mut space = [0; READ_BYTES];
             let mut read = ReadBuf::new(&mut space);
             ready!(Pin::new(&mut this.io).poll_read(context, &mut read))?;
             let bytes = read.filled();
-            match std::mem::replace(&mut this.state, State::Plain) {
-                State::Head(head) => this.take_head(head, bytes),
-                _ if bytes.is_empty() => (this.ready, this.state) = ((b"0\r\n\r\n".to_vec(), 0), State::Ended),
+            match std::mem::replace(&mut this.state, Passage::Plain) {
+                Passage::Head(head) => this.take_head(head, bytes),
+                _ if bytes.is_empty() => (this.ready, this.state) = ((b"0\r\n\r\n".to_vec(), 0), Passage::Ended),
                 _ => {
                     let mut chunk = Vec::with_capacity(bytes.len() + HEAD_END.len() * 4);
                     add_chunk(&mut chunk, bytes);
-                    (this.ready, this.state) = ((chunk, 0), State::Body);
+                    (this.ready, this.state) = ((chunk, 0), Passage::Body);
                 }
             }
         }
@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// What is passed on of bytes that arrive in parts of this size.
+    /// The bytes passed on when these arrive in parts of a size.
     async fn passed(bytes: &[u8], part: usize) -> Vec<u8> {
         let (mut client, server) = tokio::io::duplex(1 << 20);
         let mut server = UnboundedBody::new(server, 1_000);

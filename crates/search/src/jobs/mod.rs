@@ -278,9 +278,7 @@ impl Jobs {
     pub fn look_after(&self) {
         let known: Vec<Arc<SearchJob>> = self.locked().values().cloned().collect();
         for job in known {
-            if job.is_abandoned() {
-                self.remove(&job);
-            } else if job.is_over_its_time() {
+            if job.is_abandoned() || job.is_over_its_time() {
                 self.remove(&job);
             } else if job.runs_too_long() {
                 job.end_in_time();
@@ -290,7 +288,9 @@ impl Jobs {
 
     /// Ends running searches at shutdown; the next server marks them as interrupted.
     pub fn leave(&self) {
-        self.locked().values().for_each(|job| drop(job.cancel()));
+        for job in self.locked().values() {
+            job.cancel();
+        }
     }
 }
 
