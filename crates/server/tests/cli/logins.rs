@@ -122,7 +122,7 @@ fn a_client_that_logs_in_at_each_call_locks_nobody_out() {
     let server = Server::start(&place);
     let keys: Vec<String> = (0..150).map(|_| key_of(&login(&place, "admin", "changeme"))).collect();
     assert!(is_in(&place, &format!("Splunk {}", keys[149])));
-    assert!(!is_in(&place, &format!("Splunk {}", keys[0])), "the oldest sessions have ended");
+    assert!(is_in(&place, &format!("Splunk {}", keys[0])), "the sessions are fewer than a user may have");
     let last = format!("Splunk {}", keys[149]);
     assert!(ask(&place, "POST", "/services/auth/logout", &last, "").starts_with("HTTP/1.1 200"));
     assert!(!is_in(&place, &last));

@@ -152,7 +152,7 @@ fn an_index_is_made_takes_events_and_is_closed() {
     // As the `attach` functions of Splunk's SDKs: no length, and no wait for an answer.
     let head = |authorization: &str| {
         format!(
-            "POST /services/receivers/stream?index=web&sourcetype=lines HTTP/1.1\r\nHost: 127.0.0.1\r\n\
+            "POST /services/receivers/stream?index=web&sourcetype=generic_single_line HTTP/1.1\r\nHost: 127.0.0.1\r\n\
              Authorization: {authorization}\r\nX-Splunk-Input-Mode: Streaming\r\n\r\n"
         )
     };
