@@ -50,6 +50,8 @@ pub(crate) struct Outlet {
     sender: mpsc::Sender<Chunk>,
     /// Text of the next chunk so far.
     text: String,
+    /// Whether a chunk has been sent.
+    has_sent: bool,
     /// The slot of the search while it works for the client.
     turn: Option<Turn>,
     turns: Arc<Turns>,
@@ -104,7 +106,7 @@ impl Outlet {
         let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
         let (turns, user) = (Arc::clone(turns), user.to_owned());
         let patience = Patience { stall_after: STALL_AFTER, stall_max: STALL_MAX };
-        (Outlet { sender, text: String::new(), turn, turns, user, patience, place }, chunks)
+        (Outlet { sender, text: String::new(), has_sent: false, turn, turns, user, patience, place }, chunks)
     }
 
     /// Whether the client has disconnected.
@@ -130,6 +132,14 @@ impl Outlet {
         Ok(())
     }
 
+    /// Ends the answer with an error in place of everything that was written, if none of it has been sent.
+    pub(crate) fn fail_at_once(&mut self, error: SearchError) -> Result<(), Gone> {
+        if !self.has_sent {
+            self.text.clear();
+        }
+        self.fail(error)
+    }
+
     /// Ends the answer with an error in place of a chunk, because the status has been sent.
     pub(crate) fn fail(&mut self, error: SearchError) -> Result<(), Gone> {
         self.flush(&mut || {})?;
@@ -138,6 +148,7 @@ impl Outlet {
 
     /// Sends a chunk that `more` bytes of text follow.
     fn send(&mut self, chunk: Chunk, more: usize, let_go: LetGo<'_>) -> Result<(), Gone> {
+        self.has_sent = true;
         let chunk = match self.sender.try_send(chunk) {
             Ok(()) => return Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => return Err(Gone),

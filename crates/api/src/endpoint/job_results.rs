@@ -312,7 +312,8 @@ impl Page {
         // A client that disconnected cannot receive an error.
         let _left = match sent {
             Ok(()) => outlet.flush(&mut || {}),
-            Err(Ended::Unread(error)) => outlet.fail(error),
+            // A short answer has not been sent yet: then the error is its status.
+            Err(Ended::Unread(error)) => outlet.fail_at_once(error),
             Err(Ended::Left) => Err(Gone),
         };
     }

@@ -121,7 +121,11 @@ impl<Io: AsyncRead + Unpin> AsyncRead for UnboundedBody<Io> {
             }
             let mut space = [0; READ_BYTES];
             let mut read = ReadBuf::new(&mut space);
-            ready!(Pin::new(&mut this.io).poll_read(context, &mut read))?;
+            match ready!(Pin::new(&mut this.io).poll_read(context, &mut read)) {
+                // A client that closes its socket without ending TLS has sent all that it will.
+                Err(_) if matches!(this.state, Passage::Body) => read.clear(),
+                done => done?,
+            }
             let bytes = read.filled();
             match std::mem::replace(&mut this.state, Passage::Plain) {
                 Passage::Head(head) => this.take_head(head, bytes),
@@ -212,6 +216,32 @@ mod tests {
                 }
             }
             assert_eq!((body.as_str(), rest), ("one\ntwo\n", ""), "{part}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_breaks_ends_the_body() {
+        let head = "POST /services/receivers/simple HTTP/1.1\r\nX-Splunk-Input-Mode: Streaming\r\n\r\n";
+        let mut server = UnboundedBody::new(Breaking(head.as_bytes().to_vec()), 1_000);
+        let mut found = Vec::new();
+        let mut space = [0; 64];
+        while let Poll::Ready(count) = futures::poll!(std::pin::pin!(server.read(&mut space))) {
+            found.extend_from_slice(&space[..count.unwrap()]);
+        }
+        let found = String::from_utf8(found).unwrap();
+        assert!(found.ends_with("Connection: close\r\n\r\n0\r\n\r\n"), "{found}");
+    }
+
+    /// A connection that breaks after these bytes.
+    struct Breaking(Vec<u8>);
+
+    impl AsyncRead for Breaking {
+        fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            if self.0.is_empty() {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+            buffer.put_slice(&std::mem::take(&mut self.0));
+            Poll::Ready(Ok(()))
         }
     }
 

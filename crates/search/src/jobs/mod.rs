@@ -20,7 +20,7 @@ mod summary;
 mod timeline;
 mod work_turn;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quarry_conf::Permissions;
@@ -119,13 +119,28 @@ pub struct Jobs {
     clock: SharedClock,
     /// Jobs started by this server, and those of earlier ones that were accessed.
     known: Mutex<BTreeMap<String, Arc<SearchJob>>>,
+    /// Names of jobs that have a folder and are not known yet. Folders of jobs appear and disappear under this lock, so
+    /// that a job never takes the folder of another of its name for its own; it is taken before that of `known`.
+    beginning: Mutex<BTreeSet<String>>,
+}
+
+/// A job that has a folder and is not known yet.
+struct Beginning<'j> {
+    jobs: &'j Jobs,
+    sid: String,
+}
+
+impl Drop for Beginning<'_> {
+    fn drop(&mut self) {
+        self.jobs.beginning().remove(&self.sid);
+    }
 }
 
 impl Jobs {
     /// The jobs of the data directory of `kept`, for a server that has just started.
     pub fn new(kept: Arc<KeptJobs>, clock: SharedClock) -> Jobs {
         kept.note_interrupted(TTL_S);
-        let jobs = Jobs { kept, clock, known: Mutex::default() };
+        let jobs = Jobs { kept, clock, known: Mutex::default(), beginning: Mutex::default() };
         // Jobs of earlier servers count towards their users' quotas.
         for (sid, facts) in jobs.kept.jobs_that_ended() {
             if let Some(job) = SearchJob::of_facts(&sid, &facts, Arc::clone(&jobs.kept), Arc::clone(&jobs.clock)) {
@@ -182,7 +197,7 @@ impl Jobs {
         let bytes_max = self.room_of(&params.permissions)?;
         let zone = params.zone.clone().unwrap_or_else(|| service.zone());
         let record = |sid: &str| serde_json::json!(asked.record(sid, &params, self.clock.now_ns()));
-        let sid = self.kept.begin_job(asked.id.as_deref(), &record)?;
+        let (sid, _beginning) = self.begin(asked.id.as_deref(), &record)?;
         let params = SearchParams { sid: Some(sid.clone()), ..params };
         let record = asked.record(&sid, &params, self.clock.now_ns());
         let hinted = asked.has_hints.then(|| (params.text.clone(), Arc::clone(&params.permissions)));
@@ -193,7 +208,10 @@ impl Jobs {
                     .map(|(running, rounds)| (running, Some(rounds)))
             }
         };
-        let (running, rounds) = started.inspect_err(|_| self.kept.remove_job(&sid))?;
+        let (running, rounds) = started.inspect_err(|_| {
+            let _folders = self.beginning();
+            self.kept.remove_job(&sid);
+        })?;
         // A sample may have missed what there is; a window has rows later.
         let watch = hinted.filter(|_| rounds.is_none() && record.sample_ratio <= 1).map(|(text, permissions)| {
             let (service, range, zone) = (Arc::clone(service), running.range(), zone.clone());
@@ -212,6 +230,26 @@ impl Jobs {
         Ok(started)
     }
 
+    /// Creates the folder of a job; its name is set aside until the returned value is dropped.
+    fn begin(
+        &self,
+        wanted: Option<&str>,
+        record: &dyn Fn(&str) -> serde_json::Value,
+    ) -> Result<(String, Beginning<'_>), CreateError> {
+        let mut beginning = self.beginning();
+        let sid = self.kept.begin_job(wanted, record)?;
+        beginning.insert(sid.clone());
+        // There was no folder of this name, so a job that is known by it has lost its own.
+        if let Some(lost) = self.locked().remove(&sid) {
+            lost.cancel();
+        }
+        Ok((sid.clone(), Beginning { jobs: self, sid }))
+    }
+
+    fn beginning(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.beginning.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The job of this name; `None` if there is none that `viewer` may see, or it has expired.
     pub fn get(&self, sid: &str, viewer: &Permissions) -> Option<Arc<SearchJob>> {
         let job = self.find(sid).filter(|job| viewer.may_see(Some(job.user())))?;
@@ -228,7 +266,8 @@ impl Jobs {
             self.remove(&job);
             return None;
         }
-        let facts = self.kept.job_facts(sid)?;
+        let beginning = self.beginning();
+        let facts = self.kept.job_facts(sid).filter(|_| !beginning.contains(sid))?;
         let job = SearchJob::of_facts(sid, &facts, Arc::clone(&self.kept), Arc::clone(&self.clock))?;
         Some(Arc::clone(self.locked().entry(sid.to_owned()).or_insert_with(|| Arc::new(job))))
     }
@@ -262,13 +301,20 @@ impl Jobs {
 
     /// Ends a job and removes it with its rows.
     pub fn remove(&self, job: &Arc<SearchJob>) {
-        // If another request has removed it, the folder may be that of a new job of the same name.
-        if job.cancel() {
+        if !job.cancel() {
+            return;
+        }
+        let beginning = self.beginning();
+        let is_its_folder = {
             let mut known = self.locked();
-            if known.get(job.sid()).is_some_and(|other| Arc::ptr_eq(other, job)) {
+            let is_it = known.get(job.sid()).is_none_or(|other| Arc::ptr_eq(other, job));
+            if is_it {
                 known.remove(job.sid());
             }
-            drop(known);
+            is_it && !beginning.contains(job.sid())
+        };
+        // Otherwise another request has removed it, and a new job has its name.
+        if is_its_folder {
             self.kept.remove_job(job.sid());
         }
     }
