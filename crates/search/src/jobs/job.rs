@@ -642,6 +642,10 @@ impl SearchJob {
 
     fn add(&self, rows: &RecordBatch) -> Result<Room, SearchError> {
         let mut changing = self.locked();
+        if changing.is_removed {
+            // A new job may have its folder by now.
+            return Ok(Room::Full);
+        }
         if self.is_events {
             changing.count_times_of(rows);
         }
@@ -673,7 +677,11 @@ impl SearchJob {
             changing.costs = costs.report();
         }
         changing.until_s = Some(self.now_s().saturating_add(changing.ttl_of(&self.record)));
-        let ended = ended.and_then(|()| changing.rows.flush().map_err(|error| SearchError::from(error).into()));
+        let ended = ended.and_then(|()| match changing.is_removed {
+            // A new job may have its folder by now.
+            true => Ok(()),
+            false => changing.rows.flush().map_err(|error| SearchError::from(error).into()),
+        });
         match ended {
             Ok(()) => changing.state = JobState::Done,
             Err(error) => {

@@ -101,8 +101,9 @@ impl SearchJob {
             self.rest(pause_after(took_ns));
         }
         let mut changing = self.locked();
+        let is_removed = changing.is_removed;
         let rows: Vec<RecordBatch> = changing.round.iter().flat_map(|round| round.rows.iter().cloned()).collect();
-        for batch in &rows {
+        for batch in rows.iter().filter(|_| !is_removed) {
             changing.rows.push(batch).map_err(SearchError::from)?;
         }
         Ok(())
