@@ -61,7 +61,11 @@ fn config(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<ServerC
             builder.with_client_cert_verifier(verifier.map_err(|error| Fault::invalid(error.to_string()))?)
         }
     };
-    builder.with_single_cert(chain, key).map_err(|error| about(&error))
+    let mut config = builder.with_single_cert(chain, key).map_err(|error| about(&error))?;
+    // A client that sends events and closes reads no session tickets. Its system then resets the connection, and drops
+    // what it has not sent yet.
+    config.send_tls13_tickets = 0;
+    Ok(config)
 }
 
 /// Authorities for client certificates, if those are required.
