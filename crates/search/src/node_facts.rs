@@ -181,7 +181,7 @@ fn server_info(host: String, name: String) -> NodeEntry {
         field("os_version", os_version()),
         field("os_build", os_version()),
         field("rtsearch_enabled", "1"),
-        field("activeLicenseGroup", "Enterprise"),
+        field("activeLicenseGroup", "Free"),
         field("licenseSignature", ""),
         field("isForwarding", "0"),
         field("kvStoreStatus", "ready"),

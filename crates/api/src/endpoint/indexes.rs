@@ -12,6 +12,7 @@ use axum::routing::{delete, get, post};
 use quarry_apps::objects::{NOBODY, ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
 use quarry_conf::permissions::INDEXES_EDIT;
+use quarry_conf::text::DEFAULT_STANZA;
 use serde_json::{Map, Value};
 
 use super::answer_shape::Content;
@@ -42,7 +43,8 @@ const FLAGS: [(&str, bool); 5] = [
     ("isReadOnly", false),
     ("syncMeta", false),
 ];
-/// Other members with their defaults, for clients that expect all of them.
+/// Other members with Splunk's defaults, for clients that expect all of them. Of these only `maxTotalDataSizeMB` and
+/// where frozen buckets go have an effect here.
 const DEFAULTS: [(&str, &str); 12] = [
     ("coldToFrozenDir", ""),
     ("coldToFrozenScript", ""),
@@ -192,7 +194,8 @@ async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError
             content.entry(key.clone()).or_insert_with(|| value.as_str().into());
         }
         for (key, otherwise) in DEFAULTS {
-            content.entry(key).or_insert_with(|| otherwise.into());
+            let of_all = settings.get(DEFAULT_STANZA).and_then(|of_all| of_all.get(key));
+            content.entry(key).or_insert_with(|| of_all.map_or(otherwise, String::as_str).into());
         }
         for (flag, otherwise) in FLAGS {
             let said = content.get(flag).and_then(Value::as_str).and_then(parse_flag);
@@ -321,12 +324,17 @@ async fn remove(
         return Err(ObjectError::Unknown(name).into());
     }
     let of_stanza = name.clone();
-    // It may have stanzas in several apps, and in that of the system where one was enabled.
     let gone = move |objects: &Objects, viewer: &Permissions| {
-        for _ in 0..STANZAS_MAX {
-            match objects.remove(CONF, &of_stanza, &scope, viewer) {
-                Err(ObjectError::Unknown(_)) => return Ok(()),
-                removed => removed?,
+        let remove = || objects.remove(CONF, &of_stanza, &scope, viewer);
+        match remove() {
+            Err(ObjectError::Unknown(_)) => return Ok(()),
+            removed => removed?,
+        }
+        // It may have further stanzas: in other apps, and in that of the system where it was enabled. One that comes
+        // with an app stays, as it would by itself.
+        for _ in 1..STANZAS_MAX {
+            if remove().is_err() {
+                break;
             }
         }
         Ok(())

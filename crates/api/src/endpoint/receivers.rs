@@ -1,7 +1,8 @@
 //! `receivers/simple` and `receivers/stream`: events in a request body, broken up by the rules of their sourcetype.
 //!
 //! They are durable when the request is answered. With the header `X-Splunk-Input-Mode: Streaming` the body may last as
-//! long as the connection, as the `attach` functions of Splunk's SDKs send it. Not here: the HTTP Event Collector, which is for high volume.
+//! long as the connection, as the `attach` functions of Splunk's SDKs send it. Not here: the HTTP Event Collector, which
+//! is for high volume.
 
 use std::time::Duration;
 
