@@ -20,7 +20,7 @@ pub enum InputError {
         /// The system's or the decoder's error.
         reason: String,
     },
-    /// A file became shorter between two reads, as when it is truncated in rotation.
+    /// A file became shorter between two reads, for example because rotation truncated it.
     #[error("{}: was truncated while it was read", path.display())]
     Shortened {
         /// The file.
@@ -31,7 +31,7 @@ pub enum InputError {
     Unpack {
         /// The file.
         path: PathBuf,
-        /// Decompressed bytes read.
+        /// Number of decompressed bytes before the damage.
         offset: u64,
         /// The decoder's error.
         reason: String,
@@ -39,9 +39,9 @@ pub enum InputError {
     /// A name or glob matches nothing or is invalid.
     #[error("{pattern}: {reason}")]
     Pattern {
-        /// As typed.
+        /// The name or glob as typed.
         pattern: String,
-        /// Reason.
+        /// Why it is invalid or matches nothing.
         reason: String,
     },
     /// The configuration of the file's sourcetype is invalid.
@@ -60,7 +60,7 @@ pub enum InputError {
         /// The sink's error.
         source: SinkError,
     },
-    /// A file could be read only in part; the events before the error are stored.
+    /// Only a part of a file could be read; the events before the error are stored.
     #[error("{fault}; {} events before that position are added", report.events)]
     Partly {
         /// The error.
@@ -88,7 +88,7 @@ impl InputError {
     pub(crate) fn read(path: &Path, error: &std::io::Error) -> InputError {
         let path = path.to_path_buf();
         let reason = match error.kind() {
-            // The error of `read_exact`; unpacking reports a truncated file with a text of its own.
+            // `read_exact` returns this error; decompression reports a truncated file with a text of its own.
             ErrorKind::UnexpectedEof if error.get_ref().is_none() => return InputError::Shortened { path },
             ErrorKind::NotFound => "no such file".to_owned(),
             ErrorKind::PermissionDenied => "permission denied".to_owned(),

@@ -10,14 +10,14 @@ use quarry_event::time::strftime;
 
 use super::{Action, Change, Entry};
 
-/// Format of times.
+/// strftime format of the times in an event.
 const TIME_FORMAT: &str = "%a %b %d %H:%M:%S %Y";
 /// Maximum size of a file whose content becomes an event.
 const FULL_BYTES_MAX: u64 = 1 << 20;
-/// Permission letters, from the owner's read permission on.
+/// Permission letters in the order of the mode bits, beginning with the owner's read permission.
 const PERMISSIONS: [char; 9] = ['r', 'w', 'x', 'r', 'w', 'x', 'r', 'w', 'x'];
 
-/// The text of an event for a change seen at `now`.
+/// Text of the event for `change`, detected at `now`.
 pub fn event_text(change: &Change<'_>, now: TimeNs, zone: &TimeZone) -> String {
     let Entry { is_folder, size, user, group, mode, modified_ns, hash } = change.entry;
     let time = |time: TimeNs| strftime(time, TIME_FORMAT, zone);
@@ -61,8 +61,7 @@ fn permissions(mode: u32) -> String {
     PERMISSIONS.into_iter().enumerate().map(letter).collect()
 }
 
-/// The content of a file for an event of its own, if it is a regular file of at most `bytes_max` and the absolute
-/// limit.
+/// Content of a regular file, for an event of its own; `None` if it is larger than `bytes_max` or [`FULL_BYTES_MAX`].
 pub fn full_text(path: &Path, entry: &Entry, bytes_max: u64) -> io::Result<Option<String>> {
     let most = bytes_max.min(FULL_BYTES_MAX);
     let is_file = entry.mode & 0o170_000 == 0o100_000;

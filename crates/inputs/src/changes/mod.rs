@@ -2,7 +2,7 @@
 //!
 //! A scan records every file and folder with size, owner, mode, time and optionally a hash of the content. The
 //! difference of two scans is a list of changes, which become events. The last scan is saved as text, so that changes
-//! made while the program is not running are found by the next scan.
+//! made while the program is not running are found by the next start's scan.
 //!
 //! Not here: scheduling, storing events and saved scans.
 
@@ -24,7 +24,7 @@ pub use event::{event_text, full_text};
 pub use saved_scan::{SavedScan, parse_scan, write_scan};
 pub use scan::{Scan, scan_files};
 
-/// Maximum entries of one stanza; more are ignored with a message.
+/// Maximum number of files and folders scanned for one stanza; a message reports the ignored rest.
 pub const ENTRIES_MAX: usize = 1 << 17;
 
 /// Files to scan, and the attributes to compare.
@@ -40,7 +40,7 @@ pub struct ChangeRules {
     entries_max: usize,
 }
 
-/// A file or folder as scanned.
+/// State of a file or folder at the time of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Whether it is a folder.
@@ -55,11 +55,11 @@ pub struct Entry {
     pub mode: u32,
     /// Last modification, nanoseconds since the epoch.
     pub modified_ns: i64,
-    /// SHA-256 of its content, if compared.
+    /// SHA-256 of the content, if the stanza compares contents.
     pub hash: Option<[u8; 32]>,
 }
 
-/// Scanned entries by path.
+/// Scanned files and folders by path.
 pub type Entries = BTreeMap<PathBuf, Entry>;
 
 /// Kind of change.
@@ -109,7 +109,7 @@ impl ChangeRules {
         })
     }
 
-    /// Whether changes of a path are reported. The first matching filter decides.
+    /// True if changes of a path are reported. The first matching filter decides.
     fn takes(&self, path: &Path, is_folder: bool) -> bool {
         let bytes = path.as_os_str().as_encoded_bytes();
         let first = self.filters.iter().find(|(_, patterns)| patterns.iter().any(|one| one.is_match(bytes)));
@@ -117,14 +117,14 @@ impl ChangeRules {
         is_white && !self.is_black(path) && first.is_none_or(|(keeps, _)| *keeps)
     }
 
-    /// Whether a path and everything below it is excluded.
+    /// True if a path and everything below it is excluded.
     fn is_black(&self, path: &Path) -> bool {
         self.blacklist.as_ref().is_some_and(|pattern| pattern.is_match(path.as_os_str().as_encoded_bytes()))
     }
 }
 
 impl Entry {
-    /// Attributes that differ from an earlier scan. The size of a folder is meaningless.
+    /// Names of the attributes that differ from those in an earlier scan. The size of a folder is not compared.
     fn different(&self, before: &Entry) -> Vec<&'static str> {
         let differs = [
             ("modtime", self.modified_ns != before.modified_ns),
@@ -139,7 +139,7 @@ impl Entry {
     }
 }
 
-/// Changes between two scans by path; deletions first, so that a reused name reads in order.
+/// Changes between two scans by path. Deletions come first, so that the deletion of a name precedes its reuse.
 pub fn changes<'a>(before: &'a Entries, after: &'a Entries) -> Vec<Change<'a>> {
     let is_gone = |(path, entry): (&'a PathBuf, &'a Entry)| {
         let change = Change { action: Action::Delete, path, entry, different: Vec::new() };

@@ -1,7 +1,8 @@
 //! A scan as text, saved between runs.
 //!
 //! One line per entry: `KIND SIZE USER GROUP MODE MODIFIED HASH PATH`, with special bytes of the path as `\xHH`. The
-//! first line has the scan's number, the last one the count, so that a truncated file is detected.
+//! first line has the number of the scan, and the last line has the number of entries, so that a truncated file is
+//! detected.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -14,19 +15,19 @@ use super::{ENTRIES_MAX, Entries, Entry};
 const HEADER: &str = "quarry-fschange 1";
 /// First word of the last line.
 const END: &str = "end";
-/// Stands for no hash.
+/// Written in place of a hash if there is none.
 const NONE: &str = "-";
 
-/// A saved scan.
+/// A scan read from its saved text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SavedScan {
-    /// Number of scans with changes so far.
+    /// Number of scans so far that found changes.
     pub number: u64,
-    /// Entries.
+    /// Scanned files and folders by path.
     pub entries: Entries,
 }
 
-/// A scan as text.
+/// Formats a scan as text.
 pub fn write_scan(number: u64, entries: &Entries) -> String {
     let mut text = format!("{HEADER} {number}\n");
     for (path, entry) in entries {

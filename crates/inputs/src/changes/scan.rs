@@ -16,7 +16,7 @@ use super::{ChangeRules, Entries, Entry};
 const DEPTH_MAX: usize = 64;
 /// Maximum problems reported per scan.
 const PROBLEMS_MAX: usize = 20;
-/// Size of a read of contents.
+/// Bytes per read of a file's content.
 const READ_BYTES: usize = 64 << 10;
 const NANOSECONDS: i64 = 1_000_000_000;
 
@@ -29,7 +29,7 @@ pub struct Scan {
     pub problems: Vec<String>,
 }
 
-/// Scans everything. `goes_on` is called before each file and may wait; if it returns false, the scan is aborted.
+/// Scans everything. `goes_on` is called before each file and may block; the scan is aborted if it returns false.
 pub fn scan_files(rules: &ChangeRules, before: &Entries, goes_on: &mut dyn FnMut() -> bool) -> Option<Scan> {
     let room = rules.entries_max.saturating_sub(before.len());
     let mut walk = Walk { rules, before, goes_on, room, found: Scan::default() };
@@ -40,14 +40,15 @@ struct Walk<'a> {
     rules: &'a ChangeRules,
     before: &'a Entries,
     goes_on: &'a mut dyn FnMut() -> bool,
-    /// Remaining capacity for new entries. Known ones are always included, because a missing one would count as
-    /// deleted.
+    /// Number of new paths that may still be added. Paths of the previous scan are always included, because a missing
+    /// path would count as deleted.
     room: usize,
     found: Scan,
 }
 
 impl Walk<'_> {
-    /// Scans a path and below; returns false if the scan was aborted. `above` are the folders on the path to it.
+    /// Scans a path and below; returns false if the scan was aborted. `above` has the folders on the path from the
+    /// root, to detect cycles.
     fn visit(&mut self, path: &Path, depth: usize, above: &mut BTreeSet<(u64, u64)>) -> bool {
         if !(self.goes_on)() {
             return false;
@@ -97,7 +98,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Metadata of a path; a dangling link stands for itself. The stanza's own path may always be a link.
+    /// Metadata of a path, or of the link itself if it is dangling. A link at the stanza's own path is always followed.
     fn metadata(&self, path: &Path, depth: usize) -> io::Result<Metadata> {
         if self.rules.follows_links || depth == 0 {
             path.metadata().or_else(|_| path.symlink_metadata())
@@ -135,7 +136,7 @@ impl Walk<'_> {
         self.found.entries.insert(path.to_path_buf(), entry);
     }
 
-    /// Keeps what is known of a path and below it.
+    /// Keeps the previous scan's entries of an unreadable path and of everything below it.
     fn keep_below(&mut self, path: &Path, error: &io::Error) {
         self.tell(format!("{}: cannot be read: {error}", path.display()));
         let known = self.before.range(path.to_path_buf()..).take_while(|(known, _)| known.starts_with(path));

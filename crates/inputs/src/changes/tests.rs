@@ -41,7 +41,7 @@ impl Place {
         file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
     }
 
-    /// Changes since the previous scan, and what could not be read.
+    /// Returns the changes since the previous scan and the problems of reading.
     fn scan(&mut self) -> (Vec<String>, Vec<String>) {
         let found = scan_files(&self.rules, &self.before, &mut || true).unwrap();
         let top = self.path("");
@@ -51,7 +51,7 @@ impl Place {
             format!("{:?} {name} {}", change.action, change.different.join(" ")).trim_end().to_owned()
         });
         let reported = reported.collect();
-        // The saved form must preserve the scan.
+        // Saving and parsing must preserve the scan.
         let kept = parse_scan(&write_scan(7, &found.entries)).unwrap();
         assert_eq!(kept, SavedScan { number: 7, entries: found.entries });
         self.before = kept.entries;

@@ -12,7 +12,7 @@ use quarry_pipeline::{SAMPLE_BYTES, SourceInfo};
 use super::open::Handle;
 use super::packing::{NotRead, not_read};
 
-/// A text has at most one control character per this many bytes.
+/// Text has at most one control character per this many bytes.
 const CONTROL_SHARE: usize = 20;
 /// Byte-order marks of UTF-16.
 const WIDE_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
@@ -37,7 +37,7 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Reason for skipping a file that is not read yet, if there is one.
+/// Reason for skipping a file that has not been read yet, if there is one.
 pub(crate) fn left_out(handle: &Handle, info: &SourceInfo, props: &PropsResolver) -> std::io::Result<Option<LeftOut>> {
     let mut head = vec![0; SAMPLE_BYTES];
     let read = handle.reader()?.read_chunk(&mut head)?;

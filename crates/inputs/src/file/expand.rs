@@ -9,13 +9,14 @@ use crate::InputError;
 /// Maximum depth below a named folder.
 const FOLDER_DEPTH_MAX: usize = 64;
 
-/// Files named by `patterns`, each once, in order. A name or glob without a match is an error.
+/// Files named by `patterns`, in the order of the patterns and without duplicates. A name or glob without a match is an
+/// error.
 pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InputError> {
     let (files, mut wrong) = expand_each(patterns);
     if wrong.is_empty() { Ok(files) } else { Err(wrong.swap_remove(0)) }
 }
 
-/// Like [`expand`], but returns the files of valid patterns together with the errors of others.
+/// Like [`expand`], but returns the files of the valid patterns and the errors of the others.
 pub fn expand_each(patterns: &[String]) -> (Vec<PathBuf>, Vec<InputError>) {
     let (mut files, mut wrong) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
@@ -31,7 +32,8 @@ pub fn expand_each(patterns: &[String]) -> (Vec<PathBuf>, Vec<InputError>) {
     (files, wrong)
 }
 
-/// An existing name is taken literally, even with `[` or `*`; otherwise it is a glob.
+/// Adds the files that match a pattern. An existing name is taken literally, even with `[` or `*`; otherwise it is a
+/// glob.
 fn matches(pattern: &str, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
     let literal = Path::new(pattern);
     if literal.symlink_metadata().is_ok() {
@@ -47,7 +49,7 @@ fn matches(pattern: &str, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
     if any { Ok(()) } else { Err(bad("no such file".to_owned())) }
 }
 
-/// The file itself, or every regular file below a folder, in name order.
+/// Adds the file at `path`, or every regular file below the folder at `path` in name order.
 fn walk(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
     let read = |error: std::io::Error| InputError::read(path, &error);
     let metadata = path.metadata().map_err(read)?;

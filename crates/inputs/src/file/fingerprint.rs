@@ -1,10 +1,10 @@
-//! The bytes that identify a file: its first ones, and the last ones before a position.
+//! The bytes that identify a file: the first bytes, and the last bytes before a position.
 //!
-//! Not here: conclusions from them ([`super::identity`], [`super::rotation`]).
+//! Not here: the conclusions drawn from these bytes ([`super::identity`], [`super::rotation`]).
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Number of first bytes that identify a file, as Splunk's `initCrcLength`.
+/// Number of leading bytes that identify a file, the default of Splunk's `initCrcLength`.
 pub const HEAD_BYTES: usize = 256;
 
 /// Number of bytes before a position that must be unchanged.

@@ -1,8 +1,8 @@
-//! gzip: concatenated members as one content, each verified by checksum and length before the next begins.
+//! gzip: concatenated members as one content; each member is verified by checksum and length before the next begins.
 //!
 //! The decoder of a member checks its trailer; this reader proceeds from member to member, skips zero padding and stops
-//! before other bytes, as the gzip program does. It distinguishes kinds of errors, because wrong content must be
-//! treated differently from truncated content.
+//! before other bytes, as the gzip program does. It distinguishes damaged content from truncated content, because the
+//! two are handled differently.
 
 use std::io::{self, BufRead, Chain, Cursor, Read};
 use std::sync::Arc;
@@ -16,25 +16,26 @@ pub(crate) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 /// A source preceded by bytes already read from it.
 pub(crate) type PrefixedReader<R> = Chain<Cursor<Vec<u8>>, R>;
 
-/// Puts `taken` back before `source`.
+/// Returns a reader of `taken`, then of the rest of `source`.
 pub(crate) fn rejoin<R: BufRead>(taken: Vec<u8>, source: R) -> PrefixedReader<R> {
     Cursor::new(taken).chain(source)
 }
 
 /// Reads the content of all members.
 pub(crate) struct GzipReader<R> {
-    /// The current member; `None` at the end.
+    /// The current member; `None` after the last member.
     member: Option<GzDecoder<PrefixedReader<R>>>,
     has_garbage: Arc<AtomicBool>,
 }
 
 impl<R: BufRead> GzipReader<R> {
-    /// A reader of `source`, which begins with a member; `has_garbage` is set if other bytes follow the last.
+    /// Creates a reader of `source`, which begins with a member. `has_garbage` is set if other bytes follow the last
+    /// member.
     pub(crate) fn new(source: R, has_garbage: Arc<AtomicBool>) -> GzipReader<R> {
         GzipReader { member: Some(GzDecoder::new(rejoin(Vec::new(), source))), has_garbage }
     }
 
-    /// Proceeds after a member was read completely.
+    /// Opens the next member after the end of the current one.
     fn next_member(&mut self) -> io::Result<()> {
         let Some(ended) = self.member.take() else { return Ok(()) };
         let (_, mut source) = ended.into_inner().into_inner();
@@ -81,7 +82,7 @@ fn fault_of<R: BufRead>(error: io::Error, member: &mut GzDecoder<R>) -> io::Erro
         io::ErrorKind::UnexpectedEof => {
             io::Error::new(error.kind(), "the file ends early; it was cut off, or is still being written")
         }
-        // After a wrong trailer the decoder is at its end; other errors would repeat.
+        // After a wrong trailer, the decoder returns end of file; after any other error, it returns the error again.
         io::ErrorKind::InvalidInput if member.header().is_some() && matches!(member.read(&mut [0]), Ok(0)) => {
             let text = "its checksum or length does not match; events read from it may be wrong, and the repaired file \
                         will be added from its start";

@@ -1,27 +1,31 @@
 //! Recognising a file, and finding where reading it stopped.
 //!
 //! A position is valid only if the 256 bytes before it are unchanged: a file that was truncated and rewritten, or
-//! another file with the same first bytes, is read from its start. If head and offset of a position are both below 256
-//! bytes, it is weak evidence. Then it applies only to the file with its path, to a file that has nothing beyond it, or
-//! to one in the same folder whose origin no longer has these bytes ([`super::rotation`]).
+//! another file with the same first bytes, is read from its start. A position is weak evidence if its offset and the
+//! leading bytes stored with it are both below 256 bytes. Such a position applies only to the file with the stored
+//! path, to a file that ends at the offset, or to a file in the same folder if the file at the stored path no longer
+//! has these bytes ([`super::rotation`]).
 //!
-//! A file that ends before another one's position, and is a copy of it so far, is not a file of its own, because copies
-//! are often seen while they are written. It is examined again whenever it grows; if it then differs, it is a new file.
+//! A file that matches another file, the origin, but ends before the origin's position is treated as a copy, because
+//! copies are often seen while they are written. The copy is examined again whenever it grows; if it then differs, it
+//! becomes a new file.
 //!
-//! The same holds for a copy whose origin has since been emptied, if the copy has all milestones
-//! ([`super::milestones`]) of the origin that it reaches: the origin had grown during the copy and was read further
-//! than the copy goes. While the origin still exists, the two are compared instead, because different files may share
-//! many milestones.
+//! A file is also a copy if the origin has since been emptied and the file matches every milestone
+//! ([`super::milestones`]) of the origin up to its own length. This happens when the origin grew during the copy and
+//! was read beyond the end of the copy. While the origin still has its content, the two files are compared instead,
+//! because different files may share many milestones.
 //!
-//! A copy may have a position of its own: it stalled and was recorded, or its first events were read before it was
-//! recognised. It is not read further while it is a copy. A position recorded for a copy has no milestones. With any
-//! other position, which may belong to a file that merely begins like the origin, a milestone after it must match.
+//! A copy may have a position of its own, either because it was recorded when it stalled or because its first events
+//! were read before it was recognised. It is not read further while it is a copy. A position recorded for a copy has no
+//! milestones. Any other position may belong to a file that merely begins like the origin, so a milestone after that
+//! position must match.
 //!
-//! If a compressed file was found to be damaged, the bytes before the error may be wrong as well. Such a position has
-//! the hash of everything before it: the same damaged file resumes there without duplicates, while a repaired file that
-//! differs before the error is read from its start.
+//! If a compressed file was found to be damaged, the bytes before the error may be wrong as well. The position of such
+//! a file has the hash of everything before the offset: the same damaged file resumes there without duplicates, while a
+//! repaired file that differs before the error is read from its start.
 //!
-//! For plain files only the bytes before a position are read to verify it, so that a large growing file costs little.
+//! To verify a position in a plain file, only the 256 bytes before it are read, so that a large growing file costs
+//! little.
 
 use std::io;
 use std::path::Path;
@@ -43,11 +47,11 @@ const ORIGINS_MAX: usize = 16;
 /// Position at which to start reading a file, and the identity to store it under.
 #[derive(Debug)]
 pub(crate) struct Start {
-    /// Identity under which its positions are stored.
+    /// Identity under which the file's positions are stored.
     pub(crate) identity: Arc<FileIdentity>,
     /// Decompressed bytes whose events are already stored.
     pub(crate) offset: u64,
-    /// Path of the file under which these are known.
+    /// Path under which the stored positions know the file.
     pub(crate) stored_as: Option<String>,
     pub(crate) next: Next,
 }
@@ -59,16 +63,17 @@ pub(crate) enum Next {
     Read,
     /// Nothing: the file has been read to its end.
     AtEnd,
-    /// Nothing: the file is a copy of another one that was read as far, or further.
+    /// Nothing: the file is a copy of another file that was read at least as far.
     Copied {
-        /// Hash of the last bytes before the offset, which is its end.
+        /// Hash of the last bytes before the offset, which is the end of the file.
         tail_hash: u64,
-        /// Whether its own position does not say so: then it must be recorded at once that it is a copy.
+        /// Set if the file has a position of its own that does not mark it as a copy, so that a new position must be
+        /// recorded at once.
         was_read: bool,
     },
-    /// Nothing yet: it may be a copy of a file that is still to be read on.
+    /// Nothing yet: it may be a copy of a file that has not been read to its end.
     Undecided {
-        /// Offset up to which that one was read.
+        /// Offset up to which the other file was read.
         origin_offset: u64,
     },
 }
@@ -81,21 +86,21 @@ struct MatchedPosition {
     at_end: bool,
 }
 
-/// Conclusion from the known positions about a file.
+/// Result of comparing a file with the known positions.
 enum KnownPosition {
-    /// Reading resumes there.
+    /// Reading resumes at this position.
     At(MatchedPosition),
     /// It is a new file.
     Nothing,
     /// Like [`Next::Undecided`]; the position is the other file's.
     Undecided(FilePosition),
-    /// Like [`Next::Copied`]; the position is its own, if any.
+    /// Like [`Next::Copied`]; `own` is the position of the copy itself, if any.
     Copied { own: Option<MatchedPosition>, origin: String, end: u64, tail_hash: u64 },
 }
 
 impl Start {
-    /// Looks up the sink's positions of the file at `path`; `again` ignores them, `rotation` says whether files beside
-    /// it are rotated.
+    /// Finds the position of the file at `path` among those in the sink. `again` ignores them; `rotation` tells whether
+    /// files in the same folder are rotated.
     pub(crate) fn find(
         handle: &Handle,
         path: &Path,
@@ -132,7 +137,7 @@ impl Start {
     }
 }
 
-/// Search among known positions.
+/// Search for the position of one file among the known positions.
 struct Search<'a> {
     handle: &'a Handle,
     path: &'a Path,
@@ -142,7 +147,8 @@ struct Search<'a> {
     is_short: bool,
 }
 
-/// End of the bytes read to compare a file with its known positions: the last of them, or the end of a shorter file.
+/// End of the bytes read to compare a file with its known positions: the last known position, or the end of a shorter
+/// file.
 struct ComparedEnd {
     offset: u64,
     tail_hash: u64,
@@ -156,7 +162,7 @@ impl Search<'_> {
             return Ok(found);
         }
         let is_foreign = |position: &&FilePosition| position.path != self.absolute;
-        // Detecting a copy requires more than the first bytes, which prove little for a short file.
+        // The first bytes of a short file are too weak evidence that it is a copy.
         match &found {
             KnownPosition::At(held) if held.at_end => {
                 let is_copy =
@@ -187,7 +193,7 @@ impl Search<'_> {
         {
             return Ok(self.copied(found, origin, reached));
         }
-        // The remaining content may be in the origin of this copy, and be read there.
+        // The rest of this copy may still be in its origin and be read from there.
         match &found {
             KnownPosition::At(held) if self.rotation == Rotation::Awaited && is_foreign(&&held.position) => {
                 let is_copy = is_copy_of(&held.position, self.handle);
@@ -205,15 +211,15 @@ impl Search<'_> {
         }
     }
 
-    /// The file is a copy as far as it reaches.
+    /// Result for a file that equals the origin up to its own end.
     fn copied(&self, found: KnownPosition, origin: &FilePosition, reached: ComparedEnd) -> KnownPosition {
         let own = self.own(&found).cloned();
         let origin = origin.path.clone();
         KnownPosition::Copied { own, origin, end: reached.offset, tail_hash: reached.tail_hash }
     }
 
-    /// Whether the file of this length is the remainder of a longer one with this position: that one is gone, and this
-    /// one matches its milestones as far as it goes.
+    /// True if a file of this length is a copy of a longer file that is gone and had this position: the copy matches
+    /// every milestone of the position up to its own length.
     fn is_left_of(&self, position: &FilePosition, found: &KnownPosition, length: u64) -> bool {
         let reached = milestones::reached_by(length);
         let Some(expected) = position.milestones.get(..reached) else { return false };
@@ -243,7 +249,7 @@ impl Search<'_> {
         let (path, handle) = (self.path, self.handle);
         let wrong = |error: io::Error| InputError::read(path, &error);
         if handle.packing == Packing::None {
-            // In most cases the file is that of the furthest position, which is cheap to see.
+            // Usually the furthest position belongs to this very file, which is cheap to verify.
             if let Some(position) = known.last().filter(|last| is_of(last, self.absolute))
                 && handle.content_bytes() >= position.offset
                 && tail_before(handle, position.offset).map_err(wrong)? == position.tail_hash
@@ -263,8 +269,8 @@ impl Search<'_> {
         Ok((self.choose(held), reached))
     }
 
-    /// The known positions that match a plain file. Only the bytes before each are read, unless a position may be of
-    /// damaged content.
+    /// The known positions that match a plain file. Only the bytes before each position are read, unless a position may
+    /// lie behind damaged content.
     fn held_by_plain(&self, known: &[FilePosition]) -> io::Result<Vec<MatchedPosition>> {
         let end = self.handle.content_bytes();
         let (mut held, mut walk) = (Vec::new(), None);
@@ -285,7 +291,7 @@ impl Search<'_> {
         Ok(held)
     }
 
-    /// Selects the one that applies from the matching positions (ascending by offset).
+    /// Selects the applicable position from the matching ones (ascending by offset).
     fn choose(&self, mut held: Vec<MatchedPosition>) -> KnownPosition {
         let own = held.iter().rposition(|one| is_of(&one.position, self.absolute));
         let others = held.split_off(own.map_or(0, |own| own + 1));
@@ -311,8 +317,8 @@ impl Search<'_> {
     }
 }
 
-/// The identifying bytes of a file, no more than it had when it was opened, so that conclusions from its length refer
-/// to the same content.
+/// The identifying bytes of a file. Bytes appended after it was opened are excluded, so that the bytes agree with its
+/// length at that time.
 fn head_of(handle: &Handle, path: &Path) -> Result<Vec<u8>, InputError> {
     let wrong = |error: io::Error| InputError::read(path, &error);
     let mut file = handle.reader().map_err(wrong)?;
@@ -330,7 +336,7 @@ fn head_of(handle: &Handle, path: &Path) -> Result<Vec<u8>, InputError> {
     Ok(head)
 }
 
-/// Whether a position was recorded for a copy, or for so few bytes that they prove nothing.
+/// True if a position was recorded for a copy, or for too few bytes to prove anything.
 fn is_of_a_copy(position: &FilePosition) -> bool {
     position.milestones.is_empty()
 }
@@ -348,7 +354,7 @@ struct Walk {
     content: Xxh3,
 }
 
-/// Hash of the last bytes of a plain file before `offset`, which it reaches.
+/// Hash of the last bytes before `offset` in a plain file that is at least that long.
 fn tail_before(handle: &Handle, offset: u64) -> io::Result<u64> {
     let mut tail = vec![0; usize_of(offset.min(TAIL_BYTES as u64))];
     let from = offset - tail.len() as u64;
@@ -376,8 +382,8 @@ impl Walk {
         Ok(held)
     }
 
-    /// Whether the file reaches `offset`. A compressed file that is damaged before it does not: its readable part is a
-    /// file of its own.
+    /// Whether the file reaches `offset`. Returns false for a compressed file that is damaged before `offset`: its
+    /// readable part is a file of its own.
     fn read_to(&mut self, offset: u64) -> io::Result<bool> {
         let mut buffer = vec![0; READ_CHUNK_BYTES];
         while self.tail.offset < offset {

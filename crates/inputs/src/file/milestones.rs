@@ -1,10 +1,10 @@
 //! Milestones: hashes of a file's content at doubling lengths, stored with its position.
 //!
-//! When a log is copied and truncated, the copy is often shorter than what was read of the log, because the log grew
-//! during the copy. Once the log is truncated, nothing is left to compare the copy with, and the bytes before the
-//! position prove nothing, because the copy does not reach it. Therefore 32-bit hashes of the 256 bytes before each of
-//! the lengths 512, 1024, 2048 … are stored: four bytes per doubling. A file that matches all milestones it reaches is
-//! a copy.
+//! When a log is copied and truncated, the copy often ends before the position up to which the log was read, because
+//! the log grew during the copy. Once the log is truncated, nothing is left to compare the copy with, and the bytes
+//! before the position prove nothing, because the copy does not reach it. Therefore 32-bit hashes of the 256 bytes
+//! before each of the lengths 512, 1024, 2048 … are stored: four bytes per doubling. A file that matches all milestones
+//! it reaches is a copy.
 //!
 //! Not here: consequences of being a copy ([`super::identity`]).
 

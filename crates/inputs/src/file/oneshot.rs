@@ -1,8 +1,9 @@
 //! Adds one file to an index, once.
 //!
-//! The sink's positions decide where reading starts. A reader thread extracts events (`reader`); this thread passes
-//! them to the sink with the position after them, so that an interrupted add resumes where it was durable and nothing
-//! is stored twice. Standard input, pipes and devices cannot be read again: they are opened once and have no position.
+//! The sink's positions decide where reading starts. A reader thread extracts events (`reader`); the calling thread
+//! passes them to the sink with the position after them. An interrupted add therefore resumes at the last durable
+//! position, and nothing is stored twice. Standard input, pipes and devices cannot be read again: they are opened once
+//! and have no position.
 
 use std::ops::ControlFlow;
 use std::path::{Component, Path};
@@ -29,7 +30,7 @@ use super::report::{FileReport, Shrunk};
 use super::{Packing, Rotation};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 
-/// Batches queued between reading and storing.
+/// Maximum number of batches queued between the reader and the sink.
 const WAITING_BATCHES_MAX: usize = 2;
 /// `source` of standard input.
 const STDIN_SOURCE: &str = "stdin";
@@ -39,7 +40,7 @@ const READER_THREAD: &str = "quarry-read";
 /// Options for adding files.
 #[derive(Clone, Debug)]
 pub struct OneshotOptions {
-    /// Index that takes the events.
+    /// Index that receives the events.
     pub index: String,
     /// `host` of the events.
     pub host: String,
@@ -51,15 +52,15 @@ pub struct OneshotOptions {
     pub sourcetype: Option<String>,
     /// Whether to add a file even if it was added before.
     pub again: bool,
-    /// Zone of times without one and without `TZ`; default is the node's.
+    /// Time zone of times that name none, unless `TZ` is set for them; default is the node's.
     pub zone: Option<TimeZone>,
     /// Current time.
     pub now: TimeNs,
     /// Scope that separates files of equal content; default is the index.
     pub scope: Option<String>,
-    /// Whether files in this place are rotated.
+    /// Whether files in this file's folder are rotated.
     pub rotation: Rotation,
-    /// Set when nobody waits any more: a pipe may stay silent for ever, and a device may produce an endless line.
+    /// Set when the caller has given up. A pipe may stay silent for ever, and a device may produce an endless line.
     pub ended: Arc<AtomicBool>,
 }
 
@@ -68,19 +69,19 @@ pub struct OneshotOptions {
 pub struct AddProgress {
     /// Decompressed bytes read.
     pub bytes: u64,
-    /// Bytes of the file on disk read, for the progress of compressed files.
+    /// Bytes read from the file on disk, which show the progress in a compressed file.
     pub stored_bytes: u64,
     /// Size of the file on disk; 0 if unknown.
     pub stored_bytes_all: u64,
     /// Events handed to the sink.
     pub events: u64,
-    /// Events without an acceptable time.
+    /// Events whose text yielded no acceptable timestamp.
     pub bad_timestamps: u64,
 }
 
-/// Receives progress.
+/// Receives the progress of adding a file.
 pub trait Progress {
-    /// Called after each batch; `Break` ends adding, and what was passed on stays.
+    /// Called after each batch; `Break` ends adding, but events already passed to the sink are kept.
     fn reached(&mut self, at: &AddProgress) -> ControlFlow<()>;
 }
 
@@ -94,8 +95,8 @@ impl Progress for NoProgress {
     }
 }
 
-/// Adds the file at `path`, `-` for standard input. Its events are durable when [`Sink::flush`] returns. A file that
-/// can be read only in part is [`InputError::Partly`].
+/// Adds the file at `path`, `-` for standard input. Its events are durable when [`Sink::flush`] returns. If only a part
+/// of the file can be read, the error is [`InputError::Partly`].
 pub fn add_file(
     path: &Path,
     options: &OneshotOptions,
@@ -168,7 +169,7 @@ fn add_opened(
     let stored_bytes_all = file.stored_bytes;
     let expected = if file.packing == Packing::None { stored_bytes_all } else { 0 };
     let (batches, received) = sync_channel(WAITING_BATCHES_MAX);
-    // No more batches are returned than were sent.
+    // This channel is unbounded, but never holds more batches than were sent.
     let (returned, spares) = channel();
     let warnings = Vec::new();
     let reader = FileReader { path, file, pipeline, base: offset, recent, warnings, batches, spares };
@@ -203,7 +204,7 @@ fn add_opened(
 struct Keeper {
     identity: Arc<FileIdentity>,
     path: String,
-    /// The file, if it is not compressed; a compressed one does not grow, so it has no shorter copies.
+    /// The file, if it is not compressed. Milestones of a compressed file are not needed, because it does not grow.
     plain: Option<Handle>,
 }
 
@@ -223,7 +224,7 @@ impl Keeper {
     }
 }
 
-/// Passes batches to the sink until there are none; if stopped from outside, returns the state of reading so far.
+/// Passes batches to the sink until the reader ends; if adding is interrupted, returns the reader's progress so far.
 fn store(
     received: Receiver<ReadBatch>,
     returned: &Sender<EventBatch>,
@@ -232,14 +233,14 @@ fn store(
     sink: &mut dyn Sink,
     progress: &mut dyn Progress,
 ) -> Result<ControlFlow<ReadState>, crate::SinkError> {
-    // The reader ends when the receiver is gone: after a failure no later batch reaches the sink.
+    // The loop owns the receiver, so that a failure here ends the reader and no later batch reaches the sink.
     for ReadBatch { batch, position, state } in received {
         let position = keeper.zip(position).map(|(keeper, (offset, tail_hash))| keeper.position(offset, tail_hash));
         if !batch.is_empty() || position.is_some() {
             sink.accept(batch, position)?;
         }
         if let Some(spare) = sink.spare_batch() {
-            // The reader may have finished.
+            // Sending fails if the reader has finished.
             drop(returned.send(spare));
         }
         let flow = progress.reached(&AddProgress {
@@ -274,11 +275,11 @@ fn report_of(state: ReadState, resumed_at: u64) -> FileReport {
     }
 }
 
-/// A file opened where reading starts.
+/// A file opened at the offset where reading starts.
 struct OpenInput {
     file: OpenFile,
     pipeline: Pipeline,
-    /// The bytes before it.
+    /// The last bytes before that offset.
     recent: Recent,
 }
 
@@ -324,7 +325,7 @@ fn open_at(
     Ok(OpenInput { file, pipeline, recent: Recent::new(before, offset, prefix) })
 }
 
-/// Gives a new pipeline lines sampled from the file and its siblings, if it detects formats from more than the first
+/// Passes lines sampled from the file and its siblings to a new pipeline that detects formats from more than the first
 /// bytes.
 pub(crate) fn take_samples(handle: &Handle, path: &Path, pipeline: &mut Pipeline) -> std::io::Result<()> {
     if pipeline.needs_samples() {
@@ -349,7 +350,7 @@ pub(crate) fn hint(
     hint.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })
 }
 
-/// Skips `bytes` bytes and returns the last of them; those before go into `prefix`.
+/// Skips `bytes` bytes and returns the last of them; the earlier ones are added to the hash `prefix`.
 fn skip(file: &mut OpenFile, bytes: u64, mut prefix: Option<&mut Xxh3>) -> std::io::Result<Vec<u8>> {
     let mut buffer = vec![0; READ_CHUNK_BYTES];
     let mut before: Vec<u8> = Vec::new();

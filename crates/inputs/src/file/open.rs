@@ -1,11 +1,12 @@
-//! Opens a file or standard input as plain bytes. Compression formats are recognised by first bytes, not by names.
+//! Opens a file or standard input as plain bytes. Compression formats are recognised by their first bytes, not by file
+//! names.
 //!
 //! Everything about a regular file is decided through one handle ([`Handle`]), because its name may refer to another
 //! file a moment later, and a file being written begins empty.
 //!
-//! Content begins after leading NUL bytes. A writer that keeps its offset while its file is truncated (`copytruncate`
-//! under a program without append mode) leaves a hole there, which is not part of any line. The file, and copies of it,
-//! are therefore identified by the text after the hole, however long the hole is.
+//! Content begins after leading NUL bytes. If a file is truncated while its writer keeps the old offset (`copytruncate`
+//! with a program that does not append), a hole is left there, which is not part of any line. The file, and copies of
+//! it, are therefore identified by the text after the hole, however long the hole is.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
@@ -34,7 +35,7 @@ const HOLE_BYTES_MIN: usize = 4;
 
 /// Number of places at which a plain file is sampled to find the order of its dates.
 const SAMPLES: u64 = 16;
-/// Bytes read at each.
+/// Bytes read at each of those places.
 const SAMPLE_PLACE_BYTES: usize = 4096;
 
 /// A source of plain bytes.
@@ -42,9 +43,9 @@ pub struct OpenFile {
     reader: BufReader<Box<dyn Read + Send>>,
     taken: Arc<AtomicU64>,
     has_garbage: Arc<AtomicBool>,
-    /// The error that ended reading. Decoders forget theirs and would then report a regular end.
+    /// The error that ended reading. It is kept because a decoder reports its error once and a regular end afterwards.
     fault: Option<(io::ErrorKind, String)>,
-    /// Whether a hole before the content is still to be skipped.
+    /// True until the hole before the content has been skipped.
     is_at_hole: bool,
     /// Compression format.
     pub packing: Packing,
@@ -54,7 +55,7 @@ pub struct OpenFile {
     pub modified_ns: Option<i64>,
     /// Whether it can be read only once: standard input, a pipe, a device.
     pub is_stream: bool,
-    /// Set when nobody needs the content any more; reading then fails.
+    /// Set when the content is no longer needed, which makes reading fail.
     ended: Arc<AtomicBool>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) struct Handle {
     file: Arc<File>,
     pub(crate) metadata: Metadata,
     pub(crate) packing: Packing,
-    /// Whether its next bytes determine its format.
+    /// True if more bytes are needed to determine its compression format.
     pub(crate) is_unclear: bool,
     /// Size of the hole before the content of a plain file.
     hole: u64,
@@ -118,7 +119,7 @@ impl Handle {
         if metadata.is_dir() {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a folder"));
         }
-        // Opening and closing a pipe would signal its end to the writer.
+        // A pipe is not opened here, because closing it again would signal its end to the writer.
         if !metadata.is_file() {
             return Ok(None);
         }
@@ -166,7 +167,8 @@ impl Handle {
         Ok(self.describe(opened))
     }
 
-    /// Its content from `offset` on if it is not compressed, else from its start; returns the actual offset.
+    /// Reader of the content from `offset` on, or from the start if the file is compressed; returns the actual offset
+    /// as well.
     pub(crate) fn reader_at(&self, offset: u64) -> io::Result<(OpenFile, u64)> {
         if self.packing != Packing::None {
             return Ok((self.reader()?, 0));
@@ -184,7 +186,7 @@ impl Handle {
         OpenFile { stored_bytes, modified_ns, is_stream: false, is_at_hole: self.packing != Packing::None, ..opened }
     }
 
-    /// Content of a plain file at an offset.
+    /// Reads content of a plain file at an offset.
     pub(crate) fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         self.file.read_at(into, self.hole + offset)
     }
@@ -215,7 +217,8 @@ impl Handle {
         Ok(samples)
     }
 
-    /// The first lines, and lines of other days' logs in the same folder, which may show more about the order of dates.
+    /// The first lines, and lines of sibling logs in the same folder, which may settle the order of day and month in
+    /// dates.
     pub(crate) fn samples_with_siblings(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut samples = self.samples()?;
         if self.packing == Packing::None {
@@ -240,7 +243,7 @@ impl Handle {
         modified_ns(&self.metadata)
     }
 
-    /// Whether its compressed content is complete, even if damaged. A plain file always is.
+    /// True if its compressed content is complete, even if damaged. A plain file is always complete.
     pub(crate) fn is_whole(&self) -> bool {
         if self.packing == Packing::None {
             return true;
@@ -256,8 +259,8 @@ impl Handle {
     }
 }
 
-/// Whole lines sampled from the file at `path` and its siblings, which show the order of its dates; empty for standard
-/// input, pipes and compressed files.
+/// Whole lines sampled from the file at `path` and its siblings, which may show the order of day and month in its
+/// dates; empty for standard input, pipes and compressed files.
 pub fn lines_all_over(path: &Path) -> Result<Vec<u8>, InputError> {
     let read = || match Handle::open(path)? {
         Some(handle) => handle.samples_with_siblings(path),
@@ -269,7 +272,7 @@ pub fn lines_all_over(path: &Path) -> Result<Vec<u8>, InputError> {
 
 /// Number of leading NUL bytes.
 fn hole_of(file: &File) -> io::Result<u64> {
-    // The hole of a sparse file is not read, if the system can skip it.
+    // The hole of a sparse file is skipped without reading if the system supports that.
     let mut at = rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)).unwrap_or(0);
     let mut buffer = vec![0; READ_CHUNK_BYTES];
     loop {
@@ -288,7 +291,7 @@ impl OpenFile {
         OpenFile::open_until(path, &Arc::default())
     }
 
-    /// Like [`OpenFile::open`]; reading ends when `ended` is set.
+    /// Like [`OpenFile::open`]; setting `ended` ends reading.
     pub(crate) fn open_until(path: &Path, ended: &Arc<AtomicBool>) -> Result<OpenFile, InputError> {
         let open = || -> io::Result<OpenFile> {
             if path.as_os_str() == STDIN {
@@ -302,7 +305,7 @@ impl OpenFile {
         open().map(|file| file.until(ended)).map_err(|error| InputError::read(path, &error))
     }
 
-    /// Ends reading when `ended` is set. A pipe checks it while it waits: see [`Stream`].
+    /// Makes reading end once `ended` is set. A pipe checks it while it waits: see [`Stream`].
     pub(crate) fn until(self, ended: &Arc<AtomicBool>) -> OpenFile {
         OpenFile { ended: Arc::clone(ended), ..self }
     }
@@ -336,7 +339,7 @@ impl OpenFile {
         Ok(OpenFile::over(unpacked, taken, has_garbage, packing))
     }
 
-    /// Fills `buffer` as far as possible; fewer bytes mean the end or an error, which every later read returns.
+    /// Fills `buffer`. Fewer bytes mean the end or an error; the error is returned by every later read.
     pub fn read_chunk(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.pass_hole();
         let mut filled = 0;
@@ -384,7 +387,7 @@ impl OpenFile {
         self.fault.as_ref().map(|(kind, text)| io::Error::new(*kind, text.clone()))
     }
 
-    /// Whether nothing is left; an error counts as something left.
+    /// True at the end of the content, but not after an error.
     pub fn at_end(&mut self) -> bool {
         self.pass_hole();
         loop {
@@ -399,7 +402,7 @@ impl OpenFile {
         }
     }
 
-    /// Whether unrelated bytes follow the compressed content; they are ignored.
+    /// True if unrelated bytes follow the compressed content; they are ignored.
     pub fn has_garbage(&self) -> bool {
         self.has_garbage.load(Ordering::Relaxed)
     }

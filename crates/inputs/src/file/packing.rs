@@ -1,8 +1,8 @@
-//! Compression formats: recognised by first bytes, not by names, and decompressed as one stream.
+//! Compression formats: recognised by their first bytes, not by file names, and decompressed as one stream.
 //!
 //! gzip, zstd, xz and bzip2 contain one content, possibly in several members. A zip archive is read if it contains one
-//! file ([`super::zip`]). Not here: archives with several files, which are named in the error so that the user knows
-//! what to do.
+//! file ([`super::zip`]). Not here: archives with several files; the error names them, so that the user knows what to
+//! do.
 
 use std::fmt;
 use std::io::{self, BufRead, Read};
@@ -19,7 +19,7 @@ use super::gzip::{GZIP_MAGIC, GzipReader};
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// Magic of an xz stream.
 const XZ_MAGIC: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
-/// Magic of a bzip2 stream; a digit follows, and then a block or the end.
+/// Magic of a bzip2 stream; a digit and then a block or the end marker follow.
 const BZIP2_MAGIC: &[u8] = b"BZh";
 const BZIP2_BLOCKS: [&[u8]; 2] = [&[0x31, 0x41, 0x59, 0x26, 0x53, 0x59], &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
 /// Magic of a zip archive with files, and of an empty one.
@@ -90,7 +90,7 @@ impl Packing {
     }
 }
 
-/// Whether bytes are the beginning of a bzip2 stream, as far as they go.
+/// True if the bytes are the beginning of a bzip2 stream, or may become one.
 fn is_bzip2(start: &[u8]) -> bool {
     let (magic, rest) = start.split_at(start.len().min(BZIP2_MAGIC.len()));
     let (level, block) = rest.split_at(rest.len().min(1));

@@ -1,10 +1,10 @@
-//! The reading half of adding a file: bytes through the pipeline into batches with positions.
+//! The reader of a file being added: it passes the bytes through the pipeline and makes batches with positions.
 //!
 //! Runs on its own thread, so that extracting and storing events overlap. A batch is sent when it is large enough, with
 //! the position after it: the pipeline's safe offset and the hash of the bytes before it.
 //!
-//! An error ends reading, but not what came before it: complete lines up to there are sent, with a position at which
-//! the same file, or the repaired one, resumes.
+//! An error ends reading, but the complete lines before it are still sent, with a position at which the same file or
+//! the repaired one resumes.
 
 use std::io;
 use std::path::Path;
@@ -36,9 +36,9 @@ pub(crate) struct ReadBatch {
 /// Progress of reading.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadState {
-    /// Decompressed bytes read in this run.
+    /// Decompressed bytes read since the add was started.
     pub(crate) bytes: u64,
-    /// Bytes of the file on disk read.
+    /// Bytes read from the file on disk.
     pub(crate) stored_bytes: u64,
     pub(crate) counters: PipelineCounters,
     pub(crate) sourcetype: Option<String>,
@@ -48,15 +48,15 @@ pub(crate) struct ReadState {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Result of reading a file.
+/// Final state of reading a file.
 #[derive(Debug)]
 pub(crate) struct ReadEnd {
     pub(crate) state: ReadState,
-    /// The error that ended it before the file's end.
+    /// The error that ended reading before the end of the file.
     pub(crate) fault: Option<InputError>,
 }
 
-/// Reads one file.
+/// Reads one file into batches.
 pub(crate) struct FileReader<'a> {
     pub(crate) path: &'a Path,
     pub(crate) file: OpenFile,
@@ -68,12 +68,12 @@ pub(crate) struct FileReader<'a> {
     /// Like [`ReadState::warnings`].
     pub(crate) warnings: Vec<String>,
     pub(crate) batches: SyncSender<ReadBatch>,
-    /// Returned empty batches.
+    /// Emptied batches that the sink's thread returns for reuse.
     pub(crate) spares: Receiver<EventBatch>,
 }
 
 impl FileReader<'_> {
-    /// Reads to the end; stops early if the receiver is gone. An error comes after what was read before it.
+    /// Reads to the end; stops early if the receiver is gone. After an error, the events before it are still sent.
     pub(crate) fn run(mut self) -> ReadEnd {
         let mut buffer = vec![0; READ_CHUNK_BYTES];
         let mut batch = EventBatch::default();
@@ -101,7 +101,7 @@ impl FileReader<'_> {
         self.end(batch, bytes, fault)
     }
 
-    /// Sends the rest, with its position.
+    /// Sends the last batch with the position after it.
     fn end(mut self, mut batch: EventBatch, bytes: u64, fault: Option<io::Error>) -> ReadEnd {
         let safe = self.pipeline.safe_offset();
         let is_done = fault.as_ref().is_none_or(|fault| self.gives_no_more(fault, safe));
@@ -126,16 +126,16 @@ impl FileReader<'_> {
         ReadEnd { state, fault }
     }
 
-    /// Whether the last lines before an error become events now, although text that belongs to them may be missing.
-    /// Otherwise they wait for the repaired file.
+    /// True if the last lines before an error become events now, although the rest of their text may be missing.
+    /// Otherwise they are left for the repaired file.
     fn gives_no_more(&self, fault: &io::Error, safe: u64) -> bool {
         let is_whole = fault.kind() == io::ErrorKind::InvalidData;
-        // Without a sourcetype the start of a file waits for the guess, so nothing at all would be added.
+        // While the sourcetype is being guessed, no event is complete, so that nothing at all would be added.
         let is_guessing = self.base == 0 && safe == 0;
         self.file.is_stream || is_whole || is_guessing
     }
 
-    /// `chunk` up to its last whole line if an error follows, unless the file can be read only once.
+    /// Part of `chunk` to use: all of it, or only whole lines if an error follows and the file can be read again.
     fn usable<'c>(&self, chunk: &'c [u8]) -> &'c [u8] {
         match self.file.fault() {
             Some(fault) if !self.file.is_stream && fault.kind() != io::ErrorKind::InvalidData => {

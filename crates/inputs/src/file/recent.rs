@@ -1,16 +1,16 @@
-//! The last bytes read of a file, for the hashes of positions among them.
+//! The last bytes read of a file, for hashing the bytes before a position.
 //!
-//! A position is the pipeline's safe offset, which an event that is still incomplete holds back, or the end of what was
-//! read. So the bytes kept are those from [`TAIL_BYTES`] before the safe offset on: few, unless events are long.
+//! A position is either the pipeline's safe offset, which stays before an incomplete event, or the end of the bytes
+//! read. The bytes kept therefore begin [`TAIL_BYTES`] before the safe offset; they are few unless events are long.
 //!
-//! Not here: what a hash says about a file ([`super::identity`]).
+//! Not here: the conclusions drawn from a hash ([`super::identity`]).
 
 use quarry_stdx::number::usize_of;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::fingerprint::{TAIL_BYTES, tail_hash};
 
-/// Capacity that is kept for further bytes.
+/// Spare capacity for further bytes.
 const SPARE_BYTES: usize = 4 << 10;
 
 /// The last bytes read.
@@ -18,13 +18,13 @@ pub(crate) struct Recent {
     bytes: Vec<u8>,
     /// Offset of their end.
     end: u64,
-    /// Hash of all bytes before them, if positions in compressed content are needed.
+    /// Hash of all bytes before those kept; only needed for positions in compressed content.
     prefix: Option<Xxh3>,
 }
 
 impl Recent {
-    /// `before` are the last bytes before offset `end`, all or at least [`TAIL_BYTES`]; `prefix` is the hash of those
-    /// before them.
+    /// `before` has the last bytes before offset `end`: all of them, or at least [`TAIL_BYTES`]. `prefix` is the hash
+    /// of the bytes before those.
     pub(crate) fn new(before: Vec<u8>, end: u64, prefix: Option<Xxh3>) -> Recent {
         assert!(before.len() as u64 == end || before.len() >= TAIL_BYTES, "a hash needs TAIL_BYTES bytes");
         Recent { bytes: before, end, prefix }
@@ -46,7 +46,8 @@ impl Recent {
         self.bytes.shrink_to(2 * self.bytes.len().max(SPARE_BYTES));
     }
 
-    /// The bytes kept before `offset`, which is a safe offset not passed yet, or the end.
+    /// The bytes kept before `offset`, which is the end or a safe offset that no later call of [`Recent::push`] has
+    /// passed.
     pub(crate) fn before(&self, offset: u64) -> &[u8] {
         let behind = usize_of(self.end - offset);
         &self.bytes[..self.bytes.len().saturating_sub(behind)]
@@ -57,7 +58,7 @@ impl Recent {
         tail_hash(self.before(offset))
     }
 
-    /// Hash of all bytes before `offset`, if there is one of those that are not kept.
+    /// Hash of all bytes before `offset`; `None` if the prefix is not hashed.
     pub(crate) fn content_hash(&self, offset: u64) -> Option<u64> {
         let mut content = self.prefix.clone()?;
         content.update(self.before(offset));

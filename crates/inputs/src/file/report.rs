@@ -1,9 +1,9 @@
-//! Result of adding a file: what was read and stored, and anything unusual about it.
+//! Result of adding a file: counts of bytes and events, and anything unusual about the file.
 
 /// A file that became shorter while it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shrunk {
-    /// Bytes when it was opened.
+    /// Size when it was opened.
     pub expected: u64,
     /// Bytes read.
     pub found: u64,
@@ -22,7 +22,7 @@ pub struct FileReport {
     pub truncated_lines: u64,
     /// Events dropped by index-time rules.
     pub dropped_events: u64,
-    /// Whether earlier runs had stored the whole file.
+    /// True if earlier runs had stored the whole file.
     pub skipped: bool,
     /// Path under which its content was already stored; `None` for new content.
     pub stored_as: Option<String>,

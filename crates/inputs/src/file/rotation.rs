@@ -1,11 +1,12 @@
-//! Determines what happened to the file for which a position was recorded.
+//! Determines the current state of the file for which a position was recorded.
 //!
-//! Files often begin alike, and copies are written slowly, so the original file is examined. If it still has those
-//! bytes and continues differently, the file at hand is another one. If it no longer has them, it was renamed, or
-//! copied and truncated, and the file at hand is its successor. While one contains all of the other, either is about to
-//! be truncated, or one is a copy in progress: that is decided later.
+//! Files often begin alike, and copies are written slowly, so the original file is examined. If it still has the bytes
+//! before the position and continues differently, the new file is unrelated. If it no longer has those bytes, it was
+//! renamed, or copied and truncated, and the new file takes over its position. While one file contains all of the
+//! other, the original may be about to be truncated or a copy may be in progress; this is decided later.
 //!
-//! For long plain files only both ends of the common part are compared, because only the bytes before a position are.
+//! For long plain files only both ends of the common part are compared, because of a position, too, only the last bytes
+//! are compared.
 
 use std::ffi::OsStr;
 use std::io;
@@ -26,11 +27,11 @@ const BESIDE_NAMES_MAX: usize = 1_024;
 /// Maximum neighbouring files opened.
 const BESIDE_OPENED_MAX: usize = 16;
 
-/// Neighbouring files of `path`, with the most similar names first, that begin with `bytes` and continue after them:
-/// their first bytes, up to the size of an identity.
+/// Leading bytes, up to the size of an identity, of each file in the folder of `path` that begins with `bytes` and is
+/// longer. Files with the most similar names come first.
 ///
-/// The sink finds a file by all its first bytes, not by a prefix. This finds the file of which a short one is, or was,
-/// the beginning.
+/// The sink finds a file only by all its leading bytes, not by a prefix of them. With these bytes it can also find the
+/// longer file that begins with a short one.
 pub(super) fn beside(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
@@ -54,32 +55,32 @@ pub(super) fn beside(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
     heads.filter(|head| head.len() > bytes.len() && head.starts_with(bytes)).collect()
 }
 
-/// Whether files in this place are rotated.
+/// Tells whether the files of a folder are rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotation {
-    /// No, or unknown.
+    /// Not rotated, or unknown.
     None,
-    /// Yes; an undecided file may be examined again.
+    /// Rotated; an undecided file may be examined again.
     Awaited,
-    /// Yes; it was examined often enough.
+    /// Rotated; the undecided file was examined often enough.
     Settled,
 }
 
 /// Current state of the file for which a position was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// It is the file itself.
+    /// The original is the examined file itself.
     Same,
-    /// The file is gone or has other content.
+    /// The original is gone or has other content.
     Gone,
-    /// The file also contains everything in the other file.
+    /// The original contains everything in the examined file.
     Copy,
-    /// The file exists and continues differently.
+    /// The original exists and continues differently.
     Other,
 }
 
 impl Origin {
-    /// Examines the file of a position that `this` file matches.
+    /// Examines the file for which `position` was recorded; `this` is another file that matches it.
     pub(super) fn of(position: &FilePosition, this: &Handle) -> Origin {
         let other = match Handle::open(Path::new(&position.path)) {
             Ok(Some(other)) => other,
@@ -102,7 +103,7 @@ impl Origin {
     }
 }
 
-/// Whether `this` file is, as far as it goes, a copy of the one with this position.
+/// True if the file of `position` begins with the whole content of `this`.
 pub(super) fn is_copy_of(position: &FilePosition, this: &Handle) -> bool {
     let origin = Handle::open(Path::new(&position.path)).ok().flatten();
     origin.is_some_and(|origin| !is_same_file(this, &origin) && is_begin_of(this, &origin))
@@ -125,7 +126,7 @@ fn begin_alike(this: &Handle, other: &Handle, bytes: usize) -> io::Result<bool> 
     Ok(read == (bytes, bytes) && ours == theirs)
 }
 
-/// Whether a file matches a position.
+/// True if a file has the bytes hashed in a position.
 fn holds(file: &Handle, position: &FilePosition) -> io::Result<bool> {
     if file.packing == Packing::None {
         if file.content_bytes() < position.offset {

@@ -1,9 +1,9 @@
-//! Lines of a dated log's siblings: files of its folder whose names differ from its own in numbers alone.
+//! Lines of a dated log's siblings: files of its folder whose names differ from the log's name only in numbers.
 //!
-//! The log of a day up to the twelfth does not show whether its dates put the day or the month first. That of another
-//! day does, and where a folder is added it may be read only later.
+//! A log of one of the first twelve days of a month does not show whether its dates put the day or the month first. The
+//! log of a later day does, but it may be read later when a whole folder is added.
 //!
-//! Not here: what dates show ([`quarry_pipeline::Pipeline::set_samples`]).
+//! Not here: detecting the order of dates ([`quarry_pipeline::Pipeline::set_samples`]).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use super::open::Handle;
 const ENTRIES_MAX: usize = 4_096;
 /// Maximum siblings that are read.
 const SIBLINGS_MAX: usize = 16;
-/// Bytes read of each.
+/// Bytes read from each sibling.
 const SIBLING_BYTES: usize = 2 << 10;
-/// Bytes of a file in which an ambiguous date is sought.
+/// Leading bytes of a file that are searched for an ambiguous date.
 const HEAD_BYTES: usize = 4 << 10;
 /// Largest number that may be a month.
 const MONTH_MAX: u32 = 12;
 
-/// Whole lines from the beginnings of the siblings of the file at `path`; none if its own beginning has no date whose
-/// order is in doubt.
+/// Whole lines from the beginnings of the siblings of the file at `path`; none if the file itself begins without an
+/// ambiguous date.
 pub(super) fn lines_of_siblings(handle: &Handle, path: &Path) -> Vec<u8> {
     let is_dated = name_of(path).is_some_and(|name| name.contains(|c: char| c.is_ascii_digit()));
     let mut head = vec![0; HEAD_BYTES];
@@ -42,7 +42,7 @@ fn name_of(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()
 }
 
-/// Siblings, evenly chosen among all in the order of their names.
+/// At most [`SIBLINGS_MAX`] siblings, evenly spaced in the order of their names.
 fn siblings(path: &Path) -> Vec<PathBuf> {
     let undated = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
     let (Some(folder), Some(own)) = (path.parent(), name_of(path)) else { return Vec::new() };
@@ -53,7 +53,7 @@ fn siblings(path: &Path) -> Vec<PathBuf> {
     let mut names: Vec<String> = names.filter(|name| name != own && undated(name) == wanted).collect();
     names.sort_unstable();
     let step = names.len().div_ceil(SIBLINGS_MAX).max(1);
-    // The last ones first: days above the twelfth come late in a month.
+    // The selection starts with the last name, because days above the twelfth come late in a month.
     names.iter().rev().step_by(step).map(|name| folder.join(name)).collect()
 }
 
@@ -67,7 +67,7 @@ fn first_lines(path: &Path) -> io::Result<Vec<u8>> {
     Ok(lines)
 }
 
-/// Whether there are two numbers up to 12 and a third one, as in 05/11/2026, 5.11.26 and 05-11-2026.
+/// True if the text has a date of two numbers up to 12 and a third number, as in 05/11/2026, 5.11.26 and 05-11-2026.
 fn has_ambiguous_date(text: &[u8]) -> bool {
     let is_separator = |byte: u8| matches!(byte, b'/' | b'.' | b'-');
     let mut at = 0;

@@ -1,7 +1,7 @@
-//! A pipe or device: read when data is available, abandoned when nobody waits any more.
+//! A pipe or device: read when data is available, abandoned when its reader has given up.
 //!
 //! A pipe may stay silent for ever, even before its first writer comes. It is therefore opened and read without
-//! blocking, and between polls the reader checks whether to continue.
+//! blocking, and the reader checks between polls whether to continue.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -16,15 +16,16 @@ use rustix::fs::OFlags;
 
 /// Error that ends reading.
 pub(super) const NOBODY_WAITS: &str = "nothing consumes its output any more";
-/// Interval of checks whether anybody waits.
+/// Interval at which the reader checks whether to continue.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A source that can be read only once.
 pub(super) struct Stream {
     file: File,
-    /// Set when nobody waits any more.
+    /// Set when the content is no longer needed.
     ended: Arc<AtomicBool>,
-    /// Whether the end was read. A terminal would go on after it: Ctrl-D would have to be typed for each read.
+    /// Whether the end was read. It is kept because a terminal would resume after Ctrl-D, so that the user would have
+    /// to type it for each read.
     is_over: bool,
 }
 
@@ -47,7 +48,7 @@ impl Read for Stream {
             if self.ended.load(Ordering::Relaxed) {
                 return Err(io::Error::other(NOBODY_WAITS));
             }
-            // A pipe has no end before its first writer has come.
+            // Before its first writer opens it, a pipe reports an end that is not one.
             let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
             match poll(&mut polled, Some(&LOOK_EVERY)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => continue,

@@ -22,7 +22,7 @@ pub(crate) struct MemorySink {
     times: Vec<i64>,
     positions: Vec<FilePosition>,
     batches: usize,
-    /// Text bytes of the largest of them.
+    /// Text bytes of the largest batch.
     largest_bytes: usize,
     /// Batches accepted before the sink fails.
     fails_after: Option<usize>,
@@ -72,7 +72,7 @@ impl Progress for StopAfter {
     }
 }
 
-/// Truncates a file after the first batch.
+/// Progress that truncates a file after the first batch.
 struct Empties(PathBuf);
 
 impl Progress for Empties {
@@ -205,7 +205,7 @@ fn every_compression_is_read_and_its_faults_are_reported() {
         let mut damaged = packed.clone();
         damaged[packed.len() / 2] ^= 0x10;
         let path = file(&folder, name, &damaged);
-        // A zstd frame has a checksum only if requested.
+        // A zstd frame has a checksum only if the writer requests one.
         assert!(name == "zst" || add_with(&path, &options(), &mut MemorySink::default()).is_err(), "{name}");
     }
 }
@@ -315,7 +315,7 @@ fn a_rewritten_file_and_a_namesake_head_are_read_from_the_start() {
     add(&file(&folder, "a.log", lines(0..100)), &mut sink);
     let rewritten = lines(0..50) + &lines(200..400);
     assert_eq!(add(&file(&folder, "a.log", rewritten), &mut sink).events, 250);
-    // One equal first line proves nothing about another file.
+    // An equal first line does not make another file a copy.
     add(&file(&folder, "c.log", "hello\n"), &mut sink);
     assert_eq!(add(&file(&folder, "d.log", "hello\nworld\n"), &mut sink).events, 2);
     assert!(add(&file(&folder, "e.log", "hello\n"), &mut sink).skipped);
@@ -347,15 +347,15 @@ fn logs_of_the_first_days_of_a_month_are_read_as_those_of_later_days() {
     }
     let mut sink = MemorySink::default();
     for path in expand(&[folder.path().display().to_string()]).unwrap() {
-        // The file was just copied, so its modification time proves nothing.
+        // The modification time is recent because the file was just copied, so it proves nothing.
         add(&path, &mut sink);
     }
     let days = sink.times.windows(2).map(|times| (times[1] - times[0]) / 1_000_000_000 / 86_400);
     assert_eq!(days.collect::<Vec<_>>(), [1; 19]);
 }
 
-/// The position stays before an event that may continue in the next line; a long event was once followed by a batch
-/// of the whole rest of the file.
+/// The position stays before an event that may continue in the next line, and later batches stay small: once, the whole
+/// rest of the file followed a long event in one batch.
 #[test]
 fn long_events_of_merged_lines_are_in_batches_of_their_own_and_are_continued() {
     const EVENT_BYTES: usize = 800 << 10;

@@ -17,23 +17,23 @@ use quarry_stdx::number::usize_of;
 use super::open::{OffsetReader, READ_CHUNK_BYTES};
 use super::packing::{Packing, ends_early};
 
-/// Size of the end record, and of the longest comment after it.
+/// Size of the end record, and maximum size of the comment after it.
 const END_BYTES: usize = 22;
 const COMMENT_BYTES_MAX: usize = u16::MAX as usize;
 const END_MAGIC: &[u8] = b"PK\x05\x06";
-/// Size of the ZIP64 end record, and of its locator.
+/// Sizes of the ZIP64 end record and of its locator.
 const END64_BYTES: usize = 56;
 const LOCATOR_BYTES: usize = 20;
 const END64_MAGIC: &[u8] = b"PK\x06\x06";
 const LOCATOR_MAGIC: &[u8] = b"PK\x06\x07";
-/// Size of a directory entry without name and extra fields, and of a local header.
+/// Sizes of a directory entry without name and extra fields, and of a local header.
 const ENTRY_BYTES: usize = 46;
 const ENTRY_MAGIC: &[u8] = b"PK\x01\x02";
 const LOCAL_BYTES: usize = 30;
 const LOCAL_MAGIC: &[u8] = b"PK\x03\x04";
 /// Extra field with ZIP64 lengths.
 const ZIP64_FIELD: u64 = 1;
-/// Maximum size of a directory: one with a single file is shorter.
+/// Maximum size of a directory: the directory of an archive with one file is shorter.
 const DIRECTORY_BYTES_MAX: u64 = 1 << 20;
 /// Marker for a value that is in the ZIP64 field.
 const IN_ZIP64: u64 = u32::MAX as u64;
@@ -51,7 +51,7 @@ fn damaged(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the zip archive is damaged: {text}"))
 }
 
-/// Reads `bytes` bytes at `at`.
+/// Reads `bytes` bytes at offset `at`.
 fn read_at(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let mut record = vec![0; bytes];
     file.read_exact_at(&mut record, at).map_err(|error| match error.kind() {
@@ -61,7 +61,7 @@ fn read_at(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
     Ok(record)
 }
 
-/// The file in an archive.
+/// An archive's directory entry of a file.
 #[derive(Debug)]
 struct Entry {
     name: String,
@@ -70,11 +70,11 @@ struct Entry {
     checksum: u32,
     packed_bytes: u64,
     bytes: u64,
-    /// Offset of its header.
+    /// Offset of the file's local header.
     at: u64,
 }
 
-/// Offset and length of the directory; the archive ends with the file.
+/// Offset and length of the directory of an archive of `size` bytes.
 fn directory(file: &File, size: u64) -> io::Result<(u64, u64)> {
     let back = size.min((END_BYTES + COMMENT_BYTES_MAX) as u64);
     let tail = read_at(file, size - back, usize_of(back))?;
@@ -84,7 +84,7 @@ fn directory(file: &File, size: u64) -> io::Result<(u64, u64)> {
             && record.starts_with(END_MAGIC)
             && number(record, 20, 2) == (record.len() - END_BYTES) as u64
     };
-    // Without this record it is still being written, or truncated.
+    // An archive without this record is truncated or still being written.
     let at = (0..tail.len()).rev().find(is_end).ok_or_else(ends_early)?;
     let (bytes, begin) = (number(&tail[at..], 12, 4), number(&tail[at..], 16, 4));
     let end = size - back + at as u64;
@@ -133,7 +133,7 @@ fn entries(mut directory: &[u8]) -> io::Result<Vec<Entry>> {
 }
 
 impl Entry {
-    /// Takes lengths and offset that exceed their fields from the ZIP64 field.
+    /// Replaces lengths and offset that are too large for their fields by those in the ZIP64 field.
     fn widen(&mut self, mut extra: &[u8]) -> io::Result<()> {
         while extra.len() >= 4 {
             let (kind, bytes) = (number(extra, 0, 2), usize_of(number(extra, 2, 2)));

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::roster::Inode;
 
-/// Remaining capacity for held files.
+/// Number of files that may still be held open.
 #[derive(Debug)]
 pub(crate) struct Slots(AtomicUsize);
 
@@ -22,7 +22,7 @@ struct Slot(Arc<Slots>);
 pub(crate) struct HeldFile {
     pub(crate) file: Arc<File>,
     _slot: Arc<Slot>,
-    /// Whether it was awaited under another name.
+    /// Set once the monitor has waited for the file to be found under its new name.
     pub(crate) was_sought: bool,
 }
 
@@ -57,7 +57,7 @@ impl HeldFile {
         self.file.metadata().is_ok_and(|metadata| metadata.len() == 0)
     }
 
-    /// Whether it has no name left, or has not been found under its name for a while.
+    /// True if no name of the file is left, or if it was not found under its new name within the wait.
     pub(crate) fn has_no_name(&self) -> bool {
         self.was_sought || self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }

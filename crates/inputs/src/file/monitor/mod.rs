@@ -35,7 +35,7 @@ use self::worker::Worker;
 use crate::{InputError, Sink};
 
 const NANOSECONDS: i64 = 1_000_000_000;
-/// Files whose error is remembered, so that it is reported once.
+/// Maximum number of files whose last error is remembered, so that each error is reported once.
 const FAULTS_MAX: usize = 10_000;
 /// Pause before a failed store is tried again.
 const STORE_RETRY: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ pub struct MonitorOptions {
     pub workers: usize,
     /// Maximum open files per worker.
     pub open_max: usize,
-    /// Maximum new files held open until they are read.
+    /// Maximum new files held open before their first read.
     pub held_max: usize,
     /// Receives errors of files and folders.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
@@ -82,7 +82,7 @@ pub struct Monitor {
     faults: Mutex<BTreeMap<u64, String>>,
     bytes: AtomicU64,
     events: AtomicU64,
-    /// The orders of dates in the files.
+    /// Orders of day and month found in the dates of files.
     orders: Arc<DateOrders>,
 }
 
@@ -113,8 +113,8 @@ impl Monitor {
         Watcher::new(self).run();
     }
 
-    /// Reads the files of one worker until [`Monitor::end`]. `sink` is called for a new sink when the previous one
-    /// failed, for example because the disk was full; reading then resumes from the stored positions.
+    /// Reads the files of one worker until [`Monitor::end`]. When a sink fails, for example because the disk is full,
+    /// `sink` creates the next one, and reading resumes from the stored positions.
     pub fn work<'a>(&'a self, worker: usize, props: &'a PropsResolver, sink: &dyn Fn() -> Box<dyn Sink + 'a>) {
         let mut is_told = false;
         while !self.roster.is_over() {
@@ -131,7 +131,7 @@ impl Monitor {
         }
     }
 
-    /// Ends watching and working. The rest is read at the next start.
+    /// Ends watching and working. Unread data is read after the next start.
     pub fn end(&self) {
         self.roster.end();
     }
@@ -152,7 +152,8 @@ impl Monitor {
         self.tell_new(job, error.to_string());
     }
 
-    /// Counts what a file yielded since `before`, and reports dates whose order is ambiguous.
+    /// Adds the bytes and events read from a file since `before` to the statistics, and reports dates whose order is
+    /// ambiguous.
     fn note_taken(&self, job: &Job, before: ReadCounts, tail: &Tail) {
         self.count(before, tail.counted);
         if let Some(reported) = tail.about_dates() {
@@ -160,7 +161,7 @@ impl Monitor {
         }
     }
 
-    /// Reports an oddity of a file, unless it was the last thing reported about the file.
+    /// Reports a message about a file, unless the last message about the file was the same.
     fn tell_new(&self, job: &Job, text: String) {
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
         if faults.get(&job.number) != Some(&text) && (faults.len() < FAULTS_MAX || faults.contains_key(&job.number)) {

@@ -16,9 +16,9 @@ use hashbrown::HashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 
-/// Size of a read of notifications.
+/// Bytes per read of notifications.
 const READ_BYTES: usize = 16 << 10;
-/// Maximum names of one folder, which links may reach under several.
+/// Maximum number of paths remembered for one folder, which may be reached through several links.
 const NAMES_MAX: usize = 16;
 /// Maximum distinct paths returned by one wait; the rest is returned by the next.
 const PATHS_MAX: usize = 4_096;
@@ -34,7 +34,7 @@ const WATCHED: WatchFlags = WatchFlags::CREATE
 #[derive(Debug)]
 pub(crate) struct Notices {
     kernel: OwnedFd,
-    /// All names under which they were requested.
+    /// All paths under which each folder was requested, by watch descriptor.
     folders: HashMap<i32, Vec<Box<Path>>, FixedState>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct NoticeBatch {
 }
 
 impl Notices {
-    /// An empty set; `None` if the kernel does not support inotify.
+    /// Creates an empty set of watches; `None` if the kernel does not support inotify.
     pub(crate) fn new() -> Option<Notices> {
         let kernel = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         Some(Notices { kernel, folders: HashMap::default() })

@@ -1,9 +1,9 @@
 //! The roster: known files, and which of them have something to read.
 //!
-//! A file is its device and inode, so that a renamed file stays the same and two names of one file are read once. The
-//! watcher reports what it sees. Each worker takes its own files, always the same ones, because the events of a file
-//! must stay in order. Files that changed after they were first seen alternate with new ones, so that a new line does
-//! not wait for a hundred thousand files that are seen for the first time.
+//! A file is identified by device and inode, so that a renamed file is recognised and a file with two names is read
+//! once. The watcher reports files as it finds them. Each file always belongs to the same worker, because the events of
+//! a file must stay in order. Files that changed after they were first seen alternate with new ones, so that a new line
+//! does not wait for a hundred thousand files that are seen for the first time.
 
 use std::collections::VecDeque;
 use std::fs::Metadata;
@@ -18,7 +18,7 @@ use quarry_stdx::number::{u32_of, usize_of};
 
 use super::held_files::HeldFile;
 
-/// Maximum known files; more are not read, with a message.
+/// Maximum known files; files beyond it are not read, and a message says so.
 pub(crate) const FILES_MAX: usize = 1 << 20;
 
 /// Device and inode.
@@ -44,7 +44,7 @@ pub(crate) struct Job {
     pub(crate) path: PathBuf,
     pub(crate) node: Inode,
     pub(crate) stanza: usize,
-    /// The file held open since discovery, if it was not read yet.
+    /// The file held open since discovery, unless it has been read since.
     pub(crate) held: Option<HeldFile>,
 }
 
@@ -53,12 +53,12 @@ struct Entry {
     path: Box<Path>,
     node: Inode,
     stanza: u32,
-    /// Last scan in which it was seen.
+    /// Number of the last scan that found the file.
     round: u32,
     size: u64,
     changed: (i64, i64),
     queued: Option<Queue>,
-    /// Too old when discovered.
+    /// Set if the file was already too old to be read when it was discovered.
     is_left: bool,
     /// The held file, until it is first read under its name.
     held: Option<HeldFile>,
@@ -72,13 +72,13 @@ enum Queue {
     Changed,
 }
 
-/// A worker's files with something to read. A file that changes while in the backlog is in both queues, and its backlog
-/// entry becomes void.
+/// A worker's files with something to read. A file that changes while in the backlog is added to the other queue as
+/// well, and its entry in the backlog becomes void.
 #[derive(Clone, Debug, Default)]
 struct Ready {
     backlog: VecDeque<FileNumber>,
     changed: VecDeque<FileNumber>,
-    /// Whether the next file comes from the backlog if both queues have files.
+    /// True if the next file comes from the backlog, provided that both queues have files.
     is_backlogs_turn: bool,
 }
 
@@ -101,7 +101,7 @@ impl Ready {
 }
 
 impl Entry {
-    /// Whether it is still found under its known name.
+    /// True if the file can still be found under its known name.
     fn has_its_name(&self) -> bool {
         self.path.metadata().is_ok_and(|metadata| Inode::of(&metadata) == self.node)
     }
@@ -134,16 +134,16 @@ impl Roster {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a file was seen under this name. Under another name it may be a new file, because inode numbers are
-    /// reused.
+    /// Whether a file was seen under this name. The same inode under another name may be a new file, because inode
+    /// numbers are reused.
     pub(crate) fn knows(&self, path: &Path, metadata: &Metadata) -> bool {
         let inner = self.lock();
         let number = inner.numbers.get(&Inode::of(metadata));
         number.and_then(|number| inner.entries.get(number)).is_some_and(|entry| *entry.path == *path)
     }
 
-    /// Records the current state of a file; returns false at the limit of known files. With `is_old`, a new file is
-    /// ignored. `held` is kept for a new or renamed file until it is read.
+    /// Records the current state of a file; returns false at the limit of known files. If `is_old` is set, a new file
+    /// is ignored. `held` keeps a new or renamed file open until it is read.
     pub(crate) fn see(
         &self,
         path: &Path,
@@ -157,7 +157,7 @@ impl Roster {
         let (size, changed) = (metadata.len(), (metadata.mtime(), metadata.mtime_nsec()));
         if let Some(number) = inner.numbers.get(&node).copied() {
             let Some(entry) = inner.entries.get_mut(&number) else { return true };
-            // The first of several names applies while it exists.
+            // If a file has several names, the first one found is used as long as it exists.
             let is_renamed = *entry.path != *path && (entry.round != round || !entry.has_its_name());
             if is_renamed {
                 entry.path = path.into();
@@ -200,7 +200,7 @@ impl Roster {
         self.push(&mut inner, number, Queue::Backlog);
     }
 
-    /// Schedules all files of a worker, whose stored positions must be looked up again.
+    /// Schedules all files of a worker, because their stored positions must be looked up again.
     pub(crate) fn want_all(&self, worker: usize) {
         let mut inner = self.lock();
         let workers = inner.ready.len() as u64;
@@ -249,7 +249,7 @@ impl Roster {
         None
     }
 
-    /// Begins a scan: files not seen before [`Roster::end_round`] are gone.
+    /// Begins a scan; a file not seen again by [`Roster::end_round`] is treated as removed.
     pub(crate) fn begin_round(&self) {
         let mut inner = self.lock();
         inner.round = inner.round.wrapping_add(1);
@@ -263,7 +263,7 @@ impl Roster {
         entries.retain(|number, entry| {
             let is_seen = entry.round == *round;
             if entry.queued.is_none() {
-                // The file stayed empty for a while.
+                // An empty file is not held beyond one scan.
                 entry.held.take_if(|held| held.is_empty());
                 // The file was removed right after it was written, or is not created yet.
                 left.extend(entry.held.is_some().then_some(*number).filter(|_| !is_seen));
@@ -282,7 +282,7 @@ impl Roster {
         self.lock().entries.len()
     }
 
-    /// Pauses, at most until monitoring ends.
+    /// Sleeps for `wait`, or until monitoring ends.
     pub(crate) fn pause(&self, wait: Duration) {
         drop(self.changed.wait_timeout_while(self.lock(), wait, |inner| !inner.is_over));
     }

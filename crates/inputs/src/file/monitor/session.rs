@@ -11,13 +11,14 @@ use super::tail::Tail;
 
 /// Longest wait for the bytes that determine a file's sourcetype or encoding; they must include a whole line.
 pub(crate) const BEGIN_AFTER_NS: i64 = NANOSECONDS / 2;
-/// Quiet time after which an event that might continue is complete. Lines must be searchable within a second.
+/// Quiet time after which an event that might continue is complete. It is short because lines must be searchable within
+/// a second.
 pub(crate) const PAUSE_AFTER_NS: i64 = 6 * NANOSECONDS / 10;
-/// Time after which an event is complete although lines keep joining it.
+/// Time after which an event counts as complete even if further lines keep joining it.
 pub(crate) const GROWING_EVENT_MAX_NS: i64 = 5 * NANOSECONDS;
-/// Time after which a line without a break is complete although it keeps growing.
+/// Time after which a line without a line break counts as complete even if it keeps growing.
 pub(crate) const GROWING_LINE_MAX_NS: i64 = 30 * NANOSECONDS;
-/// Interval of checks whether an open file has grown, where there are no notifications.
+/// Interval at which an open file is checked for growth if the kernel sends no notifications.
 const LOOK_EVERY_NS: i64 = NANOSECONDS / 2;
 
 /// An open file.
@@ -26,9 +27,9 @@ pub(crate) struct Session {
     pub(crate) job: Job,
     /// Time of its last growth.
     pub(crate) grown_at: i64,
-    /// Time at which the oldest byte was read that is not handed over yet.
+    /// Time at which the oldest byte not yet handed over was read.
     waiting_since: i64,
-    /// Whether everything available from a quiet file was taken since it last grew.
+    /// Set if all complete events were handed over since the file last grew.
     is_paused: bool,
     /// Time of the next check.
     pub(crate) due_at: i64,
@@ -38,11 +39,11 @@ pub(crate) struct Session {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
-    /// Deciding how the file begins.
+    /// Determines the file's format from its first bytes.
     Begin,
-    /// Taking the open event.
+    /// Hands over the event that might have continued.
     Pause,
-    /// Taking everything and closing.
+    /// Hands over everything and closes the file.
     Close,
 }
 
@@ -51,7 +52,7 @@ impl Session {
         Session { tail, job, grown_at: now, waiting_since: now, is_paused: false, due_at: now }
     }
 
-    /// Updates the state after a read; `kept` is the offset handed over before it.
+    /// Updates the state after a read; `kept` is the offset up to which events had been handed over before the read.
     pub(crate) fn note(&mut self, now: i64, has_grown: bool, kept: u64) {
         if has_grown {
             (self.grown_at, self.is_paused) = (now, false);
@@ -77,10 +78,10 @@ impl Session {
         if reached(self.begin_at()) { Due::Begin } else { Due::Nothing }
     }
 
-    /// Sets the next due time.
+    /// Computes the time of the next check.
     pub(crate) fn plan(&mut self, now: i64, settings: &MonitorSettings) {
         let awaited = [Some(self.close_at(settings)), self.pause_at(settings), self.begin_at()];
-        // An action already due is done at once: a file that keeps growing must not postpone it.
+        // An action that is due runs at once, so that a file that keeps growing cannot postpone it.
         self.due_at = awaited.into_iter().flatten().fold(now + LOOK_EVERY_NS, i64::min);
     }
 
@@ -105,7 +106,7 @@ impl Session {
     }
 }
 
-/// A setting in seconds as nanoseconds.
+/// Converts a setting in seconds to nanoseconds.
 pub(crate) fn wait_ns(seconds: u64) -> i64 {
     i64::try_from(seconds).unwrap_or(i64::MAX / 4 / NANOSECONDS).saturating_mul(NANOSECONDS).min(i64::MAX / 4)
 }

@@ -1,7 +1,7 @@
 //! A compiled `[monitor://]` or `[batch://]` stanza: which paths it matches, and metadata of their events.
 //!
-//! `*` matches any part of one segment, `...` any number of folders. Scanning begins at the longest prefix without
-//! either.
+//! `*` matches any part of one segment, `...` any number of folders. Scanning begins at the longest prefix of the path
+//! that has neither.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use quarry_stdx::Fault;
 
 use crate::InputError;
 
-/// Separates index and salt in a file's scope; cannot be in an index name.
+/// Separates index and salt in the scope of a file's identity; an index name cannot contain it.
 const SALT_MARK: char = '\0';
 
 /// A compiled stanza.
@@ -25,7 +25,7 @@ pub(crate) struct Stanza {
     whitelist: Option<Pattern>,
     blacklist: Option<Pattern>,
     host_regex: Option<Pattern>,
-    /// Depth below `root` at which files may be; `None` means any.
+    /// Maximum depth of files below `root`; `None` means unlimited.
     depth_max: Option<usize>,
 }
 
@@ -109,7 +109,7 @@ fn whole_pattern(path: &str) -> String {
     let mut rest = path;
     while let Some(char) = rest.chars().next() {
         if let Some(behind) = rest.strip_prefix(".../") {
-            // Zero folders in between also match.
+            // `...` also matches zero folders.
             pattern.push_str("(?:.*/)?");
             rest = behind;
         } else if let Some(behind) = rest.strip_prefix("...") {

@@ -1,8 +1,9 @@
 //! Tailing: reading a plain file as it grows.
 //!
 //! The pipeline stays open between reads, so that an event whose lines arrive one by one is one event. Events are
-//! stored together with the position after them, as when a file is added; an incomplete event has no position and is
-//! read again after a crash. The file is held open, so that it is read to its end even after it is renamed or removed.
+//! stored together with the position after them, as in [`super::super::oneshot`]; an incomplete event is not covered by
+//! a position, so it is read again after a crash. The file is held open, so that it is read to its end even after it is
+//! renamed or removed.
 
 use std::io;
 use std::path::Path;
@@ -26,23 +27,23 @@ use quarry_event::EventBatch;
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 use quarry_stdx::number::usize_of;
 
-/// Text bytes at which a batch is handed over.
+/// Bytes of text after which a batch is handed over.
 const BATCH_RAW_BYTES: usize = 1 << 20;
-/// Events at which a batch is handed over.
+/// Number of events after which a batch is handed over.
 const BATCH_EVENTS: usize = 65_536;
 /// Maximum distance from a file's end at which the start of its last line is sought.
 const LAST_LINE_BYTES: u64 = 64 << 10;
 
-/// Time after the last write for which a file with too few bytes waits for more.
+/// Age of the last write up to which a file with too few bytes to identify waits for more.
 const UNCLEAR_MAX_NS: i64 = NANOSECONDS;
-/// Time after the last write for which a copy may still be in progress.
+/// Age of the last write up to which a copy may still be in progress.
 const FRESH_NS: i64 = 5 * NANOSECONDS;
 
 /// Options of opening a file.
 pub(crate) struct TailOptions<'a> {
-    /// Its inode.
+    /// Inode of the file.
     pub(crate) node: Inode,
-    /// The open file, if it is held.
+    /// The open file, if it was held since discovery.
     pub(crate) held: Option<&'a HeldFile>,
     pub(crate) info: SourceInfo,
     pub(crate) context: PipelineContext,
@@ -54,27 +55,27 @@ pub(crate) struct TailOptions<'a> {
     pub(crate) may_be_begun_copy: bool,
 }
 
-/// Result of opening a file.
+/// Result of opening a file for tailing.
 pub(crate) enum OpenOutcome {
     Tail(Box<Tail>),
-    /// The file is stored completely.
+    /// All events of the file are stored.
     AtEnd,
     /// The file is compressed or binary and does not grow line by line.
     Packed,
     /// The file may be a copy of another that has not been read to its end.
     Undecided {
-        /// Offset up to which that one was read, if known.
+        /// Offset up to which the other file was read, if known.
         origin_offset: u64,
     },
     /// A copy of a file that was read up to the same offset, so nothing needs to be read.
     Copied {
         end: FilePosition,
-        /// Whether some of it was read, which must be recorded at once.
+        /// Set if events of the copy were stored, so that its position must be recorded at once.
         was_read: bool,
     },
-    /// The next bytes determine the file's format.
+    /// More bytes are needed to determine the file's format.
     Unclear,
-    /// Another file has its name now, which the next scan of the folder will find.
+    /// Another file now has this name; the next scan of the folder will find that file.
     Changed,
 }
 
@@ -84,10 +85,10 @@ pub(crate) struct Tail {
     node: Inode,
     path: String,
     identity: Arc<FileIdentity>,
-    /// Its first bytes as far as read, up to the size of an identity.
+    /// The first bytes of the file read so far, at most as many as identify a file.
     head: Vec<u8>,
     pipeline: Pipeline,
-    /// Offset of the pipeline's first byte.
+    /// Offset in the file of the first byte given to the pipeline.
     base: u64,
     /// Offset after the last byte read.
     fed: u64,
@@ -99,7 +100,7 @@ pub(crate) struct Tail {
     pub(crate) counted: ReadCounts,
 }
 
-/// Counts of what was handed over.
+/// Counts of the events and lines handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadCounts {
     pub(crate) bytes: u64,
@@ -109,25 +110,25 @@ pub(crate) struct ReadCounts {
 /// Position at which reading an open file resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// At the current offset.
+    /// At the current offset of the open file.
     Here,
-    /// Elsewhere, because a copy of it was read.
+    /// At another offset, because a copy of the file was read.
     Elsewhere,
-    /// Nowhere: its content changed.
+    /// At none, because the content of the file changed.
     Cut,
 }
 
 /// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadOutcome {
-    /// Nothing is left for now.
+    /// No unread bytes are left for now.
     End {
         /// Whether anything was read.
         has_grown: bool,
     },
     /// More bytes can be read now.
     More,
-    /// The file is shorter than what was read of it, or its beginning changed since it was opened.
+    /// The file is shorter than the part read from it, or its beginning changed since it was opened.
     Shrunk,
 }
 
@@ -212,8 +213,8 @@ impl Tail {
         path.metadata().is_ok_and(|metadata| Inode::of(&metadata) == node)
     }
 
-    /// Determines from the sink and the file where reading resumes. Called before anything is handed over, because a
-    /// copy of the file may have been read in the meantime, or the file rewritten.
+    /// Determines the position at which reading resumes from the sink's positions and the file's content. Called before
+    /// each batch is handed over, because since the last read the file may have been rewritten or a copy of it read.
     pub(crate) fn standing(
         &mut self,
         path: &Path,
@@ -242,8 +243,8 @@ impl Tail {
         if !self.is_unchanged() {
             return Ok(Standing::Cut);
         }
-        // The name belongs to another file now, so this one is read to its end. No one else may continue it before what
-        // is handed over has settled; callers of `positions` wait for that.
+        // The name belongs to another file now, so this one is read to its end. No other reader may resume it before
+        // the batches handed over are stored; `positions` waits for that.
         Ok(if self.is_overtaken(sink)? { Standing::Elsewhere } else { Standing::Here })
     }
 
@@ -252,11 +253,11 @@ impl Tail {
         known.map_err(|error| InputError::sink(Path::new(&self.path), error))
     }
 
-    /// Whether a copy with the same content was read further than this file was handed over. Only then may the next
-    /// data be handed over.
+    /// True if a copy with the same content was read beyond the offset up to which this file was handed over. If it
+    /// returns false, the next batch may be handed over.
     fn is_overtaken(&mut self, sink: &mut dyn Sink) -> Result<bool, InputError> {
         if self.kept == 0 && self.head.len() < HEAD_BYTES {
-            // A longer copy may be known by more bytes than were read here.
+            // A longer copy may be stored under more leading bytes than have been read from this file.
             for head in beside(Path::new(&self.path), &self.head) {
                 if self.positions(&head, sink)?.iter().any(|known| known.offset >= self.fed) {
                     return Ok(true);
@@ -275,7 +276,7 @@ impl Tail {
         };
         let is_overtaken = known.iter().any(is_beyond);
         if !is_overtaken && self.kept == 0 && known.iter().any(is_own) {
-            // Another file with the same beginning has precedence.
+            // An earlier file with the same beginning keeps its variant number.
             let variant = known.iter().filter(has_own_head).map(|position| position.identity.variant + 1).max();
             let identity = FileIdentity { variant: variant.unwrap_or(0), ..FileIdentity::clone(&self.identity) };
             self.identity = Arc::new(identity);
@@ -283,7 +284,7 @@ impl Tail {
         Ok(is_overtaken)
     }
 
-    /// Whether the file at a path contains what was read of this one, before anything was handed over.
+    /// True if the file at `path` begins with the bytes read from this one; used before the first batch is handed over.
     fn is_held_by(&self, path: &Path) -> bool {
         let read = self.recent.before(self.fed);
         let mut other = vec![0; read.len()];
@@ -291,7 +292,7 @@ impl Tail {
         opened.is_ok_and(|mut file| file.read_chunk(&mut other).is_ok_and(|bytes| other[..bytes] == *read))
     }
 
-    /// Hands over everything read of a file whose content changed, unless a copy of it was read in the meantime.
+    /// Hands over everything read from a file whose content has changed, unless a copy of it was read in the meantime.
     pub(crate) fn abandon(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
         if !self.is_waiting() || self.is_overtaken(sink)? {
             return Ok(());
@@ -299,7 +300,8 @@ impl Tail {
         self.finish(sink)
     }
 
-    /// The same for events that are certainly complete; an unfinished line may be whole in a copy.
+    /// Like [`Tail::abandon`], but only for events that are certainly complete; an unfinished line may be complete in a
+    /// copy.
     pub(crate) fn abandon_lines(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
         if !self.is_waiting() || self.is_overtaken(sink)? {
             return Ok(());
@@ -320,22 +322,22 @@ impl Tail {
         self.kept
     }
 
-    /// Whether bytes were read whose events are not handed over.
+    /// True if bytes were read whose events have not been handed over.
     pub(crate) fn is_waiting(&self) -> bool {
         self.fed > self.kept
     }
 
-    /// Whether more bytes are needed to determine how the file begins.
+    /// True if more bytes are needed to determine the file's format.
     pub(crate) fn is_beginning(&self) -> bool {
         self.pipeline.is_beginning()
     }
 
-    /// Whether the bytes read so far suffice for that.
+    /// True if the bytes read so far suffice to determine the file's format.
     pub(crate) fn can_begin(&self) -> bool {
         self.pipeline.can_begin()
     }
 
-    /// Number of unread bytes in the file.
+    /// True if the file has unread bytes.
     pub(crate) fn has_more(&self) -> bool {
         self.handle.content_bytes_now().is_ok_and(|(bytes, _)| bytes != self.fed)
     }
@@ -358,7 +360,8 @@ impl Tail {
             match self.handle.read_at(buffer, self.fed) {
                 Ok(0) => break ReadOutcome::End { has_grown: read_bytes > 0 },
                 Ok(read) => {
-                    // If it was truncated and rewritten since it was opened, it is another file under the old identity.
+                    // If it was truncated and rewritten since it was opened, it is a different file, and its old
+                    // identity is wrong.
                     let (begin, head) = (&buffer[..read], &self.identity.head);
                     if self.fed == 0 && begin.iter().zip(head).any(|(now, then)| now != then) {
                         return Ok(ReadOutcome::Shrunk);
@@ -395,13 +398,13 @@ impl Tail {
         self.recent.push(bytes, self.safe());
     }
 
-    /// Decides how the file begins from what was read, and hands over what is complete.
+    /// Determines the file's format from the bytes read so far and hands over the complete events.
     pub(crate) fn begin(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
         self.pipeline.begin(&mut self.batch);
         self.hand_over(self.safe(), sink)
     }
 
-    /// Hands over what is complete when the file is quiet, including an event that might have continued.
+    /// Hands over the complete events of a quiet file, including a last event that might have continued.
     pub(crate) fn pause(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
         self.pipeline.pause(&mut self.batch);
         self.hand_over(self.safe(), sink)
@@ -437,7 +440,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Warning about dates that can be read in two ways, if there were any.
+    /// Warning about ambiguous dates, if the file has any.
     pub(crate) fn about_dates(&self) -> Option<&'static str> {
         self.pipeline.counters().about_dates()
     }
@@ -483,7 +486,7 @@ fn read_before(handle: &Handle, offset: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Offset of a file's last line, or its end if that line is complete or very long.
+/// Offset of a file's last line, or the end of the file if its last line is complete or very long.
 fn last_line(handle: &Handle) -> io::Result<u64> {
     let size = handle.content_bytes();
     let mut bytes = vec![0; size.min(LAST_LINE_BYTES) as usize];
@@ -493,8 +496,8 @@ fn last_line(handle: &Handle) -> io::Result<u64> {
     Ok(after_break.unwrap_or(size))
 }
 
-/// Whether a new file, too short to identify, contains only the beginning of one beside it that was read: a copy in
-/// progress.
+/// True if a new file that is too short to identify equals the beginning of a neighbouring file that was read, as a
+/// copy in progress does.
 fn is_begun_copy(
     handle: &Handle,
     path: &Path,
@@ -514,7 +517,7 @@ fn is_begun_copy(
         }
     }
     if !heads.is_empty() {
-        // This call makes the data handed over next belong to this file.
+        // This call tells the sink which file the next batch belongs to.
         sink.positions(scope, &start.identity.head).map_err(wrong)?;
     }
     Ok(false)

@@ -24,8 +24,7 @@ use super::{Monitor, MonitorOptions, NANOSECONDS};
 use crate::file::tests::MemorySink;
 use crate::{FilePosition, Sink, SinkError};
 
-/// A sink that outlives workers, and checks that a file's positions were looked up before anything of it is handed
-/// over.
+/// A sink that outlives workers, and checks that a file's positions are looked up before its events are handed over.
 #[derive(Clone, Default)]
 struct SharedSink(Arc<Mutex<MemorySink>>, Option<(String, Vec<u8>)>, Arc<Mutex<Option<PathBuf>>>);
 
@@ -100,7 +99,7 @@ impl World {
         self.touch(&File::create(self.path(name)).unwrap());
     }
 
-    /// Empties a file as soon as its positions are looked up, which is between two reads of it.
+    /// Empties a file as soon as its positions are looked up, which happens between two reads of the file.
     fn empty_when_looked_up(&self, name: &str) {
         *self.sink.2.lock().unwrap() = Some(self.path(name));
     }
@@ -332,8 +331,7 @@ fn an_unreadable_file_is_reported_once_and_retried() {
     assert!(told[0].contains("a.log.gz"), "{told:?}");
 }
 
-/// Every way in which a file's lines may be read: at once, or when enough is known of it, when it is quiet, or at its
-/// end.
+/// Lines of a file may be read at once, after enough bytes to determine its format, when it is quiet, or at its end.
 #[test]
 fn dates_of_an_unknown_order_are_reported() {
     for settings in ["sourcetype = other\n", "sourcetype =\n"] {

@@ -12,15 +12,15 @@ use super::roster::{FILES_MAX, Inode, Roster};
 use super::stanza::Stanza;
 use super::{Monitor, MonitorOptions, NANOSECONDS};
 
-/// Maximum wait for a notification before checking for the end of monitoring or a due scan.
+/// Maximum wait for a notification before the watcher checks whether monitoring has ended or a scan is due.
 const TICK: Duration = Duration::from_millis(100);
 /// Interval of full scans with notifications, and without.
 const WALK_EVERY: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
-/// A full scan may take at most 1/N of the time, in these two cases; longer scans run less often.
+/// Full scans may take at most 1/N of the time, with notifications and without; longer scans run less often.
 const WALK_SHARES: [u32; 2] = [30, 10];
 /// Maximum depth below a root.
 const FOLDER_DEPTH_MAX: usize = 64;
-/// Maximum followed links; targets of further ones are found by scans.
+/// Maximum followed links; changes of further links' targets are found by scans.
 const LINKS_MAX: usize = 1 << 16;
 /// Maximum length of a chain of links.
 const LINK_CHAIN_MAX: usize = 8;
@@ -37,7 +37,7 @@ pub(crate) struct Watcher<'a> {
     links: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
     reported: BTreeSet<String>,
     now_seconds: i64,
-    /// For new files, after the first scan has found the existing ones.
+    /// Slots for holding new files open, used once the first scan has found the existing files.
     slots: Arc<Slots>,
     holds_new: bool,
 }
@@ -99,7 +99,7 @@ impl<'a> Watcher<'a> {
                     self.watch_parent(&stanza.root);
                     self.file(at, &stanza.root, &metadata);
                 }
-                // It may be created later.
+                // The root may be created later.
                 Err(_) => self.watch_parent(&stanza.root),
             }
         }
@@ -125,13 +125,13 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Scans a folder and below; `above` are the folders on the path to it.
+    /// Scans a folder and everything below it; `above` has the folders on the path from the root, to detect cycles.
     fn walk(&mut self, at: usize, folder: &Path, depth: usize, above: &mut BTreeSet<Inode>) {
         let stanza = &self.stanzas[at];
         if depth > FOLDER_DEPTH_MAX {
             return self.report_once(format!("{}: is nested too deeply to be watched", folder.display()));
         }
-        // Before its files are listed, so that later ones cause notifications.
+        // The folder is watched before its files are listed, so that files created in the meantime cause notifications.
         self.watch(folder);
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -157,7 +157,7 @@ impl<'a> Watcher<'a> {
         stanza.settings.follow_symlink || !path.is_symlink()
     }
 
-    /// Processes a file that a stanza matches.
+    /// Passes a file that a stanza matches to the roster.
     fn file(&mut self, at: usize, path: &Path, metadata: &Metadata) {
         let stanza = &self.stanzas[at];
         if !metadata.is_file() || !self.is_followed(stanza, path) {
@@ -175,7 +175,8 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Watches the folders of a link's targets, because the kernel sends no notifications where the link is.
+    /// Watches the folders that contain a link's targets, because a change of the target causes no notification in the
+    /// folder of the link.
     fn follow(&mut self, link: &Path) {
         let mut at = link.to_owned();
         for _ in 0..LINK_CHAIN_MAX {

@@ -1,10 +1,10 @@
 //! Reads files with new data in turns, so that a large file does not delay small ones.
 //!
-//! A file that grew stays open for a while ([`super::session`]). One that was quiet for `time_before_close` before it
-//! was first read is closed at once.
+//! A file that grew stays open for a while ([`super::session`]). A file that had been quiet for `time_before_close`
+//! before its first read is closed at once.
 //!
-//! If a file was truncated or rewritten, what was read of it is handed over: complete events at once, and an incomplete
-//! line after a while, in which a copy with the whole line may be read.
+//! If a file was truncated or rewritten, the events read from it are still handed over: complete ones at once, and an
+//! incomplete line after a wait during which a copy with the whole line may be read.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -25,23 +25,23 @@ use crate::file::open::{Handle, READ_CHUNK_BYTES};
 use crate::file::{NoProgress, OneshotOptions, Rotation, add_file};
 use crate::{FilePosition, InputError, Sink};
 
-/// Bytes per turn.
+/// Maximum bytes read from a file in one turn.
 const TURN_BYTES: usize = 8 << 20;
 /// Maximum wait for a file before quiet ones are checked.
 const TICK: Duration = Duration::from_millis(100);
 /// Pause before an unreadable file is tried again.
 const RETRY_AFTER_NS: i64 = 10 * NANOSECONDS;
-/// Maximum wait for a file that may be a copy of one not read yet; then it is read as a file of its own.
+/// Maximum wait for a file that may be a copy of a file not read yet; after the wait it is read as a file of its own.
 const UNDECIDED_MAX_NS: i64 = 10 * NANOSECONDS;
-/// Maximum wait for a short file that begins like one beside it and may become a copy.
+/// Maximum wait for a short file that equals the beginning of a neighbouring file and may become a copy of that file.
 const BEGUN_COPY_MAX_NS: i64 = 3 * NANOSECONDS;
-/// Files whose waiting time is tracked; beyond it, tracking starts over.
+/// Maximum number of files whose waiting time is tracked; beyond it, all waits start again.
 const UNDECIDED_MAX: usize = 10_000;
-/// Time after a compressed file was written in which it may still grow, so that only a complete one is read.
+/// Time after the last write during which a compressed file may still grow, so that it is read only if it is complete.
 const PACKED_SETTLED_NS: i64 = 60 * NANOSECONDS;
-/// Interval of checks of a file without a session.
+/// Interval at which a file without a session is checked.
 const LOOK_EVERY_NS: i64 = NANOSECONDS;
-/// Truncated files whose last line waits for a copy; beyond it the oldest no longer waits.
+/// Maximum number of truncated files whose last line waits for a copy; beyond it, the oldest line is handed over.
 const REMNANTS_MAX: usize = 100;
 
 /// A reader of a monitor.
@@ -54,17 +54,17 @@ pub(crate) struct Worker<'a> {
     due: BTreeSet<(i64, FileNumber)>,
     /// Files without a session, waiting for their time.
     waiting: BTreeMap<FileNumber, Job>,
-    /// Files that may or may not be copies.
+    /// Files not yet known to be copies or files of their own.
     undecided: BTreeMap<FileNumber, Undecided>,
     remnants: VecDeque<Remnant>,
     buffer: Vec<u8>,
 }
 
-/// Time since which a file is undecided, and the state of its origin.
+/// Time at which a file became undecided, and the state of its origin.
 #[derive(Clone, Copy)]
 struct Undecided {
     since: i64,
-    /// Offset up to which its origin had been read. The wait starts over if the origin is read on.
+    /// Offset up to which its origin had been read. The wait starts again if the origin is read further.
     origin_offset: u64,
 }
 
@@ -94,8 +94,8 @@ impl<'a> Worker<'a> {
         self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))
     }
 
-    /// Reads the next file, waiting up to `wait`, and checks those that are due; returns false if there was none to
-    /// read.
+    /// Reads the next file, waiting up to `wait` for one, and then checks the files that are due; returns false if no
+    /// file was read.
     pub(crate) fn step(&mut self, number: usize, wait: Duration) -> Result<bool, InputError> {
         self.make_room()?;
         let job = self.monitor.roster.next(number, wait);
@@ -109,8 +109,8 @@ impl<'a> Worker<'a> {
         Ok(job.is_some())
     }
 
-    /// An unreadable file is reported and retried; a failed sink ends the worker. A file that was truncated between two
-    /// reads is looked at again soon.
+    /// Handles the result of a turn: an unreadable file is reported and retried, a file that was truncated between two
+    /// reads is checked again soon, and a failed sink ends the worker.
     fn settle_turn(&mut self, job: &Job, turn: Result<(), InputError>) -> Result<(), InputError> {
         match turn {
             Err(error @ InputError::Sink { .. }) => Err(error),
@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
         self.read(job)
     }
 
-    /// Closes an open file unless it resumes at its current offset; called before anything is handed over.
+    /// Closes an open file if reading must not resume at its current offset; called before each batch is handed over.
     fn check(&mut self, job: &Job) -> Result<(), InputError> {
         let scope = self.stanza(job).scope(&job.path.to_string_lossy());
         let rotation = self.rotation(job.stanza, Rotation::Awaited);
@@ -169,7 +169,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Closes a file whose content changed, and hands over what was read of it.
+    /// Closes a file whose content changed, and hands over the events read from it.
     fn cut(&mut self, number: FileNumber) -> Result<(), InputError> {
         let Some(Session { mut tail, job, .. }) = self.close(number) else { return Ok(()) };
         let before = tail.counted;
@@ -185,7 +185,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Hands over the rest of truncated files that was not read in a copy.
+    /// Hands over the remaining lines of truncated files unless they were read in a copy.
     fn take_remnants(&mut self, now: i64) -> Result<(), InputError> {
         while let Some(Remnant { mut tail, job, .. }) = self.remnants.pop_front_if(|remnant| remnant.due_at <= now) {
             self.sink.set_routing(self.stanza(&job).settings.routing.as_deref());
@@ -249,7 +249,7 @@ impl<'a> Worker<'a> {
                 Ok(true)
             }
             OpenOutcome::AtEnd => {
-                // A file found empty is about to be written.
+                // An empty new file will probably be written soon.
                 if let Some(held) = job.held.clone().filter(HeldFile::is_empty) {
                     self.monitor.roster.hold(job.number, held);
                 }
@@ -263,7 +263,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A held file has another name now: waits for a while until it is found there.
+    /// Waits for a while until a held file that was renamed is found under its new name.
     fn seek(&mut self, job: &Job) {
         let mut sought = job.clone();
         if let Some(held) = &mut sought.held {
@@ -272,8 +272,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Records that a file is a copy of one that was read up to the same offset: once it is no longer written, or at once
-    /// if its own position differs.
+    /// Records that a file is a copy of another file that was read up to the same offset. The record is made at once if
+    /// the copy has a different position of its own, and otherwise when the copy is no longer written.
     fn keep_copy(&mut self, job: &Job, end: FilePosition, was_read: bool) -> Result<(), InputError> {
         let is_written = self.is_long_quiet(&job.path, self.stanza(job));
         if is_written || was_read {
@@ -336,7 +336,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Whether a file has been unchanged for longer than one is kept open.
+    /// True if a file has been unchanged for longer than files are kept open.
     fn is_long_quiet(&self, path: &Path, stanza: &Stanza) -> bool {
         let modified = path.metadata().ok().and_then(|metadata| crate::file::open::modified_ns(&metadata));
         let wait = wait_ns(stanza.settings.close_after_seconds);
@@ -391,7 +391,7 @@ impl<'a> Worker<'a> {
         taken
     }
 
-    /// Sets when to check an open file again.
+    /// Sets the time of an open file's next check.
     fn plan(&mut self, number: FileNumber) {
         let now = self.now();
         let Some(session) = self.open.get_mut(&number) else { return };
@@ -408,7 +408,7 @@ impl<'a> Worker<'a> {
         self.waiting.insert(job.number, job);
     }
 
-    /// Takes everything left of a file and closes it.
+    /// Hands over everything read from a file and closes the file.
     fn finish(&mut self, number: FileNumber) -> Result<(), InputError> {
         let Some(mut session) = self.close(number) else { return Ok(()) };
         let before = session.tail.counted;
@@ -428,8 +428,8 @@ impl<'a> Worker<'a> {
         Some(session)
     }
 
-    /// Closes a file at the limit of open files: one without buffered data, and of those the one quiet longest.
-    /// Buffered data is handed over; the file is read on in its next turn.
+    /// Closes a file at the limit of open files, preferably the longest quiet one without buffered data. Buffered data
+    /// is handed over; the file's next turn resumes there.
     fn make_room(&mut self) -> Result<(), InputError> {
         if self.open.len() < self.monitor.options.open_max {
             return Ok(());
@@ -448,7 +448,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Hands over buffered data of an open file: all of it if the file cannot be opened again.
+    /// Hands over buffered data of an open file: also incomplete events if the file cannot be opened again.
     fn take_early(&mut self, job: &Job) -> Result<(), InputError> {
         if !self.open.get(&job.number).is_some_and(|session| session.tail.is_waiting()) {
             return Ok(());
@@ -467,7 +467,8 @@ impl<'a> Worker<'a> {
         taken
     }
 
-    /// A file is completely handed over; in a batch, it is removed once it is stored.
+    /// Ends the reading of a file that was handed over completely; a file of a `batch` stanza is removed once its
+    /// events are stored.
     fn end(&mut self, job: &Job) -> Result<(), InputError> {
         if !self.stanza(job).settings.is_batch {
             return Ok(());
@@ -480,7 +481,7 @@ impl<'a> Worker<'a> {
         std::fs::remove_file(&job.path).map_err(|error| InputError::read(&job.path, &error))
     }
 
-    /// Whether a compressed file is complete, or has not been written for so long that it never will be.
+    /// True if a compressed file is complete, or has not been written for so long that it will stay incomplete.
     fn is_written(&self, path: &Path) -> Result<bool, InputError> {
         let handle = Handle::open(path).map_err(|error| InputError::read(path, &error))?;
         let Some(handle) = handle else { return Ok(true) };
@@ -489,7 +490,7 @@ impl<'a> Worker<'a> {
         Ok(handle.modified_ns().is_none_or(is_settled) || handle.is_whole())
     }
 
-    /// Adds a complete compressed file once nobody writes to it.
+    /// Adds a compressed file that is no longer written.
     fn add_packed(&mut self, job: &Job) -> Result<(), InputError> {
         let stanza = self.stanza(job);
         if !self.is_long_quiet(&job.path, stanza) {

@@ -10,7 +10,7 @@ fn gzip(text: &str) -> Vec<u8> {
     packer.finish().unwrap()
 }
 
-/// The error and the report of what came before it.
+/// Returns the error's text and the report of the events before it.
 fn partly(added: Result<FileReport, InputError>) -> (String, FileReport) {
     let error = added.unwrap_err();
     let report = error.report().expect("a report of what came before").clone();
@@ -57,7 +57,7 @@ fn a_flipped_byte_is_found_by_the_checksum_of_any_member() {
         assert!(report.events > 0 && report.events == sink.events.len() as u64);
         let (_, repeated) = partly(add_with(&path, &options(), &mut sink));
         assert_eq!((repeated.events, repeated.resumed_at), (0, report.bytes), "the damaged file yields no duplicates");
-        // The repaired file differs before the error, so all of it counts.
+        // The repaired file differs before the error, so all of it is read again.
         sink.events.clear();
         assert_eq!(add(&file(&folder, "a.gz", &good), &mut sink).events, 60_000);
         assert!(sink.events.iter().map(String::as_str).eq(first.lines().chain(second.lines())));

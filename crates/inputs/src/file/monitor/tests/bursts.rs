@@ -11,7 +11,7 @@ fn line(at: usize) -> String {
     format!("#2026-11-20 10:00:00 a small file, number {at:04}\n")
 }
 
-/// Files that are not stored exactly once.
+/// Indices of the files that are not stored exactly once.
 fn not_once(world: &World, files: usize) -> Vec<usize> {
     let events = world.events();
     let times = |at: &usize| events.iter().filter(|event| **event == line(*at).trim_end()).count();

@@ -1,4 +1,4 @@
-//! Files with the same beginning: which of them are copies, and of what.
+//! Files with the same beginning: which of them are copies, and of which file.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ fn a_copy_that_is_read_before_its_origin_is_found_is_read_once() {
             world.append("a.log", &text[20_000..]);
             let late = lines("a", 300, 303);
             world.append("b.log", &late);
-            // An event that may continue is not stored yet.
+            // The last event may still continue, so it is not stored yet.
             world.wait(2.0);
             world.empty("b.log");
             world.wait(14.0);

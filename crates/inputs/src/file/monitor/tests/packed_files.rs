@@ -11,7 +11,7 @@ use crate::file::tests::packings;
 fn a_packed_file_that_is_written_in_place_is_read_once_and_never_as_text() {
     let text: String = (0..400).map(|at| format!("line {at} of this log\n")).collect();
     for (name, packed) in packings(&text) {
-        // However the first bytes arrive, and wherever the writer stalls.
+        // The first bytes arrive in pieces of any size, and the writer stalls at any point.
         for part in [1, 2, 3, 4, 5, 9, 50, packed.len() / 2, packed.len()] {
             let mut world = World::new("");
             let file = File::create(world.path(&format!("a.log.{name}"))).unwrap();

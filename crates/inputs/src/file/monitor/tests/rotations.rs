@@ -1,7 +1,8 @@
 //! Every way in which logs are rotated, copied and replaced; every line must be stored once.
 //!
-//! A way is a row of [`WAYS`]: what happens to the log between two writes. Each is tested with a scan at every step and
-//! with none; with single-line events, merged lines, and a guessed sourcetype; and with restarts in between.
+//! Each row of [`WAYS`] is a series of operations on the log between two writes. Each is tested with a scan at every
+//! step and without scans; with single-line events, merged lines, and a guessed sourcetype; and with restarts in
+//! between.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};
@@ -17,7 +18,7 @@ use crate::file::Rotation;
 use crate::file::monitor::roster::Inode;
 use crate::file::monitor::tail::{OpenOutcome, ReadOutcome, Tail, TailOptions};
 
-/// Long enough to identify a file by its first bytes.
+/// Length that makes the first bytes identify a file.
 const PADDING: usize = 60;
 
 /// A log and the lines written to it.
@@ -281,7 +282,7 @@ impl Log {
         self.world.note_read(name, read, self.rotated as u32);
     }
 
-    /// Copies the log in parts; it may grow in between.
+    /// Copies the log in parts; the log may grow during the copy.
     fn copy_slowly(&mut self, to: &str, parts: u64, mut between: impl FnMut(&mut Log)) {
         let (from, copy) = (File::open(self.world.path("a.log")).unwrap(), File::create(self.world.path(to)).unwrap());
         let (mut at, part) = (0, (from.metadata().unwrap().len() / parts).max(1));
@@ -303,7 +304,7 @@ impl Log {
         }
     }
 
-    /// Compresses a file beside itself in parts, and removes it.
+    /// Compresses a file in parts into a new file beside it, and removes the original.
     fn compress(&mut self, name: &str, parts: usize, mut between: impl FnMut(&mut Log)) {
         let text = std::fs::read(self.world.path(name)).unwrap();
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -369,7 +370,7 @@ fn every_line_is_stored_once_however_a_log_is_rotated() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// A program without append mode writes on after a hole when its file was truncated.
+/// A program without append mode whose file was truncated continues at its old offset, which leaves a hole.
 #[test]
 fn a_hole_before_the_text_is_no_part_of_it() {
     for settings in SETTINGS {
@@ -464,7 +465,7 @@ fn the_kernel_reports_changes_behind_a_link_even_after_rotation() {
     std::os::unix::fs::symlink(pods.join("0.log"), world.path("web.log")).unwrap();
     world.look();
     world.assert_events(&["one"]);
-    // From here on there are no full scans.
+    // From here on, the monitor relies on notifications.
     let listen = |world: &mut World, events: usize| {
         for _ in 0..100 {
             if world.events().len() >= events {

@@ -1,4 +1,4 @@
-//! Files too short to identify by their first bytes: evidence that one of them was read before.
+//! Files too short to identify by their first bytes: recognition of those that were read before.
 
 use proptest::prelude::*;
 
@@ -49,7 +49,7 @@ impl Logs {
         format!("{}.log", ["a", "b"][file])
     }
 
-    /// Name of the next rotated file, which is scanned before or after the original.
+    /// Name of the next rotated file, which sorts before or after the original and so is scanned before or after it.
     fn next_name(&mut self, file: usize) -> String {
         self.rotated += 1;
         if self.rotated.is_multiple_of(2) {
@@ -69,7 +69,7 @@ impl Logs {
         self.world.append(&name, text);
     }
 
-    /// Whether no line is incomplete, so that waiting ends none.
+    /// True if no line is incomplete, so that waiting cannot cut one.
     fn is_calm(&self) -> bool {
         self.open.iter().all(String::is_empty)
     }
@@ -190,14 +190,14 @@ fn short_logs_that_begin_alike_are_files_of_their_own() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Every line is stored once, whatever happens to files of a few bytes between scans.
+    /// Every line is stored once, whatever happens to short files between scans.
     #[test]
     fn every_line_of_short_files_is_stored_once(steps in prop::collection::vec(any_step(), 1..40)) {
         let (events, expected, _) = run("", &steps);
         prop_assert_eq!(events, expected);
     }
 
-    /// Also if all of them begin with the same line.
+    /// The same if all files begin with the same line.
     #[test]
     fn a_first_line_that_all_have_does_no_harm(steps in prop::collection::vec(any_step(), 1..40)) {
         let (mut events, expected, headers) = run("same", &steps);

@@ -2,9 +2,9 @@
 
 use super::World;
 
-/// No sourcetype is named.
+/// Settings without a sourcetype.
 const GUESSED: &str = "sourcetype =\n";
-/// Lines join the previous event unless they begin with `#`.
+/// Settings with which a line joins the previous event unless it begins with `#`.
 const MERGED: &str = "sourcetype = blocks\n";
 
 /// Writes a line every tenth of a second; returns the longest time in seconds between a line and its event.
@@ -64,7 +64,7 @@ fn what_was_read_is_stored_when_the_file_is_emptied_within_a_second() {
                 world.look();
                 world.empty("a.log");
                 if is_written_anew {
-                    // Longer than before, so its size reveals nothing.
+                    // Longer than before, so that the size does not reveal the truncation.
                     world.append("a.log", &format!("#round {round} {}\n", "x".repeat(300)));
                 }
                 world.look();
