@@ -26,10 +26,10 @@ const SCRIPT_SECS_MAX: u64 = 600;
 const ERROR_CHARS_MAX: usize = 300;
 /// Folder of the objects, relative to the data directory.
 const OBJECTS: &str = "db";
-/// Folder of the buckets shown to scripts, relative to the data directory.
+/// Folder of the bucket folders that scripts receive, relative to the data directory.
 const SHOWN: &str = "run/frozen";
 
-/// Archives a bucket as its index says; an error is the reason why it must stay.
+/// Archives a bucket as configured for its index; after an error, the bucket must not be removed.
 pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket) -> Result<(), Fault> {
     // Relative paths would not be valid in the script's working directory.
     let absolute = std::path::absolute(data_dir).map_err(|error| Fault::io(data_dir.display(), error))?;
@@ -42,12 +42,12 @@ pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket
     let Some(script) = &settings.cold_to_frozen_script else { return Ok(()) };
     let shown = put(data_dir, &data_dir.join(SHOWN), bucket, true)?;
     let ran = run(data_dir, script, &shown);
-    // Leftovers are replaced at the next attempt.
+    // If removing fails, the next attempt replaces the folder.
     drop(fs::remove_dir_all(&shown));
     ran
 }
 
-/// Expands a path in a setting; Splunk's variables mean folders of the data directory.
+/// Expands a path in a setting; Splunk's variables stand for folders of the data directory.
 fn expand(data_dir: &Path, text: &str) -> Result<PathBuf, Fault> {
     let (home, objects) = (data_dir.display().to_string(), data_dir.join(OBJECTS).display().to_string());
     let path = PathBuf::from(text.replace("$SPLUNK_HOME", &home).replace("$SPLUNK_DB", &objects));
@@ -60,7 +60,7 @@ fn put(data_dir: &Path, parent: &Path, bucket: &ExpiredBucket, linked: bool) -> 
     let name = format!("db_{}_{}_{}", seconds(bucket.time_max), seconds(bucket.time_min), bucket.number);
     let (whole, unfinished) = (parent.join(&name), parent.join(format!(".{name}.unfinished")));
     let failed = |path: &Path, error: io::Error| Fault::io(format_args!("cannot write {}", path.display()), error);
-    // Leftovers of a failed earlier attempt.
+    // A failed earlier attempt may have left these.
     for left in [&whole, &unfinished] {
         match fs::remove_dir_all(left) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(left, error)),
@@ -217,7 +217,7 @@ mod tests {
         archive(data.path(), &settings(None, Some(&command("yes"))), &bucket).unwrap();
         assert_eq!(fs::read_to_string(data.path().join("taken/7.filter")).unwrap(), "web/7.filter");
         assert_eq!(fs::read_dir(data.path().join(SHOWN)).unwrap().count(), 0);
-        // The program runs in another folder, where a relative data directory would be a different one.
+        // The program runs in another folder, so the path of a relative data directory must be made absolute.
         fs::remove_dir_all(data.path().join("taken")).unwrap();
         let up: std::path::PathBuf = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect();
         let relative = up.join(data.path().strip_prefix("/").unwrap());

@@ -1,8 +1,8 @@
 //! Audit events: logins, logouts and changes of users, written to the index `_audit`.
 //!
 //! The lines have the form of Splunk's audit events, so that existing searches work: `Audit:[timestamp=…, user=…,
-//! action=…, info=…]`. Equal events within a second are one line with a `count`, so that a storm of failed logins does
-//! not fill the store.
+//! action=…, info=…]`. Equal events within a second become one line with a `count`, so that a storm of failed logins
+//! does not fill the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use quarry_store::AppendRequest;
 
 use crate::ingest::Ingest;
 
-/// Interval of rounds.
+/// Interval at which audit events are written.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// Index of the events.
 const INDEX: &str = "_audit";
 /// Source and sourcetype of the events.
 const AUDIT_TRAIL: &str = "audittrail";
-/// The time that begins a line, in the zone of the machine.
+/// strftime format of the time at the start of a line, in the zone of the machine.
 const TIME_FORMAT: &str = "%m-%d-%Y %H:%M:%S.%3N";
 
 /// Writes audit events periodically.
@@ -33,7 +33,7 @@ pub async fn write_events(node: Arc<Ingest>, auth: Arc<Auth>) {
     }
 }
 
-/// Writes the events since the last round.
+/// Writes the audit events recorded since the last call.
 pub fn write_round(node: &Ingest, auth: &Auth) {
     let records = auth.take_audit();
     if records.is_empty() || node.settings.check_index(INDEX).is_err() {
@@ -47,16 +47,16 @@ pub fn write_round(node: &Ingest, auth: &Auth) {
     }
 }
 
-/// A search that is about to delete events.
+/// Search that is about to delete events.
 #[derive(Clone, Copy, Debug)]
 pub struct Deleting<'a> {
-    /// Its user.
+    /// User of the search.
     pub user: &'a str,
-    /// Its id.
+    /// Search id.
     pub sid: &'a str,
-    /// Its text.
+    /// SPL text of the search.
     pub search: &'a str,
-    /// Number of events found.
+    /// Number of events to delete.
     pub events: u64,
 }
 
@@ -79,7 +79,7 @@ fn meta(host: &str) -> Metadata {
     Metadata { index: INDEX.into(), host: host.into(), source: AUDIT_TRAIL.into(), sourcetype: AUDIT_TRAIL.into() }
 }
 
-/// A round's records as events.
+/// Formats records as events.
 fn round(records: &[AuditRecord], host: &str, now_ns: i64, zone: &TimeZone) -> EventBatch {
     let mut batch = EventBatch { index_time: now_ns, ..EventBatch::default() };
     let meta = batch.intern(&meta(host));
@@ -105,7 +105,7 @@ fn line(record: &AuditRecord, zone: &TimeZone) -> String {
     line
 }
 
-/// A name as a field value: it may be arbitrary and must not look like another field.
+/// A name as a field value: quoted, because a name may contain any text and must not look like another field.
 fn value(name: &str) -> String {
     let is_plain = |character: char| character.is_alphanumeric() || "._-@/".contains(character);
     if !name.is_empty() && name.chars().all(is_plain) {
@@ -114,13 +114,13 @@ fn value(name: &str) -> String {
     format!("\"{}\"", clean(name))
 }
 
-/// A text without characters that would end a quoted value.
+/// Replaces characters that would end a quoted value.
 fn clean(text: &str) -> String {
     let plain = |character: char| if character.is_control() || "\"\\".contains(character) { '_' } else { character };
     text.chars().map(plain).collect()
 }
 
-/// A text between quotes, as `KV_MODE = auto_escaped` reads it.
+/// Quotes and escapes a text for `KV_MODE = auto_escaped`.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

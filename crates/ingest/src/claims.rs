@@ -1,10 +1,10 @@
-//! Claims on file beginnings: files that start with the same bytes are added one after the other, whichever pipeline
-//! set reads them.
+//! Claims on file beginnings: files that begin with the same bytes are added one after the other, even by different
+//! pipeline sets.
 //!
-//! A file is identified by its first bytes. Two files with the same beginning may be copies, one of which must be
-//! skipped, or need different variants of their identity. Both decisions require that the first has been read. A file
-//! therefore claims its first bytes until then, and another with the same beginning waits. If the end of the first is
-//! still on its way to the log, the second also waits until the store has settled.
+//! A file is identified by its first bytes. Of two files with the same beginning, one may be a copy that must be
+//! skipped; otherwise their identities need different variants. This can only be decided when the first file has been
+//! read. A file therefore claims its first bytes until it has been read, and another file with the same beginning
+//! waits. If appends of the first file are still in progress then, the second file also waits until they are finished.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ struct Inner {
 struct ActiveClaim {
     index: String,
     head: Vec<u8>,
-    /// Whether the file is still being read, so that more of it may follow.
+    /// True while the file is being read, so that more of its events may follow.
     is_being_read: bool,
 }
 
@@ -38,8 +38,8 @@ pub struct Claim {
 }
 
 impl Claims {
-    /// Waits until no file with the beginning `head` is being read, and claims it. Also returns whether the store has
-    /// unsettled appends of such files. Must not be called while reading a file: two callers could wait for each other.
+    /// Waits until no file with the beginning `head` is being read, and claims it. Also returns true if appends of such
+    /// files may still be in progress. Must not be called while reading a file: two callers could wait for each other.
     pub fn claim(self: &Arc<Claims>, index: &str, head: &[u8]) -> (Arc<Claim>, bool) {
         let mut inner = self.lock();
         while inner.with_equal_head(index, head).any(|claimed| claimed.is_being_read) {
@@ -60,7 +60,7 @@ impl Claims {
 impl Inner {
     fn with_equal_head(&self, index: &str, head: &[u8]) -> impl Iterator<Item = &ActiveClaim> {
         let has_equal_head = move |claimed: &&ActiveClaim| {
-            // An empty file has no checkpoint.
+            // An empty file has no checkpoint, so it conflicts with no other file.
             let is_empty = head.is_empty() || claimed.head.is_empty();
             let fits = head.starts_with(&claimed.head) || claimed.head.starts_with(head);
             claimed.index == index && !is_empty && fits
@@ -70,7 +70,7 @@ impl Inner {
 }
 
 impl Claim {
-    /// The file has been read completely; appends may still be in progress.
+    /// Called when the file has been read completely; its appends may still be in progress.
     pub fn end(&self) {
         if let Some(claimed) = self.claims.lock().claimed.get_mut(&self.number) {
             claimed.is_being_read = false;
@@ -95,7 +95,7 @@ mod tests {
         let claims = Arc::new(Claims::default());
         let (first, is_unsettled) = claims.claim("main", b"abc");
         assert!(!is_unsettled);
-        // None of these claims waits.
+        // None of these claims has to wait.
         for (index, head) in [("main", b"x".as_slice()), ("other", b"abc"), ("main", b"")] {
             assert!(!claims.claim(index, head).1);
         }

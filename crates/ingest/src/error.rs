@@ -12,7 +12,7 @@ pub enum IngestError {
     /// The data directory does not exist.
     #[error("there is no data directory {}: name one with --data-dir, or add data first", .0.display())]
     NoDataFolder(PathBuf),
-    /// The folder is of something else.
+    /// The folder is not empty and not a data directory.
     #[error(
         "{} is not a data directory: it holds `{entry}`; name an empty or new folder with --data-dir (every file of \
          a data \
@@ -22,7 +22,7 @@ pub enum IngestError {
     ForeignFolder {
         /// The folder.
         folder: PathBuf,
-        /// One of its entries.
+        /// One of the entries that do not belong to a data directory.
         entry: String,
     },
     /// The configuration of volumes is invalid.

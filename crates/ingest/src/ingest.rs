@@ -28,12 +28,12 @@ pub struct Ingest {
     pub(crate) throughput: Arc<Throughput>,
     /// Messages already logged.
     logged: Mutex<BTreeSet<String>>,
-    /// Batches distributed round-robin over the pipeline sets.
+    /// Number of batches distributed so far, for round-robin over the pipeline sets.
     sets_used: AtomicUsize,
 }
 
 impl Ingest {
-    /// The write side of an open store.
+    /// Creates the write side of an open store.
     pub fn new(store: Arc<Store>, settings: InputSettings) -> Ingest {
         Ingest {
             store,
@@ -75,7 +75,7 @@ impl EventStore for Ingest {
 
     fn append_at(&self, batch: EventBatch, position: FilePosition) -> Result<Box<dyn Receipt>, AppendError> {
         self.throughput.note(&batch);
-        // Always the same set for one sender, so that its batches stay in order.
+        // Each sender always uses the same set, so that its batches stay in order.
         let set = set_of(&position.identity);
         let request = AppendRequest { batch, checkpoint: Some(checkpoint_of(position)) };
         let appended = self.store.append_in(set, request);
@@ -136,7 +136,7 @@ impl Receipt for TicketReceipt {
     }
 }
 
-/// The error for a sender: whether a retry can help.
+/// Maps a store error to the sender's error, which tells whether a retry can help.
 fn refusal(error: StoreError) -> AppendError {
     match error {
         StoreError::Full { .. } | StoreError::SealStalled { .. } => AppendError::Busy(error.into()),

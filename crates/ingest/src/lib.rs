@@ -1,9 +1,9 @@
 //! The write side of a node: opens the store as configured and connects the inputs to it.
 //!
-//! [`Ingest`] is an open store with the state shared by all inputs: files with the same beginning wait for each other
-//! ([`Claims`]), events are counted, and network inputs are distributed over the pipeline sets. [`watch_files`] starts
-//! the threads behind `[monitor://]`; [`add_files`] adds files in parallel. The node's own metrics and audit events go
-//! to `_internal` and `_audit`. [`archive`] archives expired buckets.
+//! [`Ingest`] is an open store with the state shared by all inputs: it makes files with the same beginning wait for
+//! each other ([`Claims`]), counts events, and distributes network inputs over the pipeline sets. [`watch_files`]
+//! starts the threads behind `[monitor://]`; [`add_files`] adds files in parallel. The node's own metrics and audit
+//! events go to `_internal` and `_audit`. [`archive`] archives expired buckets.
 //!
 //! Not here: the meaning of an input's bytes (`quarry_inputs`), storage after an append (`quarry_store`), ports.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -1,10 +1,10 @@
-//! Metrics of the node: figures of the last half minute as events in `_internal`.
+//! Metrics of the node, written every half minute as events to `_internal`.
 //!
 //! The lines have the form of Splunk's metrics.log, so that existing searches work: `group=… , name=value`. Events are
-//! counted where they enter the store, by index, host, source and sourcetype; only the busiest series of each are
+//! counted where they enter the store, by index, host, source and sourcetype; only the busiest series of each group are
 //! written.
 //!
-//! Not here: figures of sealing and merging.
+//! Not here: metrics of sealing and merging.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,25 +19,26 @@ use quarry_store::{AppendRequest, CacheFigures, RemoteFigures};
 
 use crate::ingest::Ingest;
 
-/// Interval of metrics.
+/// Interval at which metrics are written.
 const WRITE_EVERY: Duration = Duration::from_secs(30);
-/// Interval of messages.
+/// Interval at which logged messages are written.
 const LOG_EVERY: Duration = Duration::from_secs(1);
 /// Index of the metrics.
 const INDEX: &str = "_internal";
-/// Path of the file in Splunk, relative to the data directory; searches use `source=*metrics.log`.
+/// `source` of the metrics: Splunk's path of the file, relative to the data directory; searches use
+/// `source=*metrics.log`.
 const SOURCE: &str = "var/log/splunk/metrics.log";
 /// `source` of messages.
 const MESSAGES_SOURCE: &str = "var/log/splunk/splunkd.log";
-/// Sourcetype of the figures.
+/// Sourcetype of metrics and messages.
 const SOURCETYPE: &str = "splunkd";
-/// The time that begins a line, in the zone of the machine.
+/// strftime format of the time at the start of a line, in the zone of the machine.
 const TIME_FORMAT: &str = "%m-%d-%Y %H:%M:%S.%3N %z";
 /// Maximum series written per group, busiest first.
 const SERIES_MAX: usize = 10;
 /// Maximum series counted per group; further ones are counted together.
 const COUNTED_MAX: usize = 10_000;
-/// Name of the series of all others.
+/// Name of the series that counts all further ones.
 const OTHERS: &str = "_others";
 /// Groups, in the order of [`names_of`].
 const GROUPS: [&str; 4] = ["per_host_thruput", "per_index_thruput", "per_source_thruput", "per_sourcetype_thruput"];
@@ -48,7 +49,7 @@ const BYTES_PER_KB: f64 = 1_024.0;
 struct Amount {
     events: u64,
     bytes: u64,
-    /// Sum of arrival minus event time, in seconds.
+    /// Sum over all events of the arrival time minus the event time, in seconds.
     age_seconds: f64,
     max_age_seconds: f64,
 }
@@ -69,7 +70,7 @@ pub(crate) struct Throughput(Mutex<Totals>);
 #[derive(Debug, Default)]
 struct Totals {
     series: [BTreeMap<Arc<str>, Amount>; GROUPS.len()],
-    /// Total of this round.
+    /// Total of the current interval.
     all: Amount,
     /// Bytes since the start.
     total_bytes: u64,
@@ -109,7 +110,7 @@ impl Throughput {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lines of a round of `seconds`; resets the counters.
+    /// Formats the lines of an interval of `seconds` and resets the counters.
     fn take_lines(&self, seconds: f64) -> Vec<String> {
         let mut counted = self.lock();
         let series = std::mem::take(&mut counted.series);
@@ -139,7 +140,7 @@ impl Throughput {
     }
 }
 
-/// Host, index, source and sourcetype.
+/// The series of an event in each group: its host, index, source and sourcetype.
 fn names_of(meta: &Metadata) -> [&Arc<str>; GROUPS.len()] {
     [&meta.host, &meta.index, &meta.source, &meta.sourcetype]
 }
@@ -172,8 +173,9 @@ fn queue_lines(node: &Ingest) -> Vec<String> {
     queues.iter().enumerate().map(line).collect()
 }
 
-/// Lines about buckets on remote volumes: ranges read in this round from the cache and from volumes, the cache, and
-/// waiting uploads. The names of the groups are Splunk's; the fields differ, because ranges and not buckets are fetched.
+/// Lines about buckets on remote volumes: ranges read since `before` from the cache and from volumes, the size of the
+/// cache, and waiting uploads. The names of the groups are Splunk's; the fields differ, because ranges and not buckets
+/// are fetched.
 fn volume_lines(figures: &RemoteFigures, before: &CacheFigures) -> Vec<String> {
     let kilobytes = |bytes: u64| bytes as f64 / BYTES_PER_KB;
     let (cache, since) = (&figures.cache, |now: u64, then: u64| now.saturating_sub(then));
@@ -199,7 +201,7 @@ fn volume_lines(figures: &RemoteFigures, before: &CacheFigures) -> Vec<String> {
     ]
 }
 
-/// A round's lines as events.
+/// Formats lines as events.
 fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs, zone: &TimeZone) -> EventBatch {
     let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
     let meta = batch.intern(&Metadata {
@@ -224,7 +226,7 @@ pub async fn write_log(node: Arc<Ingest>, data_dir: PathBuf) {
     }
 }
 
-/// Writes what was logged since the last round.
+/// Writes the messages logged since the last call.
 pub fn write_logged(node: &Ingest, data_dir: &Path) {
     let kept = log::take();
     write_messages(node, data_dir, kept.iter().map(|kept| (kept.level, kept.text.as_str())));
@@ -248,7 +250,7 @@ pub fn write_messages<'t>(node: &Ingest, data_dir: &Path, texts: impl IntoIterat
     if batch.is_empty() || node.settings.check_index(INDEX).is_err() {
         return;
     }
-    // They are also on standard error, so a failed append loses nothing.
+    // The messages are also on standard error, so a failed append does not lose them.
     if let Ok(ticket) = node.store.append(AppendRequest { batch, checkpoint: None }) {
         drop(ticket);
     }

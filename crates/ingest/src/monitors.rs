@@ -10,14 +10,14 @@ use quarry_stdx::log;
 
 use crate::error::IngestError;
 
-/// Names of the threads.
+/// Name of the thread that finds files.
 const WATCHER_THREAD: &str = "quarry-watch";
 const WORKER_THREAD: &str = "quarry-tail";
 /// Maximum files open in one worker.
 const OPEN_MAX: usize = 1_024;
-/// Maximum new files held open until they are read.
+/// Maximum new files held open before their first read.
 const HELD_MAX: usize = 8_192;
-/// Divisor of the open-file limit: a quarter of it is for open files, another quarter for held files.
+/// Divisor of the open-file limit: a quarter of the limit is for files being read, and another quarter for held files.
 const DESCRIPTOR_SHARE: usize = 4;
 
 /// Provider of sinks for watched files.
@@ -32,7 +32,7 @@ pub struct Watching {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Starts watching as inputs.conf says; `None` if it names no files. Invalid stanzas are reported.
+/// Starts watching the files of inputs.conf; `None` if it has no stanzas for files. Invalid stanzas are reported.
 pub fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Option<Watching>, IngestError> {
     let (mut stanzas, wrong) = MonitorSettings::all(&settings.layers);
     wrong.iter().for_each(log::warning);

@@ -17,9 +17,9 @@ use quarry_store::{
 use crate::error::IngestError;
 use crate::volumes::remote_options;
 
-/// Seconds for which the last events of an index must have been expired before they are removed.
+/// Time in seconds between the expiry of an index's last events and their removal.
 const EMPTIES_AFTER_SECS: u64 = 24 * 60 * 60;
-/// A merged bucket holds at most this fraction (as its reciprocal) of what its index keeps, by size and by time.
+/// A merged bucket holds at most one Nth of the size and of the time span that its index keeps.
 const KEPT_PARTS: u64 = 8;
 /// Maximum length of a cluster's name.
 const CLUSTER_BYTES_MAX: usize = 40;
@@ -76,7 +76,7 @@ pub fn open_to_serve(
     Ok(store)
 }
 
-/// Makes an existing data directory private; refuses a folder of something else.
+/// Makes an existing data directory private; refuses a folder that is not a data directory.
 fn close(data_dir: &Path) -> Result<(), IngestError> {
     if let Some(entry) = private_folder::foreign_entry(data_dir) {
         let entry = entry.to_string_lossy().into_owned();
@@ -104,7 +104,8 @@ pub fn check_exists(data_dir: &Path) -> Result<(), IngestError> {
     Err(IngestError::NoDataFolder(data_dir.to_owned()))
 }
 
-/// Opens the store for reading, by a process that ends after a search or two: it would keep decoded columns for nobody.
+/// Opens the store for reading, by a process that ends after a search or two, so that caching decoded columns would not
+/// pay.
 pub fn open_read_only(
     data_dir: &Path,
     layers: &Layers,
@@ -118,7 +119,7 @@ pub fn open_read_only(
     Ok(when_free(|| Store::open_read_only(options.clone(), clock.clone()))?)
 }
 
-/// The data directories that have buckets on the volumes of indexes.conf.
+/// Lists the data directories that have buckets on the volumes of indexes.conf.
 pub fn data_directories_on_volumes(
     layers: &Layers,
     clock: &SharedClock,
@@ -128,7 +129,7 @@ pub fn data_directories_on_volumes(
     Ok(stores_on_volumes(&remote)?)
 }
 
-/// Makes the catalog of a data directory, which holds no data, of what volumes have of data directory `id`.
+/// Rebuilds the catalog of an empty data directory from the objects that data directory `id` has on the volumes.
 pub fn rebuild_catalog_of(
     data_dir: &Path,
     layers: &Layers,
@@ -160,8 +161,8 @@ pub fn migrate_catalog_of(
     Ok(migrate_catalog(&StoreOptions { catalog, ..StoreOptions::at(data_dir) }, to, clock)?)
 }
 
-/// Opens the files that a data directory shares with other nodes, and brings them up to date; `None` if it shares none.
-/// The caller has the store of the data directory open for writing.
+/// Opens the files that a data directory shares with other nodes, and updates them; `None` if it shares none. The
+/// caller must have the store of the data directory open for writing.
 pub fn open_shared_files(
     data_dir: &Path,
     layers: &Layers,
@@ -180,7 +181,7 @@ pub fn open_shared_files(
     SharedFolder::open(data_dir, &place, clock).map(Some)
 }
 
-/// The database with the catalog, and how to log in there; `None` if the catalog is a file.
+/// Address of the catalog's database and its credentials; `None` if the catalog is a file.
 fn catalog_settings(
     data_dir: &Path,
     layers: &Layers,
@@ -244,8 +245,8 @@ fn set_merges(options: &mut StoreOptions, layers: &Layers) {
     options.compaction.merge_of = own.collect();
 }
 
-/// Retention removes whole buckets. A bucket that held most of what its index may keep would be removed too late, or take
-/// too much with it.
+/// Merge limits of an index. Retention removes whole buckets, so a bucket with most of the data of its index would be
+/// removed too late, or would remove too much at once.
 fn merge_options(settings: &IndexSettings) -> MergeOptions {
     let bytes = |megabytes: u64| megabytes.saturating_mul(1 << 20);
     let conf = &settings.merge;

@@ -1,8 +1,8 @@
 //! Pipeline sets: files added in parallel, each through one set from beginning to end.
 //!
 //! A set is a thread with its own sink, and therefore its own queue and hot slabs; it takes the next file when it has
-//! finished one. Files begin in the given order, so that which of two copies is skipped does not depend on timing. With
-//! one set, everything runs on the caller's thread.
+//! finished one. Files are started in the given order, so that timing does not decide which of two copies is skipped.
+//! With one set, everything runs on the caller's thread.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -26,7 +26,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// The next file; `None` when all are taken or processing stops.
+    /// Takes the next file; `None` if all are taken or processing is to stop.
     pub fn take(&self) -> Option<usize> {
         let is_over = self.is_over.load(Ordering::SeqCst);
         let taken = || self.next.fetch_add(1, Ordering::SeqCst);
@@ -34,8 +34,9 @@ impl Files {
     }
 }
 
-/// Processes `files` files with `sets` sets. Calls `work` once per set with its number; it takes files until there are
-/// none. An error or a break ends all sets after their current file; the error of the first set is returned.
+/// Processes `files` files with `sets` sets. `work` is called once per set with the set's number, and takes files until
+/// none are left. An error or a break ends all sets after their current file; of several errors, that of the lowest set
+/// is returned.
 pub fn run<E: From<IngestError> + Send>(
     sets: usize,
     files: usize,
@@ -68,7 +69,7 @@ pub fn run<E: From<IngestError> + Send>(
     })
 }
 
-/// Makes files look up their positions in order.
+/// Order in which files look up their positions.
 #[derive(Debug, Default)]
 pub struct Turns {
     inner: Mutex<Turn>,
@@ -79,7 +80,7 @@ pub struct Turns {
 struct Turn {
     /// The file whose turn it is.
     now: usize,
-    /// Later files that no longer need a turn.
+    /// Files after `now` that have passed their turn in advance.
     done: BTreeSet<usize>,
 }
 
@@ -96,7 +97,7 @@ impl Turns {
         }
     }
 
-    /// Passes the turn of a file, whether it has come or not.
+    /// Passes the turn of a file, even before its turn has come.
     fn pass(&self, file: usize) {
         let mut turn = self.lock();
         turn.done.insert(file);
@@ -111,7 +112,7 @@ impl Turns {
     }
 }
 
-/// The sink of one file: looks up positions when it is the file's turn.
+/// Sink of one file, which waits for the file's turn before it looks up positions.
 pub struct InTurn<'a, S: Sink> {
     sink: &'a mut S,
     turns: &'a Turns,
@@ -120,7 +121,7 @@ pub struct InTurn<'a, S: Sink> {
 }
 
 impl<'a, S: Sink> InTurn<'a, S> {
-    /// The sink of file number `file`; passes its turn when dropped.
+    /// Creates the sink of file number `file`; dropping it passes the file's turn.
     pub fn new(sink: &'a mut S, turns: &'a Turns, file: usize) -> InTurn<'a, S> {
         InTurn { sink, turns, file, has_passed: false }
     }

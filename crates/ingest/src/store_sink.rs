@@ -1,4 +1,4 @@
-//! The sink from an input to the store: events and positions of one pipeline set.
+//! Sink that passes the events and positions of one pipeline set to the store.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

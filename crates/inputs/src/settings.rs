@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::{Layers, PropsResolver, ServerSettings};
 use quarry_stdx::{Fault, SharedClock};
 
-/// Configuration and machine facts needed by inputs and ports.
+/// Configuration and properties of the machine that inputs and ports need.
 #[derive(Clone, Debug)]
 pub struct InputSettings {
     /// The merged configuration.
@@ -24,7 +24,7 @@ pub struct InputSettings {
 }
 
 impl InputSettings {
-    /// Refuses an invalid or disabled index.
+    /// Returns an error if an index is invalid or disabled.
     pub fn check_index(&self, index: &str) -> Result<(), Fault> {
         self.props.indexes().check(index)
     }

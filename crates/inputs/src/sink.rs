@@ -15,7 +15,7 @@ pub type SinkError = Box<dyn Error + Send + Sync>;
 /// distinguished by [`FilePosition::tail_hash`] and have different variants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
-    /// Separates files of equal content: the index of the events, followed by a salt set by the user.
+    /// Separates files of equal content: name of the index, followed by a salt that the user may set.
     pub scope: String,
     /// The first 256 bytes, or the whole content of a file that was shorter when first read.
     pub head: Vec<u8>,
@@ -23,10 +23,10 @@ pub struct FileIdentity {
     pub variant: u32,
 }
 
-/// Read position of a file. The store keeps a hash in place of the file's first bytes.
+/// Read position of a file. The store keeps a hash of the file's first bytes instead of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePosition {
-    /// Its file.
+    /// Identity of the file.
     pub identity: Arc<FileIdentity>,
     /// Decompressed bytes whose events are stored.
     pub offset: u64,
@@ -40,43 +40,44 @@ pub struct FilePosition {
 
 /// Accepts events and is responsible for their durability.
 pub trait Sink {
-    /// Positions of files that may begin with `head` (up to 256 bytes): of every identity whose head is a prefix of it,
-    /// so that a file that was shorter is still recognised. Several if files share their first bytes. Includes accepted
-    /// positions that are not durable yet.
+    /// Returns the positions of every identity whose head is a prefix of `head` (up to 256 bytes), so that a file that
+    /// was shorter when it was first read is recognised. There may be several, because files may share their first
+    /// bytes. Accepted positions that are not durable yet are included.
     fn positions(&mut self, scope: &str, head: &[u8]) -> Result<Vec<FilePosition>, SinkError>;
 
     /// Accepts a batch; events and position become durable together. Blocks while the store is busy.
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError>;
 
-    /// A reused empty batch; `None` if a new one will do.
+    /// Returns an emptied batch for reuse; `None` if the caller should allocate one.
     fn spare_batch(&mut self) -> Option<EventBatch> {
         None
     }
 
-    /// Groups of indexers for what follows, as set by the input. Used by forwarders only.
+    /// Sets the groups of indexers to which the following batches are sent, as configured for the input. Used by
+    /// forwarders only.
     fn set_routing(&mut self, _groups: Option<&str>) {}
 
-    /// The file whose positions were looked up last has no more data for now: others with the same beginning may be
-    /// read.
+    /// Called when the file whose positions were looked up last has no more data for now, so that other files with the
+    /// same beginning may be read.
     fn end_file(&mut self) {}
 
     /// Waits until everything accepted is durable.
     fn flush(&mut self) -> Result<(), SinkError>;
 }
 
-/// Error of storing events from the network.
+/// Error of appending events to an [`EventStore`].
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
-    /// Temporarily: too much is in progress, or the disk is full. The sender should retry.
+    /// Refused temporarily, because too much is in progress or the disk is full. The sender should retry.
     #[error("{0}")]
     Busy(SinkError),
     /// The node is stopping.
     #[error("the node is stopping")]
     Stopping,
-    /// Permanently: the events exceed a limit.
+    /// Refused for good, because the events exceed a limit.
     #[error("{0}")]
     Refused(SinkError),
-    /// Permanently: their index has no stanza, and there are too many such indexes.
+    /// Refused for good, because their index has no stanza and there are too many such indexes.
     #[error("{0}")]
     IndexRefused(SinkError),
     /// The store failed.
@@ -94,11 +95,11 @@ impl HasKind for AppendError {
     }
 }
 
-/// Confirms events that were passed on.
+/// Promise that appended events will become durable.
 pub trait Receipt: Send {
-    /// Whether [`Receipt::wait`] would return at once.
+    /// True if [`Receipt::wait`] would return at once.
     fn is_done(&self) -> bool;
-    /// Waits until the events survive a crash, or have failed.
+    /// Waits until the events are durable or storing them has failed.
     fn wait(self: Box<Self>) -> Result<(), AppendError>;
 }
 
@@ -106,35 +107,36 @@ pub trait Receipt: Send {
 pub trait EventStore: Send + Sync {
     /// Stores events. Blocks while the store is busy.
     fn append(&self, batch: EventBatch) -> Result<Box<dyn Receipt>, AppendError>;
-    /// Stores events of a sender that numbers its batches. The position becomes durable with them, and never before
-    /// that of an earlier batch. Not every store supports positions.
+    /// Stores events of a sender that numbers its batches. The position becomes durable together with the events, and
+    /// never before the position of an earlier batch. Not every store supports positions.
     fn append_at(&self, batch: EventBatch, _position: FilePosition) -> Result<Box<dyn Receipt>, AppendError> {
         self.append(batch)
     }
-    /// Begins a request with this key. Not every store remembers requests.
+    /// Begins the request with this key. Not every store remembers requests.
     fn sent_request(&self, key: u128) -> SentRequest {
         SentRequest { key, id: 0 }
     }
-    /// Stores a part of such a request: if it was stored before but never answered, it is not stored again.
+    /// Stores a part of a request begun with [`EventStore::sent_request`]. A part that was stored before, but never
+    /// answered, is not stored again.
     fn append_sent(&self, batch: EventBatch, _request: &SentRequest) -> Result<Box<dyn Receipt>, AppendError> {
         self.append(batch)
     }
-    /// The senders are about to be answered: the same content is a new request from now on. After an error they must not
-    /// be answered.
+    /// Called when the senders of these requests are about to be answered; from then on, the same content is a new
+    /// request. After an error, the senders must not be answered.
     fn answered(&self, _requests: &[SentRequest]) -> Result<(), SinkError> {
         Ok(())
     }
-    /// The request failed, and its sender is about to be asked to repeat it.
+    /// Called when the request failed and its sender is about to be asked to repeat it.
     fn gave_up(&self, _request: &SentRequest) {}
-    /// The last stored offset of a sender, with nothing in progress; 0 if none.
+    /// Waits for appends in progress and returns the last stored offset of a sender; 0 if there is none.
     fn known_offset(&self, _scope: &str, _name: &[u8]) -> Result<u64, SinkError> {
         Ok(0)
     }
-    /// A reused empty batch; `None` if a new one will do.
+    /// Returns an emptied batch for reuse; `None` if the caller should allocate one.
     fn spare_batch(&self) -> Option<EventBatch> {
         None
     }
-    /// Receives warnings about events; the same one may come often.
+    /// Receives warnings about events; the same warning may be repeated.
     fn tell(&self, _text: &str) {}
     /// Fails with the reason if this index accepts no events.
     fn check_index(&self, index: &str) -> Result<(), Fault>;

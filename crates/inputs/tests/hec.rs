@@ -62,7 +62,7 @@ impl EventStore for RecordingStore {
 }
 
 impl RecordingStore {
-    /// `index host source sourcetype raw [field=value...]` of every stored event; clears them.
+    /// Removes the stored events and formats each as `index host source sourcetype raw [field=value...]`.
     fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for batch in self.batches.lock().unwrap().drain(..) {
@@ -92,7 +92,7 @@ async fn run_note(mut response: Response) -> Response {
     response
 }
 
-/// A collector on a free port; ends with the runtime.
+/// A collector on a free port; it ends with the runtime.
 struct TestCollector {
     address: SocketAddr,
     /// Port for OTLP over gRPC.
@@ -106,7 +106,7 @@ impl TestCollector {
         TestCollector::with(&[("inputs", CONF)])
     }
 
-    /// Starts one with these conf files.
+    /// Starts a collector with these conf files.
     fn with(confs: &[(&str, &str)]) -> TestCollector {
         let source = |(name, text): &(&str, &str)| ConfSource {
             layer: Layer::SystemLocal,
@@ -140,7 +140,7 @@ impl TestCollector {
         TestCollector { address, calls, store, _runtime: runtime }
     }
 
-    /// Status and body.
+    /// Sends a request and returns the status and body of the answer.
     fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, String) {
         let config = ureq::Agent::config_builder().http_status_as_error(false).allow_non_standard_methods(true).build();
         let mut request = ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
@@ -379,7 +379,7 @@ fn a_body_that_says_it_is_too_large_is_not_waited_for() {
         "POST /services/collector HTTP/1.1\r\nHost: h\r\nAuthorization: {ANY}\r\nContent-Length: {length}\r\n\r\n"
     )
     .unwrap();
-    // No byte of the body arrives.
+    // No byte of the body is sent.
     let mut first = String::new();
     BufReader::new(stream).read_line(&mut first).unwrap();
     assert_eq!(first.trim_end(), "HTTP/1.1 413 Payload Too Large");
@@ -393,7 +393,7 @@ fn a_body_in_parts_is_refused_when_it_has_grown_too_large() {
     let mut sender = stream.try_clone().unwrap();
     let head = format!("POST /services/collector/raw HTTP/1.1\r\nHost: h\r\nAuthorization: {ANY}\r\n");
     write!(sender, "{head}Transfer-Encoding: chunked\r\n\r\n").unwrap();
-    // One byte more than the limit, and no end.
+    // The body is larger than the limit and has no end.
     let part = "x".repeat(BODY_BYTES as usize / 10);
     for _ in 0..10 {
         write!(sender, "{:x}\r\n{part}\r\n", part.len()).unwrap();
@@ -418,7 +418,7 @@ fn collectds_values_are_metric_events_and_other_text_of_its_sourcetype_is_text()
     assert_eq!(served.store.lines(), ["main h http:any collectd_http no JSON"]);
 }
 
-/// Calls a service; returns the status (`-` when it follows the message, where HTTP/1.1 does not show it) and the body.
+/// Calls a service; returns the status (`-` when it is in the trailers, which HTTP/1.1 does not show) and the body.
 fn call(served: &TestCollector, service: &str, headers: &[(&str, &str)], body: &[u8]) -> (String, Vec<u8>) {
     let uri = format!("http://{}/opentelemetry.proto.collector.{service}/Export", served.calls);
     let mut request = ureq::http::Request::builder().method("POST").uri(uri).header("content-type", "application/grpc");
@@ -518,7 +518,7 @@ fn refusals_of_opentelemetry_are_statuses_in_the_form_of_the_question() {
     assert!(status == 503 && text.starts_with(r#"{"code":14,"message":"#), "senders retry: {status} {text}");
 }
 
-/// Every way in which a sender of another protocol can name an index.
+/// A sender of another protocol can name an index in several places.
 #[test]
 fn no_sender_of_another_system_writes_into_indexes_of_the_node() {
     let served = TestCollector::start();
@@ -561,7 +561,7 @@ fn no_sender_of_another_system_writes_into_indexes_of_the_node() {
         assert_eq!(ask("POST", "/loki/api/v1/push", &push).0, 400);
         assert_eq!(served.store.lines(), Vec::<String>::new());
     }
-    // Index names of the sender that are not ours are kept as source.
+    // Index names that do not exist here are kept as source.
     assert_eq!(ask("POST", "/Logs-2026.11.20/_doc", "{\"n\":1}").0, 201);
     assert_eq!(served.store.lines().len(), 1);
 }
@@ -639,7 +639,7 @@ fn rules_of_index_time_run_for_events_and_for_raw_text() {
     let raw = b"pay 1234\na debug line\nsecret b\nsecret B\ntwice\n";
     assert_eq!(served.ask("POST", "/services/collector/raw", &[("authorization", APPS)], raw).0, 200);
     assert_eq!(found(), expected(""));
-    // No event is left, although the request had one.
+    // Rules drop the only event of this request.
     let dropped = br#"{"event":"debug"}"#;
     assert_eq!(served.ask("POST", "/services/collector", &[("authorization", APPS)], dropped).0, 200);
     assert_eq!(served.ask("POST", "/services/collector/raw", &[("authorization", APPS)], b"debug").0, 200);
@@ -660,8 +660,8 @@ fn settings_that_cannot_be_used_are_reported_and_no_event_is_refused() {
     }
 }
 
-/// Code, HTTP status and, where the answer names an event, its number. Senders repeat requests answered with 5xx
-/// forever, so errors of an event must never be 5xx.
+/// Code, HTTP status and, if the answer names an event, its number. Senders repeat requests answered with 5xx for ever,
+/// so errors caused by an event must never be 5xx.
 #[test]
 fn every_malformed_envelope_is_refused_for_good() {
     let served = TestCollector::start();

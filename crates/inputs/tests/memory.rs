@@ -1,5 +1,5 @@
-//! Small requests with large effects: their memory is limited, and the sender gets an error. It is a single test,
-//! because it measures the memory of its process.
+//! Small requests that decode to large data: their memory is limited, and the sender gets an error. It is a single
+//! test, because it measures the memory of its process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
 #![cfg(target_os = "linux")]
 
@@ -17,9 +17,8 @@ use quarry_inputs::{AppendError, EventStore, Receipt};
 use quarry_stdx::SystemClock;
 use tower_service::Service;
 
-/// Maximum memory that a request may add, including its answer and the allocator's overhead: a long list that grows
-/// exists twice for a moment if the allocator cannot grow it in place, which depends on its address (640 or 1,120 MB
-/// were measured).
+/// Maximum memory that a request may add, including its answer and the allocator's overhead: while a long list grows,
+/// the allocator may have to copy it, which takes its memory twice for a moment (640 or 1,120 MB were measured).
 const GROWN_MB_MAX: usize = 1_250;
 
 struct Nowhere;
@@ -133,7 +132,7 @@ fn small_requests_that_become_large_are_refused() {
     for (what, path, kind, encoding, body) in cases {
         let (status, text) = answer(16 << 20, path, kind, encoding, body);
         let grown = highest_mb() - before;
-        // This number of acks is refused while they are parsed, before they take memory.
+        // So many acks are refused during parsing, before they take memory.
         let refused = if path.ends_with("/ack") { 400 } else { 413 };
         assert_eq!(status, refused, "{what}: {text}");
         assert!(grown < GROWN_MB_MAX, "{what}: {grown} MB");

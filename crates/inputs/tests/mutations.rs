@@ -1,5 +1,5 @@
-//! Mutated bytes for every protocol: any input is accepted, refused or answered, never a panic. A small version of the
-//! fuzz targets; see fuzz/README.md.
+//! Mutated bytes for every protocol: any input is accepted, refused or answered, and none causes a panic. A small
+//! version of the fuzz targets; see fuzz/README.md.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, missing_docs)]
 
 use std::io::Write;
@@ -39,7 +39,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
 }
 
-/// Path, form and body of valid requests.
+/// Index of the path, encoding and body of valid requests.
 fn requests() -> Vec<(u8, u8, Vec<u8>)> {
     let event = br#"{"event":{"a":[1,{"b":null}]},"time":"1795225170.5","host":"h","fields":{"x":["y","z"],"n":1}}{"event":"t"}"#;
     let metric =
@@ -120,7 +120,7 @@ fn any_connection_of_a_forwarder_ends() {
     ];
     seeds.iter().for_each(|seed| forwarder_bytes::run(seed));
     mutations::for_each_mutation(&seeds, ROUNDS, forwarder_bytes::run);
-    // Most of the greeting is ignored, so most mutations come after it.
+    // Most of the greeting is ignored, so these seeds begin after it.
     let behind: Vec<Vec<u8>> = seeds.iter().map(|seed| seed[402..].to_vec()).collect();
     mutations::for_each_mutation(&behind, ROUNDS, |rest| {
         forwarder_bytes::run(&[&seeds[1][..402], rest].concat());

@@ -1,37 +1,37 @@
-//! Numbers of acknowledgments that are never given twice, whatever happens to the process.
+//! Acknowledgment numbers that are never issued twice, even after a crash.
 //!
-//! A sender may ask after a crash for a number it received before, whose events are lost. If that number then belonged
-//! to another request, the sender would be told that the lost events are stored. So numbers are reserved in blocks: a file
-//! holds the end of the last block, and is on disk before a number of the block is given. A process begins at the end
-//! it finds. Clocks play no part.
+//! After a crash, a sender may query a number that it received before the crash, although the events of that request
+//! are lost. If the number had been issued again to another request, the sender would learn that the lost events are
+//! stored. Numbers are therefore reserved in blocks: a file holds the end of the last block, and it is synced before a
+//! number of that block is issued. A new process begins at the end stored in the file. Clocks are not used.
 //!
-//! Not here: which request has which number, and data directories restored from a copy, whose file knows only the
-//! numbers given before the copy was made.
+//! Not here: the mapping of numbers to requests, and data directories restored from a copy, whose file has only the
+//! numbers issued before the copy was made.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use quarry_stdx::{Fault, private_file};
 
-/// Numbers of a block: few enough that a node which restarts often keeps small numbers, and enough that the file is
-/// rarely written.
+/// Size of a block: small enough that numbers stay small on a node that restarts often, and large enough that the file
+/// is rarely written.
 const BLOCK: u64 = 1 << 16;
-/// Maximum number; beyond it, JavaScript and other readers of JSON round.
+/// Maximum number; larger integers are rounded by JavaScript and other readers of JSON.
 const NUMBER_MAX: u64 = 1 << 53;
 
-/// The numbers that a process may give.
+/// The numbers that a process may issue.
 #[derive(Debug, Default)]
 pub struct AckNumbers {
-    /// `None` if numbers need not outlive the process.
+    /// File with the end of the last block; `None` if numbers need not outlive the process.
     file: Option<PathBuf>,
     /// First number of this process.
     first: u64,
-    /// End of the numbers that may be given.
+    /// End of the reserved numbers, exclusive.
     end: u64,
 }
 
 impl AckNumbers {
-    /// The numbers after those of earlier processes with the same file; from 0 if there is no file yet.
+    /// Opens `file` and begins after the numbers of earlier processes, or at 0 if there is no file yet.
     pub fn open(file: PathBuf) -> Result<AckNumbers, Fault> {
         let found = match std::fs::read_to_string(&file) {
             Ok(text) => text.trim().parse::<u64>().ok().filter(|end| *end <= NUMBER_MAX),
@@ -52,7 +52,7 @@ impl AckNumbers {
         self.first
     }
 
-    /// Makes the numbers up to this one available.
+    /// Reserves the numbers up to and including `number`.
     pub(crate) fn reserve(&mut self, number: u64) -> Result<(), Fault> {
         if number < self.end {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Answers of the HTTP Event Collector: Splunk's codes with HTTP status and text.
+//! Answers of the HTTP Event Collector: Splunk's codes, each with its HTTP status and text.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,7 @@ pub(crate) const LONG_EVENT: &str = "Invalid data format: an event with its fiel
 
 pub(crate) const MANY_ACKS: &str = "Invalid data format: more than 100000 acks requested at once";
 
-/// One of Splunk's codes.
+/// One of Splunk's codes, or a variant of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
     Success,
@@ -32,16 +32,16 @@ pub(crate) enum Code {
     EventBlank,
     AckDisabled,
     InvalidFields,
-    /// Like [`Code::InvalidFields`], which has Splunk's number for it, with a specific text.
+    /// Invalid time. It has the number of [`Code::InvalidFields`], as in Splunk, but a text of its own.
     InvalidTime,
     TooManyFields,
     FieldName,
-    /// Like [`Code::InvalidFormat`], with a specific text.
+    /// Nested too deeply. It has the number of [`Code::InvalidFormat`], but a text of its own.
     TooDeep,
     LongWord,
     LongEvent,
     ManyAcks,
-    /// The store refuses the events themselves: a retry does not help.
+    /// The store refuses these events for good, so a retry does not help.
     Refused,
     QueryAuthorization,
     Healthy,
@@ -90,7 +90,7 @@ impl Code {
     }
 }
 
-/// A code and its details.
+/// An answer: a code and its details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) code: Code,
@@ -140,7 +140,7 @@ impl IntoResponse for Answer {
 
 /// A JSON body.
 pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    // Only maps with non-string keys fail, and there are none.
+    // Only maps with non-string keys cannot be serialized, and no body has one.
     json_text(status, serde_json::to_string(body).unwrap_or_default())
 }
 

@@ -1,8 +1,8 @@
 //! Request bodies within a memory budget shared by all requests.
 //!
-//! A body is counted as it arrives and as it is decompressed. What is decoded from it may be many times larger: a JSON
-//! object is two bytes of text, and labels sent once apply to thousands of events. Decoded data has a [`Share`] of a
-//! second budget, reserved before the memory is allocated.
+//! A body is counted as it arrives and as it is decompressed. The data decoded from it may be many times larger: an
+//! empty JSON object takes two bytes of text, and labels sent once may apply to thousands of events. Decoded data has a
+//! [`Share`] of a second budget, reserved before the memory is allocated.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ const IN_FLIGHT_BYTES: usize = 256 << 20;
 const MADE_BYTES: usize = 512 << 20;
 /// Minimum bytes reserved at a time.
 const SHARE_STEP: usize = 64 << 10;
-/// Accounting unit.
+/// Bytes per permit of the budget.
 const UNIT: usize = 1 << 10;
-/// Minimum rate of bodies.
+/// Minimum rate at which a body must arrive.
 const PACE: Pace = Pace { pause: Duration::from_secs(30), window: Duration::from_secs(60), bytes: 16 << 10 };
 /// Bytes decompressed at a time.
 const UNPACK_BYTES: usize = 256 << 10;
@@ -37,9 +37,9 @@ const UNPACK_BYTES: usize = 256 << 10;
 pub(crate) struct Pace {
     /// Longest pause.
     pub(crate) pause: Duration,
-    /// Period in which this many bytes, or the end, must arrive.
+    /// Period in which [`Pace::bytes`] bytes, or the end of the body, must arrive.
     pub(crate) window: Duration,
-    /// Bytes per period.
+    /// Minimum bytes per period.
     pub(crate) bytes: usize,
 }
 
@@ -54,26 +54,26 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A budget with this maximum body size.
+    /// Creates a budget for bodies of at most this size.
     pub(crate) fn new(body_bytes_max: u64) -> Budget {
         let body_bytes_max = usize::try_from(body_bytes_max).unwrap_or(usize::MAX).min(IN_FLIGHT_BYTES);
         let units = |bytes: usize| Arc::new(Semaphore::new(bytes / UNIT));
         Budget { units: units(IN_FLIGHT_BYTES), made_units: units(MADE_BYTES), body_bytes_max, pace: PACE }
     }
 
-    /// This budget with another minimum rate.
+    /// Sets another minimum rate.
     #[cfg(test)]
     pub(crate) fn at(self, pace: Pace) -> Budget {
         Budget { pace, ..self }
     }
 
-    /// Whether there is no room for another body.
+    /// True if the budget has no room for another body.
     pub(crate) fn is_spent(&self) -> bool {
         self.units.available_permits() == 0
     }
 }
 
-/// A body with its share of the budget.
+/// A body in memory with its share of the budget.
 pub(crate) struct BudgetedBody {
     pub(crate) bytes: Vec<u8>,
     budget: Budget,
@@ -84,7 +84,7 @@ pub(crate) struct BudgetedBody {
 /// Reason for refusing a request's body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BodyError {
-    /// More than this many bytes.
+    /// The body has more than this many bytes.
     TooLarge(usize),
     /// The body arrived too slowly.
     TooSlow,
@@ -115,7 +115,7 @@ impl Share {
         Share { units: Arc::clone(&budget.made_units), taken: None, taken_bytes: 0, left: 0, refusal: None }
     }
 
-    /// Reserves bytes; `None` if that is impossible, for a reason given by [`Share::refusal`].
+    /// Reserves bytes; `None` if that is impossible, and [`Share::refusal`] then returns the reason.
     pub(crate) fn take(&mut self, bytes: usize) -> Option<()> {
         if let Some(left) = self.left.checked_sub(bytes) {
             self.left = left;
@@ -139,25 +139,26 @@ impl Share {
         Some(())
     }
 
-    /// Whether a reservation failed.
+    /// True if a reservation has failed.
     pub(crate) fn is_refused(&self) -> bool {
         self.refusal.is_some()
     }
 
-    /// Fails for the reason of another share.
+    /// Fails with the reason for which another share failed.
     pub(crate) fn refuse_as<T>(&mut self, other: Share) -> Option<T> {
         self.refusal = other.refusal;
         None
     }
 
-    /// Reason why nothing was decoded: memory, or an invalid body.
+    /// Reason why the body was not decoded: lack of memory, or an invalid body.
     pub(crate) fn refusal(self) -> BodyError {
         self.refusal.unwrap_or(Code::InvalidFormat.into())
     }
 }
 
 impl BudgetedBody {
-    /// Reads the body of a request, still compressed. One whose length exceeds the limit is refused at once.
+    /// Reads the body of a request, still compressed. A body whose declared length exceeds the limit is refused at
+    /// once.
     pub(crate) async fn of(request: Request, budget: &Budget) -> Result<BudgetedBody, BodyError> {
         let length = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         let length = length.and_then(|text| text.trim().parse::<u64>().ok());
@@ -268,7 +269,7 @@ mod tests {
         assert_eq!(read(pace, silent()).await, Err(BodyError::TooSlow));
         let pace = Pace { pause: LONG, window: SHORT, bytes: 100 };
         assert_eq!(read(pace, silent()).await, Err(BodyError::TooSlow));
-        // Data arrives all the time, but too little.
+        // The body arrives steadily, but too slowly.
         let slow = stream::unfold(0, |round| async move {
             tokio::task::yield_now().await;
             let bytes = if round % 1_000 == 0 { Bytes::from_static(b"x") } else { Bytes::new() };

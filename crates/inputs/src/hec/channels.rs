@@ -1,9 +1,10 @@
-//! Acknowledgment channels: which requests of a sender are stored.
+//! Acknowledgment channels, on which a sender queries which of its requests are stored.
 //!
-//! A channel numbers its requests, from 0 in the first process of a data directory. A number is never given twice on a
-//! channel: neither after a crash ([`AckNumbers`]) nor after the channel was idle and forgotten, because its sender may
-//! still ask for the first request with that number. A request is reported as stored once, when its events survive a
-//! crash. A failed or unknown one is never reported, so that its sender repeats it. Not here: permission to use a channel.
+//! A channel numbers its requests, from 0 in the first process of a data directory. A number is never issued twice on a
+//! channel, neither after a crash ([`AckNumbers`]) nor after the channel was idle and forgotten, because its sender may
+//! still query the first request with that number. A request is reported as stored only once, and only after its events
+//! are durable. A failed or unknown request is never reported as stored, so that its sender repeats it. Not here:
+//! permission to use a channel.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,9 +17,9 @@ use crate::Receipt;
 
 /// Maximum channels.
 const CHANNELS_MAX: usize = 100_000;
-/// Maximum requests of a channel that are pending or whose acknowledgment was not queried, and maximum ids per query.
+/// Maximum requests of a channel that are pending or not yet reported as stored, and maximum ids per query.
 pub(crate) const PENDING_MAX: usize = 100_000;
-/// Maximum pending acknowledgments of all channels, about 200 bytes each.
+/// Maximum acknowledgments pending on all channels together, about 200 bytes each.
 const PENDING_OF_ALL_MAX: usize = 1_000_000;
 /// Maximum length of a channel's name; Splunk's are GUIDs.
 const NAME_BYTES_MAX: usize = 128;
@@ -40,44 +41,44 @@ struct Channel {
     used_ns: i64,
 }
 
-/// Every channel.
+/// All channels of a collector.
 pub(crate) struct Channels {
     inner: Mutex<Inner>,
 }
 
 struct Inner {
     numbers: AckNumbers,
-    /// First number of a new channel: above all numbers of forgotten channels.
+    /// First number of a new channel; greater than every number of a forgotten channel.
     first: u64,
     /// Channels by token and name.
     channels: BTreeMap<(String, String), Channel>,
-    /// Requests of all channels that are pending or whose acknowledgment was not queried.
+    /// Number of requests on all channels that are pending or not yet reported as stored.
     pending: usize,
 }
 
-/// Reason to take no request.
+/// Reason for refusing a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ChannelError {
-    /// No room for another channel or request.
+    /// There is no room for another channel or request.
     Full,
-    /// No number can be reserved for it.
+    /// No number can be reserved for the request.
     Number(Fault),
 }
 
 impl Channels {
-    /// No channels yet; they take these numbers.
+    /// Creates an empty set of channels, which issue `numbers`.
     pub(crate) fn new(numbers: AckNumbers) -> Channels {
         let first = numbers.first();
         Channels { inner: Mutex::new(Inner { numbers, first, channels: BTreeMap::new(), pending: 0 }) }
     }
 
-    /// Whether a text is a valid channel name: a GUID, with or without dashes.
+    /// True if a text is a valid channel name: a GUID, with or without dashes.
     pub(crate) fn is_name(name: &str) -> bool {
         let hex = name.bytes().filter(u8::is_ascii_hexdigit).count();
         name.len() <= NAME_BYTES_MAX && hex > 0 && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
     }
 
-    /// Whether the channel has room, and a number, for another request.
+    /// Checks that the channel has room for another request and reserves a number for it.
     pub(crate) fn has_room(&self, token: &str, name: &str) -> Result<(), ChannelError> {
         let Inner { numbers, first, channels, pending } = &mut *self.lock();
         let next = match channels.get(&(token.to_owned(), name.to_owned())) {
@@ -94,7 +95,7 @@ impl Channels {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request to a channel; returns its number.
+    /// Adds a request to a channel and returns the request's number.
     pub(crate) fn add(
         &self,
         token: &str,
@@ -108,7 +109,7 @@ impl Channels {
         let channel = channels.entry((token.to_owned(), name.to_owned())).or_insert_with(new);
         channel.used_ns = now_ns;
         let number = channel.next;
-        // Others may have taken the reserved numbers since there was room.
+        // Concurrent requests may have taken the numbers reserved by [`Channels::has_room`].
         numbers.reserve(number)?;
         *pending += 1;
         channel.next += 1;
@@ -116,7 +117,7 @@ impl Channels {
         Ok(number)
     }
 
-    /// The requests with these numbers, each with its key if it is stored. Stored ones are forgotten.
+    /// Looks up the requests with these numbers; each stored request is returned with its key and then forgotten.
     pub(crate) fn ask(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, Option<SentRequest>)> {
         let Inner { channels, pending, .. } = &mut *self.lock();
         let mut channel = channels.get_mut(&(token.to_owned(), name.to_owned()));
@@ -134,8 +135,8 @@ impl Channels {
         reported
     }
 
-    /// Puts back requests whose report was never sent, so that the sender may ask again. A forgotten channel is left
-    /// alone.
+    /// Restores stored requests whose report was never sent, so that the sender can query them again. A channel that
+    /// was forgotten is not created again.
     pub(crate) fn put_back(&self, token: &str, name: &str, stored: &[(u64, SentRequest)]) {
         let Inner { channels, pending, .. } = &mut *self.lock();
         let Some(channel) = channels.get_mut(&(token.to_owned(), name.to_owned())) else { return };
@@ -194,7 +195,7 @@ mod tests {
         channels.add(token, name, receipts, SENT, now_ns).unwrap()
     }
 
-    /// Whether each of these requests is reported as stored.
+    /// Queries the requests with these numbers; true for each one reported as stored.
     fn ask(channels: &Channels, token: &str, name: &str, numbers: &[u64]) -> Vec<(u64, bool)> {
         let reported = channels.ask(token, name, numbers, 10_000_000_000);
         reported.into_iter().map(|(number, sent)| (number, sent == Some(SENT))).collect()
@@ -295,7 +296,7 @@ mod tests {
         add(&channels, "u", "another", vec![], 9_000_000_000);
         assert_eq!(channels.has_room("u", "another"), Err(ChannelError::Full));
         channels.forget_idle(5, 10_000_000_000);
-        // The acknowledgment of one was queried in the meantime.
+        // One request has since been reported as stored.
         assert_eq!((channels.has_room("t", "a1"), channels.lock().pending), (Ok(()), PENDING_MAX));
     }
 

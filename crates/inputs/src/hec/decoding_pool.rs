@@ -1,8 +1,8 @@
 //! A small thread pool for decoding large bodies.
 //!
-//! Decoding multiplies a body's size, and the allocator retains memory freed by a thread for that thread. If hundreds of
-//! threads decoded bodies, each would retain that much memory long after its body was stored. Large bodies therefore
-//! queue here, together with their share of the body budget.
+//! Decoding multiplies a body's size, and the allocator retains memory freed by a thread for that thread. If hundreds
+//! of threads decoded bodies, each would retain the memory of its largest one long after that body was stored. Large
+//! bodies are therefore queued for a few threads here, together with their share of the body budget.
 //!
 //! Not here: the body budget ([`super::body`]).
 
@@ -19,16 +19,16 @@ use super::answer::Code;
 const LARGE_BYTES: usize = 256 << 10;
 /// Approximate maximum compression ratio.
 const UNPACKED_RATIO: usize = 32;
-/// Minimum and maximum number of threads; otherwise one per core.
+/// Minimum and maximum number of threads; between them, one thread per core.
 const THREADS: (usize, usize) = (2, 4);
 
-/// Maximum bytes of large bodies being decoded or queued, unless there is only one: a sender that waits too long gives
-/// up and resends events that are stored nevertheless.
+/// Maximum bytes of large bodies being decoded or queued; a single body may exceed it. The limit keeps waits short,
+/// because a sender that waits too long resends events that will be stored anyway.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The pool; dropping it ends the threads.
+/// A pool of decoding threads; dropping it ends them.
 #[derive(Default)]
 pub(super) struct DecodingPool {
     queue: OnceLock<Option<Sender<Work>>>,
@@ -52,7 +52,7 @@ impl DecodingPool {
         let (done, outcome) = oneshot::channel();
         let work = move || {
             let _place = place;
-            // The result has no receiver if the waiter has left; the work is done either way.
+            // The receiver is gone if the caller has given up; the work is done anyway.
             drop(done.send(work()));
         };
         queue.send(Box::new(work)).map_err(|_| Code::ServerError)?;
@@ -60,7 +60,7 @@ impl DecodingPool {
     }
 }
 
-/// The bytes of a queued or active body.
+/// Reservation of the bytes of a body that is queued or being decoded.
 struct Place {
     all: Arc<AtomicUsize>,
     bytes: usize,
@@ -94,10 +94,11 @@ fn begin() -> Option<Sender<Work>> {
 
 fn work_on(queue: &Mutex<Receiver<Work>>) {
     loop {
-        // The lock is held while waiting, so that other threads wait for the lock instead.
+        // The lock is held while waiting, so that only one idle thread waits on the queue and the others wait for the
+        // lock.
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(work) = next else { return };
-        // The waiter notices a panic by its closed channel.
+        // After a panic, the caller's result channel is closed.
         drop(catch_unwind(AssertUnwindSafe(work)));
     }
 }

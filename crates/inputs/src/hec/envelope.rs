@@ -1,9 +1,9 @@
-//! The JSON of `/services/collector/event`: objects one after the other, or in an array, each wrapping one event.
+//! The JSON of `/services/collector/event`: objects in sequence or in an array, each wrapping one event.
 //!
 //! A string event is unescaped; an object, array, number or literal is taken byte for byte from the request. Events
 //! before the first bad one are valid and are returned before the error.
 //!
-//! Not here: defaults for missing values (from token and request), storing.
+//! Not here: defaults from the token and the request, and storing.
 
 use quarry_event::TimeNs;
 use sonic_rs::{Deserializer, JsonType, JsonValueTrait, LazyValue, to_array_iter, to_object_iter};
@@ -12,17 +12,17 @@ use super::answer::{Answer, Code};
 
 /// Maximum bytes of an indexed field's name.
 const FIELD_NAME_BYTES_MAX: usize = 1_024;
-/// Maximum indexed fields of an event, counting each of several values.
+/// Maximum indexed fields of an event, where every value of a multivalue field counts.
 const FIELDS_MAX: usize = 65_536;
 /// Maximum bytes of `host`, `source` and `sourcetype` each.
 const WORD_BYTES_MAX: usize = 65_536;
-/// Maximum bytes of an event's text plus indexed fields, far less than the store accepts.
+/// Maximum bytes of an event's text plus indexed fields, far below the store's own limit.
 const EVENT_BYTES_MAX: usize = 64 << 20;
-/// Decimals of nanoseconds.
+/// Number of decimals of a second in nanoseconds.
 const NANO_DIGITS: usize = 9;
 const NANOS: i128 = 1_000_000_000;
 
-/// Maximum nesting; the parser is recursive.
+/// Maximum nesting; limited because the parser is recursive.
 const DEPTH_MAX: usize = 500;
 
 /// One event of a request.
@@ -38,12 +38,12 @@ pub(crate) struct Envelope {
     pub(crate) fields: Vec<(String, String)>,
 }
 
-/// Memory overhead of a text, and of an event.
+/// Memory overhead of a string, and of an event.
 const TEXT_BYTES: usize = 48;
 const EVENT_BYTES: usize = 256;
 
 impl Envelope {
-    /// Memory it takes, here and in a batch.
+    /// Memory of the envelope and of its copy in a batch.
     pub(crate) fn held_bytes(&self) -> usize {
         let named = [&self.host, &self.source, &self.sourcetype, &self.index];
         let named: usize = named.into_iter().flatten().map(String::len).sum();
@@ -60,7 +60,7 @@ pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Resul
     let body = &body[..too_deep.unwrap_or(body.len())];
     let mut values = Deserializer::from_str(body).into_stream::<LazyValue<'_>>();
     let mut end = 0;
-    // The parser reports the end of the text as an error without its position.
+    // At the end of the text, the parser would return an error without a position.
     while !body.get(end..).unwrap_or_default().trim_start().is_empty() {
         let Some(Ok(value)) = values.next() else { return Err(Answer::about(Code::InvalidFormat, at)) };
         let raw = value.as_raw_str();
@@ -106,7 +106,7 @@ pub(super) fn first_too_deep(body: &str) -> Option<usize> {
     None
 }
 
-/// Offset of the closing quote of the string that opens at `at`; the end if there is none.
+/// Offset of the closing quote of the string that opens at `at`; or the length of the text if there is none.
 fn end_of_text(bytes: &[u8], at: usize) -> usize {
     let mut from = at + 1;
     while let Some(found) = bytes.get(from..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
@@ -234,7 +234,7 @@ fn fields(value: &LazyValue<'_>) -> Result<Vec<(String, String)>, Code> {
     Ok(fields)
 }
 
-/// Seconds since the epoch as a number or a text, exactly.
+/// Exact time from the seconds since the epoch, given as a number or a string.
 fn time(value: &LazyValue<'_>) -> Result<Option<TimeNs>, ()> {
     let text = match value.get_type() {
         JsonType::Null => return Ok(None),
@@ -249,7 +249,7 @@ fn time(value: &LazyValue<'_>) -> Result<Option<TimeNs>, ()> {
     seconds(text).map(Some).ok_or(())
 }
 
-/// Nanoseconds of a decimal number of seconds.
+/// Parses a decimal number of seconds to nanoseconds.
 pub(crate) fn seconds(text: &str) -> Option<TimeNs> {
     if text.contains(['e', 'E']) {
         let value: f64 = text.parse().ok()?;
@@ -371,7 +371,7 @@ mod tests {
             (count, outcome.err())
         };
         let brackets = format!("{{\"event\":\"\\\"{}\"}}", "[".repeat(2 * DEPTH_MAX));
-        // Without optimisation the parser takes far more stack than a server provides.
+        // Without optimisation, the parser needs far more stack than a server thread has.
         let good = move || {
             for good in [nested(DEPTH_MAX - 1), objects(DEPTH_MAX - 1), brackets] {
                 assert_eq!(read(&good), (1, None), "{}", &good[..30]);

@@ -1,11 +1,11 @@
 //! The HTTP Event Collector: `/services/collector` and below, with Splunk's answers.
 //!
-//! A request is answered with success when its events survive a crash. If its token uses acknowledgment, it is answered
-//! at once with an id, and `/ack` reports when its events are safe. All requests share one memory budget for bodies;
-//! beyond it, and while the store accepts nothing, senders are asked to retry.
+//! A request is answered with success once its events are durable. If its token uses acknowledgment, it is answered at
+//! once with an id, and `/ack` reports when its events are durable. All requests share one memory budget for bodies;
+//! beyond this budget, and while the store accepts no events, senders are asked to retry.
 //!
-//! Behaviour follows Splunk's public description of the collector, and measurements of its error answers. Not here:
-//! TLS, persistence of tokens, forwarders that speak S2S over HTTP.
+//! Behaviour follows Splunk's public description of the collector, and observed error answers. Not here: TLS,
+//! persistence of tokens, forwarders that speak S2S over HTTP.
 
 mod ack_numbers;
 mod answer;
@@ -50,12 +50,12 @@ use decoding_pool::DecodingPool;
 use receive::{Destination, Receiver, RequestMetadata, answer_of};
 use retries::{Attempt, Retries, Submission};
 
-/// Maximum size of an acknowledgment query: as many ids as a channel may have, at about forty bytes each.
+/// Maximum size of an acknowledgment query: the maximum number of ids on a channel, at about forty bytes each.
 const ACKS_BYTES_MAX: usize = 4 << 20;
 
 type Tokens = BTreeMap<String, Arc<HttpToken>>;
 
-/// The collector over a store.
+/// A collector that passes events to a store.
 pub struct Collector {
     /// Tokens by their secret.
     tokens: RwLock<Tokens>,
@@ -65,7 +65,7 @@ pub struct Collector {
     destination: Destination,
     clock: SharedClock,
     budget: Budget,
-    /// Threads for large bodies.
+    /// Threads that decode large bodies.
     decoding_pool: Arc<DecodingPool>,
 }
 
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Collector {
 
 impl Collector {
     /// A collector that stores events in `store`; `props` breaks text into events. Bodies may have `body_bytes_max`
-    /// decompressed bytes. `numbers` are for requests with acknowledgment.
+    /// decompressed bytes. `numbers` provides the ids of requests with acknowledgment.
     pub fn new(
         settings: HttpInputSettings,
         body_bytes_max: u64,
@@ -112,12 +112,12 @@ impl Collector {
         self.tokens.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The services of OTLP over gRPC, for a port of their own.
+    /// Routes of OTLP over gRPC, which has its own port.
     pub fn calls(self: Arc<Collector>) -> Router {
         other_protocols::calls::router().with_state(self)
     }
 
-    /// Its endpoints.
+    /// Routes of the collector's endpoints.
     pub fn router(self: Arc<Collector>) -> Router {
         let only = |route: MethodRouter<Arc<Collector>>| route.options(allowed).fallback(not_allowed);
         let (events, raw, ack) = (|| only(post(events)), || only(post(raw)), || only(post(acks)));
@@ -145,7 +145,7 @@ impl Collector {
         }
     }
 
-    /// Fails if a channel with acknowledgment cannot take a request.
+    /// Fails if the channel of a request with acknowledgment has no room.
     fn admit(&self, token: &str, channel: &str) -> Result<(), Code> {
         self.channels.has_room(token, channel).map_err(|error| match error {
             ChannelError::Full => Code::ChannelFull,
@@ -153,7 +153,7 @@ impl Collector {
         })
     }
 
-    /// The answer to a request that cannot have an acknowledgment id: it is to be sent again.
+    /// Logs why no acknowledgment id could be reserved, and returns the code that makes the sender retry.
     fn without_number(&self, fault: &Fault) -> Code {
         self.destination.store.tell(&format!("HTTP Event Collector: requests with useACK are refused: {fault}"));
         Code::Busy
@@ -201,7 +201,7 @@ fn token_of(value: &str) -> Result<String, Code> {
     }
 }
 
-/// Query parameters; the first of each name applies.
+/// Query parameters; if a name occurs several times, its first value is used.
 struct Query(BTreeMap<String, String>);
 
 impl Query {
@@ -275,7 +275,7 @@ fn collector_response(collected: Result<CollectorReply, BodyError>) -> Response 
     }
 }
 
-/// Attaches a note to a response.
+/// Attaches an [`AnswerNote`] to a response.
 fn with_note(mut response: Response, note: Option<AnswerNote>) -> Response {
     if let Some(note) = note {
         response.extensions_mut().insert(note);
@@ -307,12 +307,12 @@ fn too_large(text: &str) -> Response {
     answer::json(status, &AnswerBody::new(text, status.as_u16()))
 }
 
-/// Text for the sender of a body that decodes to too much.
+/// Text for the sender of a body whose decoded data is too large.
 fn swells(bytes: usize) -> String {
     format!("the decoded body takes more than {bytes} bytes of memory; send less at a time")
 }
 
-/// Processes a request whose body `take` decodes.
+/// Processes a request; `take` decodes its body into events.
 async fn collect(
     collector: Arc<Collector>,
     request: Request,
@@ -343,7 +343,7 @@ async fn collect(
     let destination = Arc::clone(&collector.destination.store);
     let outcome = attempt.as_ref().map(|attempt| attempt.outcome());
     let pool = Arc::clone(&collector.decoding_pool);
-    // A body that waits for an earlier request must not occupy a thread that the earlier one may need.
+    // A request that waits for an earlier attempt must not occupy a pool thread that this attempt may need.
     let bytes = if earlier.is_some() { 0 } else { kept.bytes.len() };
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
@@ -363,7 +363,7 @@ async fn collect(
                 Ok(answer) | Err(BodyError::Refused(answer)) => Some(*answer),
                 Err(BodyError::TooLarge(_) | BodyError::Swells(_) | BodyError::TooSlow) => None,
             };
-            // A request that its sender must repeat will be processed again.
+            // After a server error the sender repeats the request, so the answer is not kept.
             outcome.set(answer.filter(|answer| !answer.code.row().1.is_server_error()));
         }
         if let (true, Some(sent)) = (must_repeat(&stored), &sent) {
@@ -373,17 +373,17 @@ async fn collect(
     };
     // Dropped here if the sender closes its connection; the work continues.
     let outcome = pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()));
-    // A request answered with an id counts as answered when its sender has asked for that id.
+    // A request with an acknowledgment id counts as answered only when its sender has queried that id.
     let has_number = matches!(&outcome, Ok(Answer { ack: Some(_), .. }));
     let sent = sent.filter(|_| !has_number && !must_repeat(&outcome));
     let note = note_of(destination, sent, attempt);
     Ok(CollectorReply { outcome, note })
 }
 
-/// The note of an answer; `None` if nothing remembers its request.
+/// The note to attach to an answer; `None` if the request is not tracked.
 fn note_of(store: Arc<dyn EventStore>, sent: Option<SentRequest>, attempt: Option<Attempt>) -> Option<AnswerNote> {
     (sent.is_some() || attempt.is_some()).then(|| {
-        // If it never runs, the sender is gone and the attempt counts as unanswered.
+        // If the note is dropped without running, the sender is gone and the attempt counts as unanswered.
         let mut attempt = attempt;
         AnswerNote::new(move || {
             sent.map_or(Ok(()), |sent| store.answered(&[sent]))?;
@@ -393,7 +393,7 @@ fn note_of(store: Arc<dyn EventStore>, sent: Option<SentRequest>, attempt: Optio
     })
 }
 
-/// Whether a sender has to repeat its request.
+/// True if the sender has to repeat its request.
 fn must_repeat(outcome: &Result<Answer, BodyError>) -> bool {
     match outcome {
         Ok(answer) | Err(BodyError::Refused(answer)) => answer.code.row().1.is_server_error(),
@@ -401,7 +401,7 @@ fn must_repeat(outcome: &Result<Answer, BodyError>) -> bool {
     }
 }
 
-/// Stores the events `take` decodes from a body; the answer comes when they are stored, or has an acknowledgment id.
+/// Stores the events `take` decodes from a body; answers once they are stored, or at once with an acknowledgment id.
 fn store(
     collector: &Collector,
     token: &HttpToken,
@@ -435,7 +435,7 @@ async fn acks(State(collector): State<Arc<Collector>>, request: Request) -> Resp
     }
 }
 
-/// Acknowledgements of the requests that a channel asks about, and the note to run when the sender has them.
+/// Answers an acknowledgment query of a channel, and returns the note to run when the answer is sent.
 async fn acks_of_request(
     collector: &Arc<Collector>,
     request: Request,
@@ -469,7 +469,8 @@ async fn acks_of_request(
     Ok((json!({ "acks": acks }), note))
 }
 
-/// Requests reported as stored. If the report is never sent, the sender may ask again.
+/// Requests reported as stored. If the report is never sent, they are put back, so that the sender can query them
+/// again.
 struct ReportedAcks {
     collector: Arc<Collector>,
     token: Arc<HttpToken>,
@@ -494,7 +495,7 @@ impl Drop for ReportedAcks {
     }
 }
 
-/// The ids in a query.
+/// The ids in an acknowledgment query.
 fn numbers_of(body: &Value) -> Result<Vec<u64>, Code> {
     let numbers = body.get("acks").and_then(Value::as_array).ok_or(Code::InvalidFormat)?;
     if numbers.len() > channels::PENDING_MAX {
@@ -519,7 +520,7 @@ async fn health(State(collector): State<Arc<Collector>>, request: Request) -> Re
     }
 }
 
-/// Docker's log driver uses this, without a token, to check for a collector.
+/// Answers Docker's log driver, which checks for a collector without sending a token.
 async fn allowed() -> StatusCode {
     StatusCode::OK
 }

@@ -1,4 +1,4 @@
-//! Stores a request's events: adds metadata and forms batches of one index each.
+//! Stores a request's events: adds metadata and makes batches, each for one index.
 //!
 //! Values missing in an event come from the URL, then the token, then the collector. Events before a bad one are
 //! stored; the answer names the bad one, as in Splunk.
@@ -19,15 +19,15 @@ use quarry_pipeline::{
 };
 use quarry_stdx::number::{u32_of, usize_of};
 
-/// Text bytes at which a batch is stored.
+/// Bytes of text after which a batch is stored.
 const BATCH_BYTES: usize = 8 << 20;
-/// Events at which a batch is stored.
+/// Number of events after which a batch is stored.
 const BATCH_EVENTS: usize = 65_536;
-/// Indexed fields at which a batch is stored.
+/// Number of indexed fields after which a batch is stored.
 const BATCH_FIELDS: usize = 1 << 20;
-/// Maximum open indexes of a request.
+/// Maximum open batches, and therefore indexes, of a request.
 const OPEN_BATCHES_MAX: usize = 16;
-/// Recent metadata entries compared directly before a lookup.
+/// Number of recent metadata entries compared directly before a lookup in all of them.
 const METAS_NEAR: usize = 16;
 /// Default sourcetype.
 const SOURCETYPE: &str = "httpevent";
@@ -52,7 +52,7 @@ pub(crate) struct Destination {
     pub(crate) orders: Arc<DateOrders>,
 }
 
-/// Events of one request being stored.
+/// Stores the events of one request.
 pub(crate) struct Receiver<'a> {
     destination: &'a Destination,
     token: &'a HttpToken,
@@ -64,12 +64,12 @@ pub(crate) struct Receiver<'a> {
     receipts: Receipts,
     /// The request, if its sender may repeat it.
     sent: Option<SentRequest>,
-    /// Rules of the last event's metadata, if any.
+    /// Metadata of the last event, and its index-time rules if there are any.
     plan: Option<(Metadata, Option<Arc<TypingPlan>>)>,
 }
 
 impl<'a> Receiver<'a> {
-    /// `sender` is the default host.
+    /// Creates a receiver; `sender` is the default host.
     pub(crate) fn new(
         destination: &'a Destination,
         token: &'a HttpToken,
@@ -100,7 +100,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// This receiver, for a request that its sender may repeat.
+    /// Sets the request, if its sender may repeat it.
     pub(crate) fn of_request(self, sent: Option<SentRequest>) -> Receiver<'a> {
         Receiver { sent, ..self }
     }
@@ -158,7 +158,7 @@ impl<'a> Receiver<'a> {
         if taken == 0 { Err(Code::NoData.into()) } else { Ok(()) }
     }
 
-    /// Processes collectd's values; `false` if the body contains anything else, and nothing was stored.
+    /// Processes collectd's values; returns `false`, and stores nothing, if the body contains anything else.
     fn measurements(&mut self, body: &str) -> Result<bool, Answer> {
         let mut count = 0;
         let is_whole = collectd::read(body, &mut |_| {
@@ -169,7 +169,7 @@ impl<'a> Receiver<'a> {
             return Ok(false);
         }
         let (mut at, mut outcome) = (0, Ok(true));
-        // The outcome tells why the request ended early.
+        // `outcome` has the reason if reading ended early.
         let _ended = collectd::read(body, &mut |event| {
             let taken = self.event(event, at);
             at += 1;
@@ -179,13 +179,13 @@ impl<'a> Receiver<'a> {
         outcome
     }
 
-    /// Without a pipeline there are no events.
+    /// The answer if no pipeline can be made for a request, which then has no events.
     fn refuse(&self, error: &PipelineError) -> Answer {
         self.destination.store.tell(&error.to_string());
         Code::ServerError.into()
     }
 
-    /// Stores the rest; returns all receipts.
+    /// Stores the remaining batches and returns all receipts.
     pub(crate) fn finish(mut self) -> Result<Receipts, Answer> {
         for batch in std::mem::take(&mut self.open) {
             self.append(batch)?;
@@ -193,7 +193,7 @@ impl<'a> Receiver<'a> {
         Ok(self.receipts)
     }
 
-    /// Takes one event.
+    /// Adds one event.
     pub(crate) fn event(&mut self, envelope: Envelope, at: u64) -> Result<(), Answer> {
         let slot = self.batch_of(envelope.index.as_deref(), at)?;
         let meta = self.metadata_of(slot, &envelope);
@@ -220,7 +220,7 @@ impl<'a> Receiver<'a> {
         plan
     }
 
-    /// Stores what rules leave of an event where they say.
+    /// Applies index-time rules to an event and stores the result in the index that they set.
     fn typed_event(&mut self, plan: &TypingPlan, slot: usize, meta: u32, envelope: Envelope) -> Result<(), Answer> {
         let meta = self.open[slot].metas[meta as usize].clone();
         let fields = envelope.fields.into_iter().map(|(name, value)| (Arc::from(name), value)).collect();
@@ -261,20 +261,20 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Index of the open batch of an event's index.
+    /// Slot of the open batch for an event; `index` is the index that the event names.
     fn batch_of(&mut self, index: Option<&str>, at: u64) -> Result<usize, Answer> {
         let index = index.unwrap_or(&self.metadata.index);
         let known = self.open.iter().position(|batch| batch.metas.first().is_some_and(|meta| *meta.index == *index));
         if let Some(slot) = known {
             return Ok(slot);
         }
-        // Splunk counts from one here.
+        // Splunk numbers events from one in this answer.
         self.check_index(index).map_err(|code| Answer::about(code, at + 1))?;
         let index = index.to_owned();
         self.open_batch(&index)
     }
 
-    /// Index of the open batch of a valid index.
+    /// Slot of the open batch for a valid index.
     fn open_batch(&mut self, index: &str) -> Result<usize, Answer> {
         let known = self.open.iter().position(|batch| batch.metas.first().is_some_and(|meta| *meta.index == *index));
         if let Some(slot) = known {
@@ -290,7 +290,7 @@ impl<'a> Receiver<'a> {
         Ok(self.open.len() - 1)
     }
 
-    /// Code of an event's metadata in its batch.
+    /// Number of an event's metadata in its batch.
     fn metadata_of(&mut self, slot: usize, envelope: &Envelope) -> u32 {
         let default = &self.metadata;
         let batch = &mut self.open[slot];
@@ -310,9 +310,9 @@ impl<'a> Receiver<'a> {
         batch.intern(&Metadata { index, host: host.into(), source: source.into(), sourcetype: sourcetype.into() })
     }
 
-    /// The index meant by another system's name: that index if the token may write there, else `None` for the token's.
-    /// A name that begins with `_` denotes an internal index: refused if the token may not write there, and never
-    /// stored elsewhere.
+    /// Index for an index name of another system: the index of that name if the token may write there, else `None` for
+    /// the token's index. A name that begins with `_` denotes an internal index; if the token may not write there, the
+    /// event is refused rather than stored elsewhere.
     pub(crate) fn index_named(&self, name: &str) -> Result<Option<String>, Code> {
         match self.check_index(name) {
             Ok(()) => Ok(Some(name.to_owned())),
@@ -322,7 +322,7 @@ impl<'a> Receiver<'a> {
     }
 
     fn check_index(&self, index: &str) -> Result<(), Code> {
-        // Internal indexes are only for tokens that name them.
+        // Only a token that lists an internal index may write there.
         let is_named = self.token.indexes.iter().chain(&self.token.index).any(|name| name == index);
         let is_listed = is_named || (self.token.indexes.is_empty() && !index.starts_with('_'));
         if is_listed && self.destination.store.check_index(index).is_ok() { Ok(()) } else { Err(Code::IncorrectIndex) }

@@ -2,10 +2,11 @@
 //!
 //! A sender whose connection breaks before the answer cannot know whether its events were stored, and repeats them. If
 //! the collector saw the connection end before the answer was sent, the same body on the same channel gets that answer,
-//! and its events are stored once. A body repeated after an answer is taken at face value: the same events once more.
+//! and its events are not stored again. A body repeated after its answer was sent is a new request, whose events are
+//! stored again.
 //!
 //! Not here: requests unanswered because the node died (the store handles these), and answers lost after they were
-//! written, of which only the sender can know.
+//! written, which only the sender can notice.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -24,7 +25,7 @@ const NANOS: u64 = 1_000_000_000;
 /// Token and channel.
 type ChannelKey = (String, String);
 
-/// Requests whose answers are not sent.
+/// Requests whose answers have not been sent.
 #[derive(Default)]
 pub(crate) struct Retries {
     channels: Mutex<BTreeMap<ChannelKey, VecDeque<Arc<Pending>>>>,
@@ -33,7 +34,7 @@ pub(crate) struct Retries {
 /// A request in progress.
 struct Pending {
     content: u128,
-    /// Its state in the store.
+    /// State of the request in the store.
     sent: SentRequest,
     begun_ns: i64,
     state: Mutex<State>,
@@ -42,13 +43,13 @@ struct Pending {
 
 #[derive(Default)]
 struct State {
-    /// Whether the sender is gone.
+    /// Set if the sender is gone.
     is_abandoned: bool,
-    /// Its answer once known; an inner `None` means failure.
+    /// The answer once it is known; an inner `None` means failure.
     outcome: Option<Option<Answer>>,
 }
 
-/// A request, new or sent again.
+/// A request that is either new or repeated.
 pub(crate) enum Submission {
     /// The request is new; its events are to be stored.
     New(Attempt),
@@ -57,7 +58,7 @@ pub(crate) enum Submission {
 }
 
 impl Submission {
-    /// Its state in the store.
+    /// State of the request in the store.
     pub(crate) fn sent(&self) -> SentRequest {
         match self {
             Submission::New(attempt) => attempt.pending.sent,
@@ -66,7 +67,7 @@ impl Submission {
     }
 }
 
-/// A request being answered. If it is dropped before its answer is sent, its sender is gone.
+/// A request being answered. Dropping it before its answer is sent means that the sender is gone.
 pub(crate) struct Attempt {
     retries: Arc<Retries>,
     key: ChannelKey,
@@ -74,7 +75,7 @@ pub(crate) struct Attempt {
     is_answered: bool,
 }
 
-/// Records the outcome of an attempt, even if nobody waits.
+/// Records the outcome of an attempt, even if its sender is gone.
 pub(crate) struct Outcome(Arc<Pending>);
 
 /// An earlier attempt whose sender is gone.
@@ -101,7 +102,7 @@ impl Retries {
         hasher.digest128()
     }
 
-    /// Begins a request with this content; `sent` is its state in the store if it is new.
+    /// Begins a request with this content; `sent` is the request's state in the store.
     pub(crate) fn begin(
         self: &Arc<Retries>,
         token: &str,
@@ -129,7 +130,7 @@ impl Retries {
         Submission::New(Attempt { retries: Arc::clone(self), key, pending, is_answered: false })
     }
 
-    /// Forgets requests older than this.
+    /// Forgets requests older than `seconds`.
     pub(crate) fn forget_old(&self, seconds: u64, now_ns: i64) {
         let age_ns = i64::try_from(seconds.saturating_mul(NANOS)).unwrap_or(i64::MAX);
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,12 +148,12 @@ impl Pending {
 }
 
 impl Attempt {
-    /// For the code that stores the events.
+    /// Returns the handle with which the code that stores the events sets the outcome.
     pub(crate) fn outcome(&self) -> Outcome {
         Outcome(Arc::clone(&self.pending))
     }
 
-    /// The answer is sent.
+    /// Records that the answer is sent.
     pub(crate) fn answered(&mut self) {
         self.is_answered = true;
     }
@@ -175,7 +176,7 @@ impl Drop for Attempt {
 }
 
 impl Outcome {
-    /// Sets the answer; `None` if its events are not stored.
+    /// Sets the answer; `None` means that the events were not stored.
     pub(crate) fn set(self, answer: Option<Answer>) {
         self.0.lock().outcome = Some(answer);
     }
@@ -183,14 +184,14 @@ impl Outcome {
 
 impl Drop for Outcome {
     fn drop(&mut self) {
-        // Ending without a result is a failure.
+        // An attempt that ends without a result has failed.
         self.0.lock().outcome.get_or_insert(None);
         self.0.changed.notify_all();
     }
 }
 
 impl Earlier {
-    /// Waits for the outcome: the answer, if its events are stored.
+    /// Waits for the outcome; returns the answer if the events were stored.
     pub(crate) fn wait(self) -> Option<Answer> {
         let mut state = self.0.lock();
         loop {

@@ -60,7 +60,7 @@ struct Hands {
     comes: Receiver<usize>,
     lets_in: Sender<()>,
     stores: Sender<Result<(), AppendError>>,
-    /// Whether receipts report that their result, the next of `stores`, is available.
+    /// Whether receipts report that they are done; their result is the next of `stores`.
     is_stored: Arc<AtomicBool>,
 }
 
@@ -115,7 +115,7 @@ async fn send(collector: &Arc<Collector>, token: &str, body: &str) -> Answer {
     answer
 }
 
-/// Acknowledgements of these requests, and the note to run when the sender has them.
+/// Queries the acknowledgments of these requests; also returns the note to run when the answer is sent.
 async fn ask(collector: &Arc<Collector>, numbers: &[u64]) -> (Vec<bool>, Option<AnswerNote>) {
     let mut question = request("2", &serde_json::json!({ "acks": numbers }).to_string());
     *question.uri_mut() = "/services/collector/ack".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Upper bound of the memory of values parsed from JSON, known before parsing.
+//! Upper bound of the memory of values parsed from JSON, computed before parsing.
 //!
 //! It counts JSON's punctuation, including that inside strings. Not here: the budget.
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::body::Share;
 
-/// Memory of an object with its first members.
+/// Memory of an object with its initial capacity for members.
 pub(crate) const OBJECT_BYTES: usize = 640;
-/// Memory of a value besides its text, in a list or object.
+/// Memory of a value in a list or object, without its text.
 pub(crate) const VALUE_BYTES: usize = 128;
-/// Size up to which JSON is parsed without accounting.
+/// Size up to which JSON is parsed without reserving memory.
 const SMALL_BYTES: usize = 4 << 10;
 
 /// Maximum memory of the values in a JSON text.
@@ -23,7 +23,7 @@ pub(crate) fn of_json(text: &[u8]) -> usize {
     marks.fold(text.len() + VALUE_BYTES, usize::saturating_add)
 }
 
-/// Parses JSON within a share; `None` if it is invalid or does not fit.
+/// Parses JSON after reserving its memory in `share`; `None` if the JSON is invalid or does not fit.
 pub(crate) fn read_json(text: &[u8], share: &mut Share) -> Option<Value> {
     share.take(of_json(text))?;
     serde_json::from_slice(text).ok()

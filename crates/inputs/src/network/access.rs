@@ -7,7 +7,7 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessList {
     entries: Vec<Entry>,
-    /// The addresses of the only host that may send at all.
+    /// Addresses of the only host that may send; `None` means no such restriction.
     only: Option<Vec<IpAddr>>,
 }
 
@@ -25,19 +25,19 @@ impl AccessList {
         Ok(AccessList { entries: entries?, only: None })
     }
 
-    /// Restricts the list to these addresses.
+    /// Allows only these addresses, which must also pass the list.
     pub fn only(self, addresses: &[IpAddr]) -> AccessList {
         AccessList { only: Some(addresses.iter().map(IpAddr::to_canonical).collect()), ..self }
     }
 
-    /// Whether `address` may send.
+    /// True if `address` may send.
     pub fn allows(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         if self.only.as_ref().is_some_and(|only| !only.contains(&address)) {
             return false;
         }
         let entry = self.entries.iter().find(|entry| entry.network.is_none_or(|network| holds(network, address)));
-        // A list of refusals only allows everyone else.
+        // If the list has only refusals, all other addresses may send.
         entry.map_or_else(|| self.entries.iter().all(|entry| !entry.allows), |entry| entry.allows)
     }
 }

@@ -1,7 +1,7 @@
 //! Passes filled batches to the store.
 //!
-//! Senders of text get no answers and cannot repeat what the store refused: the batch is kept until it is accepted, and
-//! its sender waits. The memory of a batch is reused for the next.
+//! Senders of text get no answers and cannot repeat a refused batch, so a batch is kept until the store accepts it,
+//! while its sender waits. The memory of a batch is reused for the next one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ impl std::fmt::Debug for Appender {
 }
 
 impl Appender {
-    /// An appender to `store`.
+    /// Creates an appender to `store`.
     pub fn new(store: Arc<dyn EventStore>) -> Appender {
         Appender { store, receipts: VecDeque::new() }
     }
 
-    /// Stores a batch and empties it. On an error the batch keeps its events unless the store already had them.
+    /// Stores a batch and empties it. After an error, the batch keeps its events unless the store had accepted them.
     pub fn append(&mut self, batch: &mut EventBatch) -> Result<(), AppendError> {
         if batch.is_empty() {
             return Ok(());
@@ -40,7 +40,7 @@ impl Appender {
         self.settle(RECEIPTS_MAX)
     }
 
-    /// Waits until at most `left` appends are in progress, and collects those already done.
+    /// Waits until at most `left` appends are in progress, and collects the results of finished appends.
     pub fn settle(&mut self, left: usize) -> Result<(), AppendError> {
         let mut outcome = Ok(());
         while self.receipts.len() > left || self.receipts.front().is_some_and(|receipt| receipt.is_done()) {
@@ -51,7 +51,7 @@ impl Appender {
     }
 }
 
-/// Passes a batch to `store` and empties it. On an error the batch keeps its events.
+/// Passes a batch to `store` and empties it. After an error, the batch keeps its events.
 pub fn hand_over(store: &dyn EventStore, batch: &mut EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
     let copy = copy_of(batch, store.spare_batch().unwrap_or_default());
     let receipt = store.append(copy)?;

@@ -1,7 +1,7 @@
-//! Datagrams of one port: each consists of whole lines, and each sender has a pipeline.
+//! Datagrams of one port. Each datagram consists of whole lines, and each sender has its own pipeline.
 //!
-//! As in Splunk, a leading priority is removed and, if the text has no syslog time, time and host are prefixed; both
-//! can be disabled. The prefix is in the zone in which it is read again.
+//! As in Splunk, a leading syslog priority is removed, and time and host are prefixed if the text has no syslog time;
+//! both can be disabled. The time in the prefix is written in the time zone in which the pipeline parses it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineError};
 use quarry_stdx::number::u32_of;
 
-/// Maximum senders with a pipeline; beyond it, the one silent longest loses its pipeline.
+/// Maximum senders with a pipeline; beyond it, the sender that has been silent longest loses its pipeline.
 const SENDERS_MAX: usize = 4_096;
 /// Silence after which the last event of a sender is complete.
 const QUIET_NS: i64 = 1_000_000_000;
@@ -46,29 +46,29 @@ pub struct Datagrams {
 #[derive(Debug)]
 struct Sender {
     pipeline: Box<Pipeline>,
-    /// The zone in which its times are read, and therefore written before its texts.
+    /// Time zone of times that name none; also used to write the prefix.
     zone: TimeZone,
-    /// Time of its last datagram.
+    /// Arrival time of the sender's last datagram.
     last: TimeNs,
-    /// Whether its events were completed since.
+    /// Set if the sender's events were completed after the last datagram.
     is_settled: bool,
 }
 
 impl Datagrams {
-    /// Senders of a port; `keeps_priority` keeps `<N>`, `keeps_text` adds no prefix.
+    /// Senders of a port; `keeps_priority` leaves `<N>` in the text, and `keeps_text` disables the prefix.
     pub fn new(template: Arc<Template>, keeps_priority: bool, keeps_text: bool) -> Datagrams {
         Datagrams { template, keeps_priority, keeps_text, senders: HashMap::default() }
     }
 
     /// Processes a datagram received at `now` and appends completed events to `out`.
     pub fn push(&mut self, datagram: Datagram<'_>, now: TimeNs, out: &mut EventBatch) -> Result<(), PipelineError> {
-        // Some senders end a text with NUL, as in C.
+        // Some senders end the text with NUL, as in C.
         let datagram = Datagram { text: datagram.text.strip_suffix(b"\0").unwrap_or(datagram.text), ..datagram };
         if self.template.sourcetype == statsd::SOURCETYPE && self.measure(&datagram, now, out) {
             return Ok(());
         }
         let text = if self.keeps_priority { datagram.text } else { without_priority(datagram.text) };
-        // A priority prefix without text is not an event.
+        // A datagram with only a priority is not an event.
         if text.trim_ascii().is_empty() {
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Appends the measurements of a datagram, if it contains nothing else.
+    /// Appends the measurements of a statsd datagram; returns false if the datagram contains anything else.
     fn measure(&self, datagram: &Datagram<'_>, now: TimeNs, out: &mut EventBatch) -> bool {
         let Ok(text) = std::str::from_utf8(datagram.text) else { return false };
         let template = &self.template;
@@ -119,7 +119,7 @@ impl Datagrams {
         true
     }
 
-    /// Appends the last events of silent senders; with `all` of every sender.
+    /// Appends the last events of silent senders, or of every sender if `all` is set.
     pub fn settle(&mut self, now: TimeNs, all: bool, out: &mut EventBatch) {
         for sender in self.senders.values_mut() {
             if !sender.is_settled && (all || now.saturating_sub(sender.last) >= QUIET_NS) {
@@ -150,7 +150,8 @@ fn without_priority(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether the text begins with a syslog time, as in RFC 3164 or 5424, with or without the latter's version.
+/// Whether the text begins with a syslog time, as in RFC 3164 or 5424, where the version number of RFC 5424 may be
+/// missing.
 fn has_syslog_time(text: &[u8]) -> bool {
     let text = if text.first() == Some(&b'<') { without_priority(text) } else { text };
     let is_named = text.get(..3).is_some_and(|month| MONTHS.contains(&month))

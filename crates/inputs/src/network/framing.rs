@@ -1,14 +1,15 @@
-//! Framing of a syslog connection: messages end at a line end, or after the byte count in front of them.
+//! Framing of a syslog connection: a message ends at a line end, or after as many bytes as the count in front of it
+//! says.
 //!
-//! RFC 6587 calls the latter octet counting: `MSGLEN SP MSG`. A connection uses one of them, as its first bytes tell: a
-//! number, a blank and `<`. Line ends inside a counted message are written as `#012`, the usual syslog escape, because
-//! a message is one event.
+//! RFC 6587 calls the second form octet counting: `MSGLEN SP MSG`. A connection uses octet counting if its first bytes
+//! are a number, a blank and `<`, and line ends otherwise. Line ends inside a counted message are written as `#012`,
+//! the usual syslog escape, because a message is one event.
 
 use quarry_conf::NetworkKind;
 
 /// Maximum digits of a count.
 const COUNT_DIGITS_MAX: usize = 7;
-/// Maximum size of a message; a larger count is not taken for one.
+/// Maximum size of a message; a larger number is not treated as a count.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Escape of a line end inside a message.
 const LINE_END: &[u8] = b"#012";
@@ -16,7 +17,7 @@ const LINE_END: &[u8] = b"#012";
 /// Framing of one connection.
 #[derive(Debug, Default)]
 pub(crate) enum Framing {
-    /// Not enough bytes yet.
+    /// Not known yet, because more bytes are needed.
     #[default]
     Unknown,
     Lines,
@@ -40,7 +41,8 @@ impl Framing {
         }
     }
 
-    /// Processes bytes, preceded by the `held` rest of earlier ones, and passes lines to `give`. Updates the held rest.
+    /// Appends `bytes` to the incomplete message in `held`, passes each whole line to `give`, and keeps the new rest in
+    /// `held`.
     pub(crate) fn push(&mut self, held: &mut Vec<u8>, bytes: &[u8], give: &mut dyn FnMut(&[u8])) {
         if matches!(self, Framing::Lines) {
             return give(bytes);
@@ -59,13 +61,13 @@ impl Framing {
             if goes_on {
                 return;
             }
-            // The rest has no count; it is treated as lines rather than dropped.
+            // The following bytes have no count, so they are treated as lines rather than dropped.
             *self = Framing::Lines;
         }
         give(&std::mem::take(held));
     }
 
-    /// Passes on the rest at the end.
+    /// Passes the rest to `give` at the end of the connection.
     pub(crate) fn finish(&mut self, held: &mut Vec<u8>, give: &mut dyn FnMut(&[u8])) {
         if !held.is_empty() {
             give(&std::mem::take(held));
@@ -73,7 +75,8 @@ impl Framing {
     }
 }
 
-/// Passes on whole messages; returns the bytes used, and whether the rest may be a message.
+/// Passes whole messages to `give`; returns the number of bytes used, and whether the rest may be the beginning of a
+/// message.
 fn give_messages(bytes: &[u8], give: &mut dyn FnMut(&[u8])) -> (usize, bool) {
     let mut at = 0;
     loop {

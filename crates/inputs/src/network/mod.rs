@@ -1,10 +1,11 @@
-//! Text over the network: bytes of connections and datagrams to stored events, without sockets.
+//! Text over the network: converts the bytes of connections and datagrams to stored events, without sockets.
 //!
-//! A [`RawStream`] is one connection: its bytes pass through an index pipeline, which is dropped when the connection is
-//! silent, so that thousands of silent ones take almost no memory. [`Datagrams`] are the senders of one UDP port, each
-//! with a pipeline. Events leave through an [`Appender`], which keeps what the store has not accepted.
+//! A [`RawStream`] is one connection: its bytes pass through an index pipeline. The pipeline is dropped when the
+//! connection is silent, so that thousands of silent connections take almost no memory. [`Datagrams`] has the senders
+//! of one UDP port, each with a pipeline. Events leave through an [`Appender`], which keeps what the store has not
+//! accepted.
 //!
-//! Not here: sockets, TLS, DNS, turns.
+//! Not here: sockets, TLS, DNS, scheduling.
 
 mod access;
 mod appender;

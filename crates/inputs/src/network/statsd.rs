@@ -1,6 +1,6 @@
 //! statsd lines as metric events: `name:value|type`, optionally followed by `|@rate` and `|#tag:value,...`.
 //!
-//! Every line is one event; aggregation is left to searches. A line that is not a measurement stays text.
+//! Every line is one event; aggregation is left to searches. A datagram with any other line is stored as text.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_stdx::number::u32_of;
 use serde_json::{Map, Number, Value};
 
-/// Sourcetype of such datagrams.
+/// Sourcetype of statsd datagrams.
 pub(super) const SOURCETYPE: &str = "statsd";
 /// Types of measurements.
 const TYPES: [&str; 6] = ["c", "g", "ms", "h", "s", "d"];
@@ -30,7 +30,7 @@ pub(super) fn push(line: &str, time: TimeNs, metadata: &Metadata, batch: &mut Ev
     true
 }
 
-/// Parsed line.
+/// Parsed statsd line.
 struct Measurement<'a> {
     name: &'a str,
     value: &'a str,
@@ -52,7 +52,7 @@ fn measurement(line: &str) -> Option<Measurement<'_>> {
             dimensions.extend(tags.split(',').filter_map(|tag| tag.split_once(':')));
         }
     }
-    // A signed gauge is a change; JSON does not allow a leading plus.
+    // A gauge with a sign is a relative change; its plus is removed because JSON allows none.
     Some(Measurement { name, value: value.strip_prefix('+').unwrap_or(value), dimensions })
 }
 

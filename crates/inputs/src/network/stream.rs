@@ -32,7 +32,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// A pipeline for data from `host`.
+    /// Creates a pipeline for data from `host`.
     pub(crate) fn pipeline(&self, host: &str, now: TimeNs) -> Result<Pipeline, PipelineError> {
         let info = SourceInfo {
             index: self.index.clone(),
@@ -44,7 +44,7 @@ impl Template {
         Pipeline::tolerant(info, &self.props, PipelineContext { now, zone: None, modified: None, orders: None })
     }
 
-    /// Errors in the settings, which are ignored.
+    /// Describes errors in the settings; erroneous settings are ignored.
     pub fn problem(&self, now: TimeNs) -> Option<String> {
         match self.pipeline("", now) {
             Ok(pipeline) => pipeline.problem().map(ToString::to_string),
@@ -52,13 +52,13 @@ impl Template {
         }
     }
 
-    /// The zone in which times without one are read.
+    /// Time zone of times that name none.
     pub(crate) fn zone(&self, host: &str) -> TimeZone {
         let settings = self.props.resolve(&self.source, host, &self.sourcetype);
         settings.tz.as_deref().and_then(parse_zone).unwrap_or(settings.node_zone)
     }
 
-    /// Whether the text is syslog, which may use octet counting.
+    /// True if the text is syslog, which may use octet counting.
     pub(crate) fn is_syslog(&self) -> bool {
         SYSLOG_SOURCETYPES.contains(&self.sourcetype.as_str())
     }
@@ -70,19 +70,20 @@ pub struct RawStream {
     template: Arc<Template>,
     host: String,
     framing: Framing,
-    /// Bytes not framed yet.
+    /// Bytes of an incomplete message.
     held: Vec<u8>,
     pipeline: Option<Box<Pipeline>>,
 }
 
 impl RawStream {
-    /// A connection of `host`.
+    /// Creates the state of a connection from `host`.
     pub fn new(template: Arc<Template>, host: String) -> RawStream {
         let framing = Framing::of(template.kind, template.is_syslog());
         RawStream { template, host, framing, held: Vec::new(), pipeline: None }
     }
 
-    /// Must be called before bytes go to another batch or arrive later than previous ones.
+    /// Prepares the pipeline. Must be called before bytes are appended to another batch, and before bytes that arrive
+    /// later than previous ones.
     pub fn begin(&mut self, now: TimeNs) -> Result<(), PipelineError> {
         match &mut self.pipeline {
             Some(pipeline) => pipeline.set_now(now, None),
@@ -97,14 +98,14 @@ impl RawStream {
         self.framing.push(&mut self.held, bytes, &mut |bytes| pipeline.push(bytes, out));
     }
 
-    /// Appends the rest: the connection has ended or is silent.
+    /// Appends the remaining events when the connection has ended or is silent.
     pub fn finish(&mut self, out: &mut EventBatch) {
         let Some(mut pipeline) = self.pipeline.take() else { return };
         self.framing.finish(&mut self.held, &mut |bytes| pipeline.push(bytes, out));
         pipeline.finish(out);
     }
 
-    /// Whether nothing is buffered.
+    /// True if nothing is buffered.
     pub fn is_idle(&self) -> bool {
         self.pipeline.is_none()
     }

@@ -36,7 +36,7 @@ const MICROSECOND: i64 = 1_000;
 #[derive(Debug)]
 pub struct JournalReader {
     metadata: Metadata,
-    /// Whether the user set the host; otherwise it is the entry's.
+    /// Whether the user set the host; otherwise the host is taken from the entry.
     host_is_fixed: bool,
     fields: BTreeSet<String>,
     typing: Arc<EventTyping>,
@@ -46,7 +46,7 @@ pub struct JournalReader {
 }
 
 impl JournalReader {
-    /// A reader that keeps `include` without `exclude` as fields.
+    /// Creates a reader that indexes the journal fields in `include` except those in `exclude`.
     pub fn new(
         metadata: Metadata,
         host_is_fixed: bool,
@@ -125,7 +125,7 @@ impl OutputReader for JournalReader {
 
     fn finish(&mut self, now: TimeNs, out: &mut EventBatch) {
         let line = std::mem::take(&mut self.held);
-        // A truncated line is not an entry; it follows the cursor and will be read again.
+        // A truncated line is skipped: it comes after the cursor, so its entry will be read again.
         if serde_json::from_slice::<Value>(&line).is_ok() {
             self.line(&line, now, out);
         }
@@ -140,7 +140,8 @@ impl OutputReader for JournalReader {
     }
 }
 
-/// The texts of a value: several if an entry has a field several times, bytes if it is not text.
+/// The texts of a value. In JSON, a field with several values is an array of values, and a value that is not text is an
+/// array of bytes.
 fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
@@ -149,7 +150,7 @@ fn texts(value: &Value) -> Vec<String> {
             let byte = |part: &Value| part.as_u64().and_then(|byte| u8::try_from(byte).ok());
             match parts.iter().map(byte).collect::<Option<Vec<u8>>>() {
                 Some(bytes) if !bytes.is_empty() => vec![String::from_utf8_lossy(&bytes).into_owned()],
-                // An array's value may itself be bytes; there is no deeper nesting.
+                // A value in an array may itself be an array of bytes; journalctl does not nest deeper.
                 _ => parts
                     .iter()
                     .flat_map(|part| if part.is_array() { inner(part).into_iter().collect() } else { texts(part) })

@@ -1,4 +1,4 @@
-//! Output of input programs: bytes to events, without processes.
+//! Output of input programs: converts bytes to events, without processes.
 //!
 //! An [`OutputReader`] processes a program's output piece by piece and appends events to a batch: text through an index
 //! pipeline ([`TextReader`]), the XML of modular inputs ([`XmlReader`]), or entries of the systemd journal
@@ -21,19 +21,19 @@ pub use text::TextReader;
 pub use xml::{XmlToken, XmlTokens, escape_xml};
 pub use xml_events::{StanzaDefaults, XmlReader};
 
-/// Converts a program's output to events. Every call starts a batch, which is stored before the next call.
+/// Converts a program's output to events. Every call fills a batch that is stored before the next call.
 pub trait OutputReader: Send {
     /// Processes bytes and appends completed events; an error means that nothing more can be read.
     fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), Fault>;
-    /// The program is quiet: appends what is complete.
+    /// Called when the program is quiet; appends the complete events.
     fn pause(&mut self, _now: TimeNs, _out: &mut EventBatch) {}
-    /// The program has ended: appends the rest.
+    /// Called when the program has ended; appends the remaining events.
     fn finish(&mut self, now: TimeNs, out: &mut EventBatch);
-    /// Warnings since the last call.
+    /// Returns the warnings since the last call.
     fn take_faults(&mut self) -> Vec<String> {
         Vec::new()
     }
-    /// The position after the returned events, from which the program can resume, if known.
+    /// The position after the returned events, if known; the program can resume there.
     fn mark(&self) -> Option<&str> {
         None
     }

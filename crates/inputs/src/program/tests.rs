@@ -1,4 +1,4 @@
-//! Events of programs' output, however it is split.
+//! Events of programs' output, which may be split at any byte.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{AppendError, EventStore, Receipt};
 
 const NOW: i64 = 1_795_132_800_000_000_000;
 
-/// A store that only answers which indexes exist.
+/// A store that only reports which indexes exist.
 struct IndexNames;
 
 impl EventStore for IndexNames {

@@ -9,7 +9,7 @@ use quarry_stdx::Fault;
 
 use super::OutputReader;
 
-/// Reads text.
+/// Reader of text output.
 #[derive(Debug)]
 pub struct TextReader {
     info: SourceInfo,
@@ -19,7 +19,7 @@ pub struct TextReader {
 }
 
 impl TextReader {
-    /// A reader for output from `info`.
+    /// Creates a reader for output of the source `info`.
     pub fn new(info: SourceInfo, props: Arc<PropsResolver>) -> TextReader {
         TextReader { info, props, pipeline: None, told: None }
     }

@@ -1,7 +1,7 @@
-//! XML of apps' programs: tags, texts and CDATA of a stream that arrives in pieces.
+//! XML from the programs of apps: tokenizes tags, text and CDATA of a stream that arrives in pieces.
 //!
-//! Comments, processing instructions and document types are skipped; predefined entities are replaced, others kept. Not
-//! here: namespaces, and checking that tags match.
+//! Comments, processing instructions and document types are skipped; predefined entities are replaced, and other
+//! entities are kept. Not here: namespaces, and checking that tags match.
 
 use quarry_stdx::Fault;
 use std::collections::VecDeque;
@@ -16,11 +16,11 @@ const ENTITY_BYTES_MAX: usize = 12;
 pub enum XmlToken {
     /// An opening tag.
     Open {
-        /// Its name.
+        /// Name of the element.
         name: String,
-        /// Its attributes in order.
+        /// Attributes in order.
         attributes: Vec<(String, String)>,
-        /// Whether it is empty (`<a/>`).
+        /// Set for an empty element (`<a/>`).
         is_empty: bool,
     },
     /// A closing tag.
@@ -40,7 +40,7 @@ enum NextToken {
 #[derive(Debug, Default)]
 pub struct XmlTokens {
     held: Vec<u8>,
-    /// Consumed bytes of `held`.
+    /// Number of bytes at the start of `held` that were consumed.
     used: usize,
     ready: VecDeque<XmlToken>,
 }
@@ -68,12 +68,12 @@ impl XmlTokens {
         Ok(())
     }
 
-    /// The next token, if complete.
+    /// Removes and returns the next token, if it is complete.
     pub fn take(&mut self) -> Option<XmlToken> {
         self.ready.pop_front()
     }
 
-    /// Buffered bytes of incomplete tokens.
+    /// Number of buffered bytes.
     pub fn held_bytes(&self) -> usize {
         self.held.iter().filter(|byte| !byte.is_ascii_whitespace()).count()
     }
@@ -83,7 +83,7 @@ impl XmlTokens {
 fn next(bytes: &[u8]) -> Result<NextToken, Fault> {
     let Some(first) = bytes.first() else { return Ok(NextToken::Incomplete) };
     if *first != b'<' {
-        // An entity must not be split.
+        // Text is returned only up to a tag, so that no entity is split.
         let Some(end) = memchr::memchr(b'<', bytes) else { return Ok(NextToken::Incomplete) };
         return Ok(NextToken::Token(XmlToken::Text(unescape(&String::from_utf8_lossy(&bytes[..end]))), end));
     }

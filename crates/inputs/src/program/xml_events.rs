@@ -1,8 +1,9 @@
-//! Modular inputs that stream XML: `<stream>` of `<event>` with data, time and metadata.
+//! Output of modular inputs that stream XML: `<stream>` with an `<event>` for each event, which has data, time and
+//! metadata.
 //!
-//! Each `<event>` is one event, whatever line breaks its text has; its time is the given one, else the one in its text.
-//! With `unbroken="1"` the data are pieces of a stream, which an index pipeline breaks into events; `<done/>` ends the
-//! last.
+//! Each `<event>` is one event, even if its text has line breaks; its time is that of `<time>`, or else the timestamp
+//! in the text. With `unbroken="1"`, the data are pieces of a stream that an index pipeline breaks into events;
+//! `<done/>` completes the last event.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, Typing
 use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
 
-/// Maximum open streams, and pipelines for timestamps; beyond it the first is dropped.
+/// Maximum number of open streams, and also of pipelines that parse timestamps; beyond it, the first one is dropped.
 const OPEN_MAX: usize = 64;
-/// Decimals of nanoseconds.
+/// Number of decimals of a second in nanoseconds.
 const NANO_DIGITS: usize = 9;
-/// Warnings kept until they are taken.
+/// Maximum number of warnings kept for [`OutputReader::take_faults`].
 const FAULTS_MAX: usize = 100;
 
 /// Default metadata of a stanza's events.
@@ -38,22 +39,22 @@ struct Open {
     stanza: String,
     is_unbroken: bool,
     is_done: bool,
-    /// Text of each element.
+    /// Text of each child element by name.
     parts: BTreeMap<String, String>,
     fault: Option<String>,
 }
 
-/// Reads the XML of modular inputs.
+/// Reader of the XML of modular inputs.
 pub struct XmlReader {
     tokens: XmlTokens,
-    /// Defaults by stanza; an event without a stanza belongs to the first.
+    /// Defaults by stanza; an event without a stanza gets those of the first.
     stanzas: BTreeMap<String, StanzaDefaults>,
     first: String,
     props: Arc<PropsResolver>,
     typing: EventTyping,
     store: Arc<dyn EventStore>,
     event: Option<Open>,
-    /// The open element of the event.
+    /// Name of the open child element of the event.
     element: Option<String>,
     unbroken: BTreeMap<(String, Metadata), (Box<Pipeline>, Option<TimeNs>)>,
     timed: BTreeMap<Metadata, Box<Pipeline>>,
@@ -67,7 +68,7 @@ impl std::fmt::Debug for XmlReader {
 }
 
 impl XmlReader {
-    /// A reader for a program of these stanzas.
+    /// Creates a reader for a program that serves these stanzas.
     pub fn new(
         first: &str,
         stanzas: BTreeMap<String, StanzaDefaults>,
@@ -165,7 +166,7 @@ impl XmlReader {
         }
     }
 
-    /// An event's metadata, whether its host is fixed, and its time.
+    /// Metadata of an event, whether its host is fixed, and its time if the program set one.
     fn metadata_of(&self, event: &Open) -> Result<(Metadata, bool, Option<TimeNs>), Fault> {
         if let Some(fault) = &event.fault {
             return Err(Fault::invalid(fault));
@@ -192,7 +193,7 @@ impl XmlReader {
         Ok((metadata, defaults.host_is_fixed || said("host").is_some(), time.transpose()?))
     }
 
-    /// Processes a piece of a stream that the pipeline breaks.
+    /// Passes a piece of an unbroken stream to its pipeline.
     fn piece(
         &mut self,
         mut event: Open,
@@ -229,7 +230,7 @@ impl XmlReader {
         Ok(())
     }
 
-    /// Appends one event.
+    /// Appends one whole event.
     fn whole(
         &mut self,
         mut event: Open,
@@ -268,7 +269,7 @@ impl XmlReader {
         refused.map_or(Ok(()), |reason| Err(Fault::invalid(reason)))
     }
 
-    /// The time in a text, by the rules of its sourcetype.
+    /// Timestamp of a text according to the rules of its sourcetype.
     fn time_in(&mut self, text: &str, metadata: &Metadata, host_is_fixed: bool, now: TimeNs) -> Result<TimeNs, Fault> {
         if !self.timed.contains_key(metadata) {
             if self.timed.len() >= OPEN_MAX {
@@ -338,7 +339,7 @@ impl OutputReader for XmlReader {
     }
 }
 
-/// Nanoseconds of `1795132800.25`.
+/// Parses decimal seconds such as `1795132800.25`.
 fn parse_time(text: &str) -> Option<TimeNs> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let seconds: i64 = seconds.parse().ok()?;

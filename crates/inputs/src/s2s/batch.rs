@@ -1,8 +1,8 @@
-//! Whole batches between Quarry's forwarders and nodes: columnar, compressed, not parsed again.
+//! Encoding of whole batches sent between Quarry's forwarders and nodes: columnar, compressed, and not parsed again.
 //!
-//! An [`EventBatch`] is restored with times, metadata and indexed fields. The same bytes are in the forwarder's queue
-//! and on the connection. A reader trusts nothing: lengths are checked against limits before memory is allocated, and
-//! texts must be UTF-8 split at characters.
+//! An [`EventBatch`] is restored with times, metadata and indexed fields. The forwarder's queue and the connection use
+//! the same bytes. The decoder does not trust them: lengths are checked against limits before memory is allocated, and
+//! every text must be valid UTF-8.
 //!
 //! Not here: routing, batch numbers, acknowledgments.
 
@@ -16,18 +16,18 @@ use quarry_stdx::number::u32_of;
 
 /// Format version.
 const VERSION: u8 = 1;
-/// Compression of the bytes after the first.
+/// Compression of the bytes after the first: none.
 const PLAIN: u8 = 0;
 const ZSTD: u8 = 1;
-/// Fast, with most of the possible gain on logs.
+/// Compression level: fast, with most of the reduction possible on logs.
 const ZSTD_LEVEL: i32 = 1;
-/// Below this size compression gains nothing.
+/// Minimum size that is compressed; smaller batches do not become smaller.
 const PACK_BYTES_MIN: usize = 256;
 /// Maximum size of an uncompressed batch.
 pub const PLAIN_BYTES_MAX: usize = 40 << 20;
 /// Maximum size of a compressed batch; its packet is slightly larger.
 pub const PACKED_BYTES_MAX: usize = FRAME_BYTES_MAX - 64;
-/// Memory that a compressor retains.
+/// Maximum capacity of the buffer that a compressor retains.
 const KEPT_BYTES: usize = 4 << 20;
 /// Maximum text of a batch, unless a single event is longer.
 pub const PART_RAW_BYTES: usize = 2 << 20;
@@ -36,7 +36,7 @@ pub const PART_EVENTS: usize = 65_536;
 /// Maximum bytes of a varint.
 const VARINT_BYTES_MAX: usize = 10;
 
-/// Compresses batches, reusing its memory.
+/// Encodes and compresses batches, reusing its buffers.
 pub struct BatchPacker {
     plain: Vec<u8>,
     packer: Option<zstd::bulk::Compressor<'static>>,
@@ -50,14 +50,14 @@ impl std::fmt::Debug for BatchPacker {
 
 impl Default for BatchPacker {
     fn default() -> BatchPacker {
-        // Without a compressor, batches are sent uncompressed.
+        // If no compressor can be created, batches are sent uncompressed.
         BatchPacker { plain: Vec::new(), packer: zstd::bulk::Compressor::new(ZSTD_LEVEL).ok() }
     }
 }
 
 impl BatchPacker {
-    /// Appends the compressed form of some rows to `out`; returns false, appending nothing, if no receiver would accept
-    /// it.
+    /// Appends the encoded rows to `out`. Returns false, without appending anything, if they are too large for any
+    /// receiver.
     pub fn pack(&mut self, batch: &EventBatch, rows: Range<usize>, out: &mut Vec<u8>) -> bool {
         self.plain.clear();
         write_plain(batch, rows, &mut self.plain);
@@ -171,7 +171,7 @@ fn write_fields(batch: &EventBatch, rows: &Range<usize>, out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes a compressed batch.
+/// Decodes a batch.
 pub fn unpack(bytes: &[u8]) -> Result<EventBatch, S2sError> {
     let damaged = S2sError::Malformed("a batch is damaged");
     match bytes.split_first() {
@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
         Some((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
     }
 
-    /// A count of items that take at least a byte each.
+    /// Reads a count of items, each of at least one byte; `None` if that many bytes do not follow.
     fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
         (count <= self.bytes.len() - self.at).then_some(count)

@@ -1,8 +1,8 @@
 //! State of one channel's text, and its pipeline.
 //!
-//! A forwarder that has not parsed a file sends it in pieces of any length. The pieces of a channel pass through one
-//! pipeline until the channel is silent, changes its metadata or ends. An id is due for acknowledgment when its whole
-//! piece has left the pipeline.
+//! A forwarder that does not parse sends a file in pieces of any length. The pieces of a channel pass through one
+//! pipeline until the channel is silent, changes its metadata or ends. The id of a piece is due for acknowledgment when
+//! the whole piece has left the pipeline as events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 use quarry_stdx::number::u32_of;
 
-/// Maximum ids of a channel that wait for the end of an event.
+/// Maximum ids of a channel whose pieces have not become events yet.
 const WAITING_IDS_MAX: usize = 65_536;
-/// Maximum deviation of a forwarder's time of reading from the present; beyond it the time is not used.
+/// Maximum difference between the time a forwarder sends and our clock; beyond it, the forwarder's time is not used.
 const CLOCK_DIFFERENCE_NS: i64 = 86_400_000_000_000;
 
 /// Indexed fields, by name and value.
 pub(super) type Fields = Vec<(Arc<str>, Box<str>)>;
 
-/// Text of one channel, or of one source of versions 2 and 3.
+/// Text of one channel, or of one source in versions 2 and 3.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) metadata: Metadata,
     pipeline: Option<Box<Pipeline>>,
     /// Bytes passed to the pipeline.
     fed: u64,
-    /// Ids, and the ends of their pieces.
+    /// Ids of pieces, each with the offset of the piece's end.
     waiting: VecDeque<(u64, u64)>,
     /// Monotonic time of the last piece.
     pub(super) last: i64,
-    /// An error in its settings, to be reported once.
+    /// Error in the settings of its sourcetype, to be reported once.
     pub(super) problem: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Channel {
         Channel { metadata, pipeline: None, fed: 0, waiting: VecDeque::new(), last: 0, problem: None }
     }
 
-    /// Processes a piece of text; `sent` is the forwarder's time, for texts without one.
+    /// Processes a piece of text; `sent` is the forwarder's time, used for events without a timestamp.
     pub(super) fn push(
         &mut self,
         props: &PropsResolver,
@@ -85,7 +85,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Takes ids whose pieces are events now.
+    /// Moves the ids of pieces that have become events to `due`.
     pub(super) fn take_due(&mut self, due: &mut Vec<u64>) {
         let safe = self.pipeline.as_ref().map_or(u64::MAX, |pipeline| pipeline.safe_offset());
         while self.waiting.front().is_some_and(|(_, end)| *end <= safe) {
@@ -102,7 +102,7 @@ impl Channel {
         }
     }
 
-    /// Whether text is incomplete.
+    /// True if some text is not part of a complete event yet.
     pub(super) fn is_open(&self) -> bool {
         self.pipeline.is_some()
     }
@@ -117,7 +117,7 @@ pub(super) struct Piece<'a> {
     pub(super) raw: &'a [u8],
     pub(super) id: Option<u64>,
     pub(super) sent: Option<TimeNs>,
-    /// The forwarder's zone; default is the node's.
+    /// Time zone of the forwarder; `None` means the node's zone.
     pub(super) zone: Option<&'a TimeZone>,
     pub(super) fields: &'a Fields,
 }

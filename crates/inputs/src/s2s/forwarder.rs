@@ -19,16 +19,16 @@ use super::wire::{Decoder, Event, Message, frame_of};
 use super::zone::zone_of;
 use crate::hec::seconds;
 
-/// Channels per connection, as announced in the handshake.
+/// Maximum channels per connection, as announced in the handshake.
 const CHANNELS_MAX: usize = 300;
-/// Maximum open indexes of a connection; beyond it batches must be taken.
+/// Maximum open batches, one per index, of a connection; beyond it, the caller must take them.
 const OPEN_BATCHES_MAX: usize = 16;
-/// Text bytes and events at which batches must be taken.
+/// Text bytes and events after which the caller must take the batches.
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_EVENTS: usize = 65_536;
-/// Numbered batches at which they must be taken.
+/// Number of whole batches after which the caller must take them.
 const NUMBERED_MAX: usize = 64;
-/// Silence after which the last event of a channel is complete; forwarders wait as long before they close a file.
+/// Silence after which the last event of a channel is complete; forwarders wait equally long before they close a file.
 const QUIET_NS: i64 = 3_000_000_000;
 const NANOS: i64 = 1_000_000_000;
 /// Highest protocol level offered.
@@ -40,25 +40,25 @@ pub type NumberedBatch = (u64, EventBatch);
 /// Default metadata and settings of a port.
 #[derive(Clone, Debug)]
 pub struct ForwarderDefaults {
-    /// Index.
+    /// Default index.
     pub index: String,
-    /// `host`.
+    /// Default `host`.
     pub host: String,
-    /// `source`.
+    /// Default `source`.
     pub source: String,
-    /// `sourcetype`; guessed if empty.
+    /// Default `sourcetype`; guessed if empty.
     pub sourcetype: String,
-    /// Tokens, one of which a forwarder must present; `None` requires none.
+    /// Accepted tokens: a forwarder must present one of them; `None` requires none.
     pub tokens: Option<Arc<[String]>>,
     /// Whether version 4 is offered.
     pub offers_packets: bool,
     /// Settings for parsing text.
     pub props: Arc<PropsResolver>,
-    /// Rules for parsed events: `RULESET-`, as Splunk applies to data another node has parsed.
+    /// Rules for parsed events: `RULESET-`, which Splunk also applies to data that another node has parsed.
     pub typing: Arc<EventTyping>,
 }
 
-/// A connection.
+/// State of one connection.
 #[derive(Debug)]
 pub struct Forwarder {
     defaults: Arc<ForwarderDefaults>,
@@ -66,26 +66,26 @@ pub struct Forwarder {
     /// Number of messages read.
     messages: u64,
     wants_acks: bool,
-    /// Whether it has presented a valid token.
+    /// Set once the forwarder has presented a valid token.
     has_token: bool,
     has_packets: bool,
     channels: BTreeMap<u64, Channel>,
     /// Channels of versions 2 and 3, by metadata.
     sources: BTreeMap<Metadata, Channel>,
     batches: Vec<EventBatch>,
-    /// Sender name of a Quarry forwarder, which sends whole batches.
+    /// Sender name, if the peer is a Quarry forwarder that sends whole batches.
     sender: Option<String>,
     numbered: Vec<NumberedBatch>,
     due: Vec<u64>,
     answer: Vec<u8>,
     /// First unreported reason why an event did not go to the index that a rule set.
     refused: Option<String>,
-    /// Zone of times without one, if the forwarder declares it.
+    /// Time zone declared by the forwarder, for times that name none.
     zone: Option<TimeZone>,
 }
 
 impl Forwarder {
-    /// A new connection.
+    /// Creates the state of a new connection.
     pub fn new(defaults: Arc<ForwarderDefaults>) -> Forwarder {
         Forwarder {
             defaults,
@@ -128,7 +128,7 @@ impl Forwarder {
         }
     }
 
-    /// Completes the last events of silent channels; with `all` of every channel.
+    /// Completes the last events of silent channels, or of every channel if `all` is set.
     pub fn settle(&mut self, all: bool, elapsed: i64) {
         let is_due = |channel: &Channel| channel.is_open() && (all || elapsed.saturating_sub(channel.last) >= QUIET_NS);
         let channels = self.channels.values_mut().chain(self.sources.values_mut());
@@ -139,7 +139,7 @@ impl Forwarder {
         }
     }
 
-    /// Takes batches, and the ids to acknowledge once they are on disk.
+    /// Takes the batches, and the ids to acknowledge once these batches are on disk.
     pub fn take_batches(&mut self) -> (Vec<EventBatch>, Vec<u64>) {
         for channel in self.channels.values_mut() {
             channel.take_due(&mut self.due);
@@ -153,12 +153,12 @@ impl Forwarder {
         (batches.into_iter().filter(|batch| !batch.is_empty()).collect(), ids)
     }
 
-    /// The sender name of whole batches, once known.
+    /// Sender name of a Quarry forwarder, once known.
     pub fn sender(&self) -> Option<&str> {
         self.sender.as_deref()
     }
 
-    /// Whether it has presented one of the required tokens.
+    /// True if the forwarder has presented one of the required tokens.
     pub fn has_token(&self) -> bool {
         self.has_token
     }
@@ -168,7 +168,7 @@ impl Forwarder {
         std::mem::take(&mut self.numbered)
     }
 
-    /// Reason why an event did not go to the index set by a rule; reported once.
+    /// Reason why an event did not go to the index set by a rule; returned once.
     pub fn take_refused(&mut self) -> Option<String> {
         self.refused.take()
     }
@@ -178,7 +178,7 @@ impl Forwarder {
         std::mem::take(&mut self.answer)
     }
 
-    /// Whether text is incomplete.
+    /// True if some text is not part of a complete event yet.
     pub fn is_open(&self) -> bool {
         self.channels.values().chain(self.sources.values()).any(Channel::is_open)
     }
@@ -188,7 +188,7 @@ impl Forwarder {
         self.messages
     }
 
-    /// Whether a message, including the greeting, is incomplete.
+    /// True if a message, or the greeting, is incomplete.
     pub fn is_inside_message(&self) -> bool {
         self.messages == 0 || self.decoder.is_inside_message()
     }
@@ -280,7 +280,7 @@ impl Forwarder {
         for (name, value) in &event.fields {
             read_field(name, value, &mut metadata, &mut time, &mut fields);
         }
-        // An empty text only carries its id.
+        // An empty text only carries an id to acknowledge.
         if event.raw.is_empty() {
             self.due.extend(event.id);
             return Ok(());
@@ -333,7 +333,7 @@ impl Forwarder {
         Ok(())
     }
 
-    /// Applies rulesets to a whole batch; unchanged if there are none.
+    /// Applies rulesets to a whole batch; returns the batch unchanged if there are no rulesets.
     fn ruled(&mut self, batch: EventBatch, now: TimeNs) -> Result<EventBatch, S2sError> {
         let typing = &self.defaults.typing;
         let plans: Vec<_> = batch.metas.iter().map(|meta| typing.plan(meta)).collect();
@@ -423,12 +423,12 @@ impl Forwarder {
     fn check_token(&mut self, shown: Option<&str>) -> Result<(), S2sError> {
         let Some(tokens) = &self.defaults.tokens else { return Ok(()) };
         let shown = shown.ok_or(S2sError::Token)?;
-        // Compares with all of them, to take constant time.
+        // The token is compared with every accepted token, so that the time does not depend on its value.
         self.has_token = tokens.iter().fold(false, |fits, token| fits | same(token.as_bytes(), shown.as_bytes()));
         if self.has_token { Ok(()) } else { Err(S2sError::Token) }
     }
 
-    /// Drops the source silent longest, if there are too many.
+    /// Drops the source that has been silent longest if there are too many.
     fn make_room(&mut self, now: TimeNs) {
         if self.sources.len() < CHANNELS_MAX {
             return;
@@ -443,7 +443,7 @@ impl Forwarder {
     fn offer(&self) -> Vec<u8> {
         let offers = self.defaults.offers_packets;
         let level = if offers { PROTOCOL_LEVEL } else { 0 };
-        // Quarry's extension is only offered to a sender that requests it.
+        // Quarry's extension is offered only to a forwarder that requests it.
         let own = if self.sender.is_some() { format!(";{BATCHES_WORD}1") } else { String::new() };
         let text = format!(
             "cap_response=success;cap_flush_key=true;idx_can_send_hb=false;idx_can_recv_token=false;\
@@ -490,7 +490,7 @@ fn set_metadata(metadata: &mut Metadata, text: &str) {
     }
 }
 
-/// Processes a key of a text: metadata, part of its time, indexed fields, or a protocol word.
+/// Processes a key sent with a text: metadata, a part of the time, indexed fields, or a word of the protocol.
 fn read_field(key: &str, value: &str, metadata: &mut Metadata, time: &mut Option<TimeNs>, fields: &mut Fields) {
     match key {
         "_MetaData:Index" => {

@@ -1,14 +1,16 @@
 //! S2S, the protocol of Splunk's forwarders, without sockets.
 //!
 //! [`wire`] splits bytes into frames (versions 2 and 3: pairs of keys and values) and packets (version 4: tags and
-//! varints), also compressed ones, within limits. A [`Forwarder`] is one incoming connection: it answers the handshake,
-//! maintains channels, parses unparsed text through index pipelines and stores parsed events as they are. Acknowledged
-//! data is on disk: ids are returned only together with the receipts they wait for.
+//! varints), also compressed ones, and enforces limits. A [`Forwarder`] is one incoming connection: it answers the
+//! handshake, maintains channels, parses unparsed text through index pipelines and stores parsed events as they are.
+//! Data is acknowledged only when it is on disk, so ids are returned together with the batches that must be stored
+//! first.
 //!
-//! [`sender`] is the other side: what Quarry's forwarder says to an indexer. To a receiver that supports them it sends
-//! whole [`batch`]es, numbered so that a repeated one is recognised.
+//! [`sender`] is the other side: the messages of Quarry's forwarder to an indexer. To a receiver that supports whole
+//! [`batch`]es it sends those, numbered so that a repeated batch is recognised.
 //!
-//! Facts are from public captures and descriptions of the protocol. Not here: sockets, TLS, heartbeats to forwarders.
+//! The implementation follows public captures and descriptions of the protocol. Not here: sockets, TLS, heartbeats to
+//! forwarders.
 
 pub mod batch;
 mod channel;
@@ -30,9 +32,9 @@ pub enum S2sError {
     /// A frame or packet exceeds its limit.
     #[error("{what} of {bytes} bytes is longer than {limit}")]
     TooLong {
-        /// The frame, packet or text.
+        /// Name of the frame, packet or text.
         what: &'static str,
-        /// Its declared size.
+        /// Declared size.
         bytes: u64,
         /// The limit.
         limit: usize,
@@ -43,15 +45,15 @@ pub enum S2sError {
     /// An unknown packet.
     #[error("unknown packet {0:#04x}")]
     UnknownPacket(u8),
-    /// A channel number is not open, already open, or beyond the limit.
+    /// A channel is not open, is opened twice, or has a number beyond the limit.
     #[error("channel {number} {problem}")]
     Channel {
-        /// Its number.
+        /// Channel number.
         number: u64,
         /// Violated rule.
         problem: &'static str,
     },
-    /// It presents no valid token.
+    /// The forwarder presents no valid token.
     #[error("it sends no token of [splunktcptoken://NAME]; set `token` in its outputs.conf")]
     Token,
     /// The rules of a sourcetype are invalid.

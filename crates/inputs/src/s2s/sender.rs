@@ -1,8 +1,9 @@
 //! The sending side of a connection to an indexer, without sockets: handshake, encoding of events, acknowledgments.
 //!
-//! The indexer's answer determines the form. A Quarry node that supports whole batches gets them as they are in the
-//! queue, each with its number. Others get parsed events as packets of version 4, or as frames of pairs if packets are
-//! not offered; or plain lines, if so configured. Only whole batches and packets are acknowledged.
+//! The indexer's answer determines the encoding. A Quarry node that supports whole batches receives the encoded batches
+//! of the queue, each with its number. Other indexers receive parsed events as packets of version 4, or as frames of
+//! pairs if they do not offer packets. If so configured, plain lines are sent. Only whole batches and packets are
+//! acknowledged.
 //!
 //! Not here: sockets, time, choosing an indexer, resending.
 
@@ -17,7 +18,8 @@ use super::wire::{
     OPEN_CHANNEL, SIGNATURE, frame_of,
 };
 
-/// Handshake word by which Quarry nodes recognise each other, followed by the sender's name, or by 1 in the answer.
+/// Handshake word by which Quarry nodes recognise each other. The sender's name follows it in the request, and 1 in the
+/// answer.
 pub(crate) const BATCHES_WORD: &str = "quarry_batches=";
 /// Handshake word followed by a Quarry forwarder's token. Splunk's forwarders use an undocumented form.
 pub(crate) const TOKEN_WORD: &str = "token=";
@@ -27,7 +29,7 @@ pub const SENDER_BYTES_MAX: usize = 200;
 const CHANNELS_DEFAULT: usize = 300;
 /// Maximum number of channels used, whatever the indexer allows.
 const CHANNELS_MAX: usize = 4_096;
-/// Field codes: inline text, inline name, and a name with a number.
+/// Codes of a field: value as inline text, name as inline text, and name by number.
 const INLINE_TEXT: u64 = 1 << 2;
 const NUMBERED_TEXT: u64 = 1 << 2 | 2;
 /// Number of the name `_subsecond`.
@@ -56,9 +58,9 @@ pub struct SenderSettings {
     pub sender: String,
     /// Name of this machine.
     pub host: String,
-    /// Whether other indexers are asked for acknowledgments.
+    /// Whether indexers without support for whole batches are asked for acknowledgments.
     pub use_ack: bool,
-    /// Whether the protocol is used at all.
+    /// Whether S2S is used; if not, plain lines are sent.
     pub is_cooked: bool,
     /// Token for the indexer, without `;`.
     pub token: Option<String>,
@@ -72,7 +74,7 @@ pub struct Sender {
     decoder: Decoder,
     channels: Channels,
     next_id: u64,
-    /// Sent and not acknowledged.
+    /// Batches that were sent but not acknowledged.
     waiting: VecDeque<Waiting>,
     /// Number up to which everything is acknowledged.
     acknowledged: Option<u64>,
@@ -85,7 +87,7 @@ struct Waiting {
     left: u64,
 }
 
-/// Open channels by metadata.
+/// Open channels of a connection by metadata.
 #[derive(Debug)]
 struct Channels {
     open: BTreeMap<[std::sync::Arc<str>; 3], (u64, u64)>,
@@ -95,7 +97,7 @@ struct Channels {
 }
 
 impl Sender {
-    /// A new connection.
+    /// Creates the state of a new connection.
     pub fn new(settings: SenderSettings) -> Sender {
         let form = (!settings.is_cooked).then_some(SentForm::Raw);
         let channels = Channels { open: BTreeMap::new(), most: CHANNELS_DEFAULT, next: 1, clock: 0 };
@@ -103,7 +105,7 @@ impl Sender {
         Sender { settings, form, decoder: Decoder::of_answers(), channels, next_id: 1, waiting, acknowledged }
     }
 
-    /// The first bytes.
+    /// First bytes to send to the indexer.
     pub fn hello(&self) -> Vec<u8> {
         if self.form.is_some() {
             return Vec::new();
@@ -128,7 +130,7 @@ impl Sender {
         self.form
     }
 
-    /// Whether sent data counts only when acknowledged.
+    /// True if sent data counts as delivered only when it is acknowledged.
     pub fn awaits_acks(&self) -> bool {
         match self.form {
             Some(SentForm::Batches) => true,
@@ -281,7 +283,8 @@ impl Sender {
 }
 
 impl Channels {
-    /// The channel of some metadata; opened if necessary, closing the least recently used one.
+    /// Number of the channel for `meta`. If necessary, the channel is opened, and the least recently used one is closed
+    /// for it.
     fn of(&mut self, meta: &Metadata, out: &mut Vec<u8>) -> u64 {
         let key = [&meta.source, &meta.host, &meta.sourcetype].map(std::sync::Arc::clone);
         self.clock += 1;
@@ -305,7 +308,7 @@ impl Channels {
             out.extend_from_slice(word.as_bytes());
             out.extend_from_slice(text.as_bytes());
         }
-        // The batch has neither a sender number nor columns.
+        // Neither a sender number nor columns follow.
         out.extend_from_slice(&[0, 0]);
         self.open.insert(key, (number, self.clock));
         number
@@ -335,7 +338,7 @@ fn write_frames(batch: &EventBatch, out: &mut Vec<u8>) {
     }
 }
 
-/// Fields of a row, from fields ascending by row.
+/// Fields of one row; `fields` is in ascending order of rows.
 fn fields_of<'a>(
     fields: &mut std::iter::Peekable<std::slice::Iter<'a, IndexedField>>,
     row: usize,
@@ -431,7 +434,7 @@ mod tests {
         batches.iter().flat_map(|batch| (0..batch.len()).map(move |at| row(batch, at))).collect()
     }
 
-    /// Runs the handshake between both sides; the receiver's support for batches can be omitted.
+    /// Runs the handshake between both sides; `knows_batches` tells whether the receiver supports whole batches.
     fn agree(sender: &mut Sender, receiver: &mut Forwarder, knows_batches: bool) {
         receiver.push(&sender.hello());
         assert_eq!(receiver.advance(NOW, 0), Ok(false));

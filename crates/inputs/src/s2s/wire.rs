@@ -2,7 +2,7 @@
 //!
 //! The decoder returns nothing when it needs more bytes. It never buffers more than one frame or packet, and every
 //! length is checked against its limit before memory is allocated. Compressed streams are decompressed in small steps,
-//! so that a few bytes cannot expand to many.
+//! so that a few bytes cannot expand to much memory.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -14,13 +14,13 @@ pub(super) const GREETING_PARTS: [usize; 3] = [128, 256, 16];
 pub(super) const GREETING_BYTES: usize = 400;
 /// Signature without its version.
 pub(super) const SIGNATURE: &[u8] = b"--splunk-cooked-mode-";
-/// Maximum size of a frame or packet: the longest event with its overhead.
+/// Maximum size of a frame or packet: the largest event with its overhead.
 pub const FRAME_BYTES_MAX: usize = 20 << 20;
 /// Maximum pairs of a frame and fields of an event.
 pub const FIELDS_MAX: usize = 1_024;
 /// Bytes decompressed at a time.
 const UNPACK_BYTES: usize = 64 << 10;
-/// Memory retained by empty buffers.
+/// Maximum capacity that empty buffers retain.
 const KEPT_BYTES: usize = 64 << 10;
 /// Maximum bytes of a varint.
 const VARINT_BYTES_MAX: usize = 10;
@@ -32,20 +32,20 @@ const ZLIB_MARK: u8 = 0x78;
 pub enum Message {
     /// The greeting.
     Greeting {
-        /// 2 or 3.
+        /// Version of the protocol, 2 or 3.
         version: u8,
-        /// The sender's server name.
+        /// Server name of the sender.
         server: String,
     },
     /// A frame of keys and values, versions 2 and 3.
     Pairs(Vec<(String, Vec<u8>)>),
     /// Opens a channel.
     OpenChannel {
-        /// Channel it is based on.
+        /// Number of the channel whose metadata it copies.
         like: Option<u64>,
-        /// Its number.
+        /// Number of the new channel.
         number: u64,
-        /// `source::`, `host::`, `sourcetype::` and a number of the sender's; `None` if absent.
+        /// `source::`, `host::`, `sourcetype::` and a number assigned by the sender; `None` if absent.
         slots: [Option<String>; 4],
     },
     /// Closes a channel.
@@ -54,22 +54,22 @@ pub enum Message {
     Event(Event),
     /// A compressed batch of a Quarry forwarder, with its number.
     Batch(u64, Vec<u8>),
-    /// Acknowledged numbers, an inclusive range.
+    /// Inclusive range of acknowledged numbers.
     Acknowledged(u64, u64),
-    /// A word without effect here.
+    /// A message that has no effect here.
     Note,
-    /// Its time zone, as text.
+    /// The forwarder's time zone as text.
     Zone(Vec<u8>),
 }
 
 /// Text of a channel of version 4.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Its channel.
+    /// Number of the channel.
     pub channel: u64,
-    /// Whether the text is one event already.
+    /// Whether the text is one parsed event.
     pub is_whole: bool,
-    /// Its acknowledgment id.
+    /// Acknowledgment id.
     pub id: Option<u64>,
     /// Seconds since the epoch.
     pub seconds: Option<u64>,
@@ -90,7 +90,7 @@ enum Form {
 /// Decodes a connection's bytes.
 pub struct Decoder {
     form: Form,
-    /// Decoded bytes, and how many were consumed.
+    /// Uncompressed bytes; `used` of them were consumed.
     plain: Vec<u8>,
     used: usize,
     /// Decompressor, and the compressed bytes waiting for it.
@@ -123,7 +123,7 @@ impl Decoder {
         Decoder { form: Form::Frames, ..Decoder::default() }
     }
 
-    /// Reads packets from here on.
+    /// Decodes the following bytes as packets.
     pub fn switch_to_packets(&mut self) {
         self.form = Form::Packets;
     }
@@ -157,7 +157,7 @@ impl Decoder {
         }
     }
 
-    /// Whether an incomplete message is buffered.
+    /// True if an incomplete message is buffered.
     pub fn is_inside_message(&self) -> bool {
         self.plain.len() > self.used || self.packed.as_ref().is_some_and(|(_, packed)| !packed.is_empty())
     }
@@ -177,7 +177,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decompresses some bytes; returns whether there are more.
+    /// Decompresses some bytes; returns true if there are more.
     fn unpack(&mut self) -> Result<bool, S2sError> {
         let Some((unpacker, packed)) = &mut self.packed else { return Ok(false) };
         if packed.is_empty() {
@@ -211,13 +211,13 @@ impl Decoder {
 
 /// Result of decoding the beginning of a buffer.
 enum Step {
-    /// A message, and its size.
+    /// A message and its encoded size.
     Message(Message, usize),
-    /// Bytes to skip.
+    /// Number of bytes to skip.
     Skip(usize),
-    /// After this many bytes the rest is compressed.
+    /// Number of bytes after which the connection is compressed.
     Packed(usize),
-    /// Incomplete.
+    /// The message is incomplete.
     Short,
 }
 
@@ -248,7 +248,7 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(four)).ok()
 }
 
-/// A frame of pairs. The empty `_raw` after the pairs is ignored.
+/// Decodes a frame of pairs. The empty `_raw` after the pairs is ignored.
 fn frame(bytes: &[u8]) -> Result<Step, S2sError> {
     if bytes.first() == Some(&ZLIB_MARK) {
         return Ok(Step::Packed(0));
@@ -390,7 +390,7 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// A slot of a channel: length plus one, 0 for none.
+    /// Reads a slot of a channel, which begins with its length plus one, or 0 if absent.
     fn slot(&mut self) -> Result<Option<String>, Stop> {
         match self.number()? {
             0 => Ok(None),
@@ -439,7 +439,7 @@ fn packet(bytes: &[u8]) -> Result<Step, S2sError> {
 /// A field's value before the text is known.
 enum Value {
     Text(String),
-    /// A range of the text.
+    /// Offset and length in the text.
     Part(u64, u64),
     Unknown,
 }
@@ -483,7 +483,7 @@ fn event(reader: &mut Reader<'_>) -> Result<Event, Stop> {
     Ok(event)
 }
 
-/// A field: two bits encode its name's form, four its value's.
+/// Decodes a field. In its code, two bits give the encoding of the name, and four bits that of the value.
 fn field(reader: &mut Reader<'_>) -> Result<(String, Value), Stop> {
     let form = reader.number()?;
     let name = match form & 3 {
@@ -509,7 +509,7 @@ fn field(reader: &mut Reader<'_>) -> Result<(String, Value), Stop> {
     Ok((name, value))
 }
 
-/// Predefined names by number; an empty one is unknown here.
+/// Predefined names by number; an empty name means that its number is unknown here.
 fn predefined(code: u64) -> &'static str {
     match code {
         0 => "_subsecond",
@@ -518,7 +518,7 @@ fn predefined(code: u64) -> &'static str {
     }
 }
 
-/// An acknowledgment of ascending ids; consecutive ones share a packet.
+/// Encodes the acknowledgment of ascending ids; consecutive ids share a packet.
 pub fn acknowledgment(ids: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut at = 0;

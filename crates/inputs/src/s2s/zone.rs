@@ -1,28 +1,28 @@
-//! The time zone declared by a forwarder, for times without one in text it did not parse.
+//! The time zone declared by a forwarder, for times without a zone in text that the forwarder did not parse.
 //!
-//! Its lines are: `Y` with seconds east of UTC for each kind of time of the zone (`Y3600 NW 43 45 54`: no daylight
-//! saving time, name in hexadecimal), `@` with the instant from which a kind applies (`@1793494800 1`), and `$` at the
-//! end. If there are several kinds, the one in force now is used, so texts from the other half of the year are an hour
-//! off.
+//! The declaration consists of lines: `Y` with seconds east of UTC for each kind of time of the zone (`Y3600 NW 43 45
+//! 54`: no daylight saving time, name in hexadecimal), `@` with the time from which a kind applies (`@1793494800 1`),
+//! and `$` at the end. If there are several kinds, the one in force now is used, so times from the other half of the
+//! year are an hour off.
 
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, fixed_zone};
 
-/// Beginning of the text.
+/// Beginning of a declaration.
 const HEAD: &str = "### SERIALIZED TIMEZONE FORMAT";
-/// Maximum plausible offset.
+/// Maximum plausible offset from UTC.
 const OFFSET_SECS_MAX: i32 = 15 * 3600;
 /// Maximum kinds of time read.
 const KINDS_MAX: usize = 256;
 
-/// The offset in force now; `None` for an invalid text.
+/// The UTC offset in force at `now`; `None` if the text is invalid.
 pub(super) fn zone_of(text: &[u8], now: TimeNs) -> Option<TimeZone> {
     let text = std::str::from_utf8(text).ok()?.trim_end_matches('\0');
     let mut lines = text.split(['\n', ';']).map(str::trim);
     lines.next().filter(|head| head.starts_with(HEAD))?;
     let mut kinds: Vec<i32> = Vec::new();
-    // The latest transition in the past, and its kind.
+    // The latest transition before `now`, and its kind.
     let mut current: Option<(i64, usize)> = None;
     for line in lines {
         let first = |rest: &'_ str| rest.split(' ').next().map(str::to_owned);
@@ -42,7 +42,7 @@ pub(super) fn zone_of(text: &[u8], now: TimeNs) -> Option<TimeZone> {
     }
     let kind = match current {
         Some((_, kind)) => kind,
-        // With several kinds and no transitions, none is more likely than the node's zone.
+        // With several kinds and no transition, the node's zone is the best guess.
         None if kinds.len() == 1 => 0,
         None => return None,
     };

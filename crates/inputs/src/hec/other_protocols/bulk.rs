@@ -1,8 +1,8 @@
-//! Elasticsearch's `_bulk`: pairs of lines, an action and a document.
+//! Elasticsearch's `_bulk`: pairs of lines, each an action and a document.
 //!
-//! A document becomes an event unchanged; its time is `@timestamp`. It goes to the index of the same name if the token
-//! may write there, else to the token's index; the name is kept as `source`. Documents are only added: updates and
-//! deletions are refused individually.
+//! The text of a document becomes an event unchanged, with `@timestamp` as its time. The event goes to the index that
+//! the action names if the token may write there, else to the token's index; the name is kept as `source`. Documents
+//! can only be added: each update or deletion is refused individually.
 
 use quarry_event::TimeNs;
 use serde_json::{Value, json};
@@ -20,16 +20,17 @@ pub(super) struct Document {
     /// The sender's index name.
     pub(super) index: String,
     pub(super) id: Option<String>,
-    /// The event, or why there is none.
+    /// The event, or the reason why the document is refused.
     pub(super) event: Result<Envelope, &'static str>,
 }
 
 /// Memory of a document and its answer, besides the texts.
 const DOCUMENT_BYTES: usize = 1 << 10;
-/// Number of copies of its index name: here, as source, in the answer.
+/// Number of copies of the index name held per document: here, as source, and in the answer.
 const INDEX_COPIES: usize = 4;
 
-/// Parses a bulk request; `None` for an invalid action line or lack of memory. `lend` provides a temporary share.
+/// Parses a bulk request; `None` if an action line is invalid or memory runs out. `lend` provides a temporary share of
+/// the budget.
 pub(super) fn documents(
     body: &str,
     of_path: Option<&str>,
@@ -63,7 +64,7 @@ pub(super) fn documents(
     Some(documents)
 }
 
-/// Parses a single document, which must be an object; `None` for lack of memory.
+/// Parses a single document, which must be an object; `None` if memory runs out.
 pub(super) fn document(
     body: &str,
     index: &str,
@@ -100,7 +101,7 @@ fn event_of(line: &str, index: &str, share: &mut Share, lend: &dyn Fn() -> Share
     Some(Envelope { raw: line.to_owned(), time, host, source, ..Envelope::default() })
 }
 
-/// A time in RFC 3339, or in milliseconds.
+/// Time in RFC 3339 or in milliseconds since the epoch.
 fn time_of(value: &Value) -> Option<TimeNs> {
     if let Some(milliseconds) = value.as_i64() {
         return milliseconds.checked_mul(NANOS_PER_MILLISECOND);
@@ -112,7 +113,7 @@ fn time_of(value: &Value) -> Option<TimeNs> {
 
 /// The item of the answer for a document.
 pub(super) fn item(document: &Document, number: usize, outcome: Result<(), (u16, String)>) -> Value {
-    // Nobody requests a document by id, but senders expect one.
+    // Documents cannot be requested by id, but senders expect one.
     let id = document.id.clone().unwrap_or_else(|| number.to_string());
     let about = match outcome {
         Ok(()) => json!({

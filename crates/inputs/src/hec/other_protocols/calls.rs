@@ -1,4 +1,4 @@
-//! OTLP over gRPC: unary calls of the services for logs, metrics and traces, decoded like their HTTP bodies.
+//! OTLP over gRPC: unary calls of the services for logs, metrics and traces, decoded like the bodies of OTLP over HTTP.
 //!
 //! A call is a POST over HTTP/2. Its body is one message after five bytes (compression flag and length); the answer is
 //! an empty message followed by a status. The status of a refusal says whether a retry helps.
@@ -42,7 +42,7 @@ enum Status {
     PermissionDenied = 7,
     ResourceExhausted = 8,
     Unimplemented = 12,
-    /// The only status here after which senders retry.
+    /// The only one of these statuses after which senders retry.
     Unavailable = 14,
     Unauthenticated = 16,
 }
@@ -80,7 +80,7 @@ impl From<BodyError> for Refusal {
         let status = match (answer.code, status) {
             (Code::TokenDisabled, _) => Status::PermissionDenied,
             (Code::InvalidToken, _) | (_, StatusCode::UNAUTHORIZED) => Status::Unauthenticated,
-            // Also after a failed write: what was not stored must be sent again.
+            // A failed write is included, because events that were not stored must be sent again.
             (_, status) if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => Status::Unavailable,
             _ => Status::InvalidArgument,
         };
@@ -196,7 +196,7 @@ async fn call(collector: Arc<Collector>, request: Request, read: Reader) -> Resu
     store(sent, Form::Protobuf, read).await.map_err(Refusal::from)
 }
 
-/// Removes the prefix of a call's message; returns whether it is compressed.
+/// Removes the prefix of a call's message; returns true if the message is compressed.
 fn open(bytes: &mut Vec<u8>) -> Result<bool, Refusal> {
     let broken = || Refusal::new(Status::InvalidArgument, "the body is not one whole message");
     let (prefix, message) = bytes.split_first_chunk::<PREFIX_BYTES>().ok_or_else(broken)?;

@@ -11,19 +11,20 @@ use sonic_rs::{Deserializer, JsonType, JsonValueTrait, LazyValue, to_array_iter}
 use super::metric::Metric;
 use crate::hec::envelope::{Envelope, first_too_deep, seconds};
 
-/// Sourcetype of such bodies.
+/// Sourcetype of collectd's bodies.
 pub(in crate::hec) const SOURCETYPE: &str = "collectd_http";
 /// Maximum size of a value list.
 const LIST_BYTES_MAX: usize = 64 << 10;
 
-/// Returns the events of a body one by one, to bound memory; `None` if it contains anything else, or `take` refuses.
+/// Passes the events of a body to `take` one by one, to bound memory; `None` if the body contains anything else or
+/// `take` refuses an event.
 pub(in crate::hec) fn read(body: &str, take: &mut dyn FnMut(Envelope) -> Option<()>) -> Option<()> {
     if first_too_deep(body).is_some() {
         return None;
     }
     let mut values = Deserializer::from_str(body).into_stream::<LazyValue<'_>>();
     let mut rest = body;
-    // The parser reports the end of the text as an error without its position.
+    // At the end of the text, the parser would return an error without a position.
     while !rest.trim_start().is_empty() {
         let value = values.next()?.ok()?;
         let raw = value.as_raw_str();
@@ -55,7 +56,7 @@ fn add(list: &str, take: &mut dyn FnMut(Envelope) -> Option<()>) -> Option<()> {
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         match value {
             Value::Number(number) => metric.values.push((parts.join("."), number.to_string())),
-            // A value that could not be measured.
+            // collectd sends null for a value that could not be measured.
             Value::Null => {}
             _ => return None,
         }

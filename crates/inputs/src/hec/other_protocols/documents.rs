@@ -1,7 +1,7 @@
 //! Elasticsearch's single-document endpoints: `POST /INDEX/_doc`, `PUT /INDEX/_doc/ID`, `PUT /INDEX/_create/ID`.
 //!
-//! A document is processed like one of a bulk request. Writing to an existing id adds another event: nothing is
-//! replaced, and every answer says `created`.
+//! A document is processed like one of a bulk request. Writing to an existing id adds another event: the earlier event
+//! is not replaced, and every answer says `created`.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::hec::Collector;
 use crate::hec::body::{BodyError, Share};
 use crate::hec::receive::{Receiver, RequestMetadata};
 
-/// Sent by old clients below the type `_doc`.
+/// Endpoint that old clients request below the type `_doc`.
 const BULK: &str = "_bulk";
 
-/// A document without an id.
+/// Adds a document without an id.
 pub(super) async fn add(
     State(collector): State<Arc<Collector>>,
     Path(index): Path<String>,
@@ -29,7 +29,7 @@ pub(super) async fn add(
     take(collector, index, None, request).await
 }
 
-/// A document with an id.
+/// Adds a document with an id.
 pub(super) async fn put(
     State(collector): State<Arc<Collector>>,
     Path((index, id)): Path<(String, String)>,
@@ -41,7 +41,7 @@ pub(super) async fn put(
     take(collector, index, Some(id), request).await
 }
 
-/// Refuses to return a document: events are read by searches.
+/// Refuses to return a document: events can only be read by searches.
 pub(super) async fn read() -> Response {
     refusal("documents are not read one by one: search for them over the management address")
 }

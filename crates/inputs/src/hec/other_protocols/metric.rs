@@ -1,10 +1,10 @@
-//! Metric values as events: fields `metric_name:NAME`, and the same as JSON text.
+//! Metric values as events: each value is a field `metric_name:NAME`, and the event's text has the same fields as JSON.
 
 use serde_json::{Map, Value};
 
 use crate::hec::envelope::Envelope;
 
-/// Values measured at the same time.
+/// Values measured at the same time, for one event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metric {
     /// Names and values.
@@ -12,7 +12,7 @@ pub(crate) struct Metric {
 }
 
 impl Metric {
-    /// The event of the values; the fields of `event` are their dimensions.
+    /// Adds the values to `event`, whose fields are their dimensions.
     pub(crate) fn into_event(self, mut event: Envelope) -> Envelope {
         let mut text = Map::new();
         for (name, value) in &self.values {

@@ -33,7 +33,7 @@ use super::envelope::Envelope;
 use super::receive::{Receiver, RequestMetadata, answer_of};
 use super::{Collector, Query, TOO_SLOW, answered, sender, swells, weight};
 
-/// Version reported to Elasticsearch's clients; they send what that version accepted.
+/// Version reported to Elasticsearch's clients; they send requests that this version accepts.
 const ELASTICSEARCH_VERSION: &str = "7.17.0";
 
 /// Endpoints.
@@ -72,20 +72,20 @@ enum Form {
 /// Decodes a request into events.
 type Reader = fn(&[u8], Form, &mut Events) -> Option<()>;
 
-/// Events of a request, with the memory reserved for them and for decoding them.
+/// Events of a request, with the memory reserved for decoding and storing them.
 struct Events {
     read: Vec<Envelope>,
     share: Share,
 }
 
 impl Events {
-    /// No events, with a budget for bodies of this size.
+    /// Creates an empty list of events with a budget for bodies of this size.
     #[cfg(test)]
     fn with(body_bytes_max: u64) -> Events {
         Events { read: Vec::new(), share: Share::new(&super::body::Budget::new(body_bytes_max)) }
     }
 
-    /// Adds an event; `None` for lack of memory.
+    /// Adds an event; `None` if memory runs out.
     fn push(&mut self, event: Envelope) -> Option<()> {
         self.share.take(event.held_bytes())?;
         self.read.push(event);
@@ -135,7 +135,7 @@ async fn write(State(collector): State<Arc<Collector>>, request: Request) -> Res
     plain_response(taken.await, StatusCode::NO_CONTENT)
 }
 
-/// JSON, or the protocol's binary encoding.
+/// Encoding of a request: JSON, or `binary`, the protocol's binary encoding.
 fn form_of(headers: &HeaderMap, binary: Form) -> Form {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.starts_with("application/json") { Form::Json } else { binary }
@@ -152,7 +152,7 @@ fn plain_response(outcome: Result<(), BodyError>, good: StatusCode) -> Response 
     outcome.map_or_else(|error| answered(Err(error)), |()| good.into_response())
 }
 
-/// An empty answer in the request's encoding means success.
+/// Answers an OTLP request in its own encoding; an empty body means success.
 fn telemetry_response(outcome: Result<(), BodyError>, form: Form) -> Response {
     match (outcome, form) {
         (Err(error), form) => calls::refused_over_http(error, form),
@@ -164,7 +164,7 @@ fn telemetry_response(outcome: Result<(), BodyError>, form: Form) -> Response {
     }
 }
 
-/// A received body and its sender.
+/// A received body with its headers and sender.
 struct Sent {
     collector: Arc<Collector>,
     token: Arc<HttpToken>,
@@ -175,7 +175,7 @@ struct Sent {
 
 async fn sent(collector: Arc<Collector>, mut request: Request) -> Result<Sent, BodyError> {
     let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    // Like Splunk's, the collector itself does not accept `Bearer`.
+    // Like Splunk's collector, ours does not accept `Bearer`, so the scheme is replaced here.
     let token = shown.and_then(|value| value.strip_prefix("Bearer ")).map(|token| format!("Splunk {token}"));
     if let Some(value) = token.and_then(|value| HeaderValue::from_str(&value).ok()) {
         request.headers_mut().insert(header::AUTHORIZATION, value);
@@ -186,7 +186,7 @@ async fn sent(collector: Arc<Collector>, mut request: Request) -> Result<Sent, B
     Ok(Sent { collector, token, sender, kept, headers })
 }
 
-/// Stores the events of a request, completely or not at all if it cannot be decoded.
+/// Stores the events of a request; stores nothing if the body cannot be decoded.
 async fn take(collector: Arc<Collector>, request: Request, form: Form, read: Reader) -> Result<(), BodyError> {
     store(sent(collector, request).await?, form, read).await
 }
@@ -198,7 +198,7 @@ async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
     let is_packed = matches!(form, Form::Snappy) || headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
         if matches!(form, Form::Snappy) {
-            // This encoding is part of the protocol, not of HTTP.
+            // Snappy compression is part of the protocol, not an encoding of HTTP.
             headers.remove(header::CONTENT_ENCODING);
         }
         let mut kept = kept.unpack(&headers)?;
@@ -230,7 +230,7 @@ async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
     pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()))
 }
 
-/// Waits until everything is on disk.
+/// Waits until all events of a request are on disk.
 fn wait(receiver: Receiver<'_>) -> Result<(), Answer> {
     receiver.finish()?.into_iter().try_for_each(|receipt| receipt.wait()).map_err(answer_of)
 }
@@ -325,7 +325,7 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
             items.push_str(&bulk::item(document, number, outcome).to_string());
         }
         wait(receiver).map_err(BodyError::Refused)?;
-        // Written directly as text: as JSON values, the answer would be many times larger than the request.
+        // The answer is formatted directly, because as JSON values it would take many times the memory of the request.
         Ok(format!("{{\"took\":0,\"errors\":{has_errors},\"items\":[{items}]}}"))
     };
     match pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
@@ -334,7 +334,7 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
     }
 }
 
-/// Processes a document. The error is the status and text of the refusal.
+/// Stores a document. The error has the status and the text for its sender.
 fn answer_of_bulk(document: &bulk::Document, at: u64, receiver: &mut Receiver<'_>) -> Result<(), (u16, String)> {
     let event = document.event.as_ref().map_err(|reason| (400, (*reason).to_owned()))?;
     let refused = |code: Code| {

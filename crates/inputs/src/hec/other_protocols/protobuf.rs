@@ -1,15 +1,15 @@
-//! Decodes protobuf messages to JSON values, by small tables of the fields of interest.
+//! Decodes protobuf messages to JSON values, by small tables of the fields to decode.
 //!
-//! So one reader serves both encodings of a protocol. Other fields are skipped.
+//! The same code then processes both encodings of a protocol, JSON and protobuf. Other fields are skipped.
 
 use serde_json::{Map, Number, Value};
 
 use crate::hec::weight::{OBJECT_BYTES, VALUE_BYTES};
 
-/// Maximum nesting.
+/// Maximum nesting of messages.
 const DEPTH_MAX: usize = 32;
 
-/// The fields of interest of a message.
+/// The fields to decode in a message.
 pub(super) struct Schema(pub(super) &'static [Field]);
 
 pub(super) struct Field {
@@ -34,7 +34,7 @@ pub(super) enum Kind {
     Message(&'static Schema),
 }
 
-/// A singular field.
+/// A field with at most one value.
 pub(super) const fn one(number: u64, name: &'static str, kind: Kind) -> Field {
     Field { number, name, kind, is_repeated: false }
 }
@@ -44,7 +44,7 @@ pub(super) const fn many(number: u64, name: &'static str, kind: Kind) -> Field {
     Field { number, name, kind, is_repeated: true }
 }
 
-/// Reserves memory; `None` if there is none.
+/// Reserves memory; returns `None` if the budget is spent.
 pub(super) type TakeMemory<'a> = &'a mut dyn FnMut(usize) -> Option<()>;
 
 /// Decodes a message; `None` if it is invalid or there is no memory for it.
@@ -113,7 +113,7 @@ fn value(wire: &Wire<'_>, kind: Kind, depth: usize, memory: TakeMemory<'_>) -> O
         (Kind::Bool, Wire::Number(number)) => Value::Bool(*number != 0),
         (Kind::Fixed, Wire::Number(number)) => Value::from(*number),
         (Kind::Signed | Kind::SignedFixed, Wire::Number(number)) => Value::from(number.cast_signed()),
-        // Non-finite numbers are strings in JSON.
+        // JSON has no non-finite numbers, so these become strings.
         (Kind::Double, Wire::Number(bits)) => {
             let double = f64::from_bits(*bits);
             Number::from_f64(double).map_or_else(|| Value::String(double.to_string()), Value::Number)

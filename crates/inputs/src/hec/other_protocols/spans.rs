@@ -1,10 +1,10 @@
 //! OpenTelemetry traces (OTLP, protobuf and JSON): each span is an event.
 //!
 //! The text is a JSON object with the names used by OpenTelemetry's Splunk exporter (`trace_id`, `start_time` in
-//! nanoseconds, `kind` as `SPAN_KIND_SERVER` …), so that searches written for it work. Attributes of the resource are
-//! in `resource`, and are indexed fields, as for logs.
+//! nanoseconds, `kind` as `SPAN_KIND_SERVER` …), so that searches written for that exporter work. Attributes of the
+//! resource are in `resource` and, as for logs, also indexed fields.
 //!
-//! Not here: assembling traces, which is a search by `trace_id`.
+//! Not here: assembling traces; a search by `trace_id` does that.
 
 use quarry_event::TimeNs;
 use serde_json::{Map, Value, json};
@@ -58,10 +58,10 @@ static SCOPE: Schema = Schema(&[one(1, "name", Kind::Text), one(2, "version", Ki
 static SCOPE_SPANS: Schema = Schema(&[one(1, "scope", Kind::Message(&SCOPE)), many(2, "spans", Kind::Message(&SPAN))]);
 static RESOURCE_SPANS: Schema =
     Schema(&[one(1, "resource", Kind::Message(&RESOURCE)), many(2, "scopeSpans", Kind::Message(&SCOPE_SPANS))]);
-/// A request with traces.
+/// Schema of a request with traces.
 pub(super) static TRACES: Schema = Schema(&[many(1, "resourceSpans", Kind::Message(&RESOURCE_SPANS))]);
 
-/// Events of a request with traces.
+/// Adds the events of a request with traces.
 pub(super) fn traces(request: &Value, events: &mut Events) -> Option<()> {
     for of_resource in list(request, "resourceSpans") {
         let attributes = list(&of_resource["resource"], "attributes");
@@ -81,7 +81,7 @@ pub(super) fn traces(request: &Value, events: &mut Events) -> Option<()> {
     Some(())
 }
 
-/// A span as event text.
+/// Formats a span as the text of an event.
 fn text_of(span: &Value, scope: &Value, resource: &Map<String, Value>) -> String {
     let (start, end) = (nanos(&span["startTimeUnixNano"]), nanos(&span["endTimeUnixNano"]));
     let mut text = Map::new();
@@ -134,7 +134,7 @@ fn link_of(link: &Value) -> Value {
     })
 }
 
-/// The name of an enumeration value; a name stays, and a missing value is the first.
+/// Name of an enumeration value, which may be a number or already a name; a missing value gets the first name.
 fn word(value: &Value, words: &[&str]) -> Value {
     match value {
         Value::String(_) => value.clone(),

@@ -21,15 +21,15 @@ static ENTRY: Schema = Schema(&[
     many(3, "structuredMetadata", Kind::Message(&LABEL)),
 ]);
 static STREAM: Schema = Schema(&[one(1, "labels", Kind::Text), many(2, "entries", Kind::Message(&ENTRY))]);
-/// A push of Loki's.
+/// Schema of a Loki push request.
 pub(super) static PUSH: Schema = Schema(&[many(1, "streams", Kind::Message(&STREAM))]);
 
 static SAMPLE: Schema = Schema(&[one(1, "value", Kind::Double), one(2, "timestamp", Kind::Signed)]);
 static SERIES: Schema = Schema(&[many(1, "labels", Kind::Message(&LABEL)), many(2, "samples", Kind::Message(&SAMPLE))]);
-/// A remote write.
+/// Schema of a Prometheus remote write request.
 pub(super) static WRITE: Schema = Schema(&[many(1, "timeseries", Kind::Message(&SERIES))]);
 
-/// Events of a push request; `None` if it is invalid.
+/// Adds the events of a push request; `None` if it is invalid.
 pub(super) fn push(request: &Value, events: &mut Events) -> Option<()> {
     for stream in request["streams"].as_array()? {
         let mut place = Envelope::default();
@@ -85,7 +85,7 @@ fn add_label(event: &mut Envelope, name: &str, value: &str) {
         "host" => event.host = Some(value.to_owned()),
         name if HOST_LABELS.contains(&name) => {
             event.host.get_or_insert_with(|| value.to_owned());
-            // The name also stays a label, because searches of such data use it.
+            // The name is kept as a label as well, because searches of such data use it.
             event.fields.push((name.to_owned(), value.to_owned()));
         }
         name => event.fields.push((name.to_owned(), value.to_owned())),
@@ -107,7 +107,7 @@ fn labels_of(text: &str) -> Option<Vec<(String, String)>> {
     Some(labels)
 }
 
-/// Events of a remote write; `None` if it is invalid.
+/// Adds the events of a remote write; `None` if it is invalid.
 pub(super) fn write(request: &Value, events: &mut Events) -> Option<()> {
     for series in request["timeseries"].as_array().into_iter().flatten() {
         let (mut place, mut metric) = (Envelope::default(), String::new());
@@ -122,7 +122,7 @@ pub(super) fn write(request: &Value, events: &mut Events) -> Option<()> {
             event.time = sample["timestamp"].as_i64().and_then(|time| time.checked_mul(NANOS_PER_MILLISECOND));
             let value = match &sample["value"] {
                 Value::Null => "0".to_owned(),
-                // Prometheus marks the end of a series this way.
+                // Prometheus sends NaN to mark the end of a series.
                 Value::String(text) if text == "NaN" => continue,
                 Value::String(text) => text.clone(),
                 number => number.to_string(),

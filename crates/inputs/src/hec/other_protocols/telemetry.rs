@@ -1,7 +1,7 @@
 //! OpenTelemetry logs and metrics (OTLP over HTTP, protobuf and JSON).
 //!
-//! A log record is an event: its body as is if it is a string, else as JSON; attributes of record and resource are
-//! indexed fields. A data point is a metric event like those of `/services/collector`.
+//! A log record becomes an event whose text is the record's body, formatted as JSON unless it is a string. Attributes
+//! of record and resource are indexed fields. A data point becomes a metric event like those of `/services/collector`.
 
 use quarry_event::TimeNs;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use super::metric::Metric;
 use super::protobuf::{Kind, Schema, many, one};
 use crate::hec::envelope::Envelope;
 
-/// Attributes that set metadata; others are fields.
+/// Attributes that set metadata; all others are indexed fields.
 const PLACES: [(&str, MetadataTarget); 6] = [
     ("com.splunk.index", MetadataTarget::Index),
     ("com.splunk.source", MetadataTarget::Source),
@@ -27,7 +27,7 @@ enum MetadataTarget {
     Source,
     Sourcetype,
     Host,
-    /// The default source, and a field.
+    /// The default source, which is also an indexed field.
     Service,
 }
 
@@ -42,7 +42,7 @@ static ANY: Schema = Schema(&[
 ]);
 static ARRAY: Schema = Schema(&[many(1, "values", Kind::Message(&ANY))]);
 static PAIRS: Schema = Schema(&[many(1, "values", Kind::Message(&PAIR))]);
-/// An attribute.
+/// Schema of an attribute.
 pub(super) static PAIR: Schema = Schema(&[one(1, "key", Kind::Text), one(2, "value", Kind::Message(&ANY))]);
 pub(super) static RESOURCE: Schema = Schema(&[many(1, "attributes", Kind::Message(&PAIR))]);
 static RECORD: Schema = Schema(&[
@@ -59,7 +59,7 @@ static RECORD: Schema = Schema(&[
 static SCOPE_LOGS: Schema = Schema(&[many(2, "logRecords", Kind::Message(&RECORD))]);
 static RESOURCE_LOGS: Schema =
     Schema(&[one(1, "resource", Kind::Message(&RESOURCE)), many(2, "scopeLogs", Kind::Message(&SCOPE_LOGS))]);
-/// A request with logs.
+/// Schema of a request with logs.
 pub(super) static LOGS: Schema = Schema(&[many(1, "resourceLogs", Kind::Message(&RESOURCE_LOGS))]);
 
 static QUANTILE: Schema = Schema(&[one(1, "quantile", Kind::Double), one(2, "value", Kind::Double)]);
@@ -98,10 +98,10 @@ static METRIC: Schema = Schema(&[
 static SCOPE_METRICS: Schema = Schema(&[many(2, "metrics", Kind::Message(&METRIC))]);
 static RESOURCE_METRICS: Schema =
     Schema(&[one(1, "resource", Kind::Message(&RESOURCE)), many(2, "scopeMetrics", Kind::Message(&SCOPE_METRICS))]);
-/// A request with metrics.
+/// Schema of a request with metrics.
 pub(super) static METRICS: Schema = Schema(&[many(1, "resourceMetrics", Kind::Message(&RESOURCE_METRICS))]);
 
-/// Events of a logs request.
+/// Adds the events of a logs request.
 pub(super) fn logs(request: &Value, events: &mut Events) -> Option<()> {
     for of_resource in list(request, "resourceLogs") {
         let resource = list(&of_resource["resource"], "attributes");
@@ -122,7 +122,7 @@ pub(super) fn logs(request: &Value, events: &mut Events) -> Option<()> {
                 }
             }
             if event.raw.is_empty() {
-                // Some records have only attributes.
+                // A record without a body gets its attributes as text.
                 event.raw = Value::Object(object(list(record, "attributes"))).to_string();
             }
             events.push(event)?;
@@ -131,7 +131,7 @@ pub(super) fn logs(request: &Value, events: &mut Events) -> Option<()> {
     Some(())
 }
 
-/// Events of a metrics request.
+/// Adds the events of a metrics request.
 pub(super) fn metrics(request: &Value, events: &mut Events) -> Option<()> {
     for of_resource in list(request, "resourceMetrics") {
         let mut place = Envelope::default();
@@ -159,7 +159,7 @@ pub(super) fn metrics(request: &Value, events: &mut Events) -> Option<()> {
     Some(())
 }
 
-/// Count, sum and cumulative buckets, as in Prometheus.
+/// Adds the events of a histogram: count, sum and cumulative buckets, as in Prometheus.
 fn histogram(place: &Envelope, name: &str, point: &Value, events: &mut Events) -> Option<()> {
     events.push(event_of(place, point, totals(name, point), &[]))?;
     let bounds = list(point, "explicitBounds");
@@ -191,7 +191,7 @@ fn event_of(
     Metric { values: values.into_iter().collect() }.into_event(event)
 }
 
-/// Applies attributes: metadata, and fields.
+/// Applies attributes to an event as metadata or indexed fields.
 pub(super) fn add_attributes(event: &mut Envelope, attributes: &[Value]) {
     for attribute in attributes {
         let (Some(key), value) = (attribute["key"].as_str(), plain(&attribute["value"])) else { continue };
@@ -234,7 +234,7 @@ fn plain(value: &Value) -> Value {
     match kind.as_str() {
         "arrayValue" => Value::Array(list(inner, "values").iter().map(plain).collect()),
         "kvlistValue" => Value::Object(object(list(inner, "values"))),
-        // Large numbers are strings in JSON.
+        // In OTLP's JSON, 64-bit integers are strings.
         "intValue" => {
             inner.as_str().and_then(|text| text.parse::<i64>().ok()).map_or_else(|| inner.clone(), Value::from)
         }
@@ -250,7 +250,7 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// Nanoseconds since 1970, a string in JSON; 0 is none.
+/// Time in nanoseconds since 1970, which may be a string in JSON; `None` for 0.
 pub(super) fn nanos(value: &Value) -> Option<TimeNs> {
     let nanos = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
     TimeNs::try_from(nanos).ok().filter(|nanos| *nanos > 0)

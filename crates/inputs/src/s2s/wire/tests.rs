@@ -82,7 +82,7 @@ fn packets_of_a_public_client_are_read() {
 
 #[test]
 fn values_may_be_parts_of_the_text_and_words_with_a_number() {
-    // Channel 1, complete, five fields: part of the text, number, negative, numbered name, a float.
+    // Channel 1, complete, five fields: a part of the text, a number, a negative number, a name by number, a float.
     let bytes = b"\xfc\x01\x40\x05\x0c\x01a\x02\x03\x00\x01n\x07\x28\x01m\x05\x06\x00\x02.5\x2c\x01f\x00\x06abcdef";
     let messages = decoded(&[&greeting("v3"), bytes], true).unwrap();
     let Message::Event(event) = &messages[1] else { panic!("{messages:?}") };
